@@ -1,0 +1,201 @@
+package gomlx
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// storage is where the elements of a tensor are: in host memory, on the device, or both. They do not change. Buffers and
+// the values of a computation under way may share one; the last to close it frees it.
+type storage struct {
+	backend *Backend
+
+	mu     sync.Mutex
+	uses   int // besides the first one
+	closed bool
+	host   *ir.Data
+	device *vkc.DeviceTensor
+}
+
+// onDevice returns the storage of a tensor that the device has. Backend.Finalize closes what is open then.
+func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
+	s := &storage{backend: b, device: t}
+	b.tensors.Store(s, nil)
+	return s
+}
+
+// inRun is the largest tensor, in bytes, that goes to the device as part of each run that has it. A larger one is copied there
+// once, and stays. The runtime waits for no run whose inputs from the host are all at most that large.
+const inRun = 64 << 10
+
+// forRun returns the elements as an input of a run: on the device, or from the host.
+func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTensor, *ir.Data, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.device == nil && len(s.host.Bytes) <= inRun {
+		return nil, s.host, nil
+	}
+	if s.device == nil {
+		device, err := on.Upload(ctx, s.host)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.device, s.host = device, nil
+		s.backend.tensors.Store(s, nil)
+	}
+	return s.device, nil, nil
+}
+
+// read copies the elements to host memory of their size.
+func (s *storage) read(to []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.host != nil {
+		copy(to, s.host.Bytes)
+		return nil
+	}
+	if len(to) == 0 {
+		return nil
+	}
+	_, err := s.device.ReadAt(to, 0)
+	return err
+}
+
+func (s *storage) share() *storage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	return s
+}
+
+func (s *storage) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses--; s.uses >= 0 || s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.device == nil {
+		return nil
+	}
+	s.backend.tensors.Delete(s)
+	return s.device.Close()
+}
+
+func (s *storage) shape() shapes.Shape {
+	t, dims := ir.Invalid, []int(nil)
+	if s.mu.Lock(); s.host != nil {
+		t, dims = s.host.DType, s.host.Dims
+	} else {
+		t, dims = s.device.DType(), s.device.Dims()
+	}
+	s.mu.Unlock()
+	for d, e := range elementTypes {
+		if e == t {
+			return shapes.Make(d, dims...)
+		}
+	}
+	return shapes.Make(dtypes.InvalidDType)
+}
+
+// Buffer is a tensor of the backend. It is not changed, so that computations may share it.
+type Buffer struct {
+	backend *Backend
+	shape   shapes.Shape
+	store   *storage
+	freed   runtime.Cleanup
+
+	mu       sync.Mutex
+	finished bool
+}
+
+var _ compute.Buffer = (*Buffer)(nil)
+
+// newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers to it.
+func newBuffer(b *Backend, s *storage) *Buffer {
+	buf := &Buffer{backend: b, shape: s.shape(), store: s}
+	buf.freed = runtime.AddCleanup(buf, func(s *storage) { _ = s.close() }, s)
+	return buf
+}
+
+// held returns the buffer's storage with a use of its own, which the caller closes.
+func (buf *Buffer) held() (*storage, error) {
+	buf.mu.Lock()
+	defer buf.mu.Unlock()
+	switch {
+	case buf.finished:
+		return nil, errors.Errorf("the buffer of shape %s is finalized, or was donated to a computation", buf.shape)
+	case buf.backend.IsFinalized():
+		return nil, errors.Errorf("the backend of the buffer of shape %s is finalized", buf.shape)
+	}
+	return buf.store.share(), nil
+}
+
+// Backend implements compute.Buffer.
+func (buf *Buffer) Backend() compute.Backend { return buf.backend }
+
+// Finalize implements compute.Buffer.
+func (buf *Buffer) Finalize() error {
+	buf.mu.Lock()
+	defer buf.mu.Unlock()
+	if buf.finished {
+		return nil
+	}
+	buf.finished = true
+	buf.freed.Stop()
+	return buf.store.close()
+}
+
+// Shape implements compute.Buffer.
+func (buf *Buffer) Shape() (shapes.Shape, error) { return buf.shape, nil }
+
+// DeviceNum implements compute.Buffer.
+func (buf *Buffer) DeviceNum() (compute.DeviceNum, error) { return 0, nil }
+
+// ToFlatData implements compute.Buffer. It waits for the computation that makes the buffer.
+func (buf *Buffer) ToFlatData(flat any) error {
+	to, err := bytesOf(flat, buf.shape)
+	if err != nil {
+		return err
+	}
+	s, err := buf.held()
+	if err != nil {
+		return err
+	}
+	err = s.read(to)
+	return firstError(err, s.close())
+}
+
+// Data implements compute.Buffer.
+func (buf *Buffer) Data() (any, error) {
+	return nil, errors.Wrapf(compute.ErrNotImplemented, "Buffer.Data in backend %s: see Backend.HasSharedBuffers", Name)
+}
+
+// CopyToDevice implements compute.Buffer: there is one device.
+func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
+	if err := buf.backend.check(device); err != nil {
+		return nil, err
+	}
+	s, err := buf.held()
+	if err != nil {
+		return nil, err
+	}
+	return newBuffer(buf.backend, s), nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

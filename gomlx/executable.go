@@ -1,0 +1,377 @@
+package gomlx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+)
+
+// Executable is a compiled computation. Several goroutines may run it at the same time.
+type Executable struct {
+	backend  *Backend
+	function *Function
+
+	mu       sync.Mutex
+	closed   bool
+	routines map[string]*routine // by the extents of dynamic axes
+}
+
+var _ compute.Executable = (*Executable)(nil)
+
+// Finalize implements compute.Executable.
+func (e *Executable) Finalize() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, r := range e.routines {
+		r.close(e.backend)
+	}
+	e.routines = nil
+}
+
+// Inputs implements compute.Executable.
+func (e *Executable) Inputs() (names []string, of []shapes.Shape) {
+	for _, p := range e.function.parameters {
+		names, of = append(names, p.op.name), append(of, p.shape)
+	}
+	return names, of
+}
+
+// Outputs implements compute.Executable.
+func (e *Executable) Outputs() (of []shapes.Shape) {
+	for _, r := range e.function.results {
+		of = append(of, r.shape)
+	}
+	return of
+}
+
+// Execute implements compute.Executable. It returns as soon as the device has the run; reading a result waits for it.
+func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.DeviceNum) ([]compute.Buffer, error) {
+	parameters := e.function.parameters
+	if len(inputs) != len(parameters) || len(donate) != 0 && len(donate) != len(inputs) {
+		return nil, errors.Errorf("computation %q: %d inputs and %d donations for %d parameters", e.function.builder.name,
+			len(inputs), len(donate), len(parameters))
+	}
+	extents := shapes.AxisBindings{}
+	in := make([]*storage, len(inputs))
+	defer closeAll(in)
+	for i, given := range inputs {
+		buf, ok := given.(*Buffer)
+		p := parameters[i]
+		if !ok || buf == nil || buf.backend != e.backend {
+			return nil, errors.Errorf("input %d (%q): a %T that is no buffer of this backend", i, p.op.name, given)
+		}
+		if buf.shape.DType != p.shape.DType {
+			return nil, errors.Errorf("input %d (%q) is %s, want %s", i, p.op.name, buf.shape, p.shape)
+		}
+		if err := extents.Extract(p.shape, buf.shape); err != nil {
+			return nil, errors.WithMessagef(err, "input %d (%q) is %s, want %s", i, p.op.name, buf.shape, p.shape)
+		}
+		s, err := buf.held()
+		if err != nil {
+			return nil, errors.WithMessagef(err, "input %d (%q)", i, p.op.name)
+		}
+		in[i] = s
+	}
+	ctx := context.Background()
+	r, err := e.routine(ctx, extents)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.run(ctx, e.backend, in)
+	if err != nil {
+		return nil, errors.WithMessagef(err, "computation %q", e.function.builder.name)
+	}
+	for i, d := range donate {
+		if d {
+			err = firstError(err, inputs[i].Finalize())
+		}
+	}
+	buffers := make([]compute.Buffer, len(out))
+	for i, s := range out {
+		buffers[i] = newBuffer(e.backend, s)
+	}
+	return buffers, err
+}
+
+// routine returns the function compiled for extents of its dynamic axes.
+func (e *Executable) routine(ctx context.Context, extents shapes.AxisBindings) (*routine, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errors.Errorf("computation %q is finalized", e.function.builder.name)
+	}
+	key := extents.Key()
+	if r, ok := e.routines[key]; ok {
+		return r, nil
+	}
+	r, err := compile(ctx, e.function, nil, extents)
+	if err != nil {
+		return nil, err
+	}
+	e.routines[key] = r
+	return r, nil
+}
+
+// routine is a compiled function: steps that the host takes one after another. Most have one, which is a program.
+type routine struct {
+	inputs, results []*value
+	steps           []step
+}
+
+// step computes values of others, by a program or by what the host runs.
+type step struct {
+	in, out []*value
+	program *program
+	flow    flow
+}
+
+// flow is a loop or a branch, which the host runs: it takes and gives storages, of which it closes none that it is given.
+type flow interface {
+	// compile makes the flow's own programs.
+	compile(ctx context.Context, extents shapes.AxisBindings) (flow, error)
+	run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error)
+	close(b *Backend)
+}
+
+// compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its parameters.
+// Operations are in a program of level n if they need the results of n loops and branches one after another; those that
+// need constants alone are written wherever they are used.
+func compile(ctx context.Context, f *Function, captured []*value, extents shapes.AxisBindings) (r *routine, err error) {
+	r = &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
+	defer func() {
+		if err != nil {
+			r.close(f.builder.backend)
+			r = nil
+		}
+	}()
+	s := newSchedule(r.inputs, f.results)
+	for level := 0; level <= s.last; level++ {
+		if err := r.addProgram(ctx, f, s, level, extents); err != nil {
+			return r, err
+		}
+		for _, op := range s.order {
+			if op.flow == nil || s.level[op] != level {
+				continue
+			}
+			compiled, err := op.flow.compile(ctx, extents)
+			if err != nil {
+				return r, err
+			}
+			r.steps = append(r.steps, step{in: op.args, out: op.results, flow: compiled})
+		}
+	}
+	return r, nil
+}
+
+// schedule is the level of each operation that results need.
+type schedule struct {
+	order  []*operation // each after what it takes
+	level  map[*operation]int
+	given  map[*value]bool
+	stored []*value // values that leave the program which computes them
+	last   int
+}
+
+// constantLevel is that of operations that need no input.
+const constantLevel = -1
+
+func newSchedule(inputs, results []*value) *schedule {
+	s := &schedule{level: map[*operation]int{}, given: map[*value]bool{}}
+	for _, v := range inputs {
+		s.given[v] = true
+	}
+	for _, v := range results {
+		s.visit(v)
+	}
+	seen := map[*value]bool{}
+	store := func(v *value) {
+		if !seen[v] && !s.given[v] && v.op.flow == nil {
+			s.stored = append(s.stored, v)
+		}
+		seen[v] = true
+	}
+	for _, op := range s.order {
+		for _, a := range op.args {
+			if l := s.levelOf(a); op.flow != nil || l != constantLevel && l < s.level[op] {
+				store(a)
+			}
+		}
+	}
+	for _, v := range results {
+		store(v)
+	}
+	return s
+}
+
+// levelOf is the level from which a value is there.
+func (s *schedule) levelOf(v *value) int {
+	switch {
+	case s.given[v]:
+		return 0
+	case v.op.flow != nil:
+		return s.level[v.op] + 1
+	}
+	return s.level[v.op]
+}
+
+func (s *schedule) visit(v *value) {
+	if _, ok := s.level[v.op]; ok || s.given[v] {
+		return
+	}
+	level := constantLevel
+	for _, a := range v.op.args {
+		s.visit(a)
+		level = max(level, s.levelOf(a))
+	}
+	if v.op.flow != nil {
+		level = max(level, 0)
+	}
+	s.level[v.op] = level
+	s.order = append(s.order, v.op)
+	s.last = max(s.last, s.levelOf(v))
+}
+
+// addProgram adds the program of a level, unless there is nothing to compute.
+func (r *routine) addProgram(ctx context.Context, f *Function, s *schedule, level int, extents shapes.AxisBindings) error {
+	var in, out []*value
+	seen := map[*value]bool{}
+	var walk func(v *value)
+	walk = func(v *value) {
+		if seen[v] {
+			return
+		}
+		seen[v] = true
+		if l := s.levelOf(v); s.given[v] || v.op.flow != nil || l != constantLevel && l < level {
+			in = append(in, v)
+			return
+		}
+		for _, a := range v.op.args {
+			walk(a)
+		}
+	}
+	for _, v := range s.stored {
+		if max(s.level[v.op], 0) == level {
+			out = append(out, v)
+			walk(v)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	if s.last == 0 {
+		in = r.inputs // all of them, so that the graph says what it takes
+	}
+	g, err := frontend.Build(f.builder.name, func(b *frontend.Builder) {
+		l := newLowering(b, extents)
+		for i, v := range in {
+			l.input(i, v)
+		}
+		for i, v := range out {
+			b.Output(outputName(i), l.value(v))
+		}
+	})
+	if err != nil {
+		return errors.WithMessagef(err, "computation %q", f.builder.name)
+	}
+	p, err := f.builder.backend.load(ctx, g)
+	if err != nil {
+		return err
+	}
+	r.steps = append(r.steps, step{in: in, out: out, program: p})
+	return nil
+}
+
+// run computes the results of inputs. The caller closes both.
+func (r *routine) run(ctx context.Context, b *Backend, in []*storage) (out []*storage, err error) {
+	known := map[*value]*storage{}
+	defer func() {
+		for _, s := range known {
+			err = firstError(err, s.close())
+		}
+	}()
+	for i, v := range r.inputs {
+		if known[v] == nil {
+			known[v] = in[i].share()
+		}
+	}
+	for _, s := range r.steps {
+		args := make([]*storage, len(s.in))
+		for i, v := range s.in {
+			args[i] = known[v]
+		}
+		var made []*storage
+		if s.flow != nil {
+			made, err = s.flow.run(ctx, b, args)
+		} else {
+			made, err = s.program.run(ctx, b, args)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range s.out {
+			known[v] = made[i]
+		}
+	}
+	for _, v := range r.results {
+		out = append(out, known[v].share())
+	}
+	return out, nil
+}
+
+func (r *routine) close(b *Backend) {
+	for _, s := range r.steps {
+		if s.flow != nil {
+			s.flow.close(b)
+		} else {
+			b.release(s.program)
+		}
+	}
+}
+
+// run runs the program. Its results stay on the device.
+func (p *program) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
+	host := vkc.Tensors{}
+	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
+	for i, port := range p.executable.Inputs() {
+		if port.Name != inputName(i) {
+			return nil, fmt.Errorf("input %d of the program is called %s", i, port.Name)
+		}
+		device, data, err := in[i].forRun(ctx, p.executable)
+		switch {
+		case err != nil:
+			return nil, err
+		case device != nil:
+			opt.Inputs[port.Name] = device
+		default:
+			host[port.Name] = data
+		}
+	}
+	for _, port := range p.executable.Outputs() {
+		opt.Keep = append(opt.Keep, port.Name)
+	}
+	res, err := p.executable.Run(ctx, host, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*storage, len(opt.Keep))
+	for i := range out {
+		out[i] = b.onDevice(res.Kept[outputName(i)])
+	}
+	return out, nil
+}
+
+func closeAll(of []*storage) {
+	for _, s := range of {
+		if s != nil {
+			_ = s.close()
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package gomlx
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// complete checks that a function is one of the builder's that has results, and takes values of those shapes.
+func (f *Function) complete(kind compute.OpType, of compute.Function, parameters ...shapes.Shape) (*Function, error) {
+	g, ok := of.(*Function)
+	switch {
+	case !ok || g == nil || g.builder != f.builder:
+		return nil, errors.Errorf("%s: a %T is no function of this computation", kind, of)
+	case g.results == nil:
+		return nil, errors.Errorf("%s: function %q returns nothing yet", kind, g.name)
+	case g.parent != nil && !f.within(g.parent):
+		return nil, errors.Errorf("%s: the closure is one of function %q, which is not around this one", kind, g.parent.name)
+	case len(g.parameters) != len(parameters):
+		return nil, errors.Errorf("%s: function %q takes %d values, want %d", kind, g.name, len(g.parameters), len(parameters))
+	}
+	for i, p := range g.parameters {
+		if !p.shape.Equal(parameters[i]) {
+			return nil, errors.Errorf("%s: parameter %d of function %q is %s, want %s", kind, i, g.name, p.shape, parameters[i])
+		}
+	}
+	return g, nil
+}
+
+func shapesOf(values []*value) []shapes.Shape {
+	of := make([]shapes.Shape, len(values))
+	for i, v := range values {
+		of[i] = v.shape
+	}
+	return of
+}
+
+// hasFlow reports whether the host runs a part of functions.
+func hasFlow(of ...*Function) bool {
+	seen := map[*operation]bool{}
+	var walk func(v *value) bool
+	walk = func(v *value) bool {
+		if seen[v.op] {
+			return false
+		}
+		seen[v.op] = true
+		return v.op.flow != nil || slices.ContainsFunc(v.op.args, walk)
+	}
+	return slices.ContainsFunc(of, func(f *Function) bool {
+		return slices.ContainsFunc(f.results, func(v *value) bool { return v.op.function.within(f) && walk(v) })
+	})
+}
+
+// Call implements compute.Function: the function is written here.
+func (f *Function) Call(called compute.Function, inputs ...compute.Value) ([]compute.Value, error) {
+	kind := compute.OpTypeCall
+	args, err := f.values(kind, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	g, err := f.complete(kind, called, shapesOf(args)...)
+	if err != nil {
+		return nil, err
+	}
+	captured := captures(g)
+	op := &operation{kind: kind, args: slices.Concat(args, captured)}
+	if hasFlow(g) {
+		op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}}
+	} else {
+		op.build = func(l *lowering, in []tensor) []tensor { return l.call(g, captured, in, false) }
+	}
+	return valuesOf(f.keep(op, shapesOf(g.results)...)), nil
+}
+
+// While implements compute.Function.
+func (f *Function) While(condition, body compute.Function, initial ...compute.Value) ([]compute.Value, error) {
+	kind := compute.OpTypeWhile
+	args, err := f.values(kind, initial...)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 0 {
+		return nil, errors.Errorf("%s: want a value at least that passes from one round to the next", kind)
+	}
+	c, err := f.complete(kind, condition, shapesOf(args)...)
+	if err != nil {
+		return nil, err
+	}
+	b, err := f.complete(kind, body, shapesOf(args)...)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.results) != 1 || !isCondition(c.results[0]) {
+		return nil, errors.Errorf("%s: the condition returns %v, want a bool", kind, shapesOf(c.results))
+	}
+	if !slices.EqualFunc(b.results, args, func(r, a *value) bool { return r.shape.Equal(a.shape) }) {
+		return nil, errors.Errorf("%s: the body returns %v, want %v", kind, shapesOf(b.results), shapesOf(args))
+	}
+	w := &while{functions: [2]*Function{c, b}, captured: [2][]*value{captures(c), captures(b)}}
+	op := &operation{kind: kind, args: slices.Concat(args, w.captured[0], w.captured[1]), flow: w}
+	return valuesOf(f.keep(op, shapesOf(args)...)), nil
+}
+
+func isCondition(v *value) bool { return v.shape.Rank() == 0 && v.shape.DType == dtypes.Bool }
+
+// If implements compute.Function.
+func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]compute.Value, error) {
+	kind := compute.OpTypeIf
+	args, err := f.values(kind, condition)
+	if err != nil {
+		return nil, err
+	}
+	if !isCondition(args[0]) {
+		return nil, errors.Errorf("%s: the condition is %s, want a bool", kind, args[0].shape)
+	}
+	y, err := f.complete(kind, yes)
+	if err != nil {
+		return nil, err
+	}
+	n, err := f.complete(kind, no)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.EqualFunc(y.results, n.results, func(a, b *value) bool { return a.shape.Equal(b.shape) }) {
+		return nil, errors.Errorf("%s: the branches return %v and %v: want the same", kind, shapesOf(y.results),
+			shapesOf(n.results))
+	}
+	b := &branch{branches: []*Function{n, y}, captured: [][]*value{captures(n), captures(y)}}
+	op := &operation{kind: kind, args: slices.Concat(args, b.captured[0], b.captured[1]), flow: b}
+	return valuesOf(f.keep(op, shapesOf(y.results)...)), nil
+}
+
+// compileAll compiles functions with what they take from others.
+func compileAll(ctx context.Context, of []*Function, captured [][]*value, extents shapes.AxisBindings) ([]*routine, error) {
+	var all []*routine
+	for i, f := range of {
+		r, err := compile(ctx, f, captured[i], extents)
+		if err != nil {
+			for _, done := range all {
+				done.close(f.builder.backend)
+			}
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// holds reads a bool.
+func holds(s *storage) (bool, error) {
+	var b [1]byte
+	err := s.read(b[:])
+	return b[0] != 0, err
+}
+
+// while runs its body as long as its condition holds. It takes the first state and then what the two functions capture.
+type while struct {
+	functions [2]*Function // condition, body
+	captured  [2][]*value
+	compiled  []*routine
+}
+
+func (w *while) compile(ctx context.Context, extents shapes.AxisBindings) (flow, error) {
+	compiled, err := compileAll(ctx, w.functions[:], w.captured[:], extents)
+	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
+}
+
+func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
+	n := len(w.functions[0].parameters)
+	condition, body := in[n:n+len(w.captured[0])], in[n+len(w.captured[0]):]
+	state := make([]*storage, n)
+	for i, s := range in[:n] {
+		state[i] = s.share()
+	}
+	for {
+		goesOn, err := w.compiled[0].run(ctx, b, slices.Concat(state, condition))
+		if err != nil {
+			closeAll(state)
+			return nil, err
+		}
+		more, err := holds(goesOn[0])
+		closeAll(goesOn)
+		if err == nil && !more {
+			return state, nil
+		}
+		var next []*storage
+		if err == nil {
+			next, err = w.compiled[1].run(ctx, b, slices.Concat(state, body))
+		}
+		closeAll(state)
+		if err != nil {
+			return nil, err
+		}
+		state = next
+	}
+}
+
+func (w *while) close(b *Backend) {
+	for _, r := range w.compiled {
+		r.close(b)
+	}
+}
+
+// branch runs one of its functions. Of two it takes the condition, which chooses the second one, and then what the functions
+// capture. Of one, a call, it takes the parameters and then that.
+type branch struct {
+	branches []*Function
+	captured [][]*value
+	compiled []*routine
+}
+
+func (w *branch) compile(ctx context.Context, extents shapes.AxisBindings) (flow, error) {
+	compiled, err := compileAll(ctx, w.branches, w.captured, extents)
+	return &branch{branches: w.branches, captured: w.captured, compiled: compiled}, err
+}
+
+func (w *branch) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
+	if len(w.branches) == 1 {
+		return w.compiled[0].run(ctx, b, in)
+	}
+	yes, err := holds(in[0])
+	if err != nil {
+		return nil, err
+	}
+	first := len(w.captured[0])
+	if yes {
+		return w.compiled[1].run(ctx, b, in[1+first:])
+	}
+	return w.compiled[0].run(ctx, b, in[1:1+first])
+}
+
+func (w *branch) close(b *Backend) {
+	for _, r := range w.compiled {
+		r.close(b)
+	}
+}
+
+// maxCompared bounds how many elements are sorted by an order that vkc's sort does not have: each is compared with each.
+const maxCompared = 4096
+
+// Sort implements compute.Function. Orders by one operand are vkc's own; for others each element's place is the number of
+// those before it. All sorts are stable.
+func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) ([]compute.Value, error) {
+	kind := compute.OpTypeSort
+	args, err := f.values(kind, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 0 {
+		return nil, errors.Errorf("%s: want an operand at least", kind)
+	}
+	var parameters []shapes.Shape
+	for _, a := range args {
+		if !a.shape.EqualDimensions(args[0].shape) {
+			return nil, errors.Errorf("%s: operands are %v: want the same extents", kind, shapesOf(args))
+		}
+		parameters = append(parameters, shapes.Make(a.shape.DType), shapes.Make(a.shape.DType))
+	}
+	less, err := f.complete(kind, comparator, parameters...)
+	if err != nil {
+		return nil, err
+	}
+	rank := args[0].shape.Rank()
+	if axis = positive([]int{axis}, rank)[0]; axis < 0 || axis >= rank {
+		return nil, errors.Errorf("%s: axis %d of shape %s", kind, axis, args[0].shape)
+	}
+	if len(less.results) != 1 || !isCondition(less.results[0]) {
+		return nil, errors.Errorf("%s: the comparator returns %v, want a bool", kind, shapesOf(less.results))
+	}
+	captured := captures(less)
+	by, descending, known := order(less)
+	if !known && !elementwise(less) {
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by a comparator that is not made of elementwise operations", kind)
+	}
+	n := len(args)
+	results, err := f.add(kind, slices.Concat(args, captured), func(l *lowering, in []tensor) []tensor {
+		if known {
+			var indices tensor
+			if descending {
+				indices = in[by].ArgsortDescending(axis)
+			} else {
+				indices = in[by].Argsort(axis)
+			}
+			for i, x := range in[:n] {
+				in[i] = x.Gather(axis, indices)
+			}
+			return in[:n]
+		}
+		places := l.places(less, captured, in, n, axis)
+		for i, x := range in[:n] {
+			in[i] = x.ScatterDistinct(axis, places, x)
+		}
+		return in[:n]
+	}, shapesOf(args)...)
+	if err != nil {
+		return nil, err
+	}
+	return valuesOf(results), nil
+}
+
+// order recognizes a comparator that compares two elements of one operand.
+func order(less *Function) (operand int, descending, ok bool) {
+	op := less.results[0].op
+	if len(op.args) != 2 {
+		return 0, false, false
+	}
+	a, b := slices.Index(less.parameters, op.args[0]), slices.Index(less.parameters, op.args[1])
+	switch {
+	case a < 0 || b < 0 || a/2 != b/2 || a == b:
+		return 0, false, false
+	case op.kind == compute.OpTypeLessThan:
+		return a / 2, a > b, true
+	case op.kind == compute.OpTypeGreaterThan:
+		return a / 2, a < b, true
+	}
+	return 0, false, false
+}
+
+// elementwise reports whether a function computes each element of larger tensors from those at the same coordinates.
+func elementwise(f *Function) bool {
+	ok := true
+	seen := map[*value]bool{}
+	var walk func(v *value)
+	walk = func(v *value) {
+		if seen[v] || !v.op.function.within(f) {
+			return
+		}
+		seen[v] = true
+		switch kind := v.op.kind; kind {
+		case compute.OpTypeParameter, compute.OpTypeConstant, compute.OpTypeConvertDType, compute.OpTypeWhere,
+			compute.OpTypeClamp, compute.OpTypeIsNaN, compute.OpTypeIsFinite:
+		default:
+			ok = ok && (unaryOps[kind] != nil || binaryOps[kind] != nil || comparisons[kind] != nil)
+		}
+		for _, a := range v.op.args {
+			walk(a)
+		}
+	}
+	for _, r := range f.results {
+		walk(r)
+	}
+	return ok
+}
+
+// places returns for each element how many are before it: those less, and those not greater that stand before it already.
+func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axis int) tensor {
+	count := in[0].Dim(axis).Static()
+	if count > maxCompared {
+		l.fail(errors.Errorf("%d elements are sorted by a comparator of more than one comparison: the limit is %d", count,
+			maxCompared))
+	}
+	// Axis `axis` counts elements, and the one after it those that they are compared with.
+	ask := func(elementFirst bool) tensor {
+		var both []tensor
+		for _, x := range in[:n] {
+			element, other := x.Unsqueeze(axis+1), x.Unsqueeze(axis)
+			if elementFirst {
+				both = append(both, element, other)
+			} else {
+				both = append(both, other, element)
+			}
+		}
+		return l.call(less, captured, slices.Concat(both, in[n:]), true)[0]
+	}
+	dims := sizes(in[0])
+	dims = slices.Insert(dims, axis+1, count)
+	earlier := l.b.Iota(ir.I32, axis+1, dims).Lt(l.b.Iota(ir.I32, axis, dims))
+	before := ask(false).Or(ask(true).Not().And(earlier))
+	return before.Cast(ir.I32).Sum(axis + 1)
+}

@@ -1,0 +1,407 @@
+package gomlx
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// FusedSoftmax implements compute.Function.
+func (f *Function) FusedSoftmax(x compute.Value, axis int) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeFusedSoftmax, x)
+	if err != nil {
+		return nil, err
+	}
+	if axis < 0 || axis >= args[0].shape.Rank() {
+		return nil, errors.Errorf("FusedSoftmax: axis %d of shape %s", axis, args[0].shape)
+	}
+	return f.addOne(compute.OpTypeFusedSoftmax, args, args[0].shape, nil,
+		one(func(in []tensor) tensor { return in[0].Softmax(axis) }))
+}
+
+// FusedGelu implements compute.Function.
+func (f *Function) FusedGelu(x compute.Value, exact bool) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeFusedGelu, x)
+	if err != nil {
+		return nil, err
+	}
+	return f.addOne(compute.OpTypeFusedGelu, args, args[0].shape, nil, one(func(in []tensor) tensor {
+		if exact {
+			return in[0].GeluErf()
+		}
+		return in[0].Gelu()
+	}))
+}
+
+// given returns the values that are not nil.
+func given(values ...compute.Value) []compute.Value {
+	return slices.DeleteFunc(values, func(v compute.Value) bool { return v == nil })
+}
+
+// FusedLayerNorm implements compute.Function.
+func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, gamma, beta compute.Value) (
+	compute.Value, error) {
+	args, err := f.values(compute.OpTypeFusedLayerNorm, append([]compute.Value{x}, given(gamma, beta)...)...)
+	if err != nil {
+		return nil, err
+	}
+	axes = positive(axes, args[0].shape.Rank())
+	return f.addOne(compute.OpTypeFusedLayerNorm, args, args[0].shape, nil, one(func(in []tensor) tensor {
+		x, params := in[0], in[1:]
+		// Bring the axes to the back and make one of them, which op layer_norm normalizes.
+		back := slices.Sorted(slices.Values(axes))
+		perm := frontOrder(x.Rank(), back)
+		perm = append(perm[len(back):len(perm):len(perm)], back...)
+		y := transpose(x, perm)
+		dims := sizes(y)
+		kept := x.Rank() - len(back)
+		var weight, bias tensor
+		if gamma != nil {
+			weight, params = params[0].Reshape(-1), params[1:]
+		}
+		if beta != nil {
+			bias = params[0].Reshape(-1)
+		}
+		n := 1
+		for _, d := range dims[kept:] {
+			n *= d
+		}
+		y = y.Reshape(dims[:kept], n)
+		switch {
+		case weight.IsZero() && !bias.IsZero():
+			y = y.LayerNorm(tensor{}, tensor{}, epsilon).Add(bias)
+		default:
+			y = y.LayerNorm(weight, bias, epsilon)
+		}
+		inverse := make([]int, len(perm))
+		for i, a := range perm {
+			inverse[a] = i
+		}
+		return transpose(y.Reshape(dims), inverse)
+	}))
+}
+
+// activations has the functions that follow a product.
+var activations = map[compute.ActivationType]func(tensor) tensor{
+	compute.ActivationNone:      identity,
+	compute.ActivationGelu:      tensor.GeluErf,
+	compute.ActivationRelu:      tensor.Relu,
+	compute.ActivationSilu:      tensor.Silu,
+	compute.ActivationHardSwish: tensor.Hardswish,
+	compute.ActivationTanh:      tensor.Tanh,
+}
+
+// FusedDense implements compute.Function.
+func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.DenseConfig) (compute.Value, error) {
+	kind := compute.OpTypeFusedDense
+	args, err := f.values(kind, append([]compute.Value{x, weight}, given(bias)...)...)
+	if err != nil {
+		return nil, err
+	}
+	xs, ws := args[0].shape, args[1].shape
+	activation, ok := activations[config.Activation]
+	switch {
+	case !ok:
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: activation %s", kind, config.Activation)
+	case xs.Rank() < 1 || ws.Rank() < 2:
+		return nil, errors.Errorf("%s: x is %s and the weight %s: want an axis and two at least", kind, xs, ws)
+	}
+	outputs := ws.Dimensions[1:]
+	in, transposed := ws.Dimensions[0], config.WeightLayout == compute.DenseLayoutOutputsInput
+	if transposed {
+		outputs, in = ws.Dimensions[:ws.Rank()-1], ws.Dimensions[ws.Rank()-1]
+	}
+	if last := xs.Dimensions[xs.Rank()-1]; last != in {
+		return nil, errors.Errorf("%s: x is %s and the weight %s: the contracted extents are %d and %d", kind, xs, ws, last, in)
+	}
+	shape := xs.Clone()
+	shape.Dimensions = append(shape.Dimensions[:xs.Rank()-1:xs.Rank()-1], outputs...)
+	if shape.AxisNames != nil {
+		shape.AxisNames = append(shape.AxisNames[:xs.Rank()-1:xs.Rank()-1], make([]string, len(outputs))...)
+	}
+	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
+		x, w := in[0], in[1]
+		dims := l.dims(shape)
+		rows := sizes(x)[:x.Rank()-1]
+		if x.Rank() == 1 {
+			x = x.Unsqueeze(0)
+		}
+		var y tensor
+		if k := x.Dim(-1); transposed {
+			y = x.MatMulT(w.Reshape(-1, k))
+		} else {
+			y = x.MatMul(w.Reshape(k, -1))
+		}
+		y = y.Reshape(rows, -1)
+		if bias != nil {
+			y = y.Add(in[2].Reshape(-1))
+		}
+		return []tensor{activation(y).Reshape(dims)}
+	})
+}
+
+// FusedAttentionQKVProjection implements compute.Function.
+func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value, queryDim, keyValueDim int) (
+	query, key, value compute.Value, err error) {
+	kind := compute.OpTypeFusedAttentionQKVProjection
+	args, err := f.values(kind, append([]compute.Value{x, weight}, given(biasQ, biasK, biasV)...)...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	xs, ws := args[0].shape, args[1].shape
+	if xs.Rank() != 2 || ws.Rank() != 2 || ws.Dimensions[1] != queryDim+2*keyValueDim {
+		return nil, nil, nil, errors.Errorf("%s: x is %s and the weight %s: want two axes, and %d columns", kind, xs, ws,
+			queryDim+2*keyValueDim)
+	}
+	of := make([]shapes.Shape, 3)
+	for i, n := range []int{queryDim, keyValueDim, keyValueDim} {
+		of[i] = xs.Clone()
+		of[i].Dimensions[1] = n
+	}
+	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
+		parts := in[0].MatMul(in[1]).Split(1, queryDim, keyValueDim, keyValueDim)
+		biases := in[2:]
+		for i, b := range []compute.Value{biasQ, biasK, biasV} {
+			if b != nil {
+				parts[i], biases = parts[i].Add(biases[0]), biases[1:]
+			}
+		}
+		return parts
+	}, of...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return results[0], results[1], results[2], nil
+}
+
+// attention is the operands of an attention among the arguments of an operation.
+type attention struct {
+	layout  compute.AttentionAxesLayout
+	options compute.ScaledDotProductAttentionConfig
+}
+
+// operands lists what there is of query, key, value, and of what the options name.
+func (a *attention) operands(query, key, value compute.Value) []compute.Value {
+	o := a.options
+	return append([]compute.Value{query, key, value}, given(o.Mask, o.Bias, o.QuerySeqLen, o.KeyValueSeqLen)...)
+}
+
+// build writes the attention. Its axes are batch, heads, positions and elements, whatever the layout.
+func (a *attention) build(in []tensor) tensor {
+	swap := func(t tensor) tensor {
+		if a.layout == compute.AttentionAxesLayoutBSHD {
+			return t.SwapAxes(1, 2)
+		}
+		return t
+	}
+	q, k, v, rest := swap(in[0]), swap(in[1]), swap(in[2]), in[3:]
+	next := func(is compute.Value) (t tensor) {
+		if is != nil {
+			t, rest = rest[0], rest[1:]
+		}
+		return t
+	}
+	mask, bias := next(a.options.Mask), next(a.options.Bias)
+	queries, keys := next(a.options.QuerySeqLen), next(a.options.KeyValueSeqLen)
+	b, rows, columns := q.Builder(), q.Dim(2).Static(), k.Dim(2).Static()
+	var options []frontend.AttentionOption
+	if a.options.Scale != 0 {
+		options = append(options, frontend.Scale(a.options.Scale))
+	}
+	// seen says which keys a query sees; scores are added.
+	var seen, scores tensor
+	both := func(with tensor) {
+		if seen.IsZero() {
+			seen = with
+		} else {
+			seen = seen.And(with)
+		}
+	}
+	switch {
+	case mask.IsZero():
+	case mask.DType() == ir.Bool:
+		both(mask)
+	default:
+		scores = cast(mask, q.DType())
+	}
+	if !bias.IsZero() {
+		if scores.IsZero() {
+			scores = cast(bias, q.DType())
+		} else {
+			scores = scores.Add(cast(bias, q.DType()))
+		}
+	}
+	switch {
+	case a.options.Causal && rows == columns && seen.IsZero() && queries.IsZero():
+		options = append(options, frontend.Causal())
+	case a.options.Causal: // from the first key on, however many there are
+		both(b.Iota(ir.I32, 1, rows, columns).Le(b.Iota(ir.I32, 0, rows, columns)))
+	}
+	if !queries.IsZero() {
+		before := func(lengths tensor, axis int) tensor {
+			return b.Iota(ir.I32, axis, 1, 1, rows, columns).Lt(cast(lengths, ir.I32).Reshape(-1, 1, 1, 1))
+		}
+		both(before(queries, 2).And(before(keys, 3)))
+	}
+	switch {
+	case seen.IsZero() && !scores.IsZero():
+		options = append(options, frontend.Mask(scores))
+	case !seen.IsZero() && scores.IsZero():
+		options = append(options, frontend.Mask(seen))
+	case !seen.IsZero():
+		options = append(options, frontend.Mask(seen.Where(scores, scores.Lit(bound(scores.DType(), -1)))))
+	}
+	y := q.Attention(k, v, options...)
+	if !queries.IsZero() { // padding sees nothing and is 0
+		valid := b.Iota(ir.I32, 2, 1, 1, rows, 1).Lt(cast(queries, ir.I32).Reshape(-1, 1, 1, 1))
+		y = valid.Where(y, y.Lit(0))
+	}
+	return swap(y)
+}
+
+func newAttention(layout compute.AttentionAxesLayout, options *compute.ScaledDotProductAttentionConfig) *attention {
+	a := &attention{layout: layout}
+	if options != nil {
+		a.options = *options
+	}
+	return a
+}
+
+// check refuses operands that are no attention.
+func (a *attention) check(kind compute.OpType, args []*value) error {
+	o := a.options
+	for i, name := range []string{"query", "key", "value"} {
+		if s := args[i].shape; s.Rank() != 4 {
+			return errors.Errorf("%s: the %s is %s: want four axes", kind, name, s)
+		}
+	}
+	if (o.QuerySeqLen == nil) != (o.KeyValueSeqLen == nil) {
+		return errors.Errorf("%s: QuerySeqLen and KeyValueSeqLen go together", kind)
+	}
+	return nil
+}
+
+// FusedScaledDotProductAttention implements compute.Function. Its gradient needs no states but the operands: the result
+// stands for them.
+func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Value, layout compute.AttentionAxesLayout,
+	options *compute.ScaledDotProductAttentionConfig) (compute.Value, []compute.Value, error) {
+	kind := compute.OpTypeFusedScaledDotProductAttention
+	a := newAttention(layout, options)
+	args, err := f.values(kind, a.operands(query, key, value)...)
+	if err == nil {
+		err = a.check(kind, args)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	shape := args[0].shape.Clone()
+	shape.Dimensions[3] = args[2].shape.Dimensions[3]
+	y, err := f.addOne(kind, args, shape, nil, one(a.build))
+	if err != nil {
+		return nil, nil, err
+	}
+	return y, []compute.Value{y}, nil
+}
+
+// FusedScaledDotProductAttentionVJP implements compute.Function.
+func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.Value, layout compute.AttentionAxesLayout,
+	options *compute.ScaledDotProductAttentionConfig, _ compute.Value, _ []compute.Value, gradient compute.Value) (
+	dQuery, dKey, dValue compute.Value, err error) {
+	kind := compute.OpTypeFusedScaledDotProductAttentionVJP
+	a := newAttention(layout, options)
+	args, err := f.values(kind, append(a.operands(query, key, value), gradient)...)
+	if err == nil {
+		err = a.check(kind, args)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
+		// Parameters of their own, even where an operand is another one as well.
+		operands := slices.Clone(in[:len(in)-1])
+		for i := range 3 {
+			operands[i] = operands[i].Reshape(sizes(operands[i]))
+		}
+		y := a.build(operands)
+		return frontend.VJP([]tensor{y}, []tensor{in[len(in)-1]}, operands[:3]...)
+	}, args[0].shape, args[1].shape, args[2].shape)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return results[0], results[1], results[2], nil
+}
+
+// normalized is (x-mean)*rsqrt(variance+eps), of statistics of the channels, an axis.
+func normalized(x, mean, variance tensor, epsilon float32, axis int) tensor {
+	c := func(t tensor) tensor { return spread(t, []int{axis}, x.Rank()) }
+	return x.Sub(c(mean)).Mul(c(variance.AddScalar(float64(epsilon)).Rsqrt()))
+}
+
+// BatchNormForInference implements compute.Function.
+func (f *Function) BatchNormForInference(x, scale, offset, mean, variance compute.Value, epsilon float32, axis int) (
+	compute.Value, error) {
+	kind := compute.OpTypeBatchNormForInference
+	args, err := f.values(kind, x, scale, offset, mean, variance)
+	if err != nil {
+		return nil, err
+	}
+	return f.addOne(kind, args, args[0].shape, nil, one(func(in []tensor) tensor {
+		c := func(t tensor) tensor { return spread(t, []int{axis}, in[0].Rank()) }
+		return normalized(in[0], in[3], in[4], epsilon, axis).Mul(c(in[1])).Add(c(in[2]))
+	}))
+}
+
+// BatchNormForTraining implements compute.Function.
+func (f *Function) BatchNormForTraining(x, scale, offset compute.Value, epsilon float32, axis int) (
+	y, batchMean, batchVariance compute.Value, err error) {
+	kind := compute.OpTypeBatchNormForTraining
+	args, err := f.values(kind, x, scale, offset)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	statistic := args[1].shape
+	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
+		c := func(t tensor) tensor { return spread(t, []int{axis}, in[0].Rank()) }
+		others := slices.Delete(firstAxes(in[0].Rank()), axis, axis+1)
+		mean, variance := in[0].Mean(others...), in[0].Variance(0, others...)
+		y := normalized(in[0], mean, variance, epsilon, axis).Mul(c(in[1])).Add(c(in[2]))
+		return []tensor{y, mean, variance}
+	}, args[0].shape, statistic, statistic)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return results[0], results[1], results[2], nil
+}
+
+// BatchNormGradient implements compute.Function.
+func (f *Function) BatchNormGradient(x, scale, mean, variance, gradient compute.Value, epsilon float32, axis int) (
+	dX, dScale, dOffset compute.Value, err error) {
+	kind := compute.OpTypeBatchNormGradient
+	args, err := f.values(kind, x, scale, mean, variance, gradient)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
+		x, scale, mean, variance, dy := in[0], in[1], in[2], in[3], in[4]
+		c := func(t tensor) tensor { return spread(t, []int{axis}, x.Rank()) }
+		others := slices.Delete(firstAxes(x.Rank()), axis, axis+1)
+		n := 1
+		for _, a := range others {
+			n *= x.Dim(a).Static()
+		}
+		// The mean and the variance are functions of x, so that their gradients are taken off (Ioffe and Szegedy 2015, section 3).
+		unit := normalized(x, mean, variance, epsilon, axis)
+		dOffset, dScale := dy.Sum(others...), dy.Mul(unit).Sum(others...)
+		inner := dy.Sub(c(dOffset.DivScalar(float64(n)))).Sub(unit.Mul(c(dScale.DivScalar(float64(n)))))
+		factor := scale.Mul(variance.AddScalar(float64(epsilon)).Rsqrt())
+		return []tensor{inner.Mul(c(factor)), dScale, dOffset}
+	}, args[0].shape, args[1].shape, args[1].shape)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return results[0], results[1], results[2], nil
+}

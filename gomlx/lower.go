@@ -1,0 +1,152 @@
+package gomlx
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomlx/compute/shapes"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// lowering writes operations into a graph. Mistakes end the graph's build with an error, as all do in package frontend.
+type lowering struct {
+	b       *frontend.Builder
+	extents shapes.AxisBindings // of dynamic axes, by name
+	tensors map[*value]frontend.Tensor
+	// widened is set where scalars stand for tensors that they are elements of.
+	widened bool
+}
+
+func newLowering(b *frontend.Builder, extents shapes.AxisBindings) *lowering {
+	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{}}
+}
+
+// input makes a value the i-th input of the graph.
+func (l *lowering) input(i int, v *value) {
+	if _, ok := l.tensors[v]; !ok {
+		l.tensors[v] = l.b.Input(inputName(i), l.elementType(v.shape), l.dims(v.shape))
+	}
+}
+
+// elementType is the dtype of a shape.
+func (l *lowering) elementType(s shapes.Shape) ir.DType {
+	t, err := elementType(s.DType)
+	if err != nil {
+		l.fail(err)
+	}
+	return t
+}
+
+// dims is the extents of a shape, dynamic axes by those of the call.
+func (l *lowering) dims(s shapes.Shape) []int {
+	s, err := s.Resolve(l.extents)
+	if err != nil {
+		l.fail(err)
+	}
+	return s.Dimensions
+}
+
+func (l *lowering) fail(err error) { l.b.Fail("gomlx", err) }
+
+// value returns a value's tensor, after writing what it needs.
+func (l *lowering) value(v *value) frontend.Tensor {
+	if t, ok := l.tensors[v]; ok {
+		return t
+	}
+	op := v.op
+	if op.build == nil {
+		l.fail(fmt.Errorf("a value of %s is not known here", op.kind))
+	}
+	in := make([]frontend.Tensor, len(op.args))
+	for i, a := range op.args {
+		in[i] = l.value(a)
+	}
+	for i, t := range op.build(l, in) {
+		r := op.results[i]
+		want := ir.Type{DType: l.elementType(r.shape), Shape: ir.ShapeOf(l.dims(r.shape)...)}
+		got := ir.Type{DType: t.DType(), Shape: t.Shape()}
+		if got.DType != want.DType || !l.widened && !got.Shape.Equal(want.Shape) {
+			l.fail(fmt.Errorf("result %d of %s is %s, want %s: please report this", i, op.kind, got, want))
+		}
+		l.tensors[r] = t
+	}
+	return l.tensors[v]
+}
+
+// call writes a function here: its results, for tensors that stand for its parameters and for what it takes from functions
+// around it. widened says that parameters are scalars which stand for tensors.
+func (l *lowering) call(f *Function, captured []*value, in []frontend.Tensor, widened bool) []frontend.Tensor {
+	inner := newLowering(l.b, l.extents)
+	inner.widened = widened || l.widened
+	for i, p := range append(append([]*value{}, f.parameters...), captured...) {
+		inner.tensors[p] = in[i]
+	}
+	out := make([]frontend.Tensor, len(f.results))
+	for i, r := range f.results {
+		out[i] = inner.value(r)
+	}
+	return out
+}
+
+// constant returns the elements of a value that is a constant, or else nil.
+func constant(v *value) []float64 {
+	if v.op.data == nil {
+		return nil
+	}
+	values, err := v.op.data.Floats()
+	if err != nil {
+		return nil
+	}
+	return values
+}
+
+// number returns the value of a scalar of integers that follows from constants and extents alone.
+func (l *lowering) number(v *value) int {
+	var node *ir.Node
+	g, err := frontend.Build("number", func(b *frontend.Builder) {
+		t := newLowering(b, l.extents).value(v)
+		b.Output("n", t)
+		node = t.Node()
+	})
+	if err != nil {
+		l.fail(fmt.Errorf("an extent must follow from extents and constants: %w", err))
+	}
+	d, err := interp.Eval(context.Background(), g, []*ir.Node{node}, interp.Options{})
+	if err != nil {
+		l.fail(err)
+	}
+	n, err := d[0].Ints()
+	if err != nil || len(n) != 1 {
+		l.fail(fmt.Errorf("an extent is %s: want one integer", d[0]))
+	}
+	return int(n[0])
+}
+
+// captures returns what functions take from functions around them, each value once.
+func captures(of ...*Function) []*value {
+	seen := map[*value]bool{}
+	var found []*value
+	for _, f := range of {
+		var walk func(v *value)
+		walk = func(v *value) {
+			switch {
+			case seen[v]:
+				return
+			case !v.op.function.within(f):
+				found = append(found, v)
+			}
+			seen[v] = true
+			if v.op.function.within(f) {
+				for _, a := range v.op.args {
+					walk(a)
+				}
+			}
+		}
+		for _, r := range f.results {
+			walk(r)
+		}
+	}
+	return found
+}

@@ -1,0 +1,327 @@
+package gomlx
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapeinference"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// moved adds an operation of one result that has a build of tensors alone.
+func (f *Function) moved(kind compute.OpType, x compute.Value, infer func(x shapes.Shape) (shapes.Shape, error),
+	b func(l *lowering, x tensor, to []int) tensor) (compute.Value, error) {
+	args, err := f.values(kind, x)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(args[0].shape)
+	return f.addOne(kind, args, shape, err, func(l *lowering, in []tensor) []tensor {
+		return []tensor{b(l, in[0], l.dims(shape))}
+	})
+}
+
+// Reshape implements compute.Function.
+func (f *Function) Reshape(x compute.Value, dims ...int) (compute.Value, error) {
+	return f.moved(compute.OpTypeReshape, x,
+		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Reshape(x, dims) },
+		func(_ *lowering, x tensor, to []int) tensor { return x.Reshape(to) })
+}
+
+// Transpose implements compute.Function.
+func (f *Function) Transpose(x compute.Value, perm ...int) (compute.Value, error) {
+	return f.moved(compute.OpTypeTranspose, x,
+		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Transpose(x, perm) },
+		func(_ *lowering, x tensor, _ []int) tensor { return transpose(x, perm) })
+}
+
+// transpose leaves a tensor alone whose axes are in the order.
+func transpose(x tensor, perm []int) tensor {
+	if slices.IsSorted(perm) {
+		return x
+	}
+	return x.Transpose(perm...)
+}
+
+// BroadcastInDim implements compute.Function.
+func (f *Function) BroadcastInDim(x compute.Value, to shapes.Shape, axes []int) (compute.Value, error) {
+	return f.moved(compute.OpTypeBroadcastInDim, x,
+		func(x shapes.Shape) (shapes.Shape, error) {
+			return to, shapeinference.BroadcastInDim(x, to, axes, f.builder.axisNames())
+		},
+		func(_ *lowering, x tensor, to []int) tensor { return spread(x, axes, len(to)).Broadcast(to) })
+}
+
+// spread gives a tensor that rank: its axes become those axes, others have extent 1.
+func spread(x tensor, axes []int, rank int) tensor {
+	dims := ones(rank)
+	for i, a := range axes {
+		dims[a] = x.Dim(i).Static()
+	}
+	return x.Reshape(dims)
+}
+
+func ones(n int) []int {
+	return slices.Repeat([]int{1}, n)
+}
+
+// sizes is the extents of a tensor: in graphs of this package they are all numbers.
+func sizes(x tensor) []int {
+	dims := make([]int, x.Rank())
+	for i, d := range x.Shape() {
+		dims[i] = d.Static()
+	}
+	return dims
+}
+
+// Iota implements compute.Function.
+func (f *Function) Iota(shape shapes.Shape, axis int) (compute.Value, error) {
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	t, err := elementType(shape.DType)
+	return f.addOne(compute.OpTypeIota, nil, shape, err, func(l *lowering, _ []tensor) []tensor {
+		return []tensor{l.b.Iota(t, axis, l.dims(shape))}
+	})
+}
+
+// Reverse implements compute.Function.
+func (f *Function) Reverse(x compute.Value, axes ...int) (compute.Value, error) {
+	return f.moved(compute.OpTypeReverse, x, unchanged, func(_ *lowering, x tensor, _ []int) tensor {
+		if len(axes) == 0 {
+			return x
+		}
+		return x.Flip(axes...)
+	})
+}
+
+func unchanged(x shapes.Shape) (shapes.Shape, error) { return x, nil }
+
+// Slice implements compute.Function.
+func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (compute.Value, error) {
+	return f.moved(compute.OpTypeSlice, x,
+		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Slice(x, starts, limits, strides) },
+		func(_ *lowering, x tensor, _ []int) tensor {
+			for a, limit := range limits {
+				step := 1
+				if len(strides) > 0 {
+					step = strides[a]
+				}
+				if limit == shapes.DynamicDim {
+					limit = x.Dim(a).Static()
+				}
+				x = cut(x, a, starts[a], limit, step)
+			}
+			return x
+		})
+}
+
+// cut is a slice along an axis, which leaves alone what it takes as a whole.
+func cut(x tensor, axis, start, limit, step int) tensor {
+	if start == 0 && x.Dim(axis).Is(limit) && step == 1 {
+		return x
+	}
+	return x.SliceStep(axis, start, limit, step)
+}
+
+// Concatenate implements compute.Function.
+func (f *Function) Concatenate(axis int, operands ...compute.Value) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeConcatenate, operands...)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]shapes.Shape, len(args))
+	for i, a := range args {
+		of[i] = a.shape
+	}
+	shape, err := shapeinference.Concatenate(of, axis)
+	return f.addOne(compute.OpTypeConcatenate, args, shape, err,
+		one(func(in []tensor) tensor {
+			if len(in) == 1 {
+				return in[0]
+			}
+			return in[0].Concat(axis, in[1:]...)
+		}))
+}
+
+// Pad implements compute.Function.
+func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.Value, error) {
+	args, err := f.values(compute.OpTypePad, x, fill)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shapeinference.Pad(args[0].shape, axes...)
+	return f.addOne(compute.OpTypePad, args, shape, err, one(func(in []tensor) tensor {
+		if number := constant(args[1]); number != nil {
+			return pad(in[0], number[0], axes)
+		}
+		inside := in[0].Builder().Full(ir.Bool, 1, sizes(in[0]))
+		return pad(inside, 0, axes).Where(pad(in[0], 0, axes), in[1])
+	}))
+}
+
+// pad adds elements of a value around and between those of a tensor. A negative number of them takes elements away.
+func pad(x tensor, value float64, axes []compute.PadAxis) tensor {
+	for a, p := range axes {
+		if n := x.Dim(a).Static(); p.Interior > 0 && n > 1 {
+			dims := sizes(x)
+			apart := addAround(x.Unsqueeze(a+1), a+1, 0, p.Interior, value)
+			dims[a] = n * (1 + p.Interior)
+			x = cut(apart.Reshape(dims), a, 0, dims[a]-p.Interior, 1)
+		}
+	}
+	for a, p := range axes {
+		x = cut(x, a, max(-p.Start, 0), x.Dim(a).Static()-max(-p.End, 0), 1)
+		x = addAround(x, a, max(p.Start, 0), max(p.End, 0), value)
+	}
+	return x
+}
+
+func addAround(x tensor, axis, before, after int, value float64) tensor {
+	if before == 0 && after == 0 {
+		return x
+	}
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	low[axis], high[axis] = before, after
+	return x.Pad(low, high, value)
+}
+
+// DynamicSlice implements compute.Function.
+func (f *Function) DynamicSlice(x compute.Value, starts []compute.Value, dims []int) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeDynamicSlice, append([]compute.Value{x}, starts...)...)
+	if err != nil {
+		return nil, err
+	}
+	if len(starts) != args[0].shape.Rank() {
+		return nil, errors.Errorf("DynamicSlice: %d starts for shape %s", len(starts), args[0].shape)
+	}
+	shape, err := shapeinference.DynamicSlice(args[0].shape, dims)
+	return f.addOne(compute.OpTypeDynamicSlice, args, shape, err, one(func(in []tensor) tensor {
+		x := in[0]
+		for a, start := range in[1:] {
+			if !x.Dim(a).Is(dims[a]) {
+				x = x.DynamicSlice(a, start, dims[a])
+			}
+		}
+		return x
+	}))
+}
+
+// DynamicUpdateSlice implements compute.Function.
+func (f *Function) DynamicUpdateSlice(x, update compute.Value, starts []compute.Value) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeDynamicUpdateSlice, append([]compute.Value{x, update}, starts...)...)
+	if err != nil {
+		return nil, err
+	}
+	if len(starts) != args[0].shape.Rank() {
+		return nil, errors.Errorf("DynamicUpdateSlice: %d starts for shape %s", len(starts), args[0].shape)
+	}
+	shape, err := shapeinference.DynamicUpdateSlice(args[0].shape, args[1].shape)
+	return f.addOne(compute.OpTypeDynamicUpdateSlice, args, shape, err,
+		one(func(in []tensor) tensor { return updateFrom(0, in[0], in[1], in[2:]) }))
+}
+
+// updateFrom writes update over x along the axes from one on: the part of x along it is updated along those after it, and
+// written back.
+func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
+	for axis < x.Rank() && x.Dim(axis) == update.Dim(axis) {
+		axis++
+	}
+	if axis == x.Rank() {
+		return update
+	}
+	part := x.DynamicSlice(axis, starts[axis], update.Dim(axis))
+	return x.DynamicUpdateSlice(axis, updateFrom(axis+1, part, update, starts), starts[axis])
+}
+
+// Bitcast implements compute.Function between integers of one width, where a conversion keeps the bits.
+func (f *Function) Bitcast(x compute.Value, to dtypes.DType) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeBitcast, x)
+	if err != nil {
+		return nil, err
+	}
+	from := args[0].shape.DType
+	if from != to && (!from.IsInt() || !to.IsInt() || from.Bits() != to.Bits()) {
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "Bitcast of %s to %s in backend %s", from, to, Name)
+	}
+	return f.ConvertDType(x, to)
+}
+
+// DynamicDimensionSize implements compute.Function.
+func (f *Function) DynamicDimensionSize(x compute.Value, axis int) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeDynamicDimensionSize, x)
+	if err != nil {
+		return nil, err
+	}
+	of := args[0].shape
+	if axis < 0 || axis >= of.Rank() {
+		return nil, errors.Errorf("DynamicDimensionSize: axis %d of shape %s", axis, of)
+	}
+	results := f.keep(&operation{kind: compute.OpTypeDynamicDimensionSize, build: func(l *lowering, _ []tensor) []tensor {
+		return []tensor{l.b.Const(int32(l.dims(of)[axis]))}
+	}}, shapes.Make(dtypes.Int32))
+	return results[0], nil
+}
+
+// DynamicShape implements compute.Function.
+func (f *Function) DynamicShape(x compute.Value) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeDynamicShape, x)
+	if err != nil {
+		return nil, err
+	}
+	of := args[0].shape
+	results := f.keep(&operation{kind: compute.OpTypeDynamicShape, build: func(l *lowering, _ []tensor) []tensor {
+		return []tensor{l.b.Const(append([]int{}, l.dims(of)...), of.Rank())}
+	}}, shapes.Make(dtypes.Int32, of.Rank()))
+	return results[0], nil
+}
+
+// DynamicReshape implements compute.Function. Extents follow from constants and extents of parameters.
+func (f *Function) DynamicReshape(x compute.Value, specs ...compute.DynamicDimensionSpec) (compute.Value, error) {
+	args, err := f.values(compute.OpTypeDynamicReshape, x)
+	if err != nil {
+		return nil, err
+	}
+	extents := make([]*value, len(specs))
+	for i, s := range specs {
+		if s.Name != "" && s.Value != nil {
+			v, err := f.values(compute.OpTypeDynamicReshape, s.Value)
+			if err != nil {
+				return nil, err
+			}
+			extents[i] = v[0]
+		}
+	}
+	shape, err := shapeinference.DynamicReshape(args[0].shape, specs)
+	return f.addOne(compute.OpTypeDynamicReshape, args, shape, err, func(l *lowering, in []tensor) []tensor {
+		dims := make([]int, len(specs))
+		for i, s := range specs {
+			switch {
+			case extents[i] != nil:
+				dims[i] = l.number(extents[i])
+			case s.Name != "":
+				dims[i] = -1
+			default:
+				dims[i] = s.Static
+			}
+		}
+		y := in[0].Reshape(dims)
+		for i, s := range specs {
+			if s.Name != "" {
+				l.name(s.Name, y.Dim(i).Static())
+			}
+		}
+		return []tensor{y}
+	})
+}
+
+// name says what extent a dynamic axis has that an operation makes.
+func (l *lowering) name(axis string, extent int) {
+	if before, ok := l.extents[axis]; ok && before != extent {
+		l.fail(errors.Errorf("dynamic axis %q has extent %d here and %d elsewhere", axis, extent, before))
+	}
+	l.extents[axis] = extent
+}

@@ -1,0 +1,410 @@
+package gomlx
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapeinference"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// DotGeneral implements compute.Function.
+func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int, rhs compute.Value, rhsContracting,
+	rhsBatch []int, config compute.DotGeneralConfig) (compute.Value, error) {
+	kind := compute.OpTypeDotGeneral
+	args, err := f.values(kind, lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shapeinference.DotGeneral(args[0].shape, lhsContracting, lhsBatch, args[1].shape, rhsContracting,
+		rhsBatch, config)
+	if err != nil {
+		return nil, err
+	}
+	to, err := elementType(shape.DType)
+	if err != nil {
+		return nil, err
+	}
+	sums := to
+	if config.AccumulatorDType != dtypes.InvalidDType {
+		if sums, err = elementType(config.AccumulatorDType); err != nil {
+			return nil, err
+		}
+	}
+	lhsContracting, lhsBatch = positive(lhsContracting, args[0].shape.Rank()), positive(lhsBatch, args[0].shape.Rank())
+	rhsContracting, rhsBatch = positive(rhsContracting, args[1].shape.Rank()), positive(rhsBatch, args[1].shape.Rank())
+	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
+		a := matrixOf(in[0], lhsBatch, lhsContracting)
+		b := matrixOf(in[1], rhsBatch, rhsContracting)
+		return []tensor{product(a, b, sums, to).Reshape(l.dims(shape))}
+	})
+}
+
+// positive counts axes from 0.
+func positive(axes []int, rank int) []int {
+	axes = slices.Clone(axes)
+	for i, a := range axes {
+		if a < 0 {
+			axes[i] = a + rank
+		}
+	}
+	return axes
+}
+
+// matrixOf returns [batch, rows, columns], where the columns are the contracted axes.
+func matrixOf(x tensor, batch, contracting []int) tensor {
+	var cross []int
+	for a := range x.Rank() {
+		if !slices.Contains(batch, a) && !slices.Contains(contracting, a) {
+			cross = append(cross, a)
+		}
+	}
+	count := func(axes []int) int {
+		n := 1
+		for _, a := range axes {
+			n *= x.Dim(a).Static()
+		}
+		return n
+	}
+	return transpose(x, slices.Concat(batch, cross, contracting)).Reshape(count(batch), count(cross), count(contracting))
+}
+
+// product is a[B,M,K] times b[B,N,K], added up in one dtype and returned in another.
+func product(a, b tensor, sums, to ir.DType) tensor {
+	t := a.DType()
+	switch {
+	case t == ir.F64 || sums == ir.F64:
+		t = ir.F64
+	case t.IsFloat():
+		if to == ir.F32 { // exact products, rounded once
+			t = ir.F32
+		}
+		return cast(cast(a, t).MatMulT(cast(b, t)), to)
+	case (t == ir.I8 || t == ir.U8) && b.DType() == t && sums.BlockBytes() <= 4 && !sums.IsFloat():
+		return cast(cast(a.MatMulT(b), sums), to) // sums of 32 bits wrap to shorter ones
+	default:
+		t = sums
+	}
+	// The order in which integers are added does not matter, so this is a reduction of products like any other.
+	a, b = cast(a, t).Unsqueeze(2), cast(b, t).Unsqueeze(1)
+	return cast(a.Mul(b).Sum(3), to)
+}
+
+// ConvGeneral implements compute.Function.
+func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int, paddings [][2]int,
+	inputDilations, kernelDilations []int, channelGroups, batchGroups int) (compute.Value, error) {
+	kind := compute.OpTypeConvGeneral
+	args, err := f.values(kind, x, kernel)
+	if err != nil {
+		return nil, err
+	}
+	axes = axes.Clone()
+	channelGroups, batchGroups = max(channelGroups, 1), max(batchGroups, 1)
+	shape, err := shapeinference.ConvGeneral(args[0].shape, args[1].shape, axes, strides, paddings, inputDilations,
+		kernelDilations, channelGroups, batchGroups)
+	spatial := len(axes.InputSpatial)
+	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor {
+		x := in[0].Transpose(slices.Concat([]int{axes.InputBatch, axes.InputChannels}, axes.InputSpatial)...)
+		w := in[1].Transpose(slices.Concat([]int{axes.KernelOutputChannels, axes.KernelInputChannels}, axes.KernelSpatial)...)
+		groups := channelGroups
+		if batchGroups > 1 {
+			// Groups of the batch meet output channels of their own, as groups of channels would.
+			dims := sizes(x)
+			n, c := dims[0]/batchGroups, dims[1]
+			x = x.Reshape(batchGroups, n, c, dims[2:])
+			x = moveAxis(x, 0, 1).Reshape(n, batchGroups*c, dims[2:])
+			groups *= batchGroups
+		}
+		around := padAxes(paddings, inputDilations, spatial)
+		x = pad(x, 0, append(make([]compute.PadAxis, 2), around...))
+		step := func(i int) windows {
+			size, stride, dilation := w.Dim(2+i).Static(), at(strides, i, 1), at(kernelDilations, i, 1)
+			count := (x.Dim(2+i).Static()-(size-1)*dilation-1)/stride + 1
+			return windows{count, size, stride, dilation}
+		}
+		y := convolve(x, w, groups, step)
+		perm := make([]int, 2+spatial) // result axis -> axis of y
+		perm[axes.OutputBatch], perm[axes.OutputChannels] = 0, 1
+		for i, a := range axes.OutputSpatial {
+			perm[a] = 2 + i
+		}
+		return transpose(y, perm)
+	}))
+}
+
+// convolve is the convolution of x[N,C,…] with w[O,C/groups,…], by op conv where it has one.
+func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
+	spatial := x.Rank() - 2
+	var all []windows
+	for i := range spatial {
+		all = append(all, step(i))
+	}
+	if spatial >= 1 && spatial <= 3 && x.DType().IsFloat() && x.DType() != ir.F64 {
+		var stride, dilation []int
+		for _, s := range all {
+			stride, dilation = append(stride, s.stride), append(dilation, s.dilation)
+		}
+		return x.Conv(w, frontend.Stride(stride...), frontend.Dilation(dilation...), frontend.Groups(groups))
+	}
+	// A product of windows and weights, group by group.
+	n, o, c := x.Dim(0).Static(), w.Dim(0).Static(), w.Dim(1).Static()
+	places, elements := 1, 1
+	result := []int{n, o}
+	for i := spatial - 1; i >= 0; i-- {
+		s := all[i]
+		elements *= s.size
+		dims := sizes(s.gather(x, 2+i)) // [..., windows, element, …, elements so far]
+		gathered := moveAxis(s.gather(x, 2+i), 3+i, 2+spatial)
+		x = gathered.Reshape(append(append([]int{}, dims[:3+i]...), append(dims[4+i:3+spatial:3+spatial], elements)...))
+	}
+	for _, s := range all {
+		places *= s.count
+		result = append(result, s.count)
+	}
+	x = x.Reshape(n, groups, c, places, elements)
+	x = x.Transpose(1, 0, 3, 2, 4).Reshape(groups, n*places, c*elements)
+	y := product(x, w.Reshape(groups, o/groups, c*elements), x.DType(), x.DType()) // [groups, N*places, O/groups]
+	return y.Reshape(groups, n, places, o/groups).Transpose(1, 0, 3, 2).Reshape(result)
+}
+
+// Gather implements compute.Function.
+func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, collapsed, startMap, sliceSizes []int,
+	sorted bool) (compute.Value, error) {
+	kind := compute.OpTypeGather
+	args, err := f.values(kind, x, starts)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shapeinference.Gather(args[0].shape, args[1].shape, vectorAxis, offsetAxes, collapsed, startMap, sliceSizes,
+		sorted)
+	if err == nil && len(startMap) == 0 {
+		err = errors.Wrapf(compute.ErrNotImplemented, "Gather without indexed axes")
+	}
+	return f.addOne(kind, args, shape, err, func(l *lowering, in []tensor) []tensor {
+		x := in[0]
+		window := sizesOf(sliceSizes, x)
+		for a, size := range window {
+			if !slices.Contains(startMap, a) {
+				x = cut(x, a, 0, size, 1)
+			}
+		}
+		at := indexVectors(in[1], vectorAxis)
+		for i, a := range startMap {
+			at[i] = at[i].Clamp(0, float64(x.Dim(a).Static()-window[a]))
+		}
+		return []tensor{gather(x, at, startMap, window, collapsed, offsetAxes, len(l.dims(shape)))}
+	})
+}
+
+// sizesOf replaces a size that is dynamic by the extent.
+func sizesOf(of []int, x tensor) []int {
+	of = slices.Clone(of)
+	for a, n := range of {
+		if n < 0 {
+			of[a] = x.Dim(a).Static()
+		}
+	}
+	return of
+}
+
+// indexVectors returns the components of index vectors along an axis, each of the shape without the axis, as i32 or, where it
+// has more bits, i64.
+func indexVectors(indices tensor, axis int) []tensor {
+	if axis == indices.Rank() {
+		indices = indices.Unsqueeze(axis)
+	}
+	t := ir.I32
+	if w := indices.DType(); w == ir.I64 || w == ir.U32 {
+		t = ir.I64
+	}
+	indices = cast(indices, t)
+	components := make([]tensor, indices.Dim(axis).Static())
+	for i := range components {
+		components[i] = indices.Index(axis, i)
+	}
+	return components
+}
+
+// gather picks windows of x that begin at coordinates along some axes, and lie as whole along the others.
+func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int, rank int) tensor {
+	batch := at[0].Rank()
+	vectors, widened := vectorsOf(at, startMap, window)
+	y := transpose(x, frontOrder(x.Rank(), startMap)).GatherND(vectors)
+	// Axes are now: batch, the windows along widened axes, the axes that are not indexed.
+	var kept []int
+	for a := range x.Rank() {
+		if !slices.Contains(startMap, a) {
+			kept = append(kept, a)
+		}
+	}
+	order := append(slices.Clone(widened), kept...)
+	dims := slices.Clone(sizes(y)[:batch])
+	var offsets []int
+	for a := range window {
+		if !slices.Contains(collapsed, a) {
+			offsets = append(offsets, a)
+		}
+	}
+	// Bring the axes of windows into the order of x's, then put extents of 1 among them.
+	var rankOrder []int
+	for _, a := range offsets {
+		if i := slices.Index(order, a); i >= 0 {
+			rankOrder = append(rankOrder, batch+i)
+		}
+	}
+	for i, a := range order {
+		if slices.Contains(collapsed, a) {
+			rankOrder = append(rankOrder, batch+i) // of extent 1, dropped by the reshape
+		}
+	}
+	y = transpose(y, append(firstAxes(batch), rankOrder...))
+	for _, a := range offsets {
+		dims = append(dims, window[a])
+	}
+	y = y.Reshape(dims)
+	perm, next := make([]int, rank), 0
+	for i := range perm {
+		if j := slices.Index(offsetAxes, i); j >= 0 {
+			perm[i] = batch + j
+		} else {
+			perm[i] = next
+			next++
+		}
+	}
+	return transpose(y, perm)
+}
+
+// frontOrder is the axes that are listed and then the others.
+func frontOrder(rank int, front []int) []int {
+	perm := slices.Clone(front)
+	for a := range rank {
+		if !slices.Contains(front, a) {
+			perm = append(perm, a)
+		}
+	}
+	return perm
+}
+
+// vectorsOf makes index vectors of their components: one for each element of a window along the axes that they index.
+// widened is those of the axes along which a window has more than one element, which become axes of the result after the
+// batch's.
+func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []int) {
+	batch := at[0].Rank()
+	for _, a := range startMap {
+		if window[a] != 1 {
+			widened = append(widened, a)
+		}
+	}
+	dims := sizes(at[0])
+	for _, a := range widened {
+		dims = append(dims, window[a])
+	}
+	for i, a := range startMap {
+		c := at[i].Reshape(append(sizes(at[i]), ones(len(widened))...))
+		if w := slices.Index(widened, a); w >= 0 {
+			c = c.Add(c.Builder().Iota(c.DType(), batch+w, dims))
+		}
+		c = c.Broadcast(dims).Unsqueeze(len(dims))
+		if i == 0 {
+			vectors = c
+		} else {
+			vectors = vectors.Concat(len(dims), c)
+		}
+	}
+	return vectors, widened
+}
+
+// ScatterSum implements compute.Function.
+func (f *Function) ScatterSum(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+	unique bool) (compute.Value, error) {
+	return f.scatter(compute.OpTypeScatterSum, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
+}
+
+// scatters has the operations that write by index.
+var scatters = map[compute.OpType]func(x, indices, updates tensor) tensor{
+	compute.OpTypeScatterSum: tensor.ScatterNDAdd,
+}
+
+func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted,
+	toAxes []int) (compute.Value, error) {
+	args, err := f.values(kind, x, indices, updates)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shapeinference.Scatter(args[0].shape, args[1].shape, args[2].shape, vectorAxis, windowAxes, inserted, toAxes)
+	if err != nil {
+		return nil, err
+	}
+	if len(toAxes) == 0 {
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s without indexed axes", kind)
+	}
+	return f.addOne(kind, args, shape, nil, one(func(in []tensor) tensor {
+		x, updates := in[0], in[2]
+		// The window's extent along each axis of x.
+		window, next := ones(x.Rank()), 0
+		var offsets []int
+		for a := range window {
+			if !slices.Contains(inserted, a) {
+				window[a] = updates.Dim(windowAxes[next]).Static()
+				offsets = append(offsets, a)
+				next++
+			}
+		}
+		at := indexVectors(in[1], vectorAxis)
+		// A window that reaches outside is left out as a whole.
+		inside := tensor{}
+		for i, a := range toAxes {
+			fits := at[i].Ge(at[i].Lit(0)).And(at[i].Le(at[i].Lit(float64(x.Dim(a).Static() - window[a]))))
+			if inside.IsZero() {
+				inside = fits
+			} else {
+				inside = inside.And(fits)
+			}
+		}
+		axes := slices.Clone(toAxes)
+		for a, n := range window { // a part of an axis that is not indexed begins at 0
+			if !slices.Contains(axes, a) && !x.Dim(a).Is(n) {
+				axes, at = append(axes, a), append(at, at[0].MulScalar(0))
+			}
+		}
+		// The other elements of such a window must not come back in, so the mark is far below 0.
+		at[0] = inside.Where(at[0], at[0].Lit(-float64(x.Dim(axes[0]).Static())-1))
+		vectors, widened := vectorsOf(at, axes, window)
+		// Axes of updates: the batch, the windows along widened axes, and along those that are not indexed.
+		var perm []int
+		for a := range updates.Rank() {
+			if !slices.Contains(windowAxes, a) {
+				perm = append(perm, a)
+			}
+		}
+		dims := slices.Clone(sizes(at[0]))
+		var rest []int
+		for a := range x.Rank() {
+			if !slices.Contains(axes, a) {
+				rest = append(rest, a)
+			}
+		}
+		order := append(slices.Clone(widened), rest...)
+		for _, a := range order {
+			if i := slices.Index(offsets, a); i >= 0 {
+				perm = append(perm, windowAxes[i])
+			}
+			dims = append(dims, window[a])
+		}
+		for i, a := range offsets { // of extent 1, dropped by the reshape
+			if !slices.Contains(order, a) {
+				perm = append(perm, windowAxes[i])
+			}
+		}
+		front := frontOrder(x.Rank(), axes)
+		y := scatters[kind](transpose(x, front), vectors, transpose(updates, perm).Reshape(dims))
+		back := make([]int, len(front))
+		for i, a := range front {
+			back[a] = i
+		}
+		return transpose(y, back)
+	}))
+}
