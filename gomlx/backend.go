@@ -101,7 +101,7 @@ func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape s
 	if err != nil {
 		return nil, err
 	}
-	return newBuffer(b, &storage{backend: b, host: d}), nil
+	return newBuffer(b, shape.DType, &storage{backend: b, host: d}), nil
 }
 
 // HasSharedBuffers implements compute.Backend: what is on a device is not the host's to change.

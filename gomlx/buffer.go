@@ -90,20 +90,13 @@ func (s *storage) close() error {
 	return s.device.Close()
 }
 
-func (s *storage) shape() shapes.Shape {
-	t, dims := ir.Invalid, []int(nil)
-	if s.mu.Lock(); s.host != nil {
-		t, dims = s.host.DType, s.host.Dims
-	} else {
-		t, dims = s.device.DType(), s.device.Dims()
+func (s *storage) dims() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.host != nil {
+		return s.host.Dims
 	}
-	s.mu.Unlock()
-	for d, e := range elementTypes {
-		if e == t {
-			return shapes.Make(d, dims...)
-		}
-	}
-	return shapes.Make(dtypes.InvalidDType)
+	return s.device.Dims()
 }
 
 // Buffer is a tensor of the backend. It is not changed, so that computations may share it.
@@ -120,8 +113,8 @@ type Buffer struct {
 var _ compute.Buffer = (*Buffer)(nil)
 
 // newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers to it.
-func newBuffer(b *Backend, s *storage) *Buffer {
-	buf := &Buffer{backend: b, shape: s.shape(), store: s}
+func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
+	buf := &Buffer{backend: b, shape: shapes.Make(t, s.dims()...), store: s}
 	buf.freed = runtime.AddCleanup(buf, func(s *storage) { _ = s.close() }, s)
 	return buf
 }
@@ -188,7 +181,7 @@ func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error
 	if err != nil {
 		return nil, err
 	}
-	return newBuffer(buf.backend, s), nil
+	return newBuffer(buf.backend, buf.shape.DType, s), nil
 }
 
 func firstError(errs ...error) error {

@@ -238,6 +238,9 @@ func (f *Function) keep(op *operation, of ...shapes.Shape) []*value {
 func (f *Function) add(kind compute.OpType, args []*value, b build, of ...shapes.Shape) ([]*value, error) {
 	op := &operation{kind: kind, args: args, build: b}
 	results := f.keep(op, of...)
+	if err := checkUint64(op); err != nil {
+		return nil, err
+	}
 	if err := tryOut(op); err != nil {
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: %v", kind, err)
 	}

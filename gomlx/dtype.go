@@ -22,6 +22,7 @@ var elementTypes = map[dtypes.DType]ir.DType{
 	dtypes.Int64:    ir.I64,
 	dtypes.Uint8:    ir.U8,
 	dtypes.Uint32:   ir.U32,
+	dtypes.Uint64:   ir.I64, // the same bits: see uint64.go
 	dtypes.Bool:     ir.Bool,
 }
 

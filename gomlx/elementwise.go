@@ -31,7 +31,7 @@ var operations = func() map[compute.OpType]bool {
 		compute.OpTypeCall, compute.OpTypeWhile, compute.OpTypeIf, compute.OpTypeSort,
 		compute.OpTypeFusedSoftmax, compute.OpTypeFusedLayerNorm, compute.OpTypeFusedGelu, compute.OpTypeFusedDense,
 		compute.OpTypeFusedScaledDotProductAttention, compute.OpTypeFusedScaledDotProductAttentionVJP,
-		compute.OpTypeFusedAttentionQKVProjection,
+		compute.OpTypeFusedAttentionQKVProjection, compute.OpTypeRNGBitGenerator,
 	} {
 		all[op] = true
 	}
@@ -214,7 +214,16 @@ func (f *Function) ConvertDType(x compute.Value, to dtypes.DType) (compute.Value
 	t, err := elementType(to)
 	shape := args[0].shape.Clone()
 	shape.DType = to
-	return f.addOne(compute.OpTypeConvertDType, args, shape, err, one(func(in []tensor) tensor { return cast(in[0], t) }))
+	from := args[0].shape.DType
+	return f.addOne(compute.OpTypeConvertDType, args, shape, err, one(func(in []tensor) tensor {
+		switch {
+		case from == dtypes.Uint64 && to.IsFloat():
+			return floatOfUint64(in[0], t)
+		case to == dtypes.Uint64 && from.IsFloat():
+			return uint64OfFloat(in[0])
+		}
+		return cast(in[0], t)
+	}))
 }
 
 // cast leaves a tensor alone that has the dtype.

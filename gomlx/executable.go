@@ -96,7 +96,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 	}
 	buffers := make([]compute.Buffer, len(out))
 	for i, s := range out {
-		buffers[i] = newBuffer(e.backend, s)
+		buffers[i] = newBuffer(e.backend, e.function.results[i].shape.DType, s)
 	}
 	return buffers, err
 }
