@@ -8,9 +8,10 @@ PKG ?= ./...
 BENCH ?= .
 FUZZTIME ?= 10s
 AGAINST ?= h100
+DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers test test-full client-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers test test-full client-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +43,9 @@ test-full: setup ## make test with every test under race detector and validation
 
 client-test: ## have OpenAI's own client, which is downloaded, talk with vkc serve; minutes of compiling
 	cd serve/clienttest && go test ./...
+
+gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test DEVICE=vulkan; minutes
+	@scripts/gomlx $(DEVICE)
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))

@@ -2,6 +2,7 @@ package gomlx
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/gomlx/compute"
@@ -268,8 +269,18 @@ func word(x tensor) (w tensor, width int) {
 	return w, width
 }
 
+// halves returns the lower and upper 32 bits of i64.
+func halves(x tensor) (low, high tensor) {
+	below := x.And(x.Lit(math.MaxUint32))
+	return below.Cast(ir.U32), x.Sub(below).Div(x.Lit(1 << 32)).Cast(ir.U32)
+}
+
 // bitCount counts the bits that are 1 (Warren, Hacker's Delight, section 5-1).
 func bitCount(x tensor) tensor {
+	if x.DType() == ir.I64 {
+		low, high := halves(x)
+		return bitCount(low).Add(bitCount(high)).Cast(ir.I64)
+	}
 	w, _ := word(x)
 	lit := func(v uint32) tensor { return w.Lit(float64(v)) }
 	w = w.Sub(w.Shr(lit(1)).And(lit(0x55555555)))
@@ -280,6 +291,11 @@ func bitCount(x tensor) tensor {
 
 // leadingZeros counts the bits before the first one (Hacker's Delight, section 5-3).
 func leadingZeros(x tensor) tensor {
+	if x.DType() == ir.I64 {
+		low, high := halves(x)
+		none := high.Eq(high.Lit(0))
+		return none.Where(leadingZeros(low).AddScalar(32), leadingZeros(high)).Cast(ir.I64)
+	}
 	w, width := word(x)
 	for s := 1; s < 32; s *= 2 {
 		w = w.Or(w.Shr(w.Lit(float64(s))))

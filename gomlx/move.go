@@ -189,19 +189,33 @@ func addAround(x tensor, axis, before, after int, value float64) tensor {
 	return x.Pad(low, high, value)
 }
 
+// startsOf returns a scalar for each axis, of as many scalars or of one vector.
+func startsOf(kind compute.OpType, x *value, starts []*value) (func(in []tensor) []tensor, error) {
+	rank := x.shape.Rank()
+	if len(starts) == 1 && starts[0].shape.Rank() == 1 && starts[0].shape.Dimensions[0] == rank {
+		return func(in []tensor) []tensor { return indexVectors(in[0], 0) }, nil
+	}
+	if len(starts) != rank {
+		return nil, errors.Errorf("%s: %d starts for shape %s", kind, len(starts), x.shape)
+	}
+	return func(in []tensor) []tensor { return in }, nil
+}
+
 // DynamicSlice implements compute.Function.
 func (f *Function) DynamicSlice(x compute.Value, starts []compute.Value, dims []int) (compute.Value, error) {
-	args, err := f.values(compute.OpTypeDynamicSlice, append([]compute.Value{x}, starts...)...)
+	kind := compute.OpTypeDynamicSlice
+	args, err := f.values(kind, append([]compute.Value{x}, starts...)...)
 	if err != nil {
 		return nil, err
 	}
-	if len(starts) != args[0].shape.Rank() {
-		return nil, errors.Errorf("DynamicSlice: %d starts for shape %s", len(starts), args[0].shape)
+	scalars, err := startsOf(kind, args[0], args[1:])
+	if err != nil {
+		return nil, err
 	}
 	shape, err := shapeinference.DynamicSlice(args[0].shape, dims)
-	return f.addOne(compute.OpTypeDynamicSlice, args, shape, err, one(func(in []tensor) tensor {
+	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor {
 		x := in[0]
-		for a, start := range in[1:] {
+		for a, start := range scalars(in[1:]) {
 			if !x.Dim(a).Is(dims[a]) {
 				x = x.DynamicSlice(a, start, dims[a])
 			}
@@ -212,16 +226,18 @@ func (f *Function) DynamicSlice(x compute.Value, starts []compute.Value, dims []
 
 // DynamicUpdateSlice implements compute.Function.
 func (f *Function) DynamicUpdateSlice(x, update compute.Value, starts []compute.Value) (compute.Value, error) {
-	args, err := f.values(compute.OpTypeDynamicUpdateSlice, append([]compute.Value{x, update}, starts...)...)
+	kind := compute.OpTypeDynamicUpdateSlice
+	args, err := f.values(kind, append([]compute.Value{x, update}, starts...)...)
 	if err != nil {
 		return nil, err
 	}
-	if len(starts) != args[0].shape.Rank() {
-		return nil, errors.Errorf("DynamicUpdateSlice: %d starts for shape %s", len(starts), args[0].shape)
+	scalars, err := startsOf(kind, args[0], args[2:])
+	if err != nil {
+		return nil, err
 	}
 	shape, err := shapeinference.DynamicUpdateSlice(args[0].shape, args[1].shape)
-	return f.addOne(compute.OpTypeDynamicUpdateSlice, args, shape, err,
-		one(func(in []tensor) tensor { return updateFrom(0, in[0], in[1], in[2:]) }))
+	return f.addOne(kind, args, shape, err,
+		one(func(in []tensor) tensor { return updateFrom(0, in[0], in[1], scalars(in[2:])) }))
 }
 
 // updateFrom writes update over x along the axes from one on: the part of x along it is updated along those after it, and

@@ -323,9 +323,54 @@ func (f *Function) ScatterSum(x, indices, updates compute.Value, vectorAxis int,
 	return f.scatter(compute.OpTypeScatterSum, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
-// scatters has the operations that write by index.
-var scatters = map[compute.OpType]func(x, indices, updates tensor) tensor{
-	compute.OpTypeScatterSum: tensor.ScatterNDAdd,
+// ScatterMax implements compute.Function.
+func (f *Function) ScatterMax(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+	unique bool) (compute.Value, error) {
+	return f.scatter(compute.OpTypeScatterMax, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
+}
+
+// ScatterMin implements compute.Function.
+func (f *Function) ScatterMin(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+	unique bool) (compute.Value, error) {
+	return f.scatter(compute.OpTypeScatterMin, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
+}
+
+// scatters has the operations that write by index: whether each index is that of an element, and how they write.
+var scatters = map[compute.OpType]struct {
+	elements bool
+	write    func(x, indices, updates tensor) tensor
+}{
+	compute.OpTypeScatterSum: {false, tensor.ScatterNDAdd},
+	compute.OpTypeScatterMax: {true, scatterLargest},
+	compute.OpTypeScatterMin: {true, func(x, indices, updates tensor) tensor {
+		if x.DType().IsFloat() {
+			return scatterLargest(x.Neg(), indices, updates.Neg()).Neg()
+		}
+		return scatterOrdered(x, indices, updates, updates.Reshape(-1).ArgsortDescending(0), 1).Min(x)
+	}},
+}
+
+func scatterLargest(x, indices, updates tensor) tensor {
+	return scatterOrdered(x, indices, updates, updates.Reshape(-1).Argsort(0), -1).Max(x)
+}
+
+// scatterOrdered writes elements in an order, so that the last one of each place stays. Places without any have the largest
+// value of the dtype, or with a negative sign the smallest.
+func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
+	dims := sizes(x)
+	place, pitch := tensor{}, 1
+	for a := len(dims) - 1; a >= 0; a-- {
+		c := indices.Index(-1, a).MulScalar(float64(pitch))
+		if pitch *= dims[a]; place.IsZero() {
+			place = c
+		} else {
+			place = place.Add(c)
+		}
+	}
+	outside := indices.Index(-1, 0)
+	place = outside.Lt(outside.Lit(0)).Where(place.Lit(-1), place).Reshape(-1)
+	empty := x.Builder().Full(x.DType(), bound(x.DType(), sign), pitch)
+	return empty.Scatter(0, place.IndexSelect(0, order), updates.Reshape(-1).IndexSelect(0, order)).Reshape(dims)
 }
 
 func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted,
@@ -366,7 +411,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		}
 		axes := slices.Clone(toAxes)
 		for a, n := range window { // a part of an axis that is not indexed begins at 0
-			if !slices.Contains(axes, a) && !x.Dim(a).Is(n) {
+			if !slices.Contains(axes, a) && (scatters[kind].elements || !x.Dim(a).Is(n)) {
 				axes, at = append(axes, a), append(at, at[0].MulScalar(0))
 			}
 		}
@@ -400,7 +445,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 			}
 		}
 		front := frontOrder(x.Rank(), axes)
-		y := scatters[kind](transpose(x, front), vectors, transpose(updates, perm).Reshape(dims))
+		y := scatters[kind].write(transpose(x, front), vectors, transpose(updates, perm).Reshape(dims))
 		back := make([]int, len(front))
 		for i, a := range front {
 			back[a] = i

@@ -20,7 +20,7 @@ var signless = sets.MakeWith(
 	compute.OpTypeBitwiseXor, compute.OpTypeBitwiseNot, compute.OpTypeEqual, compute.OpTypeNotEqual,
 	compute.OpTypeReduceSum, compute.OpTypeReduceProduct, compute.OpTypeReduceBitwiseAnd, compute.OpTypeReduceBitwiseOr,
 	compute.OpTypeReduceBitwiseXor, compute.OpTypeDotGeneral, compute.OpTypeConvGeneral, compute.OpTypeGather,
-	compute.OpTypeScatterSum, compute.OpTypeRNGBitGenerator,
+	compute.OpTypeScatterSum, compute.OpTypeRNGBitGenerator, compute.OpTypeBitCount, compute.OpTypeClz,
 )
 
 // checkUint64 refuses an operation on such numbers that would take them for signed ones.
@@ -39,9 +39,7 @@ func floatOfUint64(x tensor, to ir.DType) tensor {
 	if to == ir.F64 {
 		wide = to
 	}
-	low := x.And(x.Lit(math.MaxUint32))
-	high := x.Sub(low).Div(x.Lit(1 << 32)) // exact, with the sign
-	high = high.Lt(high.Lit(0)).Where(high.Add(high.Lit(1<<32)), high)
+	low, high := halves(x)
 	return cast(high.Cast(wide).MulScalar(1<<32).Add(low.Cast(wide)), to)
 }
 
