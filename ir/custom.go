@@ -203,12 +203,15 @@ func (c CustomOp) clone() CustomOp {
 	return c
 }
 
+// customCost takes a function of the program's own to cost as much as a transcendental one.
+const customCost = 16
+
 // row checks the op and makes its row of the table.
 func (c *CustomOp) row() (*OpInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	info := &OpInfo{Name: c.Name, Class: ClassElementwise, Args: c.Args, Attrs: c.Attrs, Float: c.Float, Int: c.Int,
+	info := &OpInfo{Name: c.Name, Class: ClassElementwise, Cost: customCost, Args: c.Args, Attrs: c.Attrs, Float: c.Float, Int: c.Int,
 		Tol: c.Tol, Doc: c.Doc, Custom: c}
 	if c.Kernel != nil {
 		info.Class = ClassCustom

@@ -78,6 +78,13 @@ type OpInfo struct {
 	Int   func(x []int64, a Attrs) int64
 	GLSL  GLSL
 
+	// Fold is the definition of an op that folds rows.
+	Fold *Fold
+
+	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes for usual in
+	// the class.
+	Cost int
+
 	Tol Tolerance
 	Doc string
 
@@ -86,6 +93,12 @@ type OpInfo struct {
 
 	// Custom is set for an op that RegisterCustom has added.
 	Custom *CustomOp
+}
+
+// costs sets the cost of a row.
+func (in OpInfo) costs(n int) OpInfo {
+	in.Cost = n
+	return in
 }
 
 // IsExact reports whether an elementwise op needs no rounding in float dtype t:

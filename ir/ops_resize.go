@@ -19,10 +19,10 @@ func init() {
 		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size},
 			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
 			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
-		OpInfo{Op: OpResizeLinear, Name: "resize_linear", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
+		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
-		OpInfo{Op: OpResizeCubic, Name: "resize_cubic", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
+		OpInfo{Op: OpResizeCubic, Cost: 40, Name: "resize_cubic", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "As resize_linear, by cubic convolution (Keys 1981, a = -0.75) of the elements at floor(c)-1 to floor(c)+2."},
 	)

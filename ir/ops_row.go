@@ -9,20 +9,29 @@ func init() {
 	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
 	eps := AttrInfo{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the mean square or variance"}
 	axis := []AttrInfo{{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to normalize along"}}
+	below := scalarOf(OpSub, element, result(0))
+	inverse := func(i int) *Scalar {
+		return named("scale", scalarOf(OpRsqrt, scalarOf(OpAdd, meanOf(i), attrOf("eps"))))
+	}
+	l2 := scalarOf(OpDiv, element, scalarOf(OpMax, scalarOf(OpSqrt, result(0)), attrOf("eps")))
 	rows(
-		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
+		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow,
+			Fold: foldOf(scalarOf(OpMul, scalarOf(OpExp, below), scalarOf(OpRecip, result(1))), exponentials()...), Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
 			Infer: inferAlongAxis, Tol: tol,
 			Doc: "exp(x-max)/sum(exp(x-max)) along an axis."},
-		OpInfo{Op: OpLogSoftmax, Name: "log_softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
+		OpInfo{Op: OpLogSoftmax, Name: "log_softmax", Class: ClassRow,
+			Fold: foldOf(scalarOf(OpSub, below, scalarOf(OpLog, result(1))), exponentials()...), Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
 			Infer: inferAlongAxis, Tol: tol,
 			Doc: "x-max-log(sum(exp(x-max))) along an axis."},
 		OpInfo{Op: OpRMSNorm, Name: "rms_norm", Class: ClassRow,
+			Fold: foldOf(scalarOf(OpMul, element, inverse(0)), sumOf("sum_sq", scalarOf(OpSqr, element))),
 			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019)."},
 		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow,
+			Fold: foldOf(scalarOf(OpMul, deviationFrom(0), inverse(1)), squaredDeviations()...),
 			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016); the variance is the biased one."},
-		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow,
+		OpInfo{Op: OpRope, Cost: 40, Name: "rope", Class: ClassRow,
 			Args: []ArgInfo{{Name: "x"}, {Name: "positions"}, {Name: "turns", Optional: true}},
 			Attrs: []AttrInfo{
 				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
@@ -35,7 +44,8 @@ func init() {
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias of x[N, C, …], mean and biased variance over each group of channels with all axes after them (Wu and He 2018); weight and bias are [C]. One group is layer normalization of an image, C groups are instance normalization."},
-		OpInfo{Op: OpL2Normalize, Name: "l2_normalize", Class: ClassRow, Args: []ArgInfo{{Name: "x"}},
+		OpInfo{Op: OpL2Normalize, Name: "l2_normalize", Class: ClassRow,
+			Fold: foldOf(l2, sumOf("sum_sq", scalarOf(OpSqr, element))), Args: []ArgInfo{{Name: "x"}},
 			Attrs: append([]AttrInfo{{Name: "eps", Kind: AttrFloat, Default: 1e-12, Doc: "the least divisor"}}, axis...), Infer: inferAlongAxis, Tol: tol,
 			Doc: "x/max(norm2(x), eps) along an axis."},
 	)

@@ -20,8 +20,6 @@ const (
 	// An operand of a matrix product is computed on the way in from at most this
 	// many tensors.
 	maxOperandLoads = 2
-	// A custom op is taken to cost as much as a transcendental function.
-	customCost = 16
 )
 
 // fuseElementwise gives every live node its first place: cores and required
@@ -313,20 +311,8 @@ func isComputedLeaf(n *ir.Node) bool {
 
 // opCost is a rough count of arithmetic operations.
 func opCost(op ir.Op) int {
-	switch op {
-	case ir.OpRope, ir.OpResizeCubic, ir.OpRandomNormal:
-		return 40
-	case ir.OpResizeLinear, ir.OpRandomUniform, ir.OpRandomBernoulli:
-		return 20
-	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu,
-		ir.OpTanh, ir.OpSoftplus:
-		return 6
-	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2,
-		ir.OpSinh, ir.OpCosh:
-		return 16
-	}
-	if op.Info().Custom != nil {
-		return customCost
+	if cost := op.Info().Cost; cost > 0 {
+		return cost
 	}
 	switch op.Class() {
 	case ir.ClassView, ir.ClassLeaf:
@@ -486,17 +472,17 @@ func sameLoop(c, q *Cluster) bool {
 // registers for a tile of results.
 const maxProducts = 2
 
-// foldedAxes returns which axes of its argument a reduction or row op folds.
+// foldedAxes returns which axes of its argument a reduction or row op folds: those that its attributes name, or else
+// the innermost.
 func foldedAxes(n *ir.Node) []bool {
-	rank := n.Arg(0).Rank()
-	axes := n.Attrs().Ints("axes")
-	switch n.Op() {
-	case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
-		axes = []int64{int64(n.Attrs().Int("axis"))}
-	case ir.OpRMSNorm, ir.OpLayerNorm:
-		axes = []int64{-1}
+	axes := []int64{-1}
+	switch attrs := n.Attrs(); {
+	case attrs.Has("axes"):
+		axes = attrs.Ints("axes")
+	case attrs.Has("axis"):
+		axes = []int64{int64(attrs.Int("axis"))}
 	}
-	fold, err := ir.ResolveAxes(axes, rank)
+	fold, err := ir.ResolveAxes(axes, n.Arg(0).Rank())
 	if err != nil {
 		panic("passes: " + err.Error()) // the graph's own rule has checked it
 	}

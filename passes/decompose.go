@@ -120,10 +120,8 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			return out, r.err
 		}
 		if n.Op().Class() == ir.ClassReduce {
-			if groups := linearAxes(n); len(groups) > 1 && n.Op() == ir.OpVariance {
-				return r.varianceInTurn(n, args[0], groups), r.err
-			} else if len(groups) > 1 {
-				return r.reshape(r.foldInTurn(n, args[0], groups), n.Shape()), r.err
+			if groups := linearAxes(n); len(groups) > 1 {
+				return r.foldInTurn(n, args[0], groups), r.err
 			}
 		}
 		return rw.Copy(n, args)
@@ -242,49 +240,27 @@ func linearAxes(n *ir.Node) [][]int64 {
 	return groups
 }
 
-// foldInTurn is n over one group of axes after the other, in the dtype that it
-// is computed in.
+// foldInTurn is the fold of n, each step over one group of axes after the other.
 func (r *rewriter) foldInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
+	fold, shape := n.Op().Info().Fold, x.Shape()
 	if n.DType().IsFloat() {
 		x = r.castTo(x, accType("", n.DType()))
 	}
-	return r.castTo(r.reduceInTurn(n.Op(), n.Attrs(), x, groups), n.DType())
-}
-
-// reduceInTurn folds one group of axes after the other, keeping them, with the
-// op's other attributes. Means of means are the mean, since all have equally many
-// elements.
-func (r *rewriter) reduceInTurn(op ir.Op, attrs ir.Attrs, x *ir.Node, groups [][]int64) *ir.Node {
-	others := slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool {
-		return a.Name == "axes" || a.Name == "keepdims"
-	})
-	for _, axes := range groups {
-		x = r.unary(op, x, append(others[:len(others):len(others)],
-			ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})...)
-	}
-	return x
-}
-
-// varianceInTurn is the variance over groups of axes by its definition, since
-// a variance of variances is not one.
-func (r *rewriter) varianceInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
-	wide := ir.F32
-	if n.DType() == ir.F64 {
-		wide = ir.F64
-	}
-	shape := x.Shape()
-	x = r.castTo(x, wide)
-	dev := r.binary(ir.OpSub, x, r.reduceInTurn(ir.OpMean, nil, x, groups))
-	sum := r.reduceInTurn(ir.OpSum, nil, r.unary(ir.OpSqr, dev), groups)
-	count := r.scalar(wide, 1)
-	for _, axes := range groups {
-		for _, i := range axes {
-			count = r.binary(ir.OpMul, count, r.castTo(r.dimValue(shape[i]), wide))
+	e := folding{r: r, n: n, x: x, count: func() *ir.Node {
+		count := r.scalar(x.DType(), 1)
+		for _, i := range slices.Concat(groups...) {
+			count = r.binary(ir.OpMul, count, r.castTo(r.dimValue(shape[i]), x.DType()))
 		}
+		return count
+	}}
+	for _, s := range fold.Steps {
+		v := e.element(s.Map)
+		for _, axes := range groups {
+			v = r.unary(s.By, v, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
+		}
+		e.results = append(e.results, v)
 	}
-	count = r.binary(ir.OpSub, count, r.scalar(wide, float64(n.Attrs().Int("correction"))))
-	out := r.binary(ir.OpDiv, sum, r.binary(ir.OpMax, count, r.scalar(wide, 0)))
-	return r.reshape(r.castTo(out, n.DType()), n.Shape())
+	return r.reshape(r.castTo(e.scalar(fold.Finish), n.DType()), n.Shape())
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {

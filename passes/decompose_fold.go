@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/vkc-go/vkc/ir"
@@ -11,48 +12,31 @@ import (
 // step folds in a fixed order, and none waits for workgroups of its own. It
 // returns nil where one kernel does as well.
 func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
-	if !foldsInChunks(n.Op()) {
+	fold := n.Op().Info().Fold
+	if fold == nil {
 		return nil
 	}
-	x := args[0]
-	c, ok := cutOf(x.Shape(), foldedAxes(n), foldsTwice(n.Op()))
+	x, by := args[0], fold.Steps[0].By
+	extremum, isPlace := extremumOf[by]
+	c, ok := cutOf(x.Shape(), foldedAxes(n), len(fold.Steps) > 1 || isPlace)
 	if !ok {
 		return nil
 	}
 	f := &longFold{rewriter: r, cut: c}
 	var out *ir.Node
-	switch n.Op() {
-	case ir.OpReduceMax, ir.OpReduceMin, ir.OpAny, ir.OpAll:
-		out = f.fold(n.Op(), x)
-	case ir.OpArgmax:
-		out = f.place(ir.OpReduceMax, x)
-	case ir.OpArgmin:
-		out = f.place(ir.OpReduceMin, x)
+	switch {
+	case isPlace:
+		out = f.place(extremum, x)
+	case n.Op().Info().Tol == ir.Tolerance{}: // the same in any dtype
+		out = f.fold(by, x)
 	default:
-		out = f.arithmetic(n, r.castTo(x, accType("", x.DType())), args[1:])
+		out = f.computed(n, fold, r.castTo(x, accType("", x.DType())), args[1:])
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
-// foldsInChunks reports whether there is a way to fold chunks by op.
-func foldsInChunks(op ir.Op) bool {
-	switch op {
-	case ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpArgmax, ir.OpArgmin, ir.OpAny, ir.OpAll,
-		ir.OpNorm1, ir.OpNorm2, ir.OpLogSumExp, ir.OpVariance,
-		ir.OpSoftmax, ir.OpLogSoftmax, ir.OpRMSNorm, ir.OpLayerNorm, ir.OpL2Normalize:
-		return true
-	}
-	return false
-}
-
-// foldsTwice reports whether op folds a row by what it has folded of it before.
-func foldsTwice(op ir.Op) bool {
-	switch op {
-	case ir.OpArgmax, ir.OpArgmin, ir.OpLogSumExp, ir.OpVariance, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpLayerNorm:
-		return true
-	}
-	return false
-}
+// extremumOf is what argmax and argmin find the place of.
+var extremumOf = map[ir.Op]ir.Op{ir.OpArgmax: ir.OpReduceMax, ir.OpArgmin: ir.OpReduceMin}
 
 // longFold is a reduction being made in chunks. Its methods keep the folded
 // axes, with extent 1.
@@ -61,66 +45,102 @@ type longFold struct {
 	cut
 }
 
-// arithmetic is what sums or multiplies x, which has the dtype for that.
-func (f *longFold) arithmetic(n, x *ir.Node, params []*ir.Node) *ir.Node {
-	switch n.Op() {
-	case ir.OpSum, ir.OpProd:
-		return f.fold(n.Op(), x)
-	case ir.OpMean:
-		return f.binary(ir.OpDiv, f.fold(ir.OpSum, x), f.elems(x))
-	case ir.OpNorm1:
-		return f.fold(ir.OpSum, f.unary(ir.OpAbs, x))
-	case ir.OpNorm2:
-		return f.norm2(x)
-	case ir.OpVariance:
-		_, dev := f.deviations(x)
-		count := f.binary(ir.OpSub, f.elems(x), f.number(x, float64(n.Attrs().Int("correction"))))
-		return f.binary(ir.OpDiv, dev, f.binary(ir.OpMax, count, f.number(x, 0)))
-	case ir.OpLogSumExp:
-		top, sum := f.exponentials(x)
-		return f.add(ir.OpWhere,
-			[]*ir.Node{f.unary(ir.OpIsInf, top), top, f.binary(ir.OpAdd, top, f.unary(ir.OpLog, sum))})
+// computed is the result of n's fold over x, which has the dtype for that.
+func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
+	e := folding{r: f.rewriter, n: n, x: x, count: func() *ir.Node { return f.elems(x) }}
+	for _, s := range fold.Steps {
+		e.results = append(e.results, f.step(s, fold, e))
 	}
-	return f.normalized(n, x, params)
-}
-
-// normalized is an op that changes each element of a row by what it folds.
-func (f *longFold) normalized(n, x *ir.Node, params []*ir.Node) *ir.Node {
-	eps := func() *ir.Node { return f.number(x, n.Attrs().Float("eps")) }
-	var out *ir.Node
-	switch n.Op() {
-	case ir.OpSoftmax:
-		top, sum := f.exponentials(x)
-		return f.binary(ir.OpMul, f.unary(ir.OpExp, f.binary(ir.OpSub, x, top)), f.unary(ir.OpRecip, sum))
-	case ir.OpLogSoftmax:
-		top, sum := f.exponentials(x)
-		return f.binary(ir.OpSub, f.binary(ir.OpSub, x, top), f.unary(ir.OpLog, sum))
-	case ir.OpL2Normalize:
-		return f.binary(ir.OpDiv, x, f.binary(ir.OpMax, f.norm2(x), eps()))
-	case ir.OpRMSNorm:
-		squares := f.binary(ir.OpDiv, f.fold(ir.OpSum, f.unary(ir.OpSqr, x)), f.elems(x))
-		out = f.binary(ir.OpMul, x, f.unary(ir.OpRsqrt, f.binary(ir.OpAdd, squares, eps())))
-	case ir.OpLayerNorm:
-		mean, dev := f.deviations(x)
-		variance := f.binary(ir.OpDiv, dev, f.elems(x))
-		out = f.binary(ir.OpMul, f.binary(ir.OpSub, x, mean), f.unary(ir.OpRsqrt, f.binary(ir.OpAdd, variance, eps())))
-	}
+	out := e.scalar(fold.Finish)
 	for i, p := range params {
 		out = f.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], out, f.castTo(p, x.DType()))
 	}
 	return out
 }
 
-func (f *longFold) norm2(x *ir.Node) *ir.Node {
-	return f.unary(ir.OpSqrt, f.fold(ir.OpSum, f.unary(ir.OpSqr, x)))
+// step is the result of one step for whole rows, of what chunks give to it.
+func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
+	if s.Merge == nil {
+		return f.fold(s.By, whole.element(s.Map))
+	}
+	var out *ir.Node
+	for _, p := range f.pieces(whole.x) {
+		along := make([]bool, p.x.Rank())
+		for _, a := range p.axes {
+			along[a] = true
+		}
+		own := folding{r: f.rewriter, n: whole.n, x: p.x, count: func() *ir.Node { return f.countOf(p.x, along) }}
+		for i := range whole.results {
+			own.results = append(own.results, f.along(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
+		}
+		e := folding{r: f.rewriter, n: whole.n, count: whole.count, part: &own}
+		own.results = append(own.results, f.along(s.By, own.scalar(s.Merge.Map), p.axes))
+		for _, r := range whole.results {
+			e.results = append(e.results, f.spreadTo(r, p))
+		}
+		given := f.all(s.By, p, e.scalar(s.Merge.Part))
+		if out == nil {
+			out = given
+		} else {
+			out = f.binary(basicFolds[s.By].two, out, given)
+		}
+	}
+	return out
 }
 
-// number is a constant of x's dtype.
-func (f *longFold) number(x *ir.Node, v float64) *ir.Node {
-	if f.err != nil {
+// folding makes nodes of the expressions of a fold.
+type folding struct {
+	r       *rewriter
+	n       *ir.Node // the op whose attributes hold
+	x       *ir.Node // the elements
+	results []*ir.Node
+	count   func() *ir.Node // of elements, in their dtype
+	part    *folding        // of a chunk
+}
+
+// element is what a step folds of each element.
+func (e *folding) element(s *ir.Scalar) *ir.Node {
+	if s == nil {
+		return e.x
+	}
+	return e.scalar(s)
+}
+
+// scalar is an expression of a fold.
+func (e *folding) scalar(s *ir.Scalar) *ir.Node {
+	return ir.EvalScalar(s, func(s *ir.Scalar, _ []*ir.Node) *ir.Node { return e.leaf(s) },
+		func(s *ir.Scalar, args []*ir.Node) *ir.Node { return e.r.add(s.Op, args) })
+}
+
+func (e *folding) leaf(s *ir.Scalar) *ir.Node {
+	if e.r.err != nil {
 		return nil
 	}
-	return f.scalar(x.DType(), v)
+	number := func(v float64) *ir.Node { return e.r.scalar(accType("", e.n.Arg(0).DType()), v) }
+	switch s.Leaf {
+	case ir.LeafElement:
+		return e.x
+	case ir.LeafResult:
+		return e.results[s.Step]
+	case ir.LeafMean:
+		return e.r.binary(ir.OpDiv, e.results[s.Step], e.count())
+	case ir.LeafDeviation:
+		return e.r.binary(ir.OpSub, e.x, e.r.binary(ir.OpDiv, e.results[s.Step], e.count()))
+	case ir.LeafCount:
+		count := e.r.binary(ir.OpSub, e.count(), number(float64(e.n.Attrs().Int(s.Attr))))
+		return e.r.binary(ir.OpMax, count, number(0))
+	case ir.LeafAttr:
+		return number(e.n.Attrs().Float(s.Attr))
+	case ir.LeafNumber:
+		return number(s.Value)
+	case ir.LeafPart:
+		return e.part.results[s.Step]
+	case ir.LeafPartMean:
+		return e.r.binary(ir.OpDiv, e.part.results[s.Step], e.part.count())
+	case ir.LeafPartCount:
+		return e.part.count()
+	}
+	panic(fmt.Sprintf("passes: a fold has no leaf %d", s.Leaf))
 }
 
 // elems is the number of elements of a row of x, as a value of its dtype.
@@ -208,10 +228,6 @@ func (f *longFold) row(x *ir.Node) *ir.Node {
 	return f.reshape(x, whole.with(x.Shape(), ones...))
 }
 
-// foldedBy is the elementwise op that folds two results of a reduction.
-var foldedBy = map[ir.Op]ir.Op{ir.OpSum: ir.OpAdd, ir.OpProd: ir.OpMul, ir.OpReduceMax: ir.OpMax,
-	ir.OpReduceMin: ir.OpMin, ir.OpAny: ir.OpOr, ir.OpAll: ir.OpAnd}
-
 // fold is op over the rows of x.
 func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	var out *ir.Node
@@ -220,37 +236,10 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 		if out == nil {
 			out = part
 		} else {
-			out = f.binary(foldedBy[op], out, part)
+			out = f.binary(basicFolds[op].two, out, part)
 		}
 	}
 	return out
-}
-
-// deviations returns the mean of each row and the sum of the squared
-// differences from it: those from each chunk's own mean, and for every element
-// the squared difference of that from the row's (Chan, Golub and LeVeque 1979).
-func (f *longFold) deviations(x *ir.Node) (mean, dev *ir.Node) {
-	mean = f.binary(ir.OpDiv, f.fold(ir.OpSum, x), f.elems(x))
-	for _, p := range f.pieces(x) {
-		along := make([]bool, p.x.Rank())
-		for _, a := range p.axes {
-			along[a] = true
-		}
-		n := f.countOf(p.x, along)
-		own := f.binary(ir.OpDiv, f.along(ir.OpSum, p.x, p.axes), n)
-		inside := f.along(ir.OpSum, f.unary(ir.OpSqr, f.binary(ir.OpSub, p.x, own)), p.axes)
-		if f.err != nil {
-			return nil, nil
-		}
-		apart := f.unary(ir.OpSqr, f.binary(ir.OpSub, own, f.spreadTo(mean, p)))
-		part := f.all(ir.OpSum, p, f.binary(ir.OpAdd, inside, f.binary(ir.OpMul, n, apart)))
-		if dev == nil {
-			dev = part
-		} else {
-			dev = f.binary(ir.OpAdd, dev, part)
-		}
-	}
-	return mean, dev
 }
 
 // spreadTo gives one value per row the axes of a piece, so that it broadcasts
@@ -264,41 +253,6 @@ func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 		ones = []int64{1, 1, 1}
 	}
 	return f.reshape(x, f.with(x.Shape(), ones...))
-}
-
-// exponentials returns the largest element of each row and the sum of
-// exp(x-largest), NaN where there is an infinite one: each chunk sums by its own
-// largest element, and the sums are scaled to the row's (Milakov and
-// Gimelshein 2018).
-func (f *longFold) exponentials(x *ir.Node) (top, sum *ir.Node) {
-	for _, p := range f.pieces(x) {
-		own := f.along(ir.OpReduceMax, p.x, p.axes)
-		each := f.along(ir.OpSum, f.scaleFrom(p.x, own), p.axes)
-		partTop := f.all(ir.OpReduceMax, p, own)
-		if f.err != nil {
-			return nil, nil
-		}
-		partSum := f.all(ir.OpSum, p, f.binary(ir.OpMul, each, f.scaleFrom(own, f.spreadTo(partTop, p))))
-		if top == nil {
-			top, sum = partTop, partSum
-			continue
-		}
-		both := f.binary(ir.OpMax, top, partTop)
-		sum = f.binary(ir.OpAdd, f.binary(ir.OpMul, sum, f.scaleFrom(top, both)),
-			f.binary(ir.OpMul, partSum, f.scaleFrom(partTop, both)))
-		top = both
-	}
-	return top, sum
-}
-
-// scaleFrom is exp(x-top), or 0 where both are -inf: a chunk of nothing else
-// adds nothing to its row.
-func (f *longFold) scaleFrom(x, top *ir.Node) *ir.Node {
-	if f.err != nil {
-		return nil
-	}
-	nothing := f.binary(ir.OpEq, top, f.number(x, math.Inf(-1)))
-	return f.unary(ir.OpExp, f.binary(ir.OpSub, x, f.add(ir.OpWhere, []*ir.Node{nothing, f.number(x, 0), top})))
 }
 
 // place is argmax or argmin: the first place whose element is the extremum of
@@ -317,7 +271,7 @@ func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 			best, at = partBest, partAt
 			continue
 		}
-		both := f.binary(foldedBy[extremum], best, partBest)
+		both := f.binary(basicFolds[extremum].two, best, partBest)
 		at = f.binary(ir.OpMin, f.placeWhere(best, both, at), f.placeWhere(partBest, both, partAt))
 	}
 	return at

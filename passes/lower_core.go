@@ -164,60 +164,84 @@ func accType(combine kernel.Combine, t ir.DType) ir.DType {
 	return ir.I32
 }
 
-// addPhases adds what a reduction or row op folds.
+// basicFolds are the basic reductions: how a kernel folds by them, and the elementwise op that folds two results.
+var basicFolds = map[ir.Op]struct {
+	combine kernel.Combine
+	two     ir.Op
+}{
+	ir.OpSum:       {kernel.CombineSum, ir.OpAdd},
+	ir.OpProd:      {kernel.CombineProd, ir.OpMul},
+	ir.OpReduceMax: {kernel.CombineMax, ir.OpMax},
+	ir.OpReduceMin: {kernel.CombineMin, ir.OpMin},
+	ir.OpArgmax:    {kernel.CombineArgmax, 0},
+	ir.OpArgmin:    {kernel.CombineArgmin, 0},
+	ir.OpAny:       {kernel.CombineMax, ir.OpOr}, // of u32, so that over no elements the result is 0
+	ir.OpAll:       {kernel.CombineMin, ir.OpAnd},
+}
+
+// addPhases adds what a reduction or row op folds, by the fold of its row in the table.
 func (l *lowerer) addPhases(n *ir.Node) error {
+	fold := n.Op().Info().Fold
+	if fold == nil {
+		return fmt.Errorf("%s has no lowering: give its row in ir/ a fold, or take it apart in passes/decompose*.go", n.Op())
+	}
 	x, err := l.value(n.Arg(0), l.at)
 	if err != nil {
 		return err
 	}
 	l.ops[n] = true
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr {
-		return l.b.Apply(op, accType("", x.DType), nil, args...)
+	if x.DType == ir.Bool {
+		x = l.b.Cast(ir.U32, x)
 	}
-	switch n.Op() {
-	case ir.OpSum, ir.OpMean:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, x, "row_sum")}
-	case ir.OpProd:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineProd, x, "row_prod")}
-	case ir.OpNorm1:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpAbs, x), "sum_abs")}
-	case ir.OpNorm2, ir.OpL2Normalize:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpSqr, x), "sum_sq")}
-	case ir.OpLogSumExp:
-		top := l.phase(kernel.CombineMax, x, "row_max")
-		// exp(inf-inf) is NaN, so an infinite maximum is taken as it is.
-		e := f32(ir.OpExp, f32(ir.OpSub, x, top))
-		l.accs[n] = []*kernel.Expr{top, l.phase(kernel.CombineSum, e, "row_sum")}
-	case ir.OpVariance:
-		sum := l.phase(kernel.CombineSum, x, "row_sum")
-		dev := f32(ir.OpSqr, l.deviation(x, sum))
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
-	case ir.OpReduceMax:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, x, "row_max")}
-	case ir.OpReduceMin:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, x, "row_min")}
-	case ir.OpArgmax:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmax, x, "row_argmax")}
-	case ir.OpArgmin:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmin, x, "row_argmin")}
-	case ir.OpAny: // without a sign, so that over no elements the result is 0
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, l.b.Cast(ir.U32, x), "row_any")}
-	case ir.OpAll:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, l.b.Cast(ir.U32, x), "row_all")}
-	case ir.OpSoftmax, ir.OpLogSoftmax:
-		top := l.phase(kernel.CombineMax, x, "row_max")
-		e := f32(ir.OpExp, f32(ir.OpSub, x, top))
-		l.accs[n] = []*kernel.Expr{top, l.phase(kernel.CombineSum, e, "row_sum")}
-	case ir.OpRMSNorm:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpSqr, x), "sum_sq")}
-	case ir.OpLayerNorm:
-		sum := l.phase(kernel.CombineSum, x, "row_sum")
-		dev := f32(ir.OpSqr, l.deviation(x, sum))
-		l.accs[n] = []*kernel.Expr{sum, l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
-	default:
-		return fmt.Errorf("%s has no lowering", n.Op())
+	var accs []*kernel.Expr
+	for _, s := range fold.Steps {
+		v := x
+		if s.Map != nil {
+			v = l.scalar(s.Map, n, x, accs)
+		}
+		accs = append(accs, l.phase(basicFolds[s.By].combine, v, s.Name))
 	}
+	l.accs[n] = accs
 	return nil
+}
+
+// scalar is an expression of a fold over element x and results.
+func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*kernel.Expr) *kernel.Expr {
+	t := accType("", n.Arg(0).DType())
+	leaf := func(s *ir.Scalar, _ []*kernel.Expr) *kernel.Expr {
+		switch s.Leaf {
+		case ir.LeafElement:
+			return x
+		case ir.LeafResult:
+			return results[s.Step]
+		case ir.LeafMean:
+			return l.mean(results[s.Step])
+		case ir.LeafDeviation:
+			return l.deviation(x, results[s.Step])
+		case ir.LeafCount:
+			return l.countLess(int64(n.Attrs().Int(s.Attr)), t)
+		case ir.LeafAttr:
+			return l.b.Float(t, n.Attrs().Float(s.Attr))
+		case ir.LeafNumber:
+			return l.b.Float(t, s.Value)
+		}
+		panic(fmt.Sprintf("passes: a kernel that folds whole rows has no leaf %d", s.Leaf))
+	}
+	return ir.EvalScalar(s, leaf, func(s *ir.Scalar, args []*kernel.Expr) *kernel.Expr {
+		var out *kernel.Expr
+		switch {
+		case s.Test:
+			out = l.b.Apply(s.Op, ir.Bool, nil, args...)
+		case s.Op == ir.OpWhere:
+			out = l.where(args[0], args[1], args[2], t)
+		default:
+			out = l.b.Apply(s.Op, t, nil, args...)
+		}
+		if s.Name != "" {
+			out.Hint = s.Name
+		}
+		return out
+	})
 }
 
 // mean divides a sum by the length of the row.
@@ -261,7 +285,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
 			return nil, errNotIdentity
 		}
-		return l.reduced(n, accs)
+		return l.reduced(n, accs), nil
 	}
 	if !sameCoords(at, l.at) {
 		return nil, errNotIdentity
@@ -280,46 +304,29 @@ func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
 // reduced returns the value of a reduction from its fold. Folds of narrow
 // types are made in wide ones, so that over no elements they give the smallest
 // or largest value of the wide type.
-func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, error) {
-	acc := accs[len(accs)-1]
-	switch n.Op() {
-	case ir.OpNorm2:
-		acc = l.b.Apply(ir.OpSqrt, acc.DType, nil, acc)
-	case ir.OpLogSumExp:
-		acc = l.logSumExp(accs[0], acc)
-	case ir.OpVariance:
-		acc = l.variance(acc, int64(n.Attrs().Int("correction")))
-	case ir.OpMean:
-		acc = l.mean(acc)
-	case ir.OpAny, ir.OpAll:
-		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0)), nil
-	case ir.OpReduceMax:
-		if lo, _ := ir.IntRange(n.DType()); n.DType() == ir.I8 {
-			acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
-		}
-	case ir.OpReduceMin:
-		if _, hi := ir.IntRange(n.DType()); n.DType() == ir.I8 || n.DType() == ir.U8 {
-			acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
-		}
+func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
+	fold := n.Op().Info().Fold
+	acc := l.scalar(fold.Finish, n, nil, accs)
+	lo, hi := ir.IntRange(n.DType())
+	wideLo, wideHi := ir.IntRange(acc.DType)
+	switch by := fold.Steps[0].By; {
+	case n.DType() == ir.Bool:
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0))
+	case by == ir.OpReduceMax && n.DType().IsInteger() && lo != wideLo:
+		acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
+	case by == ir.OpReduceMin && n.DType().IsInteger() && hi != wideHi:
+		acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
 	}
-	return l.b.Cast(n.DType(), acc), nil
+	return l.b.Cast(n.DType(), acc)
 }
 
-// logSumExp returns top + log(sum), or top where that is infinite.
-func (l *lowerer) logSumExp(top, sum *kernel.Expr) *kernel.Expr {
-	t := top.DType
-	out := l.b.Apply(ir.OpAdd, t, nil, top, l.b.Apply(ir.OpLog, t, nil, sum))
-	return l.where(l.b.Apply(ir.OpIsInf, ir.Bool, nil, top), top, out, t)
-}
-
-// variance divides a sum of squared deviations by max(n-correction, 0).
-func (l *lowerer) variance(sum *kernel.Expr, correction int64) *kernel.Expr {
+// countLess is the number of elements of a row less some, but at least 0.
+func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 	if l.k.Fold.IsStatic() {
-		return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, l.b.Float(sum.DType, float64(max(l.k.Fold.Add-correction, 0))))
+		return l.b.Float(t, float64(max(l.k.Fold.Add-some, 0)))
 	}
-	count := l.b.FromIndex(kernel.DimIndex(l.k.Fold).Minus(kernel.Const(correction)))
-	count = l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0))
-	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, l.b.Cast(sum.DType, count))
+	count := l.b.FromIndex(kernel.DimIndex(l.k.Fold).Minus(kernel.Const(some)))
+	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
 }
 
 // normalized returns an element of a row op from its folds.
@@ -328,30 +335,13 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, err
 	if err != nil {
 		return nil, err
 	}
-	t := accType("", x.DType)
-	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, t, nil, args...) }
-	switch n.Op() {
-	case ir.OpSoftmax:
-		return f(ir.OpMul, f(ir.OpExp, f(ir.OpSub, x, accs[0])), f(ir.OpRecip, accs[1])), nil
-	case ir.OpLogSoftmax:
-		return f(ir.OpSub, f(ir.OpSub, x, accs[0]), f(ir.OpLog, accs[1])), nil
-	case ir.OpL2Normalize:
-		eps := l.b.Float(t, n.Attrs().Float("eps"))
-		return f(ir.OpDiv, x, f(ir.OpMax, f(ir.OpSqrt, accs[0]), eps)), nil
-	}
-	eps := l.b.Float(t, n.Attrs().Float("eps"))
-	scale := f(ir.OpRsqrt, f(ir.OpAdd, l.mean(accs[len(accs)-1]), eps))
-	scale.Hint = "scale"
-	if n.Op() == ir.OpLayerNorm {
-		x = l.deviation(x, accs[0])
-	}
-	out := f(ir.OpMul, x, scale)
+	out := l.scalar(n.Op().Info().Fold.Finish, n, x, accs)
 	for i := 1; i < len(n.Args()); i++ {
 		p, err := l.value(n.Arg(i), l.at[len(l.at)-1:])
 		if err != nil {
 			return nil, err
 		}
-		out = f([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out, p)
+		out = l.b.Apply([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out.DType, nil, out, p)
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ type env struct {
 // must not modify them.
 type kernel func(c *call) (value, error)
 
-// kernels has the kernel of every op that is not elementwise, and of cast,
+// kernels has the kernel of every op that is neither elementwise nor a fold, and of cast,
 // which alone among those changes between kinds of dtype by rules of its own.
 var kernels = map[ir.Op]kernel{
 	ir.OpInput:    leaf,
@@ -50,33 +50,16 @@ var kernels = map[ir.Op]kernel{
 	ir.OpFlip:      flip,
 	ir.OpRoll:      roll,
 
-	ir.OpSum:       sum,
-	ir.OpMean:      mean,
-	ir.OpProd:      prod,
-	ir.OpReduceMax: reduceMax,
-	ir.OpReduceMin: reduceMin,
-	ir.OpArgmax:    argmax,
-	ir.OpArgmin:    argmin,
-	ir.OpAny:       anyTrue,
-	ir.OpAll:       allTrue,
-	ir.OpNorm1:     norm1,
-	ir.OpNorm2:     norm2,
-	ir.OpLogSumExp: logSumExp,
-	ir.OpVariance:  variance,
+	ir.OpArgmax: argmax,
+	ir.OpArgmin: argmin,
 
 	ir.OpCumSum:      cumSum,
 	ir.OpSort:        sortAxis,
 	ir.OpArgsort:     argsort,
 	ir.OpTopKIndices: topKIndices,
 
-	ir.OpSoftmax:    softmax,
-	ir.OpLogSoftmax: logSoftmax,
-	ir.OpRMSNorm:    rmsNorm,
-	ir.OpLayerNorm:  layerNorm,
-	ir.OpRope:       rope,
-
-	ir.OpGroupNorm:   groupNorm,
-	ir.OpL2Normalize: l2Normalize,
+	ir.OpRope:      rope,
+	ir.OpGroupNorm: groupNorm,
 
 	ir.OpMatMul:       matmul,
 	ir.OpMatMulID:     matmulID,
@@ -120,7 +103,7 @@ var kernels = map[ir.Op]kernel{
 }
 
 // kernelOf returns the kernel of an op: its own, or that of all elementwise
-// ops, which applies the scalar reference of the op's row.
+// ops or of all folds, which compute what the op's row says.
 func kernelOf(op ir.Op) (kernel, error) {
 	if k, ok := kernels[op]; ok {
 		return k, nil
@@ -131,10 +114,14 @@ func kernelOf(op ir.Op) (kernel, error) {
 		return customKernel, nil
 	case in.Class == ir.ClassElementwise && in.Custom != nil:
 		return customElementwise, nil
+	case in.Fold != nil && in.Class == ir.ClassReduce:
+		return reduce, nil
+	case in.Fold != nil:
+		return normalize, nil
 	case in.Class == ir.ClassElementwise && (in.Float != nil || in.Int != nil):
 		return elementwise, nil
 	}
-	return nil, fmt.Errorf("the reference has no kernel for %s", op)
+	return nil, fmt.Errorf("the reference has no kernel for %s: write one into ir/interp, and name it in ir/interp/kernels.go", op)
 }
 
 func (c *call) attrs() ir.Attrs { return c.node.Attrs() }

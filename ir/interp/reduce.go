@@ -3,6 +3,7 @@ package interp
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -38,34 +39,54 @@ func foldRows(c *call, axes []int64) (rows, error) {
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 
-// reduceFloat makes a reduction of floats from a function of one row.
-func reduceFloat(c *call, f func(row []float64) float64) (value, error) {
+// basics are the basic reductions, of floats and, from an initial value on, of integers and bools.
+var basics = map[ir.Op]struct {
+	floats func(row []float64) float64
+	first  func(t ir.DType) int64
+	ints   func(acc, x int64) int64
+}{
+	ir.OpSum:       {sumOf, always(0), func(acc, x int64) int64 { return acc + x }},
+	ir.OpProd:      {prodOf, always(1), func(acc, x int64) int64 { return acc * x }},
+	ir.OpReduceMax: {maxOf, smallest, func(acc, x int64) int64 { return max(acc, x) }},
+	ir.OpReduceMin: {minOf, largest, func(acc, x int64) int64 { return min(acc, x) }},
+	ir.OpAny:       {nil, always(0), func(acc, x int64) int64 { return acc | x }},
+	ir.OpAll:       {nil, always(1), func(acc, x int64) int64 { return acc & x }},
+}
+
+func always(v int64) func(ir.DType) int64 { return func(ir.DType) int64 { return v } }
+
+func smallest(t ir.DType) int64 { lo, _ := ir.IntRange(t); return lo }
+
+func largest(t ir.DType) int64 { _, hi := ir.IntRange(t); return hi }
+
+// reduce computes a reduction by the fold of its row.
+func reduce(c *call) (value, error) {
 	r, err := foldRows(c, c.attrs().Ints("axes"))
 	if err != nil {
 		return value{}, err
 	}
-	x := r.x.floats()
-	out := make([]float64, r.count)
+	if !c.args[0].typ.IsFloat() {
+		return reduceInts(c, r)
+	}
+	x, out := r.x.floats(), make([]float64, r.count)
 	err = c.parallelRange(r.count, r.n, func(lo, hi int) {
+		f := newFolder(c.node)
 		for i := lo; i < hi; i++ {
-			out[i] = f(row(r, x, i))
+			scale := f.fold(row(r, x, i))
+			out[i] = math.Ldexp(f.finish(), scale)
 		}
 	})
 	return c.floats(out), err
 }
 
-// reduceInt folds integers or bools with f from an initial value on.
-func reduceInt(c *call, init int64, f func(acc, x int64) int64) (value, error) {
-	r, err := foldRows(c, c.attrs().Ints("axes"))
-	if err != nil {
-		return value{}, err
-	}
+func reduceInts(c *call, r rows) (value, error) {
+	b := basics[c.node.Op()]
 	out := make([]int64, r.count)
-	err = c.parallelRange(r.count, r.n, func(lo, hi int) {
+	err := c.parallelRange(r.count, r.n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			acc := init
+			acc := b.first(c.node.DType())
 			for _, x := range row(r, r.x.i, i) {
-				acc = f(acc, x)
+				acc = b.ints(acc, x)
 			}
 			out[i] = acc
 		}
@@ -73,11 +94,98 @@ func reduceInt(c *call, init int64, f func(acc, x int64) int64) (value, error) {
 	return c.ints(out), err
 }
 
-func sum(c *call) (value, error) {
-	if c.node.DType().IsFloat() {
-		return reduceFloat(c, sumOf)
+// folder folds rows by an op's row, one after the other.
+type folder struct {
+	steps       []ir.Step
+	maps        []func() float64 // nil for the element itself
+	finish      func() float64   // of the last row folded, and of x
+	x           float64          // an element
+	results     []float64
+	n           int       // elements of the row
+	buf, scaled []float64 // what a step folds; a multiple of the row
+	homogeneous bool
+}
+
+func newFolder(n *ir.Node) *folder {
+	in := n.Op().Info().Fold
+	f := &folder{steps: in.Steps, results: make([]float64, len(in.Steps)), homogeneous: in.Homogeneous}
+	leaf := func(s *ir.Scalar, _ []func() float64) func() float64 { return f.leaf(s, n.Attrs()) }
+	apply := func(s *ir.Scalar, args []func() float64) func() float64 {
+		of, x := s.Op.Info().Float, make([]float64, len(args))
+		return func() float64 {
+			for i, a := range args {
+				x[i] = a()
+			}
+			return of(x, nil)
+		}
 	}
-	return reduceInt(c, 0, func(acc, x int64) int64 { return acc + x })
+	for _, s := range in.Steps {
+		if s.Map == nil {
+			f.maps = append(f.maps, nil)
+			continue
+		}
+		f.maps = append(f.maps, ir.EvalScalar(s.Map, leaf, apply))
+	}
+	f.finish = ir.EvalScalar(in.Finish, leaf, apply)
+	return f
+}
+
+func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
+	switch s.Leaf {
+	case ir.LeafElement:
+		return func() float64 { return f.x }
+	case ir.LeafResult:
+		return func() float64 { return f.results[s.Step] }
+	case ir.LeafMean:
+		return func() float64 { return f.results[s.Step] / float64(f.n) }
+	case ir.LeafDeviation:
+		return func() float64 { return f.x - f.results[s.Step]/float64(f.n) }
+	case ir.LeafCount:
+		return func() float64 { return max(float64(f.n)-float64(attrs.Int(s.Attr)), 0) }
+	case ir.LeafAttr:
+		v := attrs.Float(s.Attr)
+		return func() float64 { return v }
+	case ir.LeafNumber:
+		return func() float64 { return s.Value }
+	}
+	panic(fmt.Sprintf("interp: a fold of a whole row has no leaf %d", s.Leaf))
+}
+
+// fold folds a row, or the row over 2^scale, which overflows nowhere on the way.
+func (f *folder) fold(row []float64) (scale int) {
+	f.n = len(row)
+	if f.homogeneous {
+		row, scale = f.withinRange(row)
+	}
+	for i, s := range f.steps {
+		of := row
+		if f.maps[i] != nil {
+			f.buf = slices.Grow(f.buf[:0], len(row))[:len(row)]
+			for j, x := range row {
+				f.x = x
+				f.buf[j] = f.maps[i]()
+			}
+			of = f.buf
+		}
+		f.results[i] = basics[s.By].floats(of)
+	}
+	return scale
+}
+
+func (f *folder) withinRange(row []float64) ([]float64, int) {
+	top := 0.0
+	for _, x := range row {
+		top = max(top, math.Abs(x))
+	}
+	if top == 0 || math.IsInf(top, 0) || math.IsNaN(top) {
+		return row, 0
+	}
+	_, scale := math.Frexp(top)
+	f.scaled = slices.Grow(f.scaled[:0], len(row))[:len(row)]
+	for i, x := range row {
+		f.scaled[i] = math.Ldexp(x, -scale)
+	}
+	return f.scaled, scale
 }
 
 func sumOf(row []float64) float64 {
@@ -88,73 +196,12 @@ func sumOf(row []float64) float64 {
 	return acc
 }
 
-func mean(c *call) (value, error) {
-	return reduceFloat(c, func(row []float64) float64 { return sumOf(row) / float64(len(row)) })
-}
-
-func prod(c *call) (value, error) {
-	if !c.node.DType().IsFloat() {
-		return reduceInt(c, 1, func(acc, x int64) int64 { return acc * x })
-	}
-	return reduceFloat(c, func(row []float64) float64 {
-		acc := 1.0
-		for _, x := range row {
-			acc *= x
-		}
-		return acc
-	})
-}
-
-func norm1(c *call) (value, error) {
-	return reduceFloat(c, func(row []float64) float64 {
-		acc := 0.0
-		for _, x := range row {
-			acc += math.Abs(x)
-		}
-		return acc
-	})
-}
-
-func norm2(c *call) (value, error) { return reduceFloat(c, norm2Of) }
-
-// norm2Of scales by the largest magnitude, so that squares of f64 values do
-// not overflow where their root would not.
-func norm2Of(row []float64) float64 {
-	top := 0.0
+func prodOf(row []float64) float64 {
+	acc := 1.0
 	for _, x := range row {
-		top = max(top, math.Abs(x))
+		acc *= x
 	}
-	if top == 0 || math.IsInf(top, 0) || math.IsNaN(top) {
-		return top
-	}
-	_, exp := math.Frexp(top)
-	acc := 0.0
-	for _, x := range row {
-		y := math.Ldexp(x, -exp)
-		acc += y * y
-	}
-	return math.Ldexp(math.Sqrt(acc), exp)
-}
-
-func logSumExp(c *call) (value, error) {
-	return reduceFloat(c, func(row []float64) float64 {
-		m := maxOf(row)
-		if math.IsInf(m, 0) {
-			return m
-		}
-		acc := 0.0
-		for _, x := range row {
-			acc += math.Exp(x - m)
-		}
-		return m + math.Log(acc)
-	})
-}
-
-func variance(c *call) (value, error) {
-	correction := float64(c.attrs().Int("correction"))
-	return reduceFloat(c, func(row []float64) float64 {
-		return squaredDeviations(row) / max(float64(len(row))-correction, 0)
-	})
+	return acc
 }
 
 // squaredDeviations returns the sum of the squared differences from the mean.
@@ -167,14 +214,6 @@ func squaredDeviations(row []float64) float64 {
 	return acc
 }
 
-func reduceMax(c *call) (value, error) {
-	if t := c.node.DType(); !t.IsFloat() {
-		lo, _ := ir.IntRange(t)
-		return reduceInt(c, lo, func(acc, x int64) int64 { return max(acc, x) })
-	}
-	return reduceFloat(c, maxOf)
-}
-
 // maxOf returns the largest element, NaN if there is one, -Inf if none at all.
 func maxOf(row []float64) float64 {
 	acc := math.Inf(-1)
@@ -184,26 +223,12 @@ func maxOf(row []float64) float64 {
 	return acc
 }
 
-func reduceMin(c *call) (value, error) {
-	if t := c.node.DType(); !t.IsFloat() {
-		_, hi := ir.IntRange(t)
-		return reduceInt(c, hi, func(acc, x int64) int64 { return min(acc, x) })
+func minOf(row []float64) float64 {
+	acc := math.Inf(1)
+	for _, x := range row {
+		acc = min(acc, x)
 	}
-	return reduceFloat(c, func(row []float64) float64 {
-		acc := math.Inf(1)
-		for _, x := range row {
-			acc = min(acc, x)
-		}
-		return acc
-	})
-}
-
-func anyTrue(c *call) (value, error) {
-	return reduceInt(c, 0, func(acc, x int64) int64 { return acc | x })
-}
-
-func allTrue(c *call) (value, error) {
-	return reduceInt(c, 1, func(acc, x int64) int64 { return acc & x })
+	return acc
 }
 
 func argmax(c *call) (value, error) {

@@ -2,8 +2,8 @@ package interp
 
 import "math"
 
-// alongAxis applies f in place to every row of argument 0 along an axis.
-func alongAxis(c *call, axis int, f func(row []float64)) (value, error) {
+// alongAxis applies a function in place to every row of argument 0 along an axis. Every worker makes one of its own.
+func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, error) {
 	x := c.args[0].floats()
 	out := make([]float64, len(x))
 	n, inner := c.dims[axis], elems(c.dims[axis+1:])
@@ -11,7 +11,7 @@ func alongAxis(c *call, axis int, f func(row []float64)) (value, error) {
 		return c.floats(out), nil
 	}
 	err := c.parallelRange(len(x)/n, n*elementWork, func(lo, hi int) {
-		buf := make([]float64, n)
+		buf, f := make([]float64, n), newFunc()
 		for r := lo; r < hi; r++ {
 			first := r/inner*n*inner + r%inner
 			for i := range buf {
@@ -26,19 +26,26 @@ func alongAxis(c *call, axis int, f func(row []float64)) (value, error) {
 	return c.floats(out), err
 }
 
-func softmax(c *call) (value, error) {
-	axis, err := c.axis()
-	if err != nil {
-		return value{}, err
+// normalize computes an op that changes each element of a row by what the fold of its row in the table gives.
+func normalize(c *call) (value, error) {
+	axis := len(c.dims) - 1
+	if c.attrs().Has("axis") {
+		var err error
+		if axis, err = c.axis(); err != nil {
+			return value{}, err
+		}
 	}
-	return alongAxis(c, axis, softmaxRow)
-}
-
-func softmaxRow(row []float64) {
-	total := expRow(row)
-	for i := range row {
-		row[i] /= total
-	}
+	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
+	return alongAxis(c, axis, func() func(row []float64) {
+		f := newFolder(c.node)
+		return func(row []float64) {
+			f.fold(row)
+			for i, x := range row {
+				f.x = x
+				row[i] = scaled(f.finish(), weight, bias, i)
+			}
+		}
+	})
 }
 
 // expRow replaces each x by exp(x-max) and returns their sum.
@@ -50,57 +57,6 @@ func expRow(row []float64) float64 {
 		total += row[i]
 	}
 	return total
-}
-
-func logSoftmax(c *call) (value, error) {
-	axis, err := c.axis()
-	if err != nil {
-		return value{}, err
-	}
-	return alongAxis(c, axis, func(row []float64) {
-		m := maxOf(row)
-		total := 0.0
-		for _, x := range row {
-			total += math.Exp(x - m)
-		}
-		l := math.Log(total)
-		for i := range row {
-			row[i] = row[i] - m - l
-		}
-	})
-}
-
-func rmsNorm(c *call) (value, error) {
-	eps := c.attrs().Float("eps")
-	weight := c.optionalFloats(1)
-	return alongAxis(c, len(c.dims)-1, func(row []float64) {
-		squares := 0.0
-		for _, x := range row {
-			squares += x * x
-		}
-		scale := 1 / math.Sqrt(squares/float64(len(row))+eps)
-		for i := range row {
-			row[i] *= scale
-		}
-		scaleRow(row, weight)
-	})
-}
-
-func layerNorm(c *call) (value, error) {
-	eps := c.attrs().Float("eps")
-	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
-	return alongAxis(c, len(c.dims)-1, func(row []float64) {
-		n := float64(len(row))
-		mean := sumOf(row) / n
-		scale := 1 / math.Sqrt(squaredDeviations(row)/n+eps)
-		for i := range row {
-			row[i] = (row[i] - mean) * scale
-		}
-		scaleRow(row, weight)
-		for i, b := range bias {
-			row[i] += b
-		}
-	})
 }
 
 // groupNorm sees x as [N*groups, channels*positions], whose rows it normalizes.
@@ -136,27 +92,6 @@ func scaled(x float64, weight, bias []float64, channel int) float64 {
 		x += bias[channel]
 	}
 	return x
-}
-
-func l2Normalize(c *call) (value, error) {
-	axis, err := c.axis()
-	if err != nil {
-		return value{}, err
-	}
-	eps := c.attrs().Float("eps")
-	return alongAxis(c, axis, func(row []float64) {
-		norm := max(norm2Of(row), eps)
-		for i := range row {
-			row[i] /= norm
-		}
-	})
-}
-
-// scaleRow multiplies by weight, if there is one.
-func scaleRow(row, weight []float64) {
-	for i, w := range weight {
-		row[i] *= w
-	}
 }
 
 // optionalFloats returns the elements of argument i, or nil if left out.
