@@ -190,6 +190,12 @@ func init() {
 			y := c.kept(c.Result)
 			return c.spread().Mul(c.Args[0].Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y)))
 		}),
+		ir.OpNormP: first(func(c GradCall) Tensor { // 0 at 0, where there is a corner or none
+			x, y, p := c.Args[0], c.kept(c.Result), c.Attrs.Float("p")
+			ratio := x.Abs().Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y))
+			slope := x.Eq(x.Lit(0)).Where(x.Lit(0), ratio.Powf(p-1).Mul(x.Sign()))
+			return c.spread().Mul(slope)
+		}),
 		ir.OpLogSumExp: first(func(c GradCall) Tensor {
 			return c.spread().Mul(c.Args[0].Sub(c.kept(c.Result)).Exp())
 		}),

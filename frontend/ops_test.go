@@ -161,6 +161,8 @@ var methodCases = []methodCase{
 	{ir.OpNorm2, func(o *operands) frontend.Tensor { return o.x.Norm2Keep(-1) }, `norm2 %0 {axes=[-1], keepdims=true} : f32[2,1]`},
 	{ir.OpLogSumExp, func(o *operands) frontend.Tensor { return o.x.LogSumExp(1) }, `logsumexp %0 {axes=[1]} : f32[2]`},
 	{ir.OpLogSumExp, func(o *operands) frontend.Tensor { return o.x.LogSumExpKeep(1) }, `logsumexp %0 {axes=[1], keepdims=true} : f32[2,1]`},
+	{ir.OpNormP, func(o *operands) frontend.Tensor { return o.x.NormP(3) }, `norm_p %0 {p=3.0} : f32[]`},
+	{ir.OpNormP, func(o *operands) frontend.Tensor { return o.x.NormPKeep(3, -1) }, `norm_p %0 {p=3.0, axes=[-1], keepdims=true} : f32[2,1]`},
 	{ir.OpVariance, func(o *operands) frontend.Tensor { return o.x.Variance(1, 0) }, `variance %0 {correction=1, axes=[0]} : f32[4]`},
 	{ir.OpVariance, func(o *operands) frontend.Tensor { return o.x.VarianceKeep(0, 0) }, `variance %0 {axes=[0], keepdims=true} : f32[1,4]`},
 

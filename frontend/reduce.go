@@ -61,6 +61,16 @@ func (t Tensor) Norm2(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, fa
 // Norm2Keep is Norm2 with the axes kept at extent 1.
 func (t Tensor) Norm2Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, true) }
 
+// NormP is the p-norm, sum(|x|^p)^(1/p) for p > 0. Over no elements it is 0.
+func (t Tensor) NormP(p float64, axes ...int) Tensor { return t.normP(p, axes, false) }
+
+// NormPKeep is NormP with the axes kept at extent 1.
+func (t Tensor) NormPKeep(p float64, axes ...int) Tensor { return t.normP(p, axes, true) }
+
+func (t Tensor) normP(p float64, axes []int, keep bool) Tensor {
+	return t.unary(ir.OpNormP, attr("p", p), attr("axes", axes), attr("keepdims", keep))
+}
+
 // LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it
 // is -inf.
 func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, false) }

@@ -36,6 +36,31 @@ type AttrInfo struct {
 	Default any      // nil where the attribute is required
 	Enum    []string // the allowed values of a string attribute
 	Doc     string
+
+	// Samples are values to try the op with, besides the default; an attribute of an elementwise op or a reduction that
+	// has no default needs some.
+	Samples []any
+}
+
+// SampleAttrs returns attributes to try an op with, the i-th of the samples of each. Those that have a default are
+// left out unless all is set.
+func (in *OpInfo) SampleAttrs(i int, all bool) []Attr {
+	var list []Attr
+	for _, a := range in.Attrs {
+		if n := len(a.Samples); n > 0 && (all || a.Default == nil) {
+			list = append(list, Attr{a.Name, a.Samples[i%n]})
+		}
+	}
+	return list
+}
+
+// SampleCount returns how many samples the attribute with the most has.
+func (in *OpInfo) SampleCount() int {
+	n := 0
+	for _, a := range in.Attrs {
+		n = max(n, len(a.Samples))
+	}
+	return n
 }
 
 // Attr is one attribute of a node.

@@ -85,7 +85,7 @@ func result(i int) *Scalar                       { return &Scalar{Leaf: LeafResu
 func meanOf(i int) *Scalar                       { return &Scalar{Leaf: LeafMean, Step: i} }
 func deviationFrom(i int) *Scalar                { return &Scalar{Leaf: LeafDeviation, Step: i} }
 func part(i int) *Scalar                         { return &Scalar{Leaf: LeafPart, Step: i} }
-func number(v float64) *Scalar                   { return &Scalar{Leaf: LeafNumber, Value: v} }
+func numberOf(v float64) *Scalar                 { return &Scalar{Leaf: LeafNumber, Value: v} }
 func attrOf(name string) *Scalar                 { return &Scalar{Leaf: LeafAttr, Attr: name} }
 func scalarOf(op Op, args ...*Scalar) *Scalar    { return &Scalar{Op: op, Args: args} }
 func test(op Op, args ...*Scalar) *Scalar        { return &Scalar{Op: op, Args: args, Test: true} }
@@ -106,12 +106,23 @@ func squaredDeviations() []Step {
 		Part: scalarOf(OpAdd, part(1), scalarOf(OpMul, &Scalar{Leaf: LeafPartCount}, apart))}}}
 }
 
+// powers gives the largest magnitude of a row and the sum of (|x|/largest)^p, which does not overflow.
+func powers() []Step {
+	power := func(x, top *Scalar) *Scalar { // 0 where top is
+		top = scalarOf(OpWhere, test(OpEq, top, numberOf(0)), numberOf(1), top)
+		return scalarOf(OpPow, scalarOf(OpDiv, x, top), attrOf("p"))
+	}
+	each := power(magnitude, result(0))
+	return []Step{{By: OpReduceMax, Map: magnitude, Name: "largest"}, {By: OpSum, Map: each, Name: "sum_powers",
+		Merge: &Merge{Map: each, Part: scalarOf(OpMul, part(1), power(part(0), result(0)))}}}
+}
+
 // exponentials gives the largest element of a row and the sum of exp(x-largest), NaN where there is an infinite one:
 // each chunk sums by its own largest element, and its sum is scaled to the row's (Milakov and Gimelshein 2018).
 func exponentials() []Step {
 	scale := func(x, top *Scalar) *Scalar { // 0 where both are -inf: a chunk of nothing else adds nothing to its row
-		nothing := test(OpEq, top, number(math.Inf(-1)))
-		return scalarOf(OpExp, scalarOf(OpSub, x, scalarOf(OpWhere, nothing, number(0), top)))
+		nothing := test(OpEq, top, numberOf(math.Inf(-1)))
+		return scalarOf(OpExp, scalarOf(OpSub, x, scalarOf(OpWhere, nothing, numberOf(0), top)))
 	}
 	return []Step{{By: OpReduceMax, Name: "row_max"},
 		{By: OpSum, Map: scalarOf(OpExp, scalarOf(OpSub, element, result(0))), Name: "row_sum",

@@ -107,6 +107,7 @@ const (
 	OpAll
 	OpNorm1
 	OpNorm2
+	OpNormP
 	OpLogSumExp
 	OpVariance
 

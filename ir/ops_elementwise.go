@@ -120,7 +120,7 @@ func init() {
 			Float: unaryF(func(x float64) float64 { return nanMax(x, 0) }), Int: unaryI(func(x int64) int64 { return max(x, 0) }),
 			GLSL: GLSL{Float: "nan_max({0}, 0.0)", Int: "max({0}, 0)"}, Doc: "max(x, 0)."},
 		OpInfo{Op: OpLeakyRelu, Name: "leaky_relu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
-			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 0.01, Doc: "slope below 0"}},
+			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 0.01, Doc: "slope below 0", Samples: []any{0.3}}},
 			Float: func(x []float64, a Attrs) float64 {
 				if x[0] < 0 {
 					return a.Float("alpha") * x[0]
@@ -128,7 +128,7 @@ func init() {
 				return x[0]
 			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * {0} : {0})"}, Tol: Tolerance{Eps: 2}, Doc: "x, or alpha*x below 0."},
 		OpInfo{Op: OpElu, Name: "elu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
-			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 1.0, Doc: "the limit towards minus infinity is -alpha"}},
+			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 1.0, Doc: "the limit towards minus infinity is -alpha", Samples: []any{1.7}}},
 			Float: func(x []float64, a Attrs) float64 {
 				if x[0] < 0 {
 					return a.Float("alpha") * math.Expm1(x[0])
@@ -269,7 +269,7 @@ func initTernary() {
 			},
 			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a where cond is true, else b. A cond of integers is true where it is not 0."},
 		OpInfo{Op: OpClamp, Name: "clamp", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
-			Attrs: []AttrInfo{{Name: "min", Kind: AttrFloat, Default: math.Inf(-1), Doc: "lower bound"}, {Name: "max", Kind: AttrFloat, Default: math.Inf(1), Doc: "upper bound"}},
+			Attrs: []AttrInfo{{Name: "min", Kind: AttrFloat, Default: math.Inf(-1), Doc: "lower bound", Samples: []any{-0.5}}, {Name: "max", Kind: AttrFloat, Default: math.Inf(1), Doc: "upper bound", Samples: []any{1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return nanMin(nanMax(x[0], a.Float("min")), a.Float("max")) },
 			Int: func(x []int64, a Attrs) int64 {
 				y := x[0]
@@ -284,13 +284,13 @@ func initTernary() {
 			GLSL: GLSL{Float: "nan_min(nan_max({0}, {min}), {max})"},
 			Doc:  "x limited to [min, max]; NaN stays. A bound of integers is one of their values, or infinite, which does not limit."},
 		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
-			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor"}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset"}},
+			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor", Samples: []any{1.5, -0.75}}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset", Samples: []any{-0.25, 2.0}}},
 			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
 			Int:   func(x []int64, a Attrs) int64 { return x[0]*int64(a.Float("mul")) + int64(a.Float("add")) },
 			// Where the sum cancels, the product's rounding error of |add|*2^-24 stays as it is.
 			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. Of integers mul and add are values of their dtype, and the result wraps."},
 		OpInfo{Op: OpPowf, Cost: 16, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
-			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power"}},
+			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power", Samples: []any{2.5, 2.0, 3.0, -1.0, 0.0, 0.5, 1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
 			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512}, Doc: "x raised to a constant."},
 		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise,

@@ -1,6 +1,9 @@
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 func init() {
 	x := []ArgInfo{{Name: "x"}}
@@ -13,13 +16,16 @@ func init() {
 		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep the axis with extent 1"},
 	}
 	correction := AttrInfo{Name: "correction", Kind: AttrInt, Default: int64(0),
-		Doc: "taken off the count in the divisor: 0 for a population, 1 for a sample (Bessel)"}
+		Doc: "taken off the count in the divisor: 0 for a population, 1 for a sample (Bessel)", Samples: []any{int64(1)}}
 	float := []Kind{KindFloat}
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	exact := Tolerance{}
 	number := []Kind{KindFloat, KindInt, KindUint}
 	norm2 := Fold{Steps: []Step{sumOf("sum_sq", scalarOf(OpSqr, element))}, Finish: scalarOf(OpSqrt, result(0)),
 		Homogeneous: true}
+	root := scalarOf(OpMul, result(0), scalarOf(OpPow, result(1), scalarOf(OpRecip, attrOf("p"))))
+	finite := scalarOf(OpWhere, test(OpEq, result(0), numberOf(0)), result(0), root)
+	normP := foldOf(scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), finite), powers()...)
 	lse := scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), scalarOf(OpAdd, result(0), scalarOf(OpLog, result(1))))
 	rows(
 		OpInfo{Op: OpSum, Name: "sum", Class: ClassReduce, Args: x,
@@ -63,6 +69,10 @@ func init() {
 			Fold: &norm2, Attrs: attrs,
 			Infer: inferReduce(float), Tol: sum,
 			Doc: "Square root of the sum of squares over axes. Over no elements: 0."},
+		OpInfo{Op: OpNormP, Name: "norm_p", Class: ClassReduce, Args: x,
+			Fold: normP, Attrs: append([]AttrInfo{{Name: "p", Kind: AttrFloat, Doc: "the power, above 0", Samples: []any{3.0, 0.5}}}, attrs...),
+			Infer: inferNormP, Tol: Tolerance{Eps: 2048, Abs: 1e-5, Sum: true},
+			Doc: "sum(|x|^p)^(1/p) over axes. Over no elements: 0."},
 		OpInfo{Op: OpLogSumExp, Name: "logsumexp", Class: ClassReduce, Args: x,
 			Fold: foldOf(lse, exponentials()...), Attrs: attrs, Infer: inferReduce(float),
 			Tol: Tolerance{Eps: 256, Abs: 1e-5, Sum: true},
@@ -77,6 +87,13 @@ func init() {
 func inferVariance(c *Call) (Type, error) {
 	if k := c.Attrs.Int("correction"); k < 0 || k > maxElems {
 		return Type{}, fmt.Errorf("correction %d is outside 0..%d", k, int64(maxElems))
+	}
+	return inferReduce([]Kind{KindFloat})(c)
+}
+
+func inferNormP(c *Call) (Type, error) {
+	if p := c.Attrs.Float("p"); !(p > 0) || math.IsInf(p, 1) {
+		return Type{}, fmt.Errorf("p is %v: want a finite number above 0", p)
 	}
 	return inferReduce([]Kind{KindFloat})(c)
 }

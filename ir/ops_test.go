@@ -11,7 +11,7 @@ func TestEveryOpHasACompleteRow(t *testing.T) {
 	for _, op := range Ops() {
 		in := opTable[op]
 		if in == nil {
-			t.Errorf("op %d has no row", op)
+			t.Errorf("op %d of ir/ops.go has no row: write it in ir/ops_*.go", op)
 			continue
 		}
 		if in.Name == "" || in.Class == 0 || in.Infer == nil || in.Doc == "" {
@@ -28,6 +28,15 @@ func TestEveryOpHasACompleteRow(t *testing.T) {
 		for _, a := range in.Attrs {
 			if a.Name == "" || a.Kind == 0 || a.Doc == "" {
 				t.Errorf("%s: attribute %q is declared badly", in.Name, a.Name)
+			}
+			if tried := in.Class == ClassElementwise && op != OpCast || in.Class == ClassReduce; tried && a.Default == nil &&
+				len(a.Samples) == 0 && a.Name != "axis" {
+				t.Errorf("%s: give attribute %s of the row in ir/ops_*.go samples to try the op with", in.Name, a.Name)
+			}
+			for _, v := range a.Samples {
+				if err := checkAttr(a, v); err != nil {
+					t.Errorf("%s: sample of %s: %v", in.Name, a.Name, err)
+				}
 			}
 			if a.Default != nil {
 				if err := checkAttr(a, a.Default); err != nil {

@@ -345,6 +345,10 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 		b.Lo, b.Hi, b.Err = 0, count*x.mag(), count*(x.Err+x.mag())
 	case ir.OpNorm2:
 		b.Lo, b.Hi, b.Err = 0, math.Sqrt(count)*x.mag(), math.Sqrt(count)*(x.Err+8*x.mag())
+	case ir.OpNormP:
+		root := math.Pow(count, max(1, 1/n.Attrs().Float("p")))
+		b.Lo, b.Hi, b.Err = 0, root*x.mag(), root*(x.Err+8*x.mag())
+		b.Bad = b.Bad || x.Err > 0 && n.Attrs().Float("p") < 1 // steep at 0
 	case ir.OpLogSumExp:
 		b.Hi = x.Hi + math.Log(max(count, 1))
 		b.Err = x.Err + 8*b.mag() + 8

@@ -157,20 +157,22 @@ func (g *generator) compareOrSelect() *ir.Node {
 	return g.add(ir.OpWhere, []*ir.Node{cond, x, g.partner(x)})
 }
 
+// parametricOps are the functions of one float with attributes.
+var parametricOps = func() []ir.Op {
+	var list []ir.Op
+	for _, op := range ir.Ops() {
+		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && in.SampleCount() > 0 && in.Float != nil {
+			list = append(list, op)
+		}
+	}
+	return list
+}()
+
 func (g *generator) parametric() *ir.Node {
 	x := g.anyFloat()
-	c := float64(g.rng.IntN(13)-6) / 4
-	switch g.rng.IntN(6) {
-	case 0:
-		return g.add(ir.OpClamp, []*ir.Node{x}, attr("min", -1.0), attr("max", 0.5))
-	case 1:
-		return g.add(ir.OpAffine, []*ir.Node{x}, attr("mul", c), attr("add", float64(g.rng.IntN(5)-2)))
-	case 2:
-		return g.add(ir.OpPowf, []*ir.Node{x}, attr("exponent", []float64{2, 3, 1, 0, 0.5, -1}[g.rng.IntN(6)]))
-	case 3:
-		return g.add(ir.OpLeakyRelu, []*ir.Node{x}, attr("alpha", 0.125))
-	case 4:
-		return g.add(ir.OpElu, []*ir.Node{x}, attr("alpha", 0.75))
+	if i := g.rng.IntN(len(parametricOps) + 1); i < len(parametricOps) {
+		in := parametricOps[i].Info()
+		return g.add(in.Op, []*ir.Node{x}, in.SampleAttrs(g.rng.IntN(in.SampleCount()), true)...)
 	}
 	y := g.partner(x)
 	return g.add(ir.OpLerp, []*ir.Node{x, y, g.partner(x)})
@@ -210,7 +212,7 @@ func (g *generator) extreme() *ir.Node {
 }
 
 func (g *generator) reduce() *ir.Node {
-	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2,
+	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2, ir.OpNormP,
 		ir.OpLogSumExp, ir.OpVariance}
 	x := g.anyFloat()
 	switch g.rng.IntN(6) {
@@ -232,8 +234,8 @@ func (g *generator) reduce() *ir.Node {
 		return g.add(op, []*ir.Node{x}, attr("axis", g.rng.IntN(x.Rank())), keep)
 	}
 	attrs := []ir.Attr{attr("axes", g.axes(x.Rank())), keep}
-	if op == ir.OpVariance {
-		attrs = append(attrs, attr("correction", g.rng.IntN(2)))
+	if in := op.Info(); in.SampleCount() > 0 {
+		attrs = append(attrs, in.SampleAttrs(g.rng.IntN(in.SampleCount()), g.rng.IntN(2) == 0)...)
 	}
 	n := g.add(op, []*ir.Node{x}, attrs...)
 	if n != nil && g.rng.IntN(3) == 0 { // softmax and norms are made of this

@@ -60,8 +60,6 @@ func (s *suite) reductions() {
 		s.reduction(op)
 	}
 	s.longFolds()
-	s.unary(ir.OpVariance, "correction 1", []int{5, 37}, plain, small, attr("axes", []int64{1}),
-		attr("correction", int64(1))).every()
 	s.unary(ir.OpVariance, "correction 2 of 1", []int{5, 1}, plain, small, attr("axes", []int64{1}),
 		attr("correction", int64(2)))
 }
@@ -70,7 +68,9 @@ func (s *suite) reductions() {
 // side in memory and in a row; of infinities and NaN too.
 func (s *suite) longFolds() {
 	for _, op := range ir.Ops() {
-		attrs := func(axis int64) []ir.Attr { return []ir.Attr{attr("axes", []int64{axis})} }
+		attrs := func(axis int64) []ir.Attr {
+			return append(op.Info().SampleAttrs(0, false), attr("axes", []int64{axis}))
+		}
 		switch op {
 		case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
 			attrs = func(axis int64) []ir.Attr { return []ir.Attr{attr("axis", axis)} }
@@ -93,9 +93,15 @@ func (s *suite) reduction(op ir.Op) {
 		v = nearOne
 	}
 	for _, dims := range ofOp {
-		s.unary(op, "all", dims, plain, v)
+		s.unary(op, "all", dims, plain, v, op.Info().SampleAttrs(0, false)...)
 	}
-	over := func(keep bool, axes ...int64) []ir.Attr { return []ir.Attr{attr("axes", axes), attr("keepdims", keep)} }
+	over := func(keep bool, axes ...int64) []ir.Attr {
+		return append(op.Info().SampleAttrs(0, false), attr("axes", axes), attr("keepdims", keep))
+	}
+	for i := range op.Info().SampleCount() {
+		attrs := append(op.Info().SampleAttrs(i, true), attr("axes", []int64{1}))
+		s.unary(op, fmt.Sprintf("%v", ir.Attrs(attrs)), []int{5, 37}, plain, v, attrs...).every()
+	}
 	for _, f := range folded {
 		for i, axis := range f.axes {
 			s.unary(op, fmt.Sprintf("axis %d", axis), f.dims, plain, v, over(i%2 == 1, int64(axis))...)

@@ -7,25 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// pointwiseAttrs are attributes with which ops are tried besides their defaults.
-var pointwiseAttrs = map[ir.Op][]ir.Attr{
-	ir.OpLeakyRelu: {attr("alpha", 0.3)},
-	ir.OpElu:       {attr("alpha", 1.7)},
-	ir.OpClamp:     {attr("min", -0.5), attr("max", 1.0)},
-	ir.OpAffine:    {attr("mul", 1.5), attr("add", -0.25)},
-	ir.OpPowf:      {attr("exponent", 2.5)},
-}
-
 // elementwise adds the cases of unary, binary and ternary ops.
 func (s *suite) elementwise() {
 	for _, op := range ir.Ops() {
 		if op.Class() == ir.ClassElementwise && op != ir.OpCast {
-			s.pointwise(op, pointwiseAttrs[op])
+			s.pointwise(op, op.Info().SampleAttrs(0, true))
 		}
-	}
-	for _, n := range []float64{2, 3, -1, 0, 0.5} {
-		s.unary(ir.OpPowf, fmt.Sprintf("exponent %v", n), []int{len(extremes(ir.F32))}, plain, extreme,
-			attr("exponent", n))
 	}
 	s.ranges()
 	s.casts()
@@ -90,6 +77,12 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	}
 	s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.extremeArgs(op, t), attrs...) }).
 		every().quick()
+	for i := 1; i < op.Info().SampleCount(); i++ {
+		more := op.Info().SampleAttrs(i, true)
+		s.add(op, fmt.Sprintf("extreme/%v", ir.Attrs(more)), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(op, b.extremeArgs(op, t), more...)
+		})
+	}
 }
 
 // argType is the dtype of argument i where the main ones have dtype t.
