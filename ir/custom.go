@@ -211,7 +211,8 @@ func (c *CustomOp) row() (*OpInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	info := &OpInfo{Name: c.Name, Class: ClassElementwise, Cost: customCost, Args: c.Args, Attrs: c.Attrs, Float: c.Float, Int: c.Int,
+	info := &OpInfo{Name: c.Name, Class: ClassElementwise, Cost: customCost, Args: c.Args, Attrs: c.Attrs,
+		Float: c.Float, Int: c.Int,
 		Tol: c.Tol, Doc: c.Doc, Custom: c}
 	if c.Kernel != nil {
 		info.Class = ClassCustom

@@ -81,8 +81,8 @@ type OpInfo struct {
 	// Fold is the definition of an op that folds rows.
 	Fold *Fold
 
-	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes for usual in
-	// the class.
+	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes
+	// for usual in the class.
 	Cost int
 
 	Tol Tolerance

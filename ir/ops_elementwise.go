@@ -85,8 +85,10 @@ func init() {
 			return 1 / math.Sqrt(x)
 		}, "inversesqrt({0})", "1/sqrt(x)."),
 		floatUnary(OpRecip, "recip", 8, func(x float64) float64 { return 1 / x }, "1.0 / {0}", "1/x."),
-		floatUnary(OpSin, "sin", 64, math.Sin, "sin_accurate({0})", "Sine; the argument is reduced accurately.").costs(16),
-		floatUnary(OpCos, "cos", 64, math.Cos, "cos_accurate({0})", "Cosine; the argument is reduced accurately.").costs(16),
+		floatUnary(OpSin, "sin", 64, math.Sin, "sin_accurate({0})",
+			"Sine; the argument is reduced accurately.").costs(16),
+		floatUnary(OpCos, "cos", 64, math.Cos, "cos_accurate({0})",
+			"Cosine; the argument is reduced accurately.").costs(16),
 		floatUnary(OpTan, "tan", 256, math.Tan, "(sin_accurate({0}) / cos_accurate({0}))", "Tangent.").costs(16),
 		floatUnary(OpAsin, "asin", 16, math.Asin, "arcsin({0})", "Arc sine, NaN outside [-1,1]."),
 		floatUnary(OpAcos, "acos", 16, math.Acos, "arccos({0})", "Arc cosine, NaN outside [-1,1]."),

@@ -26,7 +26,8 @@ func init() {
 	root := scalarOf(OpMul, result(0), scalarOf(OpPow, result(1), scalarOf(OpRecip, attrOf("p"))))
 	finite := scalarOf(OpWhere, test(OpEq, result(0), numberOf(0)), result(0), root)
 	normP := foldOf(scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), finite), powers()...)
-	lse := scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), scalarOf(OpAdd, result(0), scalarOf(OpLog, result(1))))
+	lse := scalarOf(OpAdd, result(0), scalarOf(OpLog, result(1)))
+	lse = scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), lse)
 	rows(
 		OpInfo{Op: OpSum, Name: "sum", Class: ClassReduce, Args: x,
 			Fold: basic(OpSum, "row_sum"), Attrs: attrs, Infer: inferReduce(number), Tol: sum,

@@ -113,7 +113,8 @@ func TestRules(t *testing.T) {
 	}
 	for _, op := range Ops() {
 		if !good[op] || !bad[op] {
-			t.Errorf("%s: testdata/rules.txt has a positive case: %v, a negative one: %v; want both", op, good[op], bad[op])
+			t.Errorf("%s: testdata/rules.txt has a positive case: %v, a negative one: %v; want both", op,
+				good[op], bad[op])
 		}
 	}
 	if *updateGolden {

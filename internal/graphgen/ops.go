@@ -161,7 +161,8 @@ func (g *generator) compareOrSelect() *ir.Node {
 var parametricOps = func() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
-		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && in.SampleCount() > 0 && in.Float != nil {
+		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && in.SampleCount() > 0 &&
+			in.Float != nil {
 			list = append(list, op)
 		}
 	}

@@ -121,7 +121,8 @@ func kernelOf(op ir.Op) (kernel, error) {
 	case in.Class == ir.ClassElementwise && (in.Float != nil || in.Int != nil):
 		return elementwise, nil
 	}
-	return nil, fmt.Errorf("the reference has no kernel for %s: write one into ir/interp, and name it in ir/interp/kernels.go", op)
+	return nil, fmt.Errorf("the reference has no kernel for %s: "+
+		"write one into ir/interp, and name it in ir/interp/kernels.go", op)
 }
 
 func (c *call) attrs() ir.Attrs { return c.node.Attrs() }
