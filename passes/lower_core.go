@@ -183,8 +183,8 @@ var basicFolds = map[ir.Op]struct {
 func (l *lowerer) addPhases(n *ir.Node) error {
 	fold := n.Op().Info().Fold
 	if fold == nil {
-		return fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in passes/decompose*.go",
-			n.Op())
+		return fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
+			"passes/decompose*.go", n.Op())
 	}
 	x, err := l.value(n.Arg(0), l.at)
 	if err != nil {
