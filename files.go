@@ -147,6 +147,22 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 	return openedBundle(f, "bundle")
 }
 
+// Parts returns the other programs of the model whose bundle a program was opened from, which have its weights:
+// Load them with those. They are none where the bundle is of a graph alone.
+func (p *Program) Parts() (list []*Program, err error) {
+	if p == nil || p.file == nil {
+		return nil, nil
+	}
+	for i, f := range p.file.Parts() {
+		part, err := openedBundle(f, fmt.Sprintf("part %d of the bundle", i))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part)
+	}
+	return list, nil
+}
+
 func openedBundle(f *bundle.File, name string) (*Program, error) {
 	g, err := f.Graph()
 	if err != nil {
@@ -157,8 +173,9 @@ func openedBundle(f *bundle.File, name string) (*Program, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return &Program{
-		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights()},
-		Stats:    CompileStats{Kernels: len(p.Steps), Shaders: len(p.Shaders)},
-		file:     f,
+		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights(),
+			Model: f.Model()},
+		Stats: CompileStats{Kernels: len(p.Steps), Shaders: len(p.Shaders)},
+		file:  f,
 	}, nil
 }

@@ -33,7 +33,7 @@ func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
 	return p.file.SignedBy(trusted)
 }
 
-// Validate runs spirv-val over the program's shaders. A driver takes for granted
+// Validate runs spirv-val over the program's shaders and those of its parts. A driver takes for granted
 // that they are valid, and may crash on one that is not; so validate a bundle
 // from elsewhere before it is loaded. Where spirv-val is not installed, the error
 // is a [*spirv.MissingToolError].
@@ -44,8 +44,7 @@ func (p *Program) Validate(ctx context.Context) error {
 	if p == nil {
 		return errNoBundle
 	}
-	prog := p.Contents.Program
-	if prog == nil {
+	if p.Contents.Program == nil {
 		return nil // the reference runs the graph
 	}
 	root, _ := cachefile.Root() // without it the tools are asked anew
@@ -53,10 +52,16 @@ func (p *Program) Validate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	parts, err := p.Parts()
+	if err != nil {
+		return err
+	}
 	var modules []spirv.Module
-	for i, code := range p.Contents.SPIRV {
-		s := prog.Shaders[i]
-		modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+	for _, part := range append(parts, p) {
+		for i, code := range part.Contents.SPIRV {
+			s := part.Contents.Program.Shaders[i]
+			modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+		}
 	}
 	return tools.Validate(ctx, modules)
 }

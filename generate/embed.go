@@ -27,6 +27,9 @@ type Embedder struct {
 // IsEmbedder reports whether the file at path is a language model that was made for
 // embeddings: it says how to pool them.
 func IsEmbedder(path string) (bool, error) {
+	if bundle, err := IsBundle(path); bundle || err != nil {
+		return false, err
+	}
 	f, err := gguf.Open(path)
 	if err != nil {
 		return false, err
@@ -41,7 +44,7 @@ func IsEmbedder(path string) (bool, error) {
 // OpenEmbedder reads a model and compiles it for a device. Options.Context is the longest
 // text; Options.Cache does not matter.
 func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
-	m, err := prepare(path, o)
+	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	// that a token may be another one where two are equally likely up to rounding.
 	Deterministic bool
 
+	// Trust, if set, is asked of a model's bundle before any of its programs is loaded. Its error refuses the bundle.
+	Trust func(context.Context, *vkc.Program) error
+
 	// ContextShift has an answer that fills the context go on: of the tokens after the first Keep, the older half is
 	// forgotten. Layers with a window then keep keys and values of the whole context.
 	ContextShift bool
@@ -91,13 +94,18 @@ func (m *Model) cache(o Options) []llm.Option {
 	if o.Parallel > 1 {
 		list = append(list, llm.Texts(o.Parallel))
 	}
+	return append(list, llm.Cache(m.cacheType(o)))
+}
+
+// cacheType is what keys and values are kept in.
+func (m *Model) cacheType(o Options) ir.DType {
 	switch {
 	case o.Cache != ir.Invalid:
-		list = append(list, llm.Cache(o.Cache))
-	case m.device.IsCPU() || m.device.Caps().Features.Storage16:
-		list = append(list, llm.Cache(ir.F16))
+		return o.Cache
+	case m.half:
+		return ir.F16
 	}
-	return list
+	return ir.F32
 }
 
 const (
@@ -111,6 +119,9 @@ const (
 // goroutines: see Options.Parallel.
 type Model struct {
 	file          *gguf.File
+	bundle        *vkc.Program            // that the file is in, or nil
+	bundled       map[string]*vkc.Program // its programs, by the hashes of their graphs
+	half          bool                    // keys and values are kept in f16 unless told
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
 	context       int
@@ -152,9 +163,10 @@ type Token struct {
 	Odds *Odds  // nil without Sampling.Logprobs
 }
 
-// Open reads a model and compiles it for a device.
+// Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle that Bundle has made of one: of
+// that options that are not set are what it was compiled for.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
-	if m, err = prepare(path, o); err != nil {
+	if m, err = prepare(ctx, path, &o); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -163,9 +175,6 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
-	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
-		return m, fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
-	}
 	if err = m.loadPrograms(ctx, o); err != nil {
 		return m, err
 	}
@@ -188,9 +197,9 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	return m, nil
 }
 
-// prepare reads what a model's file says and opens the device. It compiles nothing.
-func prepare(path string, o Options) (m *Model, err error) {
-	m = &Model{part: o.part(), deterministic: o.Deterministic, gpuMemory: o.GPUMemory}
+// prepare reads what a model's file says, completes the options by it, and opens the device. It compiles nothing.
+func prepare(ctx context.Context, path string, o *Options) (m *Model, err error) {
+	m = &Model{gpuMemory: o.GPUMemory}
 	if o.Progress != nil {
 		var one sync.Mutex
 		m.progress = func(p vkc.Progress) {
@@ -205,25 +214,55 @@ func prepare(path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
-	if m.file, err = gguf.Open(path); err != nil {
+	if err = m.read(path, o); err != nil {
 		return m, err
-	}
-	if m.config, err = llm.FromGGUF(m.file); err != nil {
-		return m, fmt.Errorf("%s: %w", path, err)
-	}
-	if m.tok, err = tokenizer.New(m.file); err != nil {
-		return m, fmt.Errorf("%s: %w", path, err)
-	}
-	if m.context = o.Context; m.context == 0 {
-		m.context = min(defaultContext, m.config.Context)
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
-	if m.device, err = vkc.OpenDevice(o.Device); err == nil && m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory() {
+	if m.device, err = vkc.OpenDevice(o.Device); err != nil {
+		return m, err
+	}
+	m.half = m.device.IsCPU() || m.device.Caps().Features.Storage16
+	if m.bundle != nil && o.Trust != nil && !m.device.IsCPU() {
+		if err = o.Trust(ctx, m.bundle); err != nil {
+			return m, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory() {
 		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
 			"leave that out", gigabytes(m.gpuMemory), m.device.Name())
 	}
 	return m, err
+}
+
+// read reads what the file of a model says, or its bundle, and completes the options by it.
+func (m *Model) read(path string, o *Options) error {
+	isBundle, err := IsBundle(path)
+	switch {
+	case err != nil:
+		return err
+	case isBundle:
+		err = m.openBundle(path, o)
+	default:
+		m.file, err = gguf.Open(path)
+	}
+	if err != nil {
+		return err
+	}
+	if m.config, err = llm.FromGGUF(m.file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if m.tok, err = tokenizer.New(m.file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if m.context = o.Context; m.context == 0 {
+		m.context = min(defaultContext, m.config.Context)
+	}
+	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
+		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
+	}
+	m.part, m.deterministic = o.part(), o.Deterministic
+	return nil
 }
 
 // class is a program of a step for so many texts at most.
@@ -346,16 +385,21 @@ func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Exec
 
 // compile compiles a graph that the device, or what stands in for it, has the memory for.
 func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Program, error) {
-	if o.Precision != "" {
-		var err error
-		if g, err = vkc.WithPrecision(g, o.Precision); err != nil {
-			return nil, err
-		}
+	g, err := withPrecision(g, o.Precision)
+	if err != nil {
+		return nil, err
 	}
 	if err := m.checkRoom(g); err != nil {
 		return nil, err
 	}
-	return m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress})
+	if p, err := m.fromBundle(g); p != nil || err != nil {
+		return p, err
+	}
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress})
+	if err != nil && m.bundle != nil {
+		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
+	}
+	return p, err
 }
 
 // Close ends all answers and releases the model.
@@ -379,6 +423,7 @@ func (m *Model) Close() error {
 	if m.file != nil {
 		errs = append(errs, m.file.Close())
 	}
+	errs = append(errs, m.bundle.Close())
 	return errors.Join(errs...)
 }
 

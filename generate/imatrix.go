@@ -33,7 +33,7 @@ type sums struct {
 // the layers. After each chunk progress, unless nil, is told how many were read.
 func MeasureImportance(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(done, total int)) (im *ImportanceMatrix, err error) {
-	m, err := prepare(path, o)
+	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ const defaultChunk = 512
 // and what they come to.
 func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(p Perplexity, total int)) (p Perplexity, err error) {
-	m, err := prepare(path, o)
+	m, err := prepare(ctx, path, &o)
 	if err != nil {
 		return p, err
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -16,6 +19,7 @@ type compileFlags struct {
 	graph                            graphFlags
 	noCache, validate, json          bool
 	jobs                             int
+	generate                         bool // all programs that generate, chat and serve run
 	tuning                           tuningFlags
 }
 
@@ -51,6 +55,7 @@ func (a *app) compileCommand() *cobra.Command {
 		Short: "Compile a graph or model to a bundle, one file that runs without a compiler",
 		Example: `  vkc compile GRAPH.json -o OUT.vkb
   vkc compile MODEL.gguf -o OUT.vkb --context 2048
+  vkc compile MODEL.gguf -o OUT.vkb --generate --context 4096 --kv q8_0 --texts 4
   vkc compile MODEL.onnx -o OUT.vkb --dim batch=1
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
@@ -80,6 +85,8 @@ func (a *app) compileCommand() *cobra.Command {
 		"", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
 	f.graph.add(cmd)
+	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, for "+
+		"--context tokens, --texts answers at once and keys and values in --kv")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+
 		"weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
@@ -91,7 +98,44 @@ func (a *app) compileCommand() *cobra.Command {
 	return cmd
 }
 
+// compileModel is compile with --generate.
+func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) error {
+	m := &f.graph.model
+	if isModel, err := isGGUF(path); err != nil || !isModel {
+		return errors.Join(err, usagef("--generate is for GGUF models, and %s is none", path))
+	}
+	if m.step || f.weights != "" || f.dumpDir != "" {
+		return usagef("--generate makes all programs of a model, with its weights: leave out --step, --weights and --dump-dir")
+	}
+	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision}
+	if m.kv != "" {
+		var err error
+		if o.Cache, err = ir.ParseDType(m.kv); err != nil {
+			return usagef("--kv: %w", err)
+		}
+	}
+	signer, err := readSigner(f.sign)
+	if err != nil {
+		return err
+	}
+	caps, tuning, err := a.targetCaps(f.target, &f.tuning)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("compiling shaders", false)
+	p, err := generate.Bundle(ctx, path, f.output, o, vkc.CompileOptions{Target: caps, Tuning: tuning, NoCache: f.noCache,
+		Jobs: f.jobs, Validate: f.validate, Progress: bar.stage}, signer)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	return a.printCompiled(p.Contents.Graph, p, f)
+}
+
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
+	if f.generate {
+		return a.compileModel(cmd.Context(), path, f)
+	}
 	g, file, err := f.graph.open(path, f.weights)
 	if err != nil {
 		return err
@@ -139,7 +183,7 @@ func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error 
 	prog := p.Contents.Program
 	if f.json {
 		return a.printJSON(compileInfo{
-			Graph: g.Name, GraphHash: prog.GraphHash, Target: prog.Target, Bundle: f.output, Bytes: st.Size(), Weights: f.weights != "",
+			Graph: g.Name, GraphHash: prog.GraphHash, Target: prog.Target, Bundle: f.output, Bytes: st.Size(), Weights: f.weights != "" || f.generate,
 			Arena: prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
@@ -20,6 +21,7 @@ import (
 // loadFlags say which language model is to run, where and how.
 type loadFlags struct {
 	path, kv string
+	trusted  string // file of keys of those whose bundles are run
 	options  generate.Options
 }
 
@@ -91,6 +93,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
 		"leave weights that have no room there in the machine's")
+	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")
 	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
@@ -100,7 +103,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 
 // registerModel declares what is asked of every model.
 func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
+	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model, or a bundle of it that "+
+		"vkc compile --generate has made")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
 		"the model was trained for)")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
@@ -130,6 +134,7 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	bar := a.progress("loading", false)
 	defer bar.end()
 	f.options.Progress = bar.stage
+	f.options.Trust = func(ctx context.Context, p *vkc.Program) error { return a.trust(ctx, p, f.trusted) }
 	return generate.Open(ctx, f.path, f.options)
 }
 

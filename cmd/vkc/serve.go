@@ -92,7 +92,7 @@ func (f *serveFlags) check() error {
 	}
 	f.serve.AnyHost = f.open
 	if f.serve.Name == "" {
-		f.serve.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
+		f.serve.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.model.path), ".gguf"), ".vkb")
 	}
 	return nil
 }
@@ -139,7 +139,11 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 		}
 		return e, serve.NewEmbeddings(e, f.serve), nil
 	}
-	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 {
+	bundle, err := generate.IsBundle(f.model.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle { // which says for how many it is
 		o.Parallel = defaultParallel
 	}
 	m, err := f.model.open(ctx, a, "serve")

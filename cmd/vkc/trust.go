@@ -14,9 +14,10 @@ import (
 
 // addTrusted adds the flag for the keys of those whose bundles are run.
 func addTrusted(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "trusted-keys", "",
-		"refuse a bundle unless it is signed with one of the public keys in `FILE`")
+	cmd.Flags().StringVar(file, "trusted-keys", "", trustedHelp)
 }
+
+const trustedHelp = "refuse a bundle unless it is signed with one of the public keys in `FILE`"
 
 // trust decides whether a bundle's shaders go to a driver: they are signed with a
 // key that the user trusts, or spirv-val finds them valid.

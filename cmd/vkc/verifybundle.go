@@ -35,14 +35,20 @@ func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (er
 	if err := a.verifyShaders(ctx, p); err != nil {
 		return err
 	}
-	compared, why, err := a.compareBundle(ctx, p, f)
+	parts, err := p.Parts()
 	if err != nil {
 		return err
 	}
-	if !compared {
-		fmt.Fprintf(a.stdout, "SPIR-V: not compared: %s\n", why)
-		if f.trusted == "" {
-			return fmt.Errorf("%s: nothing shows that its SPIR-V is what its graph compiles to: %s", path, why)
+	for _, program := range append([]*vkc.Program{p}, parts...) {
+		compared, why, err := a.compareBundle(ctx, program, f)
+		if err != nil {
+			return err
+		}
+		if !compared {
+			fmt.Fprintf(a.stdout, "SPIR-V: not compared: %s\n", why)
+			if f.trusted == "" {
+				return fmt.Errorf("%s: nothing shows that its SPIR-V is what its graph compiles to: %s", path, why)
+			}
 		}
 	}
 	return nil

@@ -44,7 +44,8 @@ const (
 	chunkSize = 1 << 20
 
 	maxShaders  = 1 << 16
-	maxSections = 2*maxShaders + 9
+	maxParts    = 64 // other programs of a model
+	maxSections = 2*maxShaders + maxParts + 10
 )
 
 // magic begins with a byte that is not ASCII and holds both kinds of line end,
@@ -57,7 +58,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Kind says what a section holds.
 type Kind uint32
 
-// The kinds of section, in the order in which they stand in a bundle.
+// The kinds of section. See place for the order in which they stand in a bundle.
 const (
 	KindMeta      Kind = 1 + iota // JSON of Meta
 	KindGraph                     // the graph, as graph.json
@@ -67,6 +68,8 @@ const (
 	KindData                      // the bytes of all weights
 	KindIndex                     // JSON: what and where the weights are, and their checksums
 	KindSignature                 // JSON: who signed all the others
+	KindModel                     // what the model's file says beside its weights, as a GGUF file without tensors
+	KindPart                      // another program of the model: a bundle without weights
 	numKinds
 )
 
@@ -85,6 +88,8 @@ var kinds = [numKinds]struct {
 	// A sum of 32 bytes, in base64, for each MiB of the largest weight data that
 	// the weight index has room for.
 	KindSignature: {"signature", 1 << 32},
+	KindModel:     {"model", 1 << 30},
+	KindPart:      {"part", 1 << 31},
 }
 
 // String returns the kind in words.
@@ -102,13 +107,23 @@ func (k Kind) align() int64 {
 	return sectionAlign
 }
 
-// perShader reports whether there is a section of that kind for each shader.
-func (k Kind) perShader() bool { return k == KindSPIRV || k == KindGLSL }
+// numbered reports whether there may be several sections of that kind: one for each shader, or for each other program
+// of a model.
+func (k Kind) numbered() bool { return k == KindSPIRV || k == KindGLSL || k == KindPart }
+
+// place is where sections of that kind stand among those of others: in the order of their numbers, but for the
+// signature, which is the last.
+func (k Kind) place() Kind {
+	if k == KindSignature {
+		return numKinds
+	}
+	return k
+}
 
 // Section describes a section of a bundle.
 type Section struct {
 	Kind   Kind
-	Index  int // the shader it belongs to, or 0
+	Index  int // the shader or program it belongs to, or 0
 	Offset int64
 	Length int64
 	SHA256 [sha256.Size]byte // zero for weight data, whose checksums are in the index
@@ -116,7 +131,7 @@ type Section struct {
 
 // String names the section: "program", "spirv 3".
 func (s Section) String() string {
-	if s.Kind.perShader() {
+	if s.Kind.numbered() {
 		return fmt.Sprintf("%s %d", s.Kind, s.Index)
 	}
 	return s.Kind.String()
@@ -242,7 +257,7 @@ func decodeEntry(head []byte, at int64) (Section, error) {
 	if s.Kind < KindMeta || s.Kind >= numKinds {
 		return s, faultf(at, "a section is of %s, which this vkc does not know: use a newer vkc", s.Kind)
 	}
-	if s.Index != 0 && !s.Kind.perShader() || s.Index < 0 || s.Index >= maxShaders {
+	if s.Index != 0 && !s.Kind.numbered() || s.Index < 0 || s.Index >= maxShaders {
 		return s, faultf(at+4, "section %s has index %d", s.Kind, s.Index)
 	}
 	offset, length := le.Uint64(b[8:]), le.Uint64(b[16:])
@@ -279,7 +294,7 @@ func checkExtent(b []byte, s Section, end, at int64) error {
 
 // follows reports whether b may stand after a.
 func follows(b, a Section) bool {
-	return b.Kind > a.Kind || b.Kind == a.Kind && b.Index > a.Index
+	return b.Kind.place() > a.Kind.place() || b.Kind == a.Kind && b.Index > a.Index
 }
 
 func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }

@@ -33,6 +33,8 @@ type File struct {
 	spirv    [][]byte
 	glsl     []string
 	weights  *store // nil where there are none
+	model    []byte // nil where the graph is all there is
+	parts    []*File
 	// signature is nil where the bundle is not signed.
 	signature *signature
 	closed    bool
@@ -150,6 +152,13 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 			return errors.New("there is no weight data")
 		}
 		return unmarshal(b, idx)
+	case KindModel:
+		f.model = slices.Clone(b)
+	case KindPart:
+		if s.Index != len(f.parts) || s.Index >= maxParts {
+			return fmt.Errorf("want part %d here, of %d at most", len(f.parts), maxParts)
+		}
+		return f.readPart(s, slices.Clone(b))
 	case KindSignature:
 		f.signature = new(signature)
 		if err := unmarshal(b, f.signature); err != nil {
@@ -157,6 +166,26 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 		}
 		return f.signature.check(f.sections)
 	}
+	return nil
+}
+
+// readPart reads another program of a model.
+func (f *File) readPart(s Section, b []byte) error {
+	// The kinds are looked at first: a part in a part, and so on, would be read as deep as the file is long.
+	sections, err := decodeHead(b)
+	if err != nil {
+		return err
+	}
+	for _, inner := range sections {
+		if inner.Kind >= KindData {
+			return fmt.Errorf("it has a section %s, and may be a program only", inner.Kind)
+		}
+	}
+	part := &File{src: filefmt.Source{Format: format, Path: f.src.Path}}
+	if err := part.read(b); err != nil {
+		return err
+	}
+	f.parts = append(f.parts, part)
 	return nil
 }
 
@@ -220,6 +249,13 @@ func (f *File) Program() *kernel.Program { return f.content().program }
 // GraphJSON returns the graph that the program was compiled from, as
 // graph.json; do not modify.
 func (f *File) GraphJSON() []byte { return f.content().graph }
+
+// Model returns what the file of the bundle's model says beside its weights, a GGUF file without tensors, or nil where
+// the bundle is of a graph alone; do not modify.
+func (f *File) Model() []byte { return f.content().model }
+
+// Parts returns the other programs of the bundle's model, which have its weights; do not modify.
+func (f *File) Parts() []*File { return f.content().parts }
 
 // Graph reads the graph that the program was compiled from.
 func (f *File) Graph() (*ir.Graph, error) {

@@ -82,7 +82,7 @@ func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType
 
 // weightRefs lists the weights to include: those of the program, in the order
 // of its buffers so that uploading reads the file from front to back, then
-// those that only the graph has.
+// those that only the graph has. Those of a model's other programs and of its file follow.
 func (c *Contents) weightRefs() ([]weightRef, error) {
 	if c.Weights == nil {
 		return nil, nil
@@ -93,6 +93,22 @@ func (c *Contents) weightRefs() ([]weightRef, error) {
 	}
 	if err := set.graph(c.Graph); err != nil {
 		return nil, err
+	}
+	for _, part := range c.Parts {
+		if err := set.program(part.Program); err != nil {
+			return nil, err
+		}
+	}
+	if all, ok := c.Weights.(interface{ Names() []string }); ok && c.Model != nil {
+		for _, name := range all.Names() {
+			d, err := c.Weights.Weight(name)
+			if err != nil {
+				return nil, err
+			}
+			if err := set.add(weightRef{name, d.DType, d.Dims}); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return set.list, nil
 }

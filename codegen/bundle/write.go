@@ -26,6 +26,12 @@ type Contents struct {
 	// Weights gives the weights to include, those of Program and of Graph; nil
 	// to leave them out, and have them given when the bundle is run.
 	Weights ir.WeightSource
+	// Model is what the file of a model says beside its weights, as a GGUF file without tensors; nil where the graph is
+	// all there is. A bundle of a model has all weights that Weights names.
+	Model []byte
+	// Parts are the model's other programs, which share its weights and have neither weights, parts nor signature of
+	// their own.
+	Parts []*Contents
 	// Sign is the key to sign the bundle with, or nil.
 	Sign ed25519.PrivateKey
 }
@@ -102,12 +108,16 @@ func encode(to sink, c *Contents) error {
 	if err != nil {
 		return err
 	}
+	model, err := c.modelTexts()
+	if err != nil {
+		return err
+	}
 	refs, err := c.weightRefs()
 	if err != nil {
 		return err
 	}
 	w := &writer{to: to, sums: chunkSums{signed: c.Sign != nil}}
-	n := len(texts)
+	n := len(texts) + len(model)
 	if len(refs) > 0 {
 		n += 2
 	}
@@ -130,7 +140,33 @@ func encode(to sink, c *Contents) error {
 			return err
 		}
 	}
+	for _, t := range model {
+		if err := w.section(t.kind, t.index, t.content); err != nil {
+			return err
+		}
+	}
 	return w.finish(c.Sign)
+}
+
+// modelTexts returns the sections of a model that come after its weights.
+func (c *Contents) modelTexts() (list []text, err error) {
+	if c.Model != nil {
+		list = append(list, text{KindModel, 0, c.Model})
+	}
+	if len(c.Parts) > maxParts {
+		return nil, fmt.Errorf("%d parts are over the limit of %d", len(c.Parts), maxParts)
+	}
+	for i, part := range c.Parts {
+		if part == nil || part.Weights != nil || part.Model != nil || part.Parts != nil || part.Sign != nil {
+			return nil, fmt.Errorf("part %d is missing, or is more than a program", i)
+		}
+		var b buffer
+		if err := encode(&b, part); err != nil {
+			return nil, fmt.Errorf("part %d: %w", i, err)
+		}
+		list = append(list, text{KindPart, i, b.data})
+	}
+	return list, nil
 }
 
 // finish signs what was written, if there is a key, and writes the head.

@@ -33,6 +33,7 @@ type File struct {
 	keys      map[string]int // index into kvs
 	tensors   []Tensor
 	names     map[string]int // index into tensors
+	from      Named          // where tensors are, if not in the file
 }
 
 // Open maps the file at path and reads everything but the tensor data.
@@ -98,6 +99,9 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	i, ok := f.names[name]
 	if !ok {
 		return nil, f.src.Unknown("tensor", name, f.Names())
+	}
+	if f.from != nil {
+		return f.from.Weight(name)
 	}
 	t := f.tensors[i]
 	if t.DType == ir.Invalid {

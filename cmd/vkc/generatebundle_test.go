@@ -1,0 +1,45 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGenerateBundle: a bundle of a model makes the text that its file makes, where there is no compiler and no cache,
+// and says what it was not compiled for.
+func TestGenerateBundle(t *testing.T) {
+	needTools(t)
+	needDevice(t)
+	ownCache(t)
+	path := filepath.Join(t.TempDir(), "m.vkb")
+	ok(t, "compile", gollama, "--generate", "--context", "32", "-o", path)
+	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "-m"}
+	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
+	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout
+	random := ok(t, append(append(line, gollama, "--ctx", "32"), sampled...)...).stdout
+	if out := ok(t, "verify", path).stdout; strings.Count(out, "are what the graph compiles to") != 4 {
+		t.Errorf("verify prints %q", out)
+	}
+	noTools(t)
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	if got := ok(t, append(line, path)...).stdout; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := ok(t, append(append(line, path), sampled...)...).stdout; got != random {
+		t.Errorf("%q, want %q", got, random)
+	}
+	signed := append(line, path, "--trusted-keys", filepath.Join(t.TempDir(), "none"))
+	fails(t, exitFailure, signed, "none")
+	line[4] = "cpu"
+	if got := ok(t, append(line, path)...).stdout; got != want {
+		t.Errorf("on the processor %q, want %q", got, want)
+	}
+	line[4] = "vulkan"
+	fails(t, exitFailure, append(line, path, "--ctx", "64"), "the bundle has no program")
+	fails(t, exitUsage, []string{"compile", path, "--generate", "-o", path + "2"}, "for GGUF models")
+	fails(t, exitUsage, []string{"compile", gollama, "--generate", "--step", "-o", path + "2"}, "leave out --step")
+	if out := ok(t, "inspect", path).stdout; !strings.Contains(out, "gollama") {
+		t.Errorf("inspect prints %q", out)
+	}
+}

@@ -1,0 +1,64 @@
+package gguf
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Header returns a GGUF file of the metadata of f and of others, which stand for those of f of the same keys, without
+// any tensor.
+func (f *File) Header(more map[string]any) ([]byte, error) {
+	var w Writer
+	for _, kv := range f.kvs {
+		if _, ok := more[kv.Key]; ok {
+			continue
+		}
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(more)) {
+		if err := w.Set(key, more[key]); err != nil {
+			return nil, err
+		}
+	}
+	var b bytes.Buffer
+	_, err := w.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// Named is a source of weights that says which it has, and of what type, without reading them.
+type Named interface {
+	ir.WeightSource
+	WeightNames() []string
+	WeightType(name string) (ir.DType, []int, error)
+}
+
+// WithWeights reads a GGUF file without tensors, which it has from elsewhere. Those are at no place of the file: their
+// Offset is 0.
+func WithWeights(header []byte, from Named) (*File, error) {
+	f, err := NewReader(header)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.tensors) > 0 {
+		return nil, fmt.Errorf("gguf: a file of %d tensors: want none, as they come from elsewhere", len(f.tensors))
+	}
+	f.from, f.names = from, map[string]int{}
+	for i, name := range from.WeightNames() {
+		t := Tensor{Name: name}
+		if t.DType, t.Dims, err = from.WeightType(name); err != nil {
+			return nil, err
+		}
+		t.Type, _ = t.DType.GGML()
+		if t.Bytes, err = checkTensor(name, t.DType, t.Dims); err != nil {
+			return nil, err
+		}
+		f.tensors, f.names[name] = append(f.tensors, t), i
+	}
+	return f, nil
+}

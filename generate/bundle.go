@@ -1,0 +1,162 @@
+package generate
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Keys of what a model's bundle was compiled for, beside the metadata of its file.
+const (
+	keyContext       = "vkc.generate.context"
+	keyParallel      = "vkc.generate.parallel"
+	keyCache         = "vkc.generate.cache"
+	keyPrecision     = "vkc.generate.precision"
+	keyDeterministic = "vkc.generate.deterministic"
+	keyShift         = "vkc.generate.context_shift"
+)
+
+// Bundle compiles all programs that Open wants of a model, for the device that opt names, and writes them to a bundle
+// at out, with the model's weights and what else is in its file: Open of that needs no compiler. What they are for is
+// said as to Open; guesses, and Options.Device, are left out. With a key the bundle is signed. The program that Bundle
+// returns is that of a step, which is the bundle's own.
+func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOptions, key ed25519.PrivateKey) (
+	_ *vkc.Program, err error) {
+	m := &Model{half: opt.Target.Features.Storage16}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := m.read(path, &o); err != nil {
+		return nil, err
+	}
+	if m.bundle != nil {
+		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
+	}
+	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
+	graphs, _, err := m.graphs(o)
+	if err == nil && o.ContextShift {
+		var g *ir.Graph
+		g, err = llm.Shift(m.config, m.context, m.cache(o)...)
+		graphs = append(graphs, g)
+	}
+	var first *vkc.Program
+	add := func(g *ir.Graph, precision string) error {
+		g, err := withPrecision(g, precision)
+		if err != nil {
+			return err
+		}
+		p, err := vkc.Compile(ctx, g, opt)
+		switch {
+		case err != nil:
+			return err
+		case first == nil:
+			first = p
+		default:
+			first.Contents.Parts = append(first.Contents.Parts, &p.Contents)
+		}
+		return nil
+	}
+	for _, g := range graphs {
+		if err == nil {
+			err = add(g, o.Precision)
+		}
+	}
+	for _, ranked := range []bool{false, true} {
+		if err != nil {
+			return nil, err
+		}
+		g, failed := llm.Sampler(m.config, m.places, ranked)
+		if err = failed; err == nil {
+			err = add(g, "")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if first.Contents.Model, err = m.file.Header(map[string]any{
+		keyContext: uint32(o.Context), keyParallel: uint32(m.places), keyCache: o.Cache.String(), keyPrecision: o.Precision,
+		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}); err != nil {
+		return nil, err
+	}
+	first.Contents.Sign = key
+	return first, first.Save(out, m.file)
+}
+
+// IsBundle reports whether the file at path is a bundle, of whatever program.
+func IsBundle(path string) (bool, error) {
+	head, err := filefmt.Head(path, len(filefmt.BundleMagic))
+	return string(head) == filefmt.BundleMagic, err
+}
+
+// openBundle opens a bundle of a model, and completes the options by what it was compiled for.
+func (m *Model) openBundle(path string, o *Options) (err error) {
+	if m.bundle, err = vkc.OpenBundle(path); err != nil {
+		return err
+	}
+	weights, ok := m.bundle.Contents.Weights.(*bundle.File)
+	if !ok || m.bundle.Contents.Model == nil {
+		return fmt.Errorf("%s is the bundle of a graph, and no model that makes text: vkc compile --generate makes such",
+			path)
+	}
+	if m.file, err = gguf.WithWeights(m.bundle.Contents.Model, weights); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	parts, err := m.bundle.Parts()
+	if err != nil {
+		return err
+	}
+	m.bundled = map[string]*vkc.Program{}
+	for _, p := range append(parts, m.bundle) {
+		m.bundled[p.Contents.Program.GraphHash] = p
+	}
+	var number int64
+	for key, option := range map[string]*int{keyContext: &o.Context, keyParallel: &o.Parallel} {
+		if number, err = m.file.Int(key); err == nil && *option == 0 {
+			*option = int(number)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	cache, err := m.file.String(keyCache)
+	if err == nil && o.Cache == ir.Invalid {
+		o.Cache, err = ir.ParseDType(cache)
+	}
+	precision, failed := m.file.String(keyPrecision)
+	if o.Precision == "" || o.Precision == ir.PrecisionFull {
+		o.Precision = precision
+	}
+	deterministic, failed2 := m.file.Bool(keyDeterministic)
+	shift, failed3 := m.file.Bool(keyShift)
+	o.Deterministic, o.ContextShift = o.Deterministic || deterministic, o.ContextShift || shift
+	if err = errors.Join(err, failed, failed2, failed3); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// withPrecision allows the products of a graph to lose what a precision says; "" changes nothing.
+func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
+	if precision == "" {
+		return g, nil
+	}
+	return vkc.WithPrecision(g, precision)
+}
+
+// fromBundle returns the program of a graph, if the model's bundle has it.
+func (m *Model) fromBundle(g *ir.Graph) (*vkc.Program, error) {
+	if m.bundle == nil || m.device.IsCPU() {
+		return nil, nil
+	}
+	g, _, err := ir.FitWeights(g, m.file)
+	if err != nil {
+		return nil, err
+	}
+	return m.bundled[g.HashString()], nil
+}
