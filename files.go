@@ -173,8 +173,8 @@ func openedBundle(f *bundle.File, name string) (*Program, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return &Program{
-		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights(),
-			Model: f.Model()},
+		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(),
+			Weights: f.Weights(), Model: f.Model()},
 		Stats: CompileStats{Kernels: len(p.Steps), Shaders: len(p.Shaders)},
 		file:  f,
 	}, nil

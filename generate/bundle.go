@@ -101,8 +101,8 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	}
 	weights, ok := m.bundle.Contents.Weights.(*bundle.File)
 	if !ok || m.bundle.Contents.Model == nil {
-		return fmt.Errorf("%s is the bundle of a graph, and no model that makes text: vkc compile --generate makes such",
-			path)
+		return fmt.Errorf("%s is the bundle of a graph, and no model that makes text: want one that "+
+			"vkc compile --generate has made", path)
 	}
 	if m.file, err = gguf.WithWeights(m.bundle.Contents.Model, weights); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

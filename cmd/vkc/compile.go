@@ -85,8 +85,8 @@ func (a *app) compileCommand() *cobra.Command {
 		"", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
 	f.graph.add(cmd)
-	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, for "+
-		"--context tokens, --texts answers at once and keys and values in --kv")
+	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, "+
+		"for --context tokens, --texts answers at once and keys and values in --kv")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+
 		"weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
@@ -105,7 +105,8 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 		return errors.Join(err, usagef("--generate is for GGUF models, and %s is none", path))
 	}
 	if m.step || f.weights != "" || f.dumpDir != "" {
-		return usagef("--generate makes all programs of a model, with its weights: leave out --step, --weights and --dump-dir")
+		return usagef("--generate makes all programs of a model, with its weights: leave out --step, --weights and " +
+			"--dump-dir")
 	}
 	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision}
 	if m.kv != "" {
@@ -123,8 +124,8 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 		return err
 	}
 	bar := a.progress("compiling shaders", false)
-	p, err := generate.Bundle(ctx, path, f.output, o, vkc.CompileOptions{Target: caps, Tuning: tuning, NoCache: f.noCache,
-		Jobs: f.jobs, Validate: f.validate, Progress: bar.stage}, signer)
+	p, err := generate.Bundle(ctx, path, f.output, o, vkc.CompileOptions{Target: caps, Tuning: tuning,
+		NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate, Progress: bar.stage}, signer)
 	bar.end()
 	if err != nil {
 		return err

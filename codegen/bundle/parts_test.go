@@ -24,8 +24,8 @@ func model(t testing.TB) *Contents {
 	return c
 }
 
-// TestParts: a model's bundle has what its file says, its other programs, and all weights that the source names; signed,
-// too.
+// TestParts: a model's bundle has what its file says, its other programs, and all weights that the source names,
+// signed or not.
 func TestParts(t *testing.T) {
 	for _, key := range []ed25519.PrivateKey{nil, testKey} {
 		c := model(t)
