@@ -20,15 +20,16 @@ type (
 	DeviceTensor = runtime.DeviceTensor
 	// Traffic counts the bytes that passed between the caller's memory and a device.
 	Traffic = runtime.Traffic
+	// States are values for all states of a program, for runs that are given them; see [Executable.NewStates].
+	States = runtime.States
 	// Progress says how far compiling and loading are.
 	Progress = runtime.Progress
 )
 
 // Executable is a program that is loaded on a device and ready to run.
 //
-// Any number of goroutines may use it at the same time, Close aside, which
-// comes last. On a Vulkan device runs take turns, so each is complete before
-// the next one begins. On the CPU fast path the runs of a program with states
+// Any number of goroutines may use it at the same time. On a Vulkan device runs
+// take turns, so each is complete before the next one begins. On the CPU fast path the runs of a program with states
 // take turns and those of others overlap.
 type Executable struct {
 	backend runtime.Executable
@@ -63,6 +64,7 @@ func (notLoaded) Upload(context.Context, *ir.Data) (*DeviceTensor, error) {
 func (notLoaded) ReadState(string) (*ir.Data, error) { return nil, errNotLoaded }
 func (notLoaded) WriteState(string, *ir.Data) error  { return errNotLoaded }
 func (notLoaded) ResetStates() error                 { return errNotLoaded }
+func (notLoaded) NewStates() (States, error)         { return nil, errNotLoaded }
 func (notLoaded) Device() string                     { return "no device" }
 func (notLoaded) Close() error                       { return nil }
 
@@ -109,6 +111,11 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 // ResetStates sets all states to zero, which they are after loading.
 func (e *Executable) ResetStates() error { return e.program().ResetStates() }
 
+// NewStates makes states besides the program's own, all zero, which runs read and update that are given them
+// ([RunOptions].States): so one program serves several conversations, say. Runs on different states take turns all the
+// same. Close them before the executable.
+func (e *Executable) NewStates() (States, error) { return e.program().NewStates() }
+
 // Device names what the program runs on, for people.
 func (e *Executable) Device() string { return e.program().Device() }
 
@@ -128,7 +135,15 @@ func (e *Executable) Vulkan() *vk.Executable {
 	return exe
 }
 
-// Close releases the program, after the run under way. Weights and states that
-// it shares with other executables (see [LoadOptions]) stay for them. Closing
-// twice is fine.
-func (e *Executable) Close() error { return e.program().Close() }
+// Close releases the program. Runs that have begun end first, and give their results; those that were started and
+// wait fail with [ErrClosed], as do later ones. Weights and states that the program shares with other executables (see
+// [LoadOptions]) stay for them. Closing twice is fine.
+func (e *Executable) Close() error {
+	if e.loaded() {
+		e.starts.close()
+	}
+	return e.program().Close()
+}
+
+// ErrClosed is wrapped by errors from using something after its Close, or during it.
+var ErrClosed = runtime.ErrClosed

@@ -91,3 +91,15 @@ func setPricer(p func(target.Caps) passes.Pricer) (restore func()) {
 	pricer = p
 	return func() { pricer = old }
 }
+
+// HoldStarts has runs that are started wait until the function that it returns is called.
+func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error) {
+	x, err := e.starts.enter(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		e.starts.next()
+		e.starts.leave()
+	}, e.starts.wait(ctx, x)
+}

@@ -53,42 +53,121 @@ func (p *Pending) finish(r *Result, err error) {
 	close(p.done)
 }
 
-// starts puts the started runs of an executable in order.
+// starts puts the started runs of an executable in order. Its zero value is ready.
 type starts struct {
-	mu   sync.Mutex
-	last chan struct{} // closed once the device has the run that was started last
-	room chan struct{} // has an element for each run that is not done
+	mu      sync.Mutex
+	waiting []*start      // in the order in which they were started
+	running bool          // one has been told to begin, and the next one is not to yet
+	room    chan struct{} // has an element for each run that is not done
+	closing chan struct{} // closed by close; made with room
+	closed  bool
+	all     sync.WaitGroup // the runs that are not done
 }
 
-// enter waits for room and returns the run's place: it may begin when before is closed, and closes begun when the
-// next may. leave makes room again.
-func (s *starts) enter(ctx context.Context) (before <-chan struct{}, begun chan struct{}, leave func(), err error) {
+// start is a run that has been started.
+type start struct {
+	priority int
+	begin    chan struct{} // closed when it is to begin
+}
+
+// enter waits for room and gives the run its place among those that wait.
+func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	s.mu.Lock()
 	if s.room == nil {
-		s.room, s.last = make(chan struct{}, maxStarted), closedDone
+		s.room, s.closing = make(chan struct{}, maxStarted), make(chan struct{})
 	}
-	room := s.room
+	room, closing := s.room, s.closing
 	s.mu.Unlock()
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():
-		return nil, nil, nil, fmt.Errorf("start a run while %d are not done: %w", maxStarted, ctx.Err())
+		return nil, fmt.Errorf("start a run while %d are not done: %w", maxStarted, ctx.Err())
+	case <-closing:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, begun = s.last, make(chan struct{})
-	s.last = begun
-	return before, begun, func() { <-room }, nil
+	if s.closed {
+		return nil, errClosedStart
+	}
+	x := &start{priority, make(chan struct{})}
+	s.waiting = append(s.waiting, x)
+	s.all.Add(1)
+	if !s.running {
+		s.nextLocked()
+	}
+	return x, nil
+}
+
+var errClosedStart = fmt.Errorf("start a run: the executable is %w", ErrClosed)
+
+// wait returns when the run is to begin, whereupon next is to be called. On an error the run has lost its place.
+func (s *starts) wait(ctx context.Context, x *start) (err error) {
+	select {
+	case <-x.begin:
+		return nil
+	case <-ctx.Done():
+		err = fmt.Errorf("a run that had not begun: %w", ctx.Err())
+	case <-s.closing:
+		err = fmt.Errorf("a run that had not begun: the executable is %w", ErrClosed)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.waiting, x); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	} else {
+		s.nextLocked()
+	}
+	return err
+}
+
+// next lets the next run begin.
+func (s *starts) next() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nextLocked()
+}
+
+func (s *starts) nextLocked() {
+	if s.running = len(s.waiting) > 0; !s.running {
+		return
+	}
+	first := 0
+	for i, x := range s.waiting {
+		if x.priority > s.waiting[first].priority {
+			first = i
+		}
+	}
+	close(s.waiting[first].begin)
+	s.waiting = slices.Delete(s.waiting, first, first+1)
+}
+
+// leave makes room for another run.
+func (s *starts) leave() {
+	<-s.room
+	s.all.Done()
+}
+
+// close has runs that wait fail, and returns when all are done.
+func (s *starts) close() {
+	s.mu.Lock()
+	if !s.closed {
+		if s.closed = true; s.closing != nil {
+			close(s.closing)
+		}
+	}
+	s.mu.Unlock()
+	s.all.Wait()
 }
 
 // Start is Run without waiting: it returns as soon as the run is on its way, and [Pending.Wait] gives its result or
 // its error. Each run has inputs and outputs of its own, several are on the device at a time, and they begin in the
-// order in which they were started, so that states pass from one to the next. What is given in in and opt must not be
-// changed before the run is done. Where 16 runs of the executable are not done, Start waits for one of them.
+// order in which they were started, so that states pass from one to the next; one of a higher [RunOptions].Priority
+// begins before those that wait. What is given in in and opt must not be changed before the run is done. Where 16 runs
+// of the executable are not done, Start waits for one of them.
 //
-// A run overlaps with those before it if each of its inputs from the host has at most 64 KiB, no op of the program can
-// fail, and opt asks for neither Profile nor Into; else it is complete before the next one begins. If ctx ends, Wait
-// returns at once; a run that the device has goes on. Wait for all runs before Close.
+// A run overlaps with those before it if its larger inputs from the host (above 64 KiB) have at most 64 MiB, no op of the
+// program can fail, and opt does not ask for Profile; else it is complete before the next one begins. If ctx ends, Wait
+// returns at once; a run that the device has goes on.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{})}
 	o, err := runtime.CheckRun(ctx, opt)
@@ -99,52 +178,43 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 		p.finish(nil, fmt.Errorf("start a run: %w", err))
 		return p
 	}
-	before, begun, leave, err := e.starts.enter(ctx)
+	place, err := e.starts.enter(ctx, o.Priority)
 	if err != nil {
 		p.finish(nil, err)
 		return p
 	}
 	go func() {
-		defer leave()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			p.finish(nil, fmt.Errorf("a run that had not begun: %w", ctx.Err()))
-			<-before
-			close(begun)
+		defer e.starts.leave()
+		if err := e.starts.wait(ctx, place); err != nil {
+			p.finish(nil, err)
 			return
 		}
-		p.finish(e.runStarted(ctx, in, o, begun))
+		p.finish(e.runStarted(ctx, in, o, e.starts.next))
 	}()
 	return p
 }
 
-// runStarted is Run in two halves: begun is closed as soon as the device has the run, whose outputs stay there until
+// runStarted is Run in two halves: begun is called as soon as the device has the run, whose outputs stay there until
 // they are read.
-func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun chan struct{}) (*Result, error) {
-	if opt.Profile || len(opt.Into) > 0 {
-		defer close(begun)
+func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
+	if opt.Profile {
+		defer begun()
 		return e.backend.Run(ctx, in, opt)
 	}
-	wanted := opt.Keep
-	opt.Keep = slices.Clone(wanted)
-	for _, port := range e.Outputs() {
-		if !slices.Contains(wanted, port.Name) {
-			opt.Keep = append(opt.Keep, port.Name)
-		}
-	}
-	res, err := e.backend.Run(ctx, in, opt)
-	close(begun)
+	res, reads, err := e.begin(ctx, in, opt)
+	begun()
 	if err != nil {
 		return nil, err
 	}
 	if res.Outputs == nil {
 		res.Outputs = map[string]*ir.Data{}
 	}
-	for _, name := range opt.Keep[len(wanted):] {
+	for _, name := range reads {
 		t := res.Kept[name]
 		delete(res.Kept, name)
-		if err == nil {
+		if d := opt.Into[name]; err == nil && d != nil {
+			res.Outputs[name], err = d, t.ReadInto(ctx, d)
+		} else if err == nil {
 			res.Outputs[name], err = t.Read(ctx)
 		}
 		if closed := t.Close(); err == nil {
@@ -161,6 +231,35 @@ func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions,
 		res.Kept = nil
 	}
 	return res, nil
+}
+
+// signature is what every backend has of [runtime.Signature].
+type signature interface {
+	Bind(in Tensors, opt RunOptions) (map[string]int64, error)
+	NewOutputs(symbols map[string]int64, opt RunOptions) ([]runtime.Output, error)
+}
+
+// begin gives the device a run all of whose outputs stay there, and returns the names of those that are to be read.
+func (e *Executable) begin(ctx context.Context, in Tensors, opt RunOptions) (res *Result, reads []string, err error) {
+	if s, ok := e.backend.(signature); ok && len(opt.Into) > 0 { // which is to fit before the run begins
+		symbols, err := s.Bind(in, opt)
+		if err == nil {
+			_, err = s.NewOutputs(symbols, opt)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	opt.Into = nil
+	wanted := opt.Keep
+	opt.Keep = slices.Clone(wanted)
+	for _, port := range e.Outputs() {
+		if !slices.Contains(wanted, port.Name) {
+			opt.Keep = append(opt.Keep, port.Name)
+		}
+	}
+	res, err = e.backend.Run(ctx, in, opt)
+	return res, opt.Keep[len(wanted):], err
 }
 
 // RunBatch runs the program once for each set of inputs, with several on the device at a time, and returns the results

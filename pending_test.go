@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -86,7 +88,7 @@ func TestStart(t *testing.T) {
 	ownCache(t)
 	for _, name := range []string{"cpu", "vulkan"} {
 		dev := openNamed(t, name)
-		for _, n := range []int{8, 5000, 20000} { // the last does not overlap, as it has inputs of more than 64 KiB
+		for _, n := range []int{8, 5000, 20000} { // inputs of the last are large ones, of more than 64 KiB
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
 				exe := summing(t, dev, n)
 				var all []*vkc.Pending
@@ -172,11 +174,205 @@ func TestStartMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if err := exe.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := dev.Synchronize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if held := dev.Memory()[runtime.OwnTensors]; held != 0 {
 		t.Errorf("%d bytes of tensors are left", held)
+	}
+}
+
+// TestStartInto: memory that does not fit is refused before the run, so that states are as they were.
+func TestStartInto(t *testing.T) {
+	exe := summing(t, openNamed(t, "cpu"), 2)
+	x := vkc.Tensors{"x": full(t, 1, 2)}
+	_, err := exe.Start(t.Context(), x, vkc.RunOptions{Into: vkc.Tensors{"sum": full(t, 0, 3)}}).Wait()
+	wantError(t, err, "the tensor given for it is f32[3], in this run it is f32[2]")
+	r, err := exe.Start(t.Context(), x).Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have := lastOf(t, r, "sum"); have != 1 {
+		t.Errorf("the sum is %v after one run, want 1", have)
+	}
+}
+
+// TestOwnStates runs a program on its own states and on two others, in turns, overlapped and waited for.
+func TestOwnStates(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	for _, name := range []string{"cpu", "vulkan"} {
+		t.Run(name, func(t *testing.T) {
+			dev := openNamed(t, name)
+			exe, other := summing(t, dev, 300), summing(t, dev, 300)
+			all := []vkc.States{nil, nil, nil}
+			for i := range all[1:] {
+				s, err := exe.NewStates()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				all[i+1] = s
+			}
+			var sums [3]float32
+			for i := range 30 {
+				v := float32(i + 1)
+				in, opt := vkc.Tensors{"x": full(t, v, 300)}, vkc.RunOptions{States: all[i%3]}
+				var r *vkc.Result
+				var err error
+				if i%2 == 0 {
+					r, err = exe.Run(t.Context(), in, opt)
+				} else {
+					r, err = exe.Start(t.Context(), in, opt).Wait()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				sums[i%3] += v
+				if have := lastOf(t, r, "sum"); have != sums[i%3] {
+					t.Errorf("run %d: the sum is %v, want %v", i, have, sums[i%3])
+				}
+			}
+			if err := all[1].Reset(); err != nil {
+				t.Fatal(err)
+			}
+			if err := all[2].Write("s", full(t, 7, 300)); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []float32{sums[0], 0, 7} {
+				d, err := exe.ReadState("s")
+				if i > 0 {
+					d, err = all[i].Read("s")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if have := lastOf(t, &vkc.Result{Outputs: vkc.Tensors{"s": d}}, "s"); have != want {
+					t.Errorf("state %d is %v, want %v", i, have, want)
+				}
+			}
+			in := vkc.Tensors{"x": full(t, 1, 300)}
+			_, err := other.Run(t.Context(), in, vkc.RunOptions{States: all[1]})
+			wantError(t, err, "of another executable")
+			if err := all[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = exe.Run(t.Context(), in, vkc.RunOptions{States: all[1]})
+			wantError(t, err, "closed")
+		})
+	}
+}
+
+// TestStartPriority: of the runs that wait, that of the highest priority begins first.
+func TestStartPriority(t *testing.T) {
+	exe := summing(t, openNamed(t, "cpu"), 1)
+	release, err := exe.HoldStarts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*vkc.Pending
+	for i, p := range []int{0, 0, 5, 1, 5} {
+		all = append(all, exe.Start(t.Context(), vkc.Tensors{"x": full(t, float32(int(1)<<i), 1)},
+			vkc.RunOptions{Priority: p}))
+	}
+	release()
+	for i, want := range []float32{4 + 16 + 8 + 1, 4 + 16 + 8 + 1 + 2, 4, 4 + 16 + 8, 4 + 16} {
+		r, err := all[i].Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := lastOf(t, r, "sum"); have != want {
+			t.Errorf("run %d: the sum is %v, want %v", i, have, want)
+		}
+	}
+}
+
+// TestCloseUnderLoad closes executables, and then devices, while many goroutines start runs of theirs, some of which
+// are cancelled: all that succeed have right results, the others say why, and nothing stays on the device.
+// VKC_TEST_RUNS is how many runs there are, of which 64 goroutines share.
+func TestCloseUnderLoad(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	runs, devices := 600, 4
+	if s := os.Getenv("VKC_TEST_RUNS"); s != "" {
+		if _, err := fmt.Sscan(s, &runs); err != nil {
+			t.Fatal(err)
+		}
+		devices = max(runs/500, 1)
+	}
+	for i := range devices {
+		closeUnderLoad(t, i%2 == 0, 64, runs/devices/64+1)
+	}
+}
+
+// closeUnderLoad has goroutines start runs each, of a program that is closed, or whose device is, when half are over.
+func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
+	dev, err := vkc.OpenDevice("vulkan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := summing(t, dev, 8)
+	var over, failed atomic.Int64
+	half := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 2))
+			for i := range runs {
+				if over.Add(1) == int64(goroutines*runs/2) {
+					close(half)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				v, opt := float32(g*1000+i), vkc.RunOptions{Priority: random.IntN(3)}
+				if random.IntN(3) == 0 {
+					opt.Into = vkc.Tensors{"next": full(t, 0, 8)}
+				}
+				p := exe.Start(ctx, vkc.Tensors{"x": full(t, v, 8)}, opt)
+				if random.IntN(4) == 0 {
+					cancel()
+				}
+				r, err := p.Wait()
+				cancelled := ctx.Err() != nil
+				cancel()
+				switch {
+				case err == nil:
+					if have := lastOf(t, r, "next"); have != v+1 {
+						t.Errorf("%v, want %v", have, v+1)
+					}
+				case errors.Is(err, vkc.ErrClosed):
+					failed.Add(1)
+				case !(cancelled && errors.Is(err, context.Canceled)):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	<-half
+	if !device {
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if held := dev.Memory()[runtime.OwnTensors]; held != 0 {
+			t.Errorf("%d bytes of tensors are left", held)
+		}
+	}
+	err = dev.Close()
+	if device && err == nil {
+		t.Error("a device is closed under a program, and Close does not say so")
+	} else if !device && err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if failed.Load() == 0 {
+		t.Error("no run met a closed program")
 	}
 }
 
@@ -199,6 +395,51 @@ func TestRunBatch(t *testing.T) {
 	in[17] = vkc.Tensors{"x": full(t, 0, 3)}
 	_, err = exe.RunBatch(t.Context(), in)
 	wantError(t, err, "run 17 of 30")
+}
+
+// chain is a program of 100 kernels, each of which sorts what the one before it gives, so that none is fused.
+func chain(b *testing.B) (*vkc.Executable, vkc.Tensors) {
+	g, err := frontend.Build("chain", func(g *frontend.Builder) {
+		x := g.Input("x", ir.F32, 8)
+		for range 100 {
+			x = x.Sort(0).AddScalar(1)
+		}
+		g.Output("y", x)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	exe, err := openDevice(b).LoadGraph(b.Context(), g, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { exe.Close() })
+	if steps := exe.Vulkan().Stats().Steps; steps < 100 {
+		b.Fatalf("%d kernels, want 100", steps)
+	}
+	return exe, vkc.Tensors{"x": full(b, 1, 8)}
+}
+
+// BenchmarkStart100 and BenchmarkRun100 are runs of 100 kernels, with others on their way and waited for. On a driver
+// that runs nothing they are the host's time.
+func BenchmarkStart100(b *testing.B) {
+	exe, in := chain(b)
+	var last *vkc.Pending
+	for b.Loop() {
+		last = exe.Start(b.Context(), in)
+	}
+	if _, err := last.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkRun100(b *testing.B) {
+	exe, in := chain(b)
+	for b.Loop() {
+		if _, err := exe.Run(b.Context(), in); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkStart is a run of a small program with others on their way, BenchmarkRun one that is waited for.

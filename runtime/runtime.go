@@ -43,6 +43,8 @@ type Executable interface {
 	WriteState(name string, d *ir.Data) error
 	// ResetStates sets all states to zero, which they are after loading.
 	ResetStates() error
+	// NewStates makes states of their own for runs that are given them, all zero.
+	NewStates() (States, error)
 
 	// Device names what the program runs on, for people.
 	Device() string
@@ -69,12 +71,36 @@ type RunOptions struct {
 	Inputs map[string]*DeviceTensor
 	// Keep names outputs that stay on the device: Result.Kept has them, and
 	// Result.Outputs has not. Close them. A run on a Vulkan device that keeps all outputs,
-	// and is given at most 64 KiB an input by the host, returns once the device has it: the
+	// and is given at most 64 MiB by the host, returns once the device has it: the
 	// next may be given what this one makes before it is made. Reading a tensor waits for
 	// the run that makes it and, up to 4 KiB, for nothing else. An error of the device is
 	// then that of a later call.
 	Keep []string
+	// States, if set, are what the run reads and updates in place of the program's own states: those of one
+	// conversation, say, of several that the program serves. Executable.NewStates of the same executable makes them.
+	States States
+	// Priority says which of the runs that have been started (see vkc's Executable.Start) and wait begins first: the
+	// one with the highest, and of equal ones that which was started first.
+	Priority int
 }
+
+// States are values for all states of a program, which runs read and update that are given them. Their methods may be
+// called at any time, and wait for runs under way. Close them before the program.
+type States interface {
+	// Read returns a copy of what a state holds.
+	Read(name string) (*ir.Data, error)
+	// Write makes a state hold a copy of d.
+	Write(name string, d *ir.Data) error
+	// Reset sets all states to zero.
+	Reset() error
+	Close() error
+}
+
+// ErrStates is for backends: a run is given states of another program.
+var ErrStates = errors.New("RunOptions.States are of another executable: Executable.NewStates of this one makes some")
+
+// ErrNoStates is for backends: there is nothing that a program keeps.
+var ErrNoStates = errors.New("the program has no states")
 
 // CheckRun refuses what no backend can run with: no context, or more than one
 // RunOptions. It returns the one given, or the zero value.

@@ -103,6 +103,17 @@ func (t *DeviceTensor) String() string {
 	return fmt.Sprintf("%s%v (%s)", t.dtype, t.dims, t.label)
 }
 
+// ReadInto copies the whole tensor to d, which must have its type and shape.
+func (t *DeviceTensor) ReadInto(ctx context.Context, d *ir.Data) error {
+	if t.none() {
+		return errNoTensor
+	}
+	if err := checkOutput(d, t.dtype, t.dims); err != nil {
+		return fmt.Errorf("read %v: %w", t, err)
+	}
+	return t.readBytes(ctx, d.Bytes, 0)
+}
+
 // Read returns a copy of the whole tensor.
 func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
 	if t.none() {

@@ -35,6 +35,14 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	return nil
 }
 
+// WithStates returns the program with states of its own, all zero, and everything else in common.
+func (p *Program) WithStates() (*Program, error) {
+	own := &Program{graph: p.graph, opt: p.opt, consts: p.consts, plan: p.plan, kernels: p.kernels, inPlace: p.inPlace,
+		dims: p.dims, views: p.views, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
+	own.opt.Share = nil
+	return own, own.ResetStates()
+}
+
 // ResetStates sets all states to zero, as they are at first.
 func (p *Program) ResetStates() error { return p.zero(func(string) bool { return true }) }
 

@@ -100,7 +100,7 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 	if err != nil {
 		return nil, fmt.Errorf("cpu: run: %w", err)
 	}
-	p, err := e.open()
+	p, err := e.programOf(opt)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@ const (
 )
 
 // Device is an open Vulkan device with one queue. Its methods may be called concurrently, except Close,
-// which is to be the last.
+// which is to be the last. Those of executables and tensors on it may be called at any time: Close waits for the ones
+// under way, and later ones fail with [ErrClosed].
 type Device struct {
 	inst    *Instance
 	info    DeviceInfo
@@ -63,6 +64,8 @@ type Device struct {
 
 	mu      sync.Mutex
 	closed  bool
+	inside  int       // calls that Close waits for
+	left    sync.Cond // told when inside is 0; its lock is mu
 	live    map[resource]struct{}
 	retired []retiree
 }
@@ -116,6 +119,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	}
 	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{},
 		weights: newWeightStore()}
+	d.left.L = &d.mu
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)
 	d.up = stagingRing{device: d, kind: UploadMemory}
 	d.down = stagingRing{device: d, kind: ReadbackMemory}
@@ -220,10 +224,36 @@ func (d *Device) usable(doing string) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.openLocked(doing)
+}
+
+func (d *Device) openLocked(doing string) error {
 	if d.closed {
 		return fmt.Errorf("vk: %s: device %s %w", doing, d.info.Caps.Name, ErrClosed)
 	}
 	return nil
+}
+
+// enter is usable for a call that Close is to wait for, which ends with leave.
+func (d *Device) enter(doing string) error {
+	if d == nil || d.live == nil || d.lost.Load() {
+		return d.usable(doing)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.openLocked(doing); err != nil {
+		return err
+	}
+	d.inside++
+	return nil
+}
+
+func (d *Device) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.inside--; d.inside == 0 {
+		d.left.Broadcast()
+	}
 }
 
 // checkResult is Result.check, and remembers that the device is lost.
@@ -299,7 +329,7 @@ func (d *Device) noteReached(value uint64) {
 	}
 }
 
-// Close waits until the device is idle, saves the pipeline cache if there is a directory for it, and
+// Close waits for calls under way and until the device is idle, saves the pipeline cache if there is a directory for it, and
 // destroys everything. Its error names resources that were still open, which it closes. Closing twice
 // is fine.
 func (d *Device) Close() error {
@@ -312,6 +342,9 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
+	for d.inside > 0 {
+		d.left.Wait()
+	}
 	d.mu.Unlock()
 
 	// A lost device returns at once, and its objects may be destroyed all the same.

@@ -74,7 +74,7 @@ type Executable struct {
 
 	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
 	turn      chan struct{}
-	closed    bool
+	closed    bool             // set with the turn taken out
 	pending   Point            // the last submission of this program
 	symbols   map[string]int64 // that params and grids are written for; nil: none
 	copiesIn  copies
@@ -124,6 +124,10 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
 	}
+	if err := d.enter("load program"); err != nil {
+		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+	}
+	defer d.leave()
 	e, err := d.load(ctx, p, spirv, weights, opt)
 	if err != nil {
 		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
@@ -133,9 +137,6 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 
 func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (_ *Executable, err error) {
-	if err := d.usable("load program"); err != nil {
-		return nil, err
-	}
 	signature, err := checkProgram(p, spirv)
 	if err != nil {
 		return nil, err
@@ -274,12 +275,9 @@ func (e *Executable) keep(c closer) { e.made = append(e.made, c) }
 
 // release closes everything made so far, the latest first.
 func (e *Executable) release() error {
-	var errs []error
-	for _, c := range slices.Backward(e.made) {
-		errs = append(errs, c.Close())
-	}
+	made := e.made
 	e.made = nil
-	return errors.Join(errs...)
+	return closeList(made)
 }
 
 // compile makes the pipelines of the shaders that steps use.
@@ -358,15 +356,19 @@ func (e *Executable) take(ctx context.Context) error {
 			return fmt.Errorf("another run is under way: %w", ctx.Err())
 		}
 	}
+	err := error(nil)
 	if e.closed {
-		e.give()
-		return fmt.Errorf("the program is %w", ErrClosed)
+		err = fmt.Errorf("the program is %w", ErrClosed)
+	} else {
+		err = e.device.enter("use the program") // else its memory is gone with it
 	}
-	if err := e.device.usable("use the program"); err != nil { // its memory is gone with it
-		e.give()
-		return err
+	if err != nil {
+		e.turn <- struct{}{}
 	}
-	return nil
+	return err
 }
 
-func (e *Executable) give() { e.turn <- struct{}{} }
+func (e *Executable) give() {
+	e.device.leave()
+	e.turn <- struct{}{}
+}

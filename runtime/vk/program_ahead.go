@@ -13,8 +13,12 @@ import (
 const (
 	// maxAhead is how many runs of a program that nobody has waited for the device may have at a time.
 	maxAhead = 8
-	// maxGiven is how many bytes the host may give for an input of a run that is not waited for.
-	maxGiven = 64 << 10
+	// smallGiven is up to which size an input that the host gives such a run has its place in memory that is made once,
+	// in the device's where the host reaches that.
+	smallGiven = 64 << 10
+	// maxGiven is how many bytes the host may give such a run in larger inputs, which bounds the host memory that holds
+	// them for all runs under way.
+	maxGiven = 64 << 20
 	// reusedKept is up to which size the memory of a kept output serves a later run: to make some costs as
 	// much as to start a run.
 	reusedKept = 1 << 20
@@ -24,7 +28,8 @@ const (
 // that they read: it writes to memory of this run's own, from where the device copies. Runs take these in turn, and
 // nothing is made or recorded anew where copies go from and to where they went maxAhead runs before.
 type ahead struct {
-	host          *Buffer // inputs, symbols and grids, as the host gives them; nil before the first run
+	host          *Buffer // small inputs, symbols and grids, as the host gives them; nil before the first run
+	large         *Buffer // larger inputs; nil before the first run that has some
 	kept          []*place
 	before, after copies
 	busy          Point // the device uses all this until then
@@ -66,7 +71,7 @@ func (a *ahead) Close() error {
 		p.leave() // retires it, which cannot fail
 	}
 	a.kept = nil
-	return nil
+	return a.large.Close()
 }
 
 // goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
@@ -80,22 +85,28 @@ func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, o
 			return false
 		}
 	}
+	return len(outputs) > 0 && largeGiven(in) <= maxGiven
+}
+
+// largeGiven is how much room inputs take that are not small.
+func largeGiven(in map[string]*ir.Data) int64 {
+	size := int64(0)
 	for _, d := range in {
-		if len(d.Bytes) > maxGiven {
-			return false
+		if n := int64(len(d.Bytes)); n > smallGiven {
+			size += aligned(n)
 		}
 	}
-	return len(outputs) > 0
+	return size
 }
 
 // runAhead submits a run, once the one that was submitted maxAhead before it is done.
 func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor,
-	outputs []runtime.Output, from []*Buffer, symbols map[string]int64) (_ *runtime.Result, err error) {
+	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64) (_ *runtime.Result, err error) {
 	a := &e.ahead[e.nextAhead]
 	if err := e.device.Wait(ctx, a.busy); err != nil {
 		return nil, err
 	}
-	main, err := e.stepsAlone()
+	main, err := e.stepsOn(own)
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +147,10 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 // give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them.
 func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor, from []*Buffer,
 	symbols map[string]int64) (list []bufferCopy, err error) {
-	if err := a.open(e); err != nil {
+	if err := a.open(e, largeGiven(in)); err != nil {
 		return nil, err
 	}
-	at := int64(0)
+	at, largeAt := int64(0), int64(0)
 	put := func(to *Buffer, toAt, room, size int64) []byte {
 		memory := a.host.Bytes()[at:][:size]
 		list = append(list, bufferCopy{to, toAt, a.host, at, size})
@@ -151,8 +162,13 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 		x := e.inputs[i]
 		if t := there[port.Name]; t != nil {
 			sizes[i] = t.Size()
-		} else if d := in[port.Name]; len(d.Bytes) > 0 {
-			copy(put(x.own, x.ownAt, min(x.size, maxGiven), int64(len(d.Bytes))), d.Bytes)
+		} else if d := in[port.Name]; len(d.Bytes) > smallGiven {
+			n := int64(copy(a.large.Bytes()[largeAt:], d.Bytes))
+			list = append(list, bufferCopy{x.own, x.ownAt, a.large, largeAt, n})
+			largeAt += aligned(n)
+			e.device.traffic.in.Add(uint64(n))
+		} else if len(d.Bytes) > 0 {
+			copy(put(x.own, x.ownAt, min(x.size, smallGiven), int64(len(d.Bytes))), d.Bytes)
 			e.device.traffic.in.Add(uint64(len(d.Bytes)))
 		}
 	}
@@ -174,14 +190,24 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 // aligned is a size with what follows it up to where something else may begin.
 func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
-// open makes the memory that give writes to.
-func (a *ahead) open(e *Executable) (err error) {
-	if a.host != nil {
-		return nil
+// open makes the memory that give writes to, with room for so many bytes of large inputs.
+func (a *ahead) open(e *Executable, large int64) (err error) {
+	if a.host == nil {
+		if err := a.openSmall(e); err != nil {
+			return err
+		}
 	}
+	if large > 0 && (a.large == nil || a.large.size < large) {
+		a.large.Close() // retires it, which cannot fail
+		a.large, err = e.device.newBuffer(runtime.OwnStaging, "large inputs of a run", large, UploadMemory)
+	}
+	return err
+}
+
+func (a *ahead) openSmall(e *Executable) (err error) {
 	size := aligned(4*int64(len(e.program.Symbols))) * int64(len(e.params))
 	for _, x := range e.inputs {
-		size += aligned(min(x.size, maxGiven))
+		size += aligned(min(x.size, smallGiven))
 	}
 	if e.indirect != nil {
 		size += aligned(e.indirect.size)

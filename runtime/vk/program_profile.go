@@ -25,10 +25,11 @@ func (e *Executable) profiler() (*profiler, error) {
 		return nil, err
 	}
 	e.keep(stamps)
-	r, err := e.recordSteps("profile of "+e.program.Name, stamps, false)
+	r, err := e.recordSteps("profile of "+e.program.Name, e.bindings, stamps, false)
 	if err != nil {
 		return nil, err
 	}
+	e.keep(r)
 	e.profile = &profiler{r, stamps}
 	return e.profile, nil
 }

@@ -17,13 +17,17 @@ func (e *Executable) record() error {
 	if err := e.recordGuards(); err != nil {
 		return err
 	}
-	if e.main, err = e.recordSteps("program "+e.program.Name, nil, true); err != nil {
+	if e.main, err = e.recordSteps("program "+e.program.Name, e.bindings, nil, true); err != nil {
 		return err
 	}
+	e.keep(e.main)
 	if len(fixedCopies(e.inputs, (*endpoint).upload))+len(fixedCopies(e.outputs, (*endpoint).download)) == 0 {
 		e.alone = e.main
 	}
-	return e.recordReset()
+	if e.reset, err = e.recordReset(e.ranges); e.reset != nil {
+		e.keep(e.reset)
+	}
+	return err
 }
 
 // addressBytes is the size of a buffer's address.
@@ -85,16 +89,19 @@ func (e *Executable) addresses(ranges []BufferRange, keep func(closer)) (map[int
 // inputs or outputs are elsewhere. It is made on first use, where there are such copies.
 func (e *Executable) stepsAlone() (_ *Recording, err error) {
 	if e.alone == nil {
-		e.alone, err = e.recordSteps("steps of "+e.program.Name, nil, false)
+		if e.alone, err = e.recordSteps("steps of "+e.program.Name, e.bindings, nil, false); err == nil {
+			e.keep(e.alone)
+		}
 	}
 	return e.alone, err
 }
 
-// recordSteps records the program: the steps of a run, and with fixed the copies around them that are the same in
-// every run.
+// recordSteps records the program: the steps of a run on the buffers that bindings have, and with fixed the copies
+// around them that are the same in every run.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
-func (e *Executable) recordSteps(name string, stamps *Timestamps, fixed bool) (*Recording, error) {
+func (e *Executable) recordSteps(name string, bindings *Bindings, stamps *Timestamps,
+	fixed bool) (*Recording, error) {
 	c := e.device.NewCommandList()
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
@@ -111,7 +118,7 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps, fixed bool) (*
 		if i > first && (e.program.Steps[i].Barrier || stamps != nil) {
 			c.Barrier(StageCompute, StageCompute)
 		}
-		e.recordStep(c, e.bindings, i)
+		e.recordStep(c, bindings, i)
 		if stamps != nil {
 			c.Timestamp(stamps, i-first+1)
 		}
@@ -124,7 +131,6 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps, fixed bool) (*
 	if err != nil {
 		return nil, err
 	}
-	e.keep(r)
 	e.recorded.Add(1)
 	return r, nil
 }
@@ -141,25 +147,20 @@ func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	}
 }
 
-// recordReset records the zeroing of all states.
-func (e *Executable) recordReset() error {
+// recordReset records the zeroing of all states, of which ranges has the places; nil where there are none.
+func (e *Executable) recordReset(ranges []BufferRange) (*Recording, error) {
 	c := e.device.NewCommandList()
 	states := 0
 	for i, b := range e.program.Buffers {
 		if b.Kind == kernel.BufState {
-			c.FillBuffer(e.ranges[i].Buffer, e.ranges[i].Offset, b.Bytes, 0)
+			c.FillBuffer(ranges[i].Buffer, ranges[i].Offset, b.Bytes, 0)
 			states++
 		}
 	}
 	if states == 0 {
-		return nil
+		return nil, nil
 	}
-	var err error
-	if e.reset, err = e.device.Record(fmt.Sprintf("reset of %s", e.program.Name), c); err != nil {
-		return err
-	}
-	e.keep(e.reset)
-	return nil
+	return e.device.Record(fmt.Sprintf("reset of %s", e.program.Name), c)
 }
 
 // rerecord replaces what a recording does. The device must be done with it.

@@ -57,6 +57,10 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 		return nil, err
 	}
 	defer release() // by then the device knows that it uses them, or never will
+	own, err := e.statesOf(opt)
+	if err != nil {
+		return nil, err
+	}
 	var p *profiler
 	if opt.Profile {
 		if p, err = e.profiler(); err != nil {
@@ -64,14 +68,14 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 		}
 	}
 	if e.goesAhead(in, opt, outputs) {
-		return e.runAhead(ctx, in, opt.Inputs, outputs, from, symbols)
+		return e.runAhead(ctx, in, opt.Inputs, own, outputs, from, symbols)
 	}
 	kept, err := e.newKeptAll(outputs)
 	if err != nil {
 		return nil, err
 	}
 	log.note("check inputs, make outputs")
-	result, err := e.runWith(ctx, in, opt, outputs, from, kept, symbols, p, log)
+	result, err := e.runWith(ctx, in, opt, own, outputs, from, kept, symbols, p, log)
 	if err != nil {
 		closeAll(kept)
 		return nil, err
@@ -80,7 +84,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 }
 
 // runWith is run for a run that is waited for, once it is known where inputs come from and outputs go to.
-func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
+func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions, own *states,
 	outputs []runtime.Output, from []*Buffer, kept []deviceMemory, symbols map[string]int64, p *profiler,
 	log *runLog) (*runtime.Result, error) {
 	// What the host writes below, a run that was not waited for may still be reading.
@@ -92,7 +96,7 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 	if err := e.setSymbols(symbols); err != nil {
 		return nil, err
 	}
-	recordings, err := e.recordings(p, e.writeInputs(in, opt.Inputs), from, outputs, kept)
+	recordings, err := e.recordings(p, own, e.writeInputs(in, opt.Inputs), from, outputs, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +189,7 @@ func (e *Executable) writeInputs(in map[string]*ir.Data, there map[string]*runti
 }
 
 // recordings lists what a run submits.
-func (e *Executable) recordings(p *profiler, sizes []int64, from []*Buffer, outputs []runtime.Output,
+func (e *Executable) recordings(p *profiler, own *states, sizes []int64, from []*Buffer, outputs []runtime.Output,
 	kept []deviceMemory) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
@@ -193,6 +197,8 @@ func (e *Executable) recordings(p *profiler, sizes []int64, from []*Buffer, outp
 	switch {
 	case p != nil:
 		main, recorded = p.recording, false
+	case own != nil:
+		main, recorded = own.steps, false
 	case slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
 		if main, err = e.stepsAlone(); err != nil {
 			return nil, err

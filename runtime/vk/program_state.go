@@ -12,14 +12,15 @@ func (e *Executable) ReadState(name string) (*ir.Data, error) {
 		return nil, e.wrap("read state of", err)
 	}
 	defer e.give()
-	d, err := e.readState(name)
+	d, err := e.readState(e.ranges, name)
 	if err != nil {
 		return nil, e.wrap("read state of", err)
 	}
 	return d, nil
 }
 
-func (e *Executable) readState(name string) (*ir.Data, error) {
+// readState reads a state, of which ranges has the place.
+func (e *Executable) readState(ranges []BufferRange, name string) (*ir.Data, error) {
 	i, err := e.State(name)
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func (e *Executable) readState(name string) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := e.ranges[port.Buffer]
+	at := ranges[port.Buffer]
 	return d, e.device.Download(context.Background(), d.Bytes, at.Buffer, at.Offset)
 }
 
@@ -43,15 +44,19 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 		return e.wrap("write state of", err)
 	}
 	defer e.give()
-	i, err := e.CheckState(name, d)
-	if err == nil {
-		at := e.ranges[e.program.States[i].Buffer]
-		err = e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes)
-	}
-	if err != nil {
+	if err := e.writeState(e.ranges, name, d); err != nil {
 		return e.wrap("write state of", err)
 	}
 	return nil
+}
+
+func (e *Executable) writeState(ranges []BufferRange, name string, d *ir.Data) error {
+	i, err := e.CheckState(name, d)
+	if err != nil {
+		return err
+	}
+	at := ranges[e.program.States[i].Buffer]
+	return e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes)
 }
 
 // ResetStates implements runtime.Executable. It takes effect after runs under way.

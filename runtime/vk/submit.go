@@ -80,9 +80,10 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	if uint64(p) <= d.completed.Load() {
 		return nil
 	}
-	if err := d.usable("wait"); err != nil {
+	if err := d.enter("wait"); err != nil {
 		return err
 	}
+	defer d.leave()
 	if uint64(p) > d.submitted.Load() {
 		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, d.submitted.Load())
 	}

@@ -30,6 +30,10 @@ const smallKept = 4 << 10
 
 // ReadAt implements runtime.Memory.
 func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	if err := m.device.enter("read a tensor"); err != nil {
+		return err
+	}
+	defer m.device.leave()
 	if m.kind != ReadbackMemory {
 		return m.device.Download(ctx, p, m.Buffer, offset)
 	}
