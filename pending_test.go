@@ -300,7 +300,7 @@ func TestStartPriority(t *testing.T) {
 func TestCloseUnderLoad(t *testing.T) {
 	needTools(t)
 	ownCache(t)
-	runs, devices := 600, 4
+	runs, devices := 2000, 4
 	if s := os.Getenv("VKC_TEST_RUNS"); s != "" {
 		if _, err := fmt.Sscan(s, &runs); err != nil {
 			t.Fatal(err)

@@ -110,10 +110,6 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err != nil {
 		return nil, err
 	}
-	given, err := a.give(e, in, there, from, symbols)
-	if err != nil {
-		return nil, err
-	}
 	kept, err := a.keep(e, outputs)
 	if err != nil {
 		return nil, err
@@ -123,6 +119,10 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 			closeAll(kept)
 		}
 	}()
+	given, err := a.give(e, in, there, from, symbols)
+	if err != nil {
+		return nil, err
+	}
 	before, err := a.before.prepare(e, "inputs", given)
 	if err != nil {
 		return nil, err
