@@ -271,11 +271,15 @@ func (e *Executable) RunBatch(ctx context.Context, in []Tensors, opt ...RunOptio
 	if !e.loaded() {
 		return nil, errNotLoaded
 	}
+	return runBatch(ctx, in, func(ctx context.Context, one Tensors) *Pending { return e.Start(ctx, one, opt...) })
+}
+
+func runBatch(ctx context.Context, in []Tensors, start func(context.Context, Tensors) *Pending) ([]*Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	started := make([]*Pending, len(in))
 	for i, one := range in {
-		started[i] = e.Start(ctx, one, opt...)
+		started[i] = start(ctx, one)
 	}
 	results := make([]*Result, len(in))
 	var failed error

@@ -34,7 +34,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
---parallel answers are computed at once; --queue requests wait. Each answer is the same as alone, with --deterministic bit
+--parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
+devices, and an answer is computed by the one with the fewest. Each answer is the same as alone, with --deterministic bit
 for bit, which costs the time of --parallel answers even where there is one.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
@@ -145,6 +146,13 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	}
 	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle { // which says for how many it is
 		o.Parallel = defaultParallel
+	}
+	if strings.Contains(f.model.options.Device, ",") {
+		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, serve.New(r, f.serve), nil
 	}
 	m, err := f.model.open(ctx, a, "serve")
 	if err != nil {

@@ -1,0 +1,107 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+)
+
+// Replicas are one model on several devices. An answer goes to the device that has the fewest on their way; what it is
+// does not depend on which of equal devices that is. Everything but Generate, Parallel and Load is the same for all.
+type Replicas struct {
+	*Model // the first, which stands for all
+	models []*Model
+
+	mu    sync.Mutex
+	under []int // answers on their way, by device
+}
+
+// OpenReplicas is [Open] on each of the devices of a list such as "0,1" (Options.Device).
+func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err error) {
+	r := &Replicas{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	for name := range strings.SplitSeq(o.Device, ",") {
+		one := o
+		if one.Device = strings.TrimSpace(name); one.Device == "" {
+			return nil, fmt.Errorf("generate: devices %q: a name is missing: want a list such as 0,1", o.Device)
+		}
+		m, err := Open(ctx, path, one) // the second finds in the cache what was compiled for the first
+		if err != nil {
+			return nil, err
+		}
+		r.models = append(r.models, m)
+	}
+	r.Model, r.under = r.models[0], make([]int, len(r.models))
+	return r, nil
+}
+
+// Generate is [Model.Generate] on one of the devices.
+func (r *Replicas) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		i, done := r.pick()
+		defer done()
+		r.models[i].Generate(ctx, prompt, s)(yield)
+	}
+}
+
+// pick returns the device that has the fewest answers, the first one of several: where there is little to do, texts
+// that begin alike meet on one device, which has read their beginning.
+func (r *Replicas) pick() (best int, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.under {
+		if r.under[i] < r.under[best] {
+			best = i
+		}
+	}
+	r.under[best]++
+	return best, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.under[best]--
+	}
+}
+
+// Parallel is how many answers may be under way at once, on all devices.
+func (r *Replicas) Parallel() int {
+	n := 0
+	for _, m := range r.models {
+		n += m.Parallel()
+	}
+	return n
+}
+
+// Load says how busy all devices are.
+func (r *Replicas) Load() (l Load) {
+	for _, m := range r.models {
+		one := m.Load()
+		l.Running += one.Running
+		l.Waiting += one.Waiting
+	}
+	return l
+}
+
+// Why says where the model runs, a line for each device.
+func (r *Replicas) Why() string {
+	var lines []string
+	for _, m := range r.models {
+		lines = append(lines, m.Why())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Close ends all answers and releases the model on all devices.
+func (r *Replicas) Close() error {
+	var errs []error
+	for _, m := range r.models {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,158 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Devices are several devices, which may differ. Close comes after the Close of everything loaded on them.
+type Devices []*Device
+
+// OpenDevices opens the devices of a list such as "0,1", each as [OpenDevice] takes it. One that is named twice is opened
+// twice: its replicas then share the hardware.
+func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
+	var all Devices
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, all.Close())
+		}
+	}()
+	for want := range strings.SplitSeq(list, ",") {
+		if want = strings.TrimSpace(want); want == "" && strings.Contains(list, ",") {
+			return nil, fmt.Errorf("devices %q: a name is missing: want a list such as 0,1", list)
+		}
+		d, err := OpenDevice(want, opt...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// Close closes all devices. Its error names what was still open on them.
+func (d Devices) Close() error {
+	var errs []error
+	for _, one := range d {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Replicas are one program, loaded on several devices. A run goes to the device that has the fewest on their way, so
+// that n equal devices do n times as many. Each gives what it gives alone: on equal devices, the same bits. Any number of
+// goroutines may use them at the same time.
+type Replicas struct {
+	exes []*Executable
+
+	mu    sync.Mutex
+	under []int // runs on their way, by device
+	next  int   // the device to prefer among those that have equally many
+}
+
+// LoadGraph loads a graph on all devices, as [Device.LoadGraph] does on one. Devices with equal caps share what is
+// compiled. A graph with states is refused: what a run finds would depend on where it goes.
+func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (_ *Replicas, err error) {
+	if len(d) == 0 {
+		return nil, errors.New("load graph: there are no devices: OpenDevices makes some, unless it returns an error")
+	}
+	if g == nil {
+		return nil, errors.New("load graph: the graph is nil")
+	}
+	if states := g.Leaves(ir.OpState); len(states) > 0 {
+		return nil, fmt.Errorf("load graph on %d devices: it has states, %q the first, and what a run finds in them would "+
+			"depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
+	}
+	programs := map[string]*Program{}
+	r := &Replicas{exes: make([]*Executable, len(d)), under: make([]int, len(d))}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	var group errgroup.Group
+	for i, one := range d {
+		key := one.Caps().Fingerprint()
+		if programs[key] == nil {
+			if programs[key], err = one.Compile(ctx, g, CompileOptions{Weights: weights}); err != nil {
+				return nil, err
+			}
+		}
+		p := programs[key]
+		group.Go(func() (err error) {
+			r.exes[i], err = one.Load(ctx, p, LoadOptions{Weights: weights})
+			return err
+		})
+	}
+	return r, group.Wait()
+}
+
+// Executables are the program on each device, in the order of the devices. Close closes them.
+func (r *Replicas) Executables() []*Executable { return r.exes }
+
+// pick returns the device with the fewest runs on their way, with this one counted. done ends the run.
+func (r *Replicas) pick() (exe *Executable, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	best := r.next
+	for k := range r.under {
+		if i := (r.next + k) % len(r.under); r.under[i] < r.under[best] {
+			best = i
+		}
+	}
+	r.next = (best + 1) % len(r.under)
+	r.under[best]++
+	return r.exes[best], func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.under[best]--
+	}
+}
+
+// Run is [Executable.Run] on one of the devices.
+func (r *Replicas) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
+	exe, done := r.pick()
+	defer done()
+	return exe.Run(ctx, in, opt...)
+}
+
+// Start is [Executable.Start] on one of the devices.
+func (r *Replicas) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
+	exe, done := r.pick()
+	p := exe.Start(ctx, in, opt...)
+	go func() {
+		<-p.Done()
+		done()
+	}()
+	return p
+}
+
+// RunBatch is [Executable.RunBatch] on all devices.
+func (r *Replicas) RunBatch(ctx context.Context, in []Tensors, opt ...RunOptions) ([]*Result, error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("run a batch: %w", err)
+	}
+	return runBatch(ctx, in, func(ctx context.Context, one Tensors) *Pending { return r.Start(ctx, one, opt...) })
+}
+
+// Close closes the program on all devices.
+func (r *Replicas) Close() error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, e := range r.exes {
+		if e != nil {
+			errs = append(errs, e.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

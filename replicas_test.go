@@ -1,0 +1,86 @@
+package vkc_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestReplicas runs a batch on one Vulkan device opened twice: every device has its share, and each result has the bits
+// that one device gives.
+func TestReplicas(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan, vulkan")
+	vktest.Need(t, err)
+	g, err := frontend.Build("norms", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 4, 300)
+		b.Output("y", x.Softmax(-1).MatMul(b.Input("w", ir.F32, 300, 40)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := devices.LoadGraph(t.Context(), g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := noise(t, 300, 40)
+	var in []vkc.Tensors
+	for range 24 {
+		in = append(in, vkc.Tensors{"x": noise(t, 4, 300), "w": w})
+	}
+	before := make([]vkc.Traffic, len(devices))
+	for i, d := range devices {
+		before[i] = d.Traffic()
+	}
+	results, err := r.RunBatch(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range devices {
+		if d.Traffic() == before[i] {
+			t.Errorf("device %d ran nothing", i)
+		}
+	}
+	for i, have := range results {
+		want, err := r.Executables()[0].Run(t.Context(), in[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(have.Outputs["y"].Bytes) != string(want.Outputs["y"].Bytes) {
+			t.Errorf("run %d differs from that of one device", i)
+		}
+	}
+	if _, err := r.Run(t.Context(), in[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := devices.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReplicasRefuse(t *testing.T) {
+	_, err := vkc.OpenDevices("cpu,,cpu")
+	wantError(t, err, "a name is missing")
+	devices, err := vkc.OpenDevices("cpu,cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devices.Close()
+	g, err := frontend.Build("counter", func(b *frontend.Builder) {
+		s := b.State("s", ir.F32, 1)
+		b.Update(s, s.AddScalar(1))
+		b.Output("y", s)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = devices.LoadGraph(t.Context(), g, nil)
+	wantError(t, err, `it has states, "s" the first`)
+}
