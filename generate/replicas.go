@@ -88,6 +88,16 @@ func (r *Replicas) Load() (l Load) {
 	return l
 }
 
+// Reused says what became of all prompts so far, on all devices.
+func (r *Replicas) Reused() (u Reused) {
+	for _, m := range r.models {
+		one := m.Reused()
+		u.Tokens += one.Tokens
+		u.Known += one.Known
+	}
+	return u
+}
+
 // Why says where the model runs, a line for each device.
 func (r *Replicas) Why() string {
 	var lines []string

@@ -33,12 +33,14 @@ func (s *said) String() string {
 
 // TestServe asks a server of each kind of model, and ends it.
 func TestServe(t *testing.T) {
-	testServe(t, gollama, "/v1/completions", `{"prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`,
-		`"completion_tokens":2`)
-	testServe(t, embedder(t), "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
+	for _, device := range []string{"cpu", "cpu,cpu"} {
+		testServe(t, gollama, device, "/v1/completions",
+			`{"prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`, `"completion_tokens":2`)
+	}
+	testServe(t, embedder(t), "cpu", "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
 }
 
-func testServe(t *testing.T, model, path, request, want string) {
+func testServe(t *testing.T, model, device, path, request, want string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
@@ -48,7 +50,7 @@ func testServe(t *testing.T, model, path, request, want string) {
 	var stderr said
 	code := make(chan int, 1)
 	go func() {
-		code <- execute(ctx, []string{"serve", "-m", model, "--device", "cpu", "--ctx", "32",
+		code <- execute(ctx, []string{"serve", "-m", model, "--device", device, "--ctx", "32",
 			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, io.Discard, &stderr)
 	}()
 	address := regexp.MustCompile(`gollama at (http://\S+)`)
