@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -16,8 +14,8 @@ import (
 // Devices are several devices, which may differ. Close comes after the Close of everything loaded on them.
 type Devices []*Device
 
-// OpenDevices opens the devices of a list such as "0,1", each as [OpenDevice] takes it. One that is named twice is opened
-// twice: its replicas then share the hardware.
+// OpenDevices opens the devices of a list such as "0,1", each as [OpenDevice] takes it. One that is named twice is
+// opened twice: its replicas then share the hardware.
 func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
 	var all Devices
 	defer func() {
@@ -48,8 +46,8 @@ func (d Devices) Close() error {
 }
 
 // Replicas are one program, loaded on several devices. A run goes to the device that has the fewest on their way, so
-// that n equal devices do n times as many. Each gives what it gives alone: on equal devices, the same bits. Any number of
-// goroutines may use them at the same time.
+// that n equal devices do n times as many. Each gives what it gives alone: on equal devices, the same bits. Any number
+// of goroutines may use them at the same time.
 type Replicas struct {
 	exes []*Executable
 
@@ -68,8 +66,8 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 		return nil, errors.New("load graph: the graph is nil")
 	}
 	if states := g.Leaves(ir.OpState); len(states) > 0 {
-		return nil, fmt.Errorf("load graph on %d devices: it has states, %q the first, and what a run finds in them would "+
-			"depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
+		return nil, fmt.Errorf("load graph on %d devices: it has states, %q the first, and what a run finds in them "+
+			"would depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
 	}
 	programs := map[string]*Program{}
 	r := &Replicas{exes: make([]*Executable, len(d)), under: make([]int, len(d))}
@@ -78,7 +76,9 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	var group errgroup.Group
+	var all sync.WaitGroup
+	failed := make([]error, len(d))
+	defer all.Wait()
 	for i, one := range d {
 		key := one.Caps().Fingerprint()
 		if programs[key] == nil {
@@ -87,12 +87,10 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 			}
 		}
 		p := programs[key]
-		group.Go(func() (err error) {
-			r.exes[i], err = one.Load(ctx, p, LoadOptions{Weights: weights})
-			return err
-		})
+		all.Go(func() { r.exes[i], failed[i] = one.Load(ctx, p, LoadOptions{Weights: weights}) })
 	}
-	return r, group.Wait()
+	all.Wait()
+	return r, errors.Join(failed...)
 }
 
 // Executables are the program on each device, in the order of the devices. Close closes them.

@@ -329,9 +329,8 @@ func (d *Device) noteReached(value uint64) {
 	}
 }
 
-// Close waits for calls under way and until the device is idle, saves the pipeline cache if there is a directory for it, and
-// destroys everything. Its error names resources that were still open, which it closes. Closing twice
-// is fine.
+// Close waits for calls under way and until the device is idle, saves the pipeline cache if there is a directory for
+// it, and destroys everything. Its error names resources that were still open, which it closes. Closing twice is fine.
 func (d *Device) Close() error {
 	if d == nil || d.live == nil {
 		return nil
