@@ -10,7 +10,7 @@ import (
 )
 
 // Replicas are one model on several devices. An answer goes to the device that has the fewest on their way; what it is
-// does not depend on which of equal devices that is. Everything but Generate, Parallel and Load is the same for all.
+// does not depend on which of equal devices that is.
 type Replicas struct {
 	*Model // the first, which stands for all
 	models []*Model
@@ -96,6 +96,14 @@ func (r *Replicas) Reused() (u Reused) {
 		u.Known += one.Known
 	}
 	return u
+}
+
+// DeviceBytes is how much memory of all devices the model takes now.
+func (r *Replicas) DeviceBytes() (n uint64) {
+	for _, m := range r.models {
+		n += m.DeviceBytes()
+	}
+	return n
 }
 
 // Why says where the model runs, a line for each device.

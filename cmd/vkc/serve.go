@@ -148,6 +148,9 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 		o.Parallel = defaultParallel
 	}
 	if strings.Contains(f.model.options.Device, ",") {
+		bar := a.progress("loading", false)
+		defer bar.end()
+		f.model.options.Progress = bar.stage
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {
 			return nil, nil, err
