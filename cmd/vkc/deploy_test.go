@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDeploy: what deploy/ starts is a command line that vkc serve takes, and the manifest is one that Kubernetes takes.
+// TestDeploy: what deploy/ starts is a command line that vkc serve takes, and the manifest one that Kubernetes takes.
 func TestDeploy(t *testing.T) {
 	var lines [][]string
 	for line := range strings.Lines(readFile(t, "../../deploy/Dockerfile")) {
@@ -150,8 +150,8 @@ func checkManifest(t *testing.T, path string) []string {
 		t.Fatal("want one container with one port")
 	}
 	c := pod.Containers[0]
-	for _, port := range []string{s.Spec.Ports[0].TargetPort, c.ReadinessProbe.HTTPGet.Port, c.StartupProbe.HTTPGet.Port,
-		c.LivenessProbe.TCPSocket.Port} {
+	for _, port := range []string{s.Spec.Ports[0].TargetPort, c.ReadinessProbe.HTTPGet.Port,
+		c.StartupProbe.HTTPGet.Port, c.LivenessProbe.TCPSocket.Port} {
 		if port != c.Ports[0].Name {
 			t.Errorf("port %q: the container has %q", port, c.Ports[0].Name)
 		}
