@@ -18,9 +18,8 @@ type Element interface {
 
 // Of returns a tensor of those dims that holds a copy of the values, in
 // row-major order. Its dtype is that of their Go type: f32, f64, i64, i32, i8,
-// u32, u8 or bool. No dims make a scalar. Go types that are no dtype (int,
-// int16 and uint16) and values whose number is not that of the dims are errors;
-// OfType makes tensors of the other dtypes.
+// i16, u32, u16, u8 or bool. No dims make a scalar. A Go type that is no dtype (int)
+// and values whose number is not that of the dims are errors; OfType makes tensors of the other dtypes.
 func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
 	t := dtypeOf[T]()
 	if !t.Valid() {
@@ -58,8 +57,8 @@ func OfType[T Element](t ir.DType, values []T, dims ...int) (*ir.Data, error) {
 }
 
 // Values returns the elements of a tensor in row-major order, as a Go type that
-// holds every value of its dtype: float32 for f32, f16, bf16, f8e4m3, 8-bit
-// integers and blocks, which are decoded; float64 for all of these, f64 and
+// holds every value of its dtype: float32 for f32, f16, bf16, 8-bit floats, integers
+// of 8 and 16 bits, and blocks, which are decoded; float64 for all of these, f64 and
 // 32-bit integers; an integer type for integer dtypes that it covers; bool for
 // bool. uint16 gives the bits of f16 and bf16. Any other pair is an error that
 // names the types that would do.
@@ -88,10 +87,14 @@ func dtypeOf[T Element]() ir.DType {
 		return ir.I64
 	case int32:
 		return ir.I32
+	case int16:
+		return ir.I16
 	case int8:
 		return ir.I8
 	case uint32:
 		return ir.U32
+	case uint16:
+		return ir.U16
 	case uint8:
 		return ir.U8
 	case bool:
@@ -290,9 +293,9 @@ func fromInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](out []T, i
 func holds[T Element](t ir.DType) bool {
 	switch any(*new(T)).(type) {
 	case float32:
-		return t.IsBlock() || (t.IsFloat() && t != ir.F64) || t == ir.I8 || t == ir.U8
+		return t.IsBlock() || (t.IsFloat() && t != ir.F64) || isNarrow(t)
 	case float64:
-		return t.IsBlock() || t.IsFloat() || t == ir.I8 || t == ir.U8 || t == ir.I32 || t == ir.U32
+		return t.IsBlock() || t.IsFloat() || isNarrow(t) || t == ir.I32 || t == ir.U32
 	case bool:
 		return t == ir.Bool
 	}
@@ -303,6 +306,9 @@ func holds[T Element](t ir.DType) bool {
 	least, most := goRange[T]()
 	return least <= low && high <= most
 }
+
+// isNarrow reports whether t is an integer of 16 or 8 bits.
+func isNarrow(t ir.DType) bool { return t.IsInteger() && t.BlockBytes() <= 2 }
 
 // goRange returns the least and the largest value of an integer type, as far
 // as int64 reaches.
@@ -336,6 +342,10 @@ func goTypes(t ir.DType) string {
 		return "uint32, int64 or float64"
 	case ir.I32:
 		return "int32, int64 or float64"
+	case ir.I16:
+		return "int16, a wider signed integer, float32 or float64"
+	case ir.U16:
+		return "uint16, a wider integer, float32 or float64"
 	case ir.U8:
 		return "uint8, a wider integer, float32 or float64"
 	}

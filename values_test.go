@@ -37,6 +37,8 @@ func TestOf(t *testing.T) {
 	roundTrip[float64](t, ir.F64, math.Pi, math.Copysign(0, -1))
 	roundTrip[int64](t, ir.I64, math.MinInt64, math.MaxInt64)
 	roundTrip[int32](t, ir.I32, math.MinInt32, math.MaxInt32)
+	roundTrip[int16](t, ir.I16, math.MinInt16, math.MaxInt16)
+	roundTrip[uint16](t, ir.U16, 0, math.MaxUint16)
 	roundTrip[int8](t, ir.I8, -128, 127)
 	roundTrip[uint32](t, ir.U32, 0, math.MaxUint32)
 	roundTrip[uint8](t, ir.U8, 0, 255)

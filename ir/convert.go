@@ -32,6 +32,10 @@ func DecodeFloats(dst []float64, t DType, src []byte) {
 		for i := range dst {
 			dst[i] = DecodeF8E4M3(src[i])
 		}
+	case F8E5M2: // the upper half of an f16
+		for i := range dst {
+			dst[i] = float64(float16.Frombits(uint16(src[i]) << 8).Float32())
+		}
 	default:
 		var v [1]int64
 		size := t.BlockBytes()
@@ -67,6 +71,10 @@ func EncodeFloats(dst []byte, t DType, src []float64) {
 		for i, v := range src {
 			dst[i] = EncodeF8E4M3(v)
 		}
+	case F8E5M2:
+		for i, v := range src {
+			dst[i] = roundF8E5M2(v)
+		}
 	default:
 		size := t.BlockBytes()
 		for i, v := range src {
@@ -86,6 +94,10 @@ func DecodeInts(dst []int64, t DType, src []byte) {
 			dst[i] = int64(int32(le.Uint32(src[4*i:])))
 		case U32:
 			dst[i] = int64(le.Uint32(src[4*i:]))
+		case I16:
+			dst[i] = int64(int16(le.Uint16(src[2*i:])))
+		case U16:
+			dst[i] = int64(le.Uint16(src[2*i:]))
 		case I8:
 			dst[i] = int64(int8(src[i]))
 		case U8:
@@ -109,6 +121,8 @@ func EncodeInts(dst []byte, t DType, src []int64) {
 			le.PutUint64(dst[8*i:], uint64(v))
 		case I32, U32:
 			le.PutUint32(dst[4*i:], uint32(v))
+		case I16, U16:
+			le.PutUint16(dst[2*i:], uint16(v))
 		case I8, U8:
 			dst[i] = byte(v)
 		case Bool:
@@ -128,6 +142,8 @@ func RoundTo(v float64, t DType) float64 {
 		return float64(math.Float32frombits(uint32(roundBF16(v)) << 16))
 	case F8E4M3:
 		return DecodeF8E4M3(EncodeF8E4M3(v))
+	case F8E5M2:
+		return float64(float16.Frombits(uint16(roundF8E5M2(v)) << 8).Float32())
 	}
 	return v
 }
@@ -158,6 +174,10 @@ func IntRange(t DType) (lo, hi int64) {
 		return math.MinInt32, math.MaxInt32
 	case U32:
 		return 0, math.MaxUint32
+	case I16:
+		return math.MinInt16, math.MaxInt16
+	case U16:
+		return 0, math.MaxUint16
 	case I8:
 		return math.MinInt8, math.MaxInt8
 	case U8:
@@ -176,6 +196,24 @@ func roundBF16(v float64) uint16 {
 		return uint16(b>>16) | 0x40
 	}
 	return uint16((b + 0x7fff + (b >> 16 & 1)) >> 16)
+}
+
+// roundF8E5M2 rounds to the OCP 8-bit float with 5 exponent and 2 mantissa bits, which has infinities and is the upper
+// half of an f16: what does not fit is infinite.
+func roundF8E5M2(v float64) byte {
+	f := stickyF32(v)
+	a := math.Abs(float64(f))
+	sign := byte(math.Float32bits(f) >> 24 & 0x80)
+	switch {
+	case v != v:
+		return sign | 0x7e
+	case a < 0x1p-14: // multiples of 2^-16
+		return sign | byte(math.RoundToEven(math.Ldexp(a, 16)))
+	case a >= 0x1p16:
+		return sign | 0x7c
+	}
+	b := math.Float32bits(float32(a))
+	return sign | byte((b+0xfffff+(b>>21&1))>>21-112<<2)
 }
 
 // stickyF32 truncates to float32 towards zero and sets the last bit if

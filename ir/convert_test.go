@@ -31,7 +31,7 @@ func TestSmallFloatsRoundTrip(t *testing.T) {
 		t        DType
 		exp, man int
 		inf      bool
-	}{{F16, 5, 10, true}, {BF16, 8, 7, true}, {F8E4M3, 4, 3, false}} {
+	}{{F16, 5, 10, true}, {BF16, 8, 7, true}, {F8E4M3, 4, 3, false}, {F8E5M2, 5, 2, true}} {
 		for b := range uint64(1) << (1 + f.exp + f.man) {
 			got, want := decode(f.t, b), smallFloat(b, f.exp, f.man, f.inf)
 			if math.IsNaN(want) {
@@ -76,7 +76,7 @@ func TestSmallFloatsRoundToNearest(t *testing.T) {
 	for _, f := range []struct {
 		t   DType
 		max uint64 // largest finite
-	}{{F16, 0x7bff}, {BF16, 0x7f7f}, {F8E4M3, 0x7e}} {
+	}{{F16, 0x7bff}, {BF16, 0x7f7f}, {F8E4M3, 0x7e}, {F8E5M2, 0x7b}} {
 		for lo := range f.max {
 			a, b := decode(f.t, lo), decode(f.t, lo+1)
 			mid := a + (b-a)/2
@@ -112,6 +112,7 @@ func TestFloatKnownValues(t *testing.T) {
 		{F16, 1 + 0x1p-11 + 0x1p-40, 0x3c01}, {F16, 1 + 0x1p-11, 0x3c00}, {F16, 1 + 0x3p-11 - 0x1p-40, 0x3c01},
 		{BF16, 1, 0x3f80}, {BF16, math.MaxFloat32, 0x7f80}, {BF16, 1 + 0x1p-8 + 0x1p-40, 0x3f81}, {BF16, 1e300, 0x7f80}, {BF16, -1e-300, 0x8000},
 		{F8E4M3, 1, 0x38}, {F8E4M3, 448, 0x7e}, {F8E4M3, 1e9, 0x7e}, {F8E4M3, math.Inf(-1), 0xfe}, {F8E4M3, 0x1p-9, 1}, {F8E4M3, 0x1p-10, 0}, {F8E4M3, math.NaN(), 0x7f},
+		{F8E5M2, 1, 0x3c}, {F8E5M2, 57344, 0x7b}, {F8E5M2, 61440, 0x7c}, {F8E5M2, 61439, 0x7b}, {F8E5M2, -1e9, 0xfc},
 		{F32, 1 + 0x1p-24, 0x3f800000}, {F32, 1e300, 0x7f800000}, {F64, -2, 0xc000000000000000},
 	} {
 		if got := encode(c.t, c.v); got != c.want {

@@ -36,7 +36,7 @@ type CustomOp struct {
 
 	// Expr is a GLSL expression over the arguments and attributes, or Body the
 	// statements of a GLSL function that returns the result. f16, bf16 and
-	// f8e4m3 arguments come as float, i8 as int, u8 as uint, others as their
+	// 8-bit floats come as float, i8 and i16 as int, u8 and u16 as uint, others as their
 	// GLSL type; bool, int, uint, double, int64_t.
 	Expr, Body string
 	// Kernel is set instead of both for a whole compute shader.

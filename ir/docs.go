@@ -14,7 +14,7 @@ var classDocs = []struct {
 	doc   string
 }{
 	{ClassLeaf, "Leaves", "Values that come from outside the computation. They take no arguments."},
-	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. f16, bf16 and f8e4m3 are computed in f32 and rounded once."},
+	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. Floats narrower than f32 are computed in f32 and rounded once."},
 	{ClassView, "Views", "The same elements under other coordinates. A view is an index map that its consumers apply; it is never a kernel of its own."},
 	{ClassReduce, "Reductions", "Fold axes away. Floats accumulate in f32 (f64 in f64)."},
 	{ClassScan, "Scans and sorts", "Along one axis, where the order of the elements counts. Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number."},

@@ -19,9 +19,12 @@ const (
 	BF16
 	F64
 	F8E4M3
+	F8E5M2
 	I64
 	I32
 	U32
+	I16
+	U16
 	I8
 	U8
 	Bool
@@ -96,9 +99,12 @@ var dtypes = [numDTypes]dtypeInfo{
 	BF16:   {"bf16", KindFloat, 1, 2, 30},
 	F64:    {"f64", KindFloat, 1, 8, 28},
 	F8E4M3: {"f8e4m3", KindFloat, 1, 1, -1},
+	F8E5M2: {"f8e5m2", KindFloat, 1, 1, -1},
 	I64:    {"i64", KindInt, 1, 8, 27},
 	I32:    {"i32", KindInt, 1, 4, 26},
 	U32:    {"u32", KindUint, 1, 4, -1},
+	I16:    {"i16", KindInt, 1, 2, 25},
+	U16:    {"u16", KindUint, 1, 2, -1},
 	I8:     {"i8", KindInt, 1, 1, 24},
 	U8:     {"u8", KindUint, 1, 1, -1},
 	Bool:   {"bool", KindBool, 1, 1, -1},

@@ -485,6 +485,10 @@ func Wrap(x int64, t DType) int64 {
 		return int64(int32(x))
 	case U32:
 		return int64(uint32(x))
+	case I16:
+		return int64(int16(x))
+	case U16:
+		return int64(uint16(x))
 	case I8:
 		return int64(int8(x))
 	case U8:

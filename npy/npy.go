@@ -36,8 +36,8 @@ var dtypes = []struct {
 	dtype ir.DType
 }{
 	{"<f4", ir.F32}, {"<f2", ir.F16}, {"<f8", ir.F64},
-	{"<i8", ir.I64}, {"<i4", ir.I32}, {"|i1", ir.I8},
-	{"<u4", ir.U32}, {"|u1", ir.U8}, {"|b1", ir.Bool},
+	{"<i8", ir.I64}, {"<i4", ir.I32}, {"<i2", ir.I16}, {"|i1", ir.I8},
+	{"<u4", ir.U32}, {"<u2", ir.U16}, {"|u1", ir.U8}, {"|b1", ir.Bool},
 }
 
 // Descr returns what .npy files and NumPy call a dtype, and false for those that

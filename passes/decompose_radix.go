@@ -65,8 +65,10 @@ func digitsOf(t ir.DType) []int {
 	switch t {
 	case ir.F16:
 		return all[1:]
-	case ir.BF16, ir.F8E4M3:
+	case ir.BF16, ir.F8E4M3, ir.F8E5M2:
 		return all[2:]
+	case ir.I16, ir.U16:
+		return all[:2]
 	case ir.I8, ir.U8:
 		return all[:1]
 	}

@@ -421,7 +421,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 		return ir.F16
 	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
 		return t
-	case t == ir.F8E4M3 && b.DType() == t:
+	case (t == ir.F8E4M3 || t == ir.F8E5M2) && b.DType() == t:
 		return ir.F16 // holds every one of its values
 	}
 	return ir.F32

@@ -22,9 +22,12 @@ var scalars = map[ir.DType]scalar{
 	ir.BF16:   {compute: "float", storage: "uint16_t", carrier: "uint", vec: "uvec", storageVec: "u16vec", decode: "bf16_to_f32", encode: "f32_to_bf16", needs: []string{NeedStorage16}},
 	ir.F64:    {compute: "double", storage: "double", carrier: "double", vec: "dvec", storageVec: "dvec", needs: []string{NeedFloat64}},
 	ir.F8E4M3: {compute: "float", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3_to_f32", encode: "f32_to_f8e4m3", needs: []string{NeedStorage8}},
+	ir.F8E5M2: {compute: "float", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e5m2_to_f32", encode: "f32_to_f8e5m2", needs: []string{NeedStorage8}},
 	ir.I64:    {compute: "int64_t", storage: "int64_t", carrier: "int64_t", vec: "i64vec", storageVec: "i64vec", needs: []string{NeedInt64}},
 	ir.I32:    {compute: "int", storage: "int", carrier: "int", vec: "ivec", storageVec: "ivec"},
 	ir.U32:    {compute: "uint", storage: "uint", carrier: "uint", vec: "uvec", storageVec: "uvec"},
+	ir.I16:    {compute: "int", storage: "int16_t", carrier: "int", vec: "ivec", storageVec: "i16vec", needs: []string{NeedStorage16}},
+	ir.U16:    {compute: "uint", storage: "uint16_t", carrier: "uint", vec: "uvec", storageVec: "u16vec", needs: []string{NeedStorage16}},
 	ir.I8:     {compute: "int", storage: "int8_t", carrier: "int", vec: "ivec", storageVec: "i8vec", needs: []string{NeedStorage8}},
 	ir.U8:     {compute: "uint", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
 	ir.Bool:   {compute: "bool", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
@@ -172,7 +175,7 @@ func (e *emitter) cast(from, to ir.DType, v text) text {
 // round rounds a float value to the precision of t.
 func (e *emitter) round(t ir.DType, v text) text {
 	switch t {
-	case ir.F16, ir.BF16, ir.F8E4M3:
+	case ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2:
 		name := "round_" + t.String()
 		e.helper(name, "float")
 		return call(name, v)
@@ -180,9 +183,13 @@ func (e *emitter) round(t ir.DType, v text) text {
 	return v
 }
 
-// wrap reduces an integer to the range of an 8-bit dtype.
+// wrap reduces an integer to the range of a dtype of 8 or 16 bits.
 func (e *emitter) wrap(t ir.DType, v text) text {
 	switch t {
+	case ir.I16:
+		return call("bitfieldExtract", v, primary("0"), primary("16"))
+	case ir.U16:
+		return binary("&", v, primary("0xffffu"))
 	case ir.I8:
 		return call("bitfieldExtract", v, primary("0"), primary("8"))
 	case ir.U8:

@@ -490,6 +490,31 @@ uint f32_to_f8e4m3(float x) {
     bits = floatBitsToUint(a);
     return negative | (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
 }`},
+	{"f8e5m2_to_f32", f32Only, nil, `
+// OCP 8-bit float: 5 exponent and 2 mantissa bits, the upper half of an f16. By integers, since a device may take
+// small f16 for 0.
+float f8e5m2_to_f32(uint bits) {
+    uint magnitude = bits & 0x7fu;
+    float x = uintBitsToFloat(magnitude < 0x7cu ? (magnitude << 21) + 0x38000000u : magnitude << 21 | 0x7f800000u);
+    if (magnitude < 4u) x = float(magnitude) * 0.0000152587890625;
+    return (bits & 0x80u) != 0u ? -x : x;
+}`},
+	{"f32_to_f8e5m2", f32Only, nil, `
+// Rounds to nearest even; what does not fit is infinite.
+uint f32_to_f8e5m2(float x) {
+    uint bits = floatBitsToUint(x), negative = bits >> 24 & 0x80u;
+    float a = abs(x);
+    if (isnan(x)) return negative | 0x7eu;
+    if (a >= 65536.0) return negative | 0x7cu;
+    if (a < 0.00006103515625) return negative | uint(roundEven(a * 65536.0));
+    bits = floatBitsToUint(a);
+    return negative | (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
+}`},
+	{"round_f8e5m2", f32Only, []string{"f8e5m2_to_f32", "f32_to_f8e5m2"}, `
+// Rounds to the precision of f8e5m2.
+float round_f8e5m2(float x) {
+    return f8e5m2_to_f32(f32_to_f8e5m2(x));
+}`},
 	{"round_f16", f32Only, nil, `
 // Rounds to the nearest f16, ties to even: by integers, since compilers take
 // unpackHalf2x16 of packHalf2x16 for the number itself.
@@ -530,6 +555,16 @@ uint float_to_u32(TYPE x) {
 int64_t float_to_i64(TYPE x) {
     if (isnan(x)) return 0L;
     return x >= 9223372036854775808.0 ? 0x7fffffffffffffffL : x <= -9223372036854775808.0 ? -0x7fffffffffffffffL - 1L : int64_t(x);
+}`},
+	{"float_to_i16", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+int float_to_i16(TYPE x) {
+    return isnan(x) ? 0 : int(clamp(x, -32768.0, 32767.0));
+}`},
+	{"float_to_u16", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u16(TYPE x) {
+    return isnan(x) ? 0u : uint(clamp(x, 0.0, 65535.0));
 }`},
 	{"float_to_i8", floats, nil, `
 // Truncates and saturates; NaN gives 0.

@@ -268,7 +268,14 @@ func cast(c *call) tensor {
 		}
 		c.fail("attribute to is %q, which vkc does not have", a.String)
 	}
-	return castTo(c.x(0), c.dtypeAttr("to", ir.F32))
+	x, to := c.x(0), c.dtypeAttr("to", ir.F32)
+	if to == ir.F8E5M2 && c.intAttr("saturate", 1) != 0 { // which takes infinities for the largest number, too
+		if !x.DType().IsFloat() {
+			x = x.Cast(ir.F32)
+		}
+		x = x.Clamp(-57344, 57344)
+	}
+	return castTo(x, to)
 }
 
 func castTo(x tensor, t ir.DType) tensor {

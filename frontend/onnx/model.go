@@ -124,12 +124,12 @@ var dataTypes = map[DataType]struct {
 	name  string
 	dtype ir.DType
 }{
-	1: {"float", ir.F32}, 2: {"uint8", ir.U8}, 3: {"int8", ir.I8}, 4: {"uint16", ir.Invalid}, 5: {"int16", ir.Invalid},
+	1: {"float", ir.F32}, 2: {"uint8", ir.U8}, 3: {"int8", ir.I8}, 4: {"uint16", ir.U16}, 5: {"int16", ir.I16},
 	6: {"int32", ir.I32}, 7: {"int64", ir.I64}, 8: {"string", ir.Invalid}, 9: {"bool", ir.Bool},
 	10: {"float16", ir.F16},
 	11: {"double", ir.F64}, 12: {"uint32", ir.U32}, 13: {"uint64", ir.Invalid}, 14: {"complex64", ir.Invalid},
 	15: {"complex128", ir.Invalid}, 16: {"bfloat16", ir.BF16}, 17: {"float8e4m3fn", ir.F8E4M3},
-	18: {"float8e4m3fnuz", ir.Invalid}, 19: {"float8e5m2", ir.Invalid}, 20: {"float8e5m2fnuz", ir.Invalid},
+	18: {"float8e4m3fnuz", ir.Invalid}, 19: {"float8e5m2", ir.F8E5M2}, 20: {"float8e5m2fnuz", ir.Invalid},
 	21: {"uint4", ir.Invalid}, 22: {"int4", ir.Invalid}, 23: {"float4e2m1", ir.Invalid},
 }
 

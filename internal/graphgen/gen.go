@@ -101,7 +101,9 @@ func (g *generator) floatType() ir.DType {
 	return g.float
 }
 
-func (g *generator) intType() ir.DType { return g.oneOf(ir.I32, ir.I32, ir.U32, ir.I8, ir.U8, ir.I64) }
+func (g *generator) intType() ir.DType {
+	return g.oneOf(ir.I32, ir.I32, ir.U32, ir.I16, ir.U16, ir.I8, ir.U8, ir.I64)
+}
 
 func (g *generator) oneOf(list ...ir.DType) ir.DType { return list[g.rng.IntN(len(list))] }
 

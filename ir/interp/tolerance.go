@@ -18,6 +18,8 @@ func epsilon(t ir.DType) float64 {
 		return 0x1p-7
 	case ir.F8E4M3:
 		return 0x1p-3
+	case ir.F8E5M2:
+		return 0x1p-2
 	}
 	return 0
 }
@@ -26,7 +28,7 @@ func epsilon(t ir.DType) float64 {
 // most f32's exponents assumed.
 func smallestNormal(t ir.DType) float64 {
 	switch t {
-	case ir.F16:
+	case ir.F16, ir.F8E5M2:
 		return 0x1p-14
 	case ir.F8E4M3:
 		return 0x1p-6

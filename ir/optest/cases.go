@@ -40,7 +40,8 @@ type template struct {
 }
 
 // preferred lists the dtypes in the order in which they stand for others.
-var preferred = []ir.DType{ir.F32, ir.I32, ir.U32, ir.Bool, ir.F16, ir.BF16, ir.I8, ir.U8, ir.I64, ir.F64, ir.F8E4M3}
+var preferred = []ir.DType{ir.F32, ir.I32, ir.U32, ir.Bool, ir.F16, ir.BF16, ir.I8, ir.U8, ir.I64, ir.F64,
+	ir.F8E4M3, ir.I16, ir.U16, ir.F8E5M2}
 
 // Cases returns all cases, in the order of the op table. Do not modify.
 func Cases() []Case { return allCases() }

@@ -45,7 +45,7 @@ func (s *suite) contract() {
 }
 
 // floats are the float dtypes.
-var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3}
+var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
 
 // floats makes a template one for every float dtype.
 func (t *template) floats() *template {

@@ -125,7 +125,7 @@ func (s *suite) reduction(op ir.Op) {
 }
 
 // integers are the integer dtypes.
-var integers = []ir.DType{ir.I32, ir.U32, ir.I8, ir.U8, ir.I64}
+var integers = []ir.DType{ir.I32, ir.U32, ir.I16, ir.U16, ir.I8, ir.U8, ir.I64}
 
 // scans adds the cases of running sums and sorts.
 func (s *suite) scans() {

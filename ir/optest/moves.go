@@ -51,7 +51,7 @@ func (s *suite) views() {
 func (s *suite) viewCase(op ir.Op, dims []int, a ir.Attr) { s.unary(op, "", dims, plain, wide, a) }
 
 // Dtypes of indices.
-var indexTypes = []ir.DType{ir.I32, ir.U32, ir.I64, ir.I8, ir.U8}
+var indexTypes = []ir.DType{ir.I32, ir.U32, ir.I64, ir.I8, ir.U8, ir.I16, ir.U16}
 
 // indexing adds the cases of ops that move elements by computed indices.
 func (s *suite) indexing() {

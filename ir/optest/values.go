@@ -26,7 +26,7 @@ const (
 // range, since devices may compute f64 in f32.
 func smallestNormal(t ir.DType) float64 {
 	switch t {
-	case ir.F16:
+	case ir.F16, ir.F8E5M2:
 		return 0x1p-14
 	case ir.F8E4M3:
 		return 0x1p-6
@@ -43,6 +43,8 @@ func largest(t ir.DType) float64 {
 		return 0x1.fep127
 	case ir.F8E4M3:
 		return 448
+	case ir.F8E5M2:
+		return 57344
 	}
 	return math.MaxFloat32
 }
@@ -68,7 +70,7 @@ func extremes(t ir.DType) []float64 {
 func specials(t ir.DType, v values) []float64 {
 	top, bottom := largest(t), -largest(t)
 	if v == summed {
-		if t != ir.F16 && t != ir.F8E4M3 {
+		if t != ir.F16 && t != ir.F8E4M3 && t != ir.F8E5M2 {
 			top = 0x1p60
 		}
 		bottom = -top / 2

@@ -93,7 +93,7 @@ func quotient(f *kernel.Factor, x, d int64) (int64, error) {
 // indices are computed in 32 bits with a sign.
 func (r *run) indexValue(e *kernel.Expr) (int64, error) {
 	switch e.DType {
-	case ir.I32, ir.I8, ir.U8:
+	case ir.I32, ir.I16, ir.U16, ir.I8, ir.U8:
 	default:
 		return 0, fmt.Errorf("an index comes from a value of %s, which i32 does not hold", e.DType)
 	}
