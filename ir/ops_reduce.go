@@ -25,7 +25,8 @@ func init() {
 		Homogeneous: true}
 	root := scalarOf(OpMul, result(0), scalarOf(OpPow, result(1), scalarOf(OpRecip, attrOf("p"))))
 	finite := scalarOf(OpWhere, test(OpEq, result(0), numberOf(0)), result(0), root)
-	normP := foldOf(scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), finite), powers()...)
+	normP := foldOf(scalarOf(OpWhere, test(OpIsInf, result(0)), // of no elements the largest is -inf
+		scalarOf(OpMax, result(0), numberOf(0)), finite), powers()...)
 	lse := scalarOf(OpAdd, result(0), scalarOf(OpLog, result(1)))
 	lse = scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), lse)
 	rows(
