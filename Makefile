@@ -11,10 +11,10 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers test test-full client-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers test test-full client-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the toolchain; nothing is done twice
 	@scripts/setup
@@ -46,6 +46,9 @@ client-test: ## have OpenAI's own client, which is downloaded, talk with vkc ser
 
 gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test DEVICE=vulkan; minutes
 	@scripts/gomlx $(DEVICE)
+
+browser-test: ## have a browser (Debian's chromium) use the page of vkc serve; what drives it is downloaded
+	cd serve/browsertest && go test ./...
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))

@@ -1,0 +1,22 @@
+// A module of its own, so that vkc depends on nothing that drives browsers. make browser-test runs it.
+module github.com/vkc-go/vkc/serve/browsertest
+
+go 1.26.0
+
+replace github.com/vkc-go/vkc => ../..
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/dlclark/regexp2/v2 v2.12.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/goki/vulkan v1.0.8 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+)
