@@ -84,7 +84,7 @@ func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context 
 		Build: func(b *frontend.Builder, _ Sizes) {
 			rows := b.Sym("B", texts)
 			b.Output("logits", llm.DecodeBatch(b, cfg, b.Input("tokens", ir.I32, rows), b.Iota(ir.I32, 0, rows),
-				b.Input("positions", ir.I32, rows), texts, context, llm.Cache(ir.F16)))
+				b.Input("positions", ir.I32, rows), frontend.Tensor{}, texts, context, llm.Cache(ir.F16)))
 		},
 		Moved: weightBytes(cfg) + float64(4*cfg.Layers*cfg.KVHeads*cfg.HeadDim*length*texts),
 		Flops: float64(texts) * (2*params(cfg) + float64(4*cfg.Layers*cfg.Heads*cfg.HeadDim*length)), Precision: NoFlops,

@@ -48,32 +48,51 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		}
 		input := func(name string) frontend.Tensor { return b.Input(name, ir.I32, rows) }
 		tokens, whose, positions := input("tokens"), input("texts"), input("positions")
-		logits := DecodeBatch(b, cfg, tokens, whose, positions, texts, maxContext, options...)
+		var pages frontend.Tensor
+		if how.pages > 0 {
+			pages = b.Input("pages", ir.I32, rows, ir.D(PagesOf(maxContext)))
+		}
+		logits := DecodeBatch(b, cfg, tokens, whose, positions, pages, texts, maxContext, options...)
 		how.output(b, logits, logits)
 	})
 }
 
 // DecodeBatch is Decode for one token each of several texts: i32[B] tokens go on as many different texts of those
-// that there are, after positions i32[B] of each. It gives logits f32[B, vocabulary].
-func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions frontend.Tensor, texts, maxContext int,
-	options ...Option) frontend.Tensor {
-	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: whose, positions: positions}
+// that there are, after positions i32[B] of each. It gives logits f32[B, vocabulary]. Pages are as with Pages, and
+// the zero Tensor without.
+func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions, pages frontend.Tensor, texts,
+	maxContext int, options ...Option) frontend.Tensor {
+	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: whose,
+		positions: positions, pages: pages}
 	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
 }
 
 // batch is the history of rows that are each the last token of a text of its own.
 type batch struct {
-	how              decoding
-	context          int
-	texts, positions frontend.Tensor
+	how                     decoding
+	context                 int
+	texts, positions, pages frontend.Tensor
 }
 
 func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	b, rows := q.Builder(), r.texts.Dim(0)
 	ring, kept := r.how.ring(l.Config, l.index, r.context)
+	inPages := !ring && r.how.pages > 0
+	if inPages {
+		kept = PagesOf(kept) * PageSize
+	}
 	extend := func(name string, x frontend.Tensor) frontend.Tensor {
-		cache := r.how.state(b, name, l, kept)
-		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)), r.positions, kept)
+		cache := r.how.state(b, name, l, ring, kept)
+		if inPages {
+			extended := r.how.scatter(cache, x, paged(r.pages, r.positions))
+			b.Update(cache, extended)
+			return r.how.inPages(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim).SwapAxes(0, 1)
+		}
+		positions := r.positions
+		if ring {
+			positions = positions.Mod(positions.Lit(float64(kept)))
+		}
+		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
 		b.Update(cache, extended)
 		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
 		return all.SwapAxes(0, 1).IndexSelect(0, r.texts)
@@ -100,13 +119,9 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
-// scatter writes the keys or values x of tokens at positions of texts, which keep so many positions each from
-// first on. What a ring keeps is at positions modulo its extent.
-func (d decoding) scatter(cache, x, first, positions frontend.Tensor, kept int) frontend.Tensor {
-	if d.atOnce > 0 { // else positions are less
-		positions = positions.Mod(positions.Lit(float64(kept)))
-	}
-	at := first.Add(positions).Reshape(1, positions.Dim(0), 1)
+// scatter writes the keys or values x of tokens at places i32[T], of which no two are the same.
+func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
+	at := places.Reshape(1, places.Dim(0), 1)
 	if d.cache.IsBlock() { // whole rows, at coordinates of head and place
 		at = at.Broadcast(x.Dim(0), x.Dim(1), 1)
 		heads := x.Builder().Iota(ir.I32, 0, x.Dim(0), x.Dim(1), 1)

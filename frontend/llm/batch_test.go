@@ -18,6 +18,8 @@ import (
 type batched struct {
 	batch, steps *vkc.Executable
 	vocab        int
+	// pages has those of each text, or is nil where texts share none.
+	pages [][]int32
 }
 
 func openBatched(t *testing.T, device string, f *gguf.File, texts int, options ...llm.Option) batched {
@@ -71,8 +73,18 @@ func (b batched) run(t *testing.T, rows ...row) (logits [][]float64) {
 	for _, r := range rows {
 		tokens, texts, positions = append(tokens, r.token), append(texts, r.text), append(positions, r.position)
 	}
-	res, err := b.batch.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens), "texts": data(t, texts),
-		"positions": data(t, positions)})
+	in := vkc.Tensors{"tokens": data(t, tokens), "texts": data(t, texts), "positions": data(t, positions)}
+	if b.pages != nil {
+		var pages []int32
+		for _, r := range rows {
+			pages = append(pages, b.pages[r.text]...)
+		}
+		var err error
+		if in["pages"], err = vkc.Of(pages, len(rows), len(pages)/len(rows)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := b.batch.Run(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +105,11 @@ func (b batched) read(t *testing.T, text int32, tokens []int32) []float64 {
 	var logits []float64
 	for begin := 0; begin < len(tokens); begin += 3 {
 		end := min(begin+3, len(tokens))
-		res, err := b.steps.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens[begin:end]), "text": which},
-			vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
+		in := vkc.Tensors{"tokens": data(t, tokens[begin:end]), "text": which}
+		if b.pages != nil {
+			in["pages"] = data(t, b.pages[text])
+		}
+		res, err := b.steps.Run(t.Context(), in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +149,12 @@ func TestBatchOnDevice(t *testing.T) {
 }
 
 func (m goldenModel) testBatch(t *testing.T, device string, options ...llm.Option) {
-	b := openBatched(t, device, m.file(t), 3, options...)
+	m.compareBatch(t, openBatched(t, device, m.file(t), 3, options...))
+}
+
+// compareBatch is testBatch with programs that are loaded.
+func (m goldenModel) compareBatch(t *testing.T, b batched) {
+	t.Helper()
 	half := len(m.Tokens) / 2
 	compare(t, "the beginning", b.read(t, 2, m.Tokens[:half]), m.Logits[half-1], 1e-3)
 	at := []int{0, -2, half} // of each text, the position of its next token

@@ -94,6 +94,7 @@ type decoding struct {
 	cache  ir.DType
 	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
 	texts  int // whose keys and values are kept beside each other
+	pages  int // that these share, of pageSize positions each; 0 where each has its own room
 	rows   int // of these, in a step; 0 for all
 	likely bool
 }
@@ -139,15 +140,23 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
 	text := how.textInput(b)
+	var pages frontend.Tensor
+	if how.pages > 0 {
+		pages = b.Input("pages", ir.I32, ir.D(PagesOf(maxContext)))
+	}
 	cached := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		ring, kept := how.ring(cfg, l.index, maxContext)
 		extend := func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := how.state(b, name, l, kept)
+			cache := how.state(b, name, l, ring, kept)
 			switch {
+			case !ring && how.pages > 0:
+				extended := how.scatter(cache, x, paged(pages, positions))
+				b.Update(cache, extended)
+				return how.inPages(extended, pages).Slice(1, 0, length)
 			case how.texts > 1:
 				first := text.MulScalar(float64(kept))
 				if ring {
-					extended := how.scatter(cache, x, first, positions, kept)
+					extended := how.scatter(cache, x, first.Add(positions.Mod(positions.Lit(float64(kept)))))
 					b.Update(cache, extended)
 					own := how.read(extended).DynamicSlice(1, first, ir.D(kept))
 					return unroll(own, maxContext).Slice(1, 0, length)
@@ -169,9 +178,14 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	return m.forward(tokens, positions, cached, rows)
 }
 
-// state is what a layer keeps of keys or values.
-func (d decoding) state(b *frontend.Builder, name string, l layer, positions int) frontend.Tensor {
-	return b.State(fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, d.texts*positions, l.HeadDim)
+// state is what a layer keeps of keys or values: so many positions of each text or, where texts share pages, of all. A
+// ring is no longer than its window needs, and each text has its own.
+func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, positions int) frontend.Tensor {
+	all := d.texts * positions
+	if d.pages > 0 && !ring {
+		all = d.pages * PageSize
+	}
+	return b.State(fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
 }
 
 // keep returns x as the cache has it.

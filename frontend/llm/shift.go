@@ -28,6 +28,8 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		return nil, err
 	case arch.rope == unturned:
 		return nil, fmt.Errorf("llm: positions of architecture %q are learned: keys cannot move to others", arch.name)
+	case how.pages > 0:
+		return nil, errors.New("llm: texts that share pages cannot forget tokens: leave out Pages")
 	case how.atOnce > 0:
 		return nil, errors.New("llm: layers that keep a window only have lost what is to stay: leave out KeepWindow")
 	}
@@ -42,7 +44,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		for i := range m.Layers {
 			l := layer{model: m, index: i, positions: back}
 			move := func(name string, change func(frontend.Tensor) frontend.Tensor) {
-				cache := how.state(b, name, l, maxContext)
+				cache := how.state(b, name, l, false, maxContext)
 				x := change(how.read(cache).DynamicSlice(1, first.Add(drop), moved))
 				b.Update(cache, cache.DynamicUpdateSlice(1, how.keep(x), first))
 			}
