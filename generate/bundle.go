@@ -18,6 +18,7 @@ import (
 const (
 	keyContext       = "vkc.generate.context"
 	keyParallel      = "vkc.generate.parallel"
+	keyPositions     = "vkc.generate.positions"
 	keyCache         = "vkc.generate.cache"
 	keyPrecision     = "vkc.generate.precision"
 	keyDeterministic = "vkc.generate.deterministic"
@@ -80,7 +81,8 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 		return nil, err
 	}
 	if first.Contents.Model, err = m.file.Header(map[string]any{
-		keyContext: uint32(o.Context), keyParallel: uint32(m.places), keyCache: o.Cache.String(), keyPrecision: o.Precision,
+		keyContext: uint32(o.Context), keyParallel: uint32(m.places), keyPositions: uint32(o.Positions),
+		keyCache: o.Cache.String(), keyPrecision: o.Precision,
 		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}); err != nil {
 		return nil, err
 	}
@@ -116,7 +118,8 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 		m.bundled[p.Contents.Program.GraphHash] = p
 	}
 	var number int64
-	for key, option := range map[string]*int{keyContext: &o.Context, keyParallel: &o.Parallel} {
+	for key, option := range map[string]*int{keyContext: &o.Context, keyParallel: &o.Parallel,
+		keyPositions: &o.Positions} {
 		if number, err = m.file.Int(key); err == nil && *option == 0 {
 			*option = int(number)
 		}

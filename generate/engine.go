@@ -22,6 +22,8 @@ type engine struct {
 	slots []slot // of the goroutine that runs steps
 	steps int    // so far
 
+	spare []int32 // pages that no text has, where texts share pages
+
 	flights []*flight // steps that the device has, the first one first
 
 	mu      sync.Mutex
@@ -75,6 +77,9 @@ func newEngine(m *Model) *engine {
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, at: int32(i)}
 	}
+	for page := range int32(m.pages) {
+		e.spare = append(e.spare, page)
+	}
 	go e.run(ctx)
 	return e
 }
@@ -92,7 +97,7 @@ func (e *engine) close() {
 func (e *engine) load() Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Load{e.running, len(e.waiting), float64(e.taken) / float64(len(e.slots)*e.model.context)}
+	return Load{e.running, len(e.waiting), float64(e.taken) / float64(e.model.positions())}
 }
 
 func (e *engine) reusedSoFar() Reused {
@@ -221,11 +226,11 @@ func (e *engine) free(s *slot, err error) {
 }
 
 // join gives free slots to answers that wait, each the one that knows most of the prompt, or of
-// those that know as much the one that was left first.
+// those that know as much the one that was left first. Where texts share pages, the first answer waits until there are
+// enough for it, and those behind it do too.
 func (e *engine) join() {
 	for len(e.waiting) > 0 && e.running < len(e.slots) {
 		a := e.waiting[0]
-		e.waiting = e.waiting[1:]
 		var best *slot
 		most := 0
 		for i := range e.slots {
@@ -238,6 +243,10 @@ func (e *engine) join() {
 				best, most = s, known
 			}
 		}
+		if e.model.pages > 0 && !e.provide(best, a.pages(e.model.context)) {
+			return
+		}
+		e.waiting = e.waiting[1:]
 		best.keep(most)
 		e.reused.Tokens += len(a.text)
 		e.reused.Known += most

@@ -35,11 +35,14 @@ func (f *flight) goesOn(rows []*slot) bool {
 // launch has the device take the next token of the text of each slot, after so many steps of the same rows that are in
 // flight, the last of which is given.
 func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flight) (f *flight, err error) {
-	var tokens, texts, positions []int32
+	var tokens, texts, positions, pages []int32
 	for _, s := range rows {
 		at := len(s.past) + flying
 		s.written = max(s.written, at+1) // even if the run ends before it is waited for
 		texts, positions = append(texts, s.at), append(positions, int32(at))
+		if m.pages > 0 {
+			pages = append(pages, s.table()...)
+		}
 		if last == nil {
 			tokens = append(tokens, s.of.text[at])
 		}
@@ -59,6 +62,11 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 	}
 	for name, list := range lists {
 		if in[name], err = vkc.Of(list, len(list)); err != nil {
+			return nil, err
+		}
+	}
+	if m.pages > 0 {
+		if err := give(in, "pages", pages, len(rows), len(pages)/len(rows)); err != nil {
 			return nil, err
 		}
 	}

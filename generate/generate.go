@@ -43,6 +43,10 @@ type Options struct {
 	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
 	// of its own for the whole context.
 	Parallel int
+	// Positions is how many positions of keys and values there are for all answers together, if not 0: then they share
+	// room, in pages, and an answer begins once there are pages for its prompt and as many tokens as it may have.
+	// Without it each has room for the whole context. Windows have room of their own in both cases.
+	Positions int
 	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few answers then take
 	// the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which was read
 	// in whole parts. Without it a step has kernels for as few answers as there are, which add up in other orders, so
@@ -92,7 +96,7 @@ func (m *Model) cache(o Options) []llm.Option {
 		list = append(list, llm.KeepWindow(o.part()))
 	}
 	if o.Parallel > 1 {
-		list = append(list, llm.Texts(o.Parallel))
+		list = append(list, llm.Texts(o.Parallel), llm.Pages(m.pages))
 	}
 	return append(list, llm.Cache(m.cacheType(o)))
 }
@@ -127,6 +131,7 @@ type Model struct {
 	context       int
 	places        int // for texts, on the device
 	deterministic bool
+	pages         int // that texts share, see Options.Positions; 0 for none
 	part          int // see Options.part
 	device        *vkc.Device
 	auto          bool            // it was vkc's choice, so that the reference may run what it does not
@@ -262,7 +267,7 @@ func (m *Model) read(path string, o *Options) error {
 		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	}
 	m.part, m.deterministic = o.part(), o.Deterministic
-	return nil
+	return m.checkPositions(*o)
 }
 
 // class is a program of a step for so many texts at most.

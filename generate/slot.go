@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
 )
 
 // slot is a place for a text on the device.
@@ -13,8 +14,9 @@ type slot struct {
 	past  []int32 // the tokens whose keys and values the device has
 	// Positions that were written since a text began, at most: see llm.Config.Reach.
 	written int
-	moved   bool // tokens after the first ones that stay moved since the text began: see forget
-	parts   int  // tokens that were read in whole parts of a prompt, from the text's beginning on
+	moved   bool    // tokens after the first ones that stay moved since the text began: see forget
+	pages   []int32 // where keys and values of its positions are, where texts share pages
+	parts   int     // tokens that were read in whole parts of a prompt, from the text's beginning on
 	guessed
 
 	// Of an engine.
@@ -87,6 +89,11 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 	inputs := vkc.Tensors{"tokens": in}
 	if s.model.places > 1 {
 		if inputs["text"], err = vkc.Of([]int32{s.at}); err != nil {
+			return nil, err
+		}
+	}
+	if s.model.pages > 0 {
+		if err := give(inputs, "pages", s.table(), llm.PagesOf(s.model.context)); err != nil {
 			return nil, err
 		}
 	}

@@ -55,8 +55,11 @@ or after --drain.`,
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
 	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
 	flags.IntVar(&f.model.options.Parallel, "parallel", 0,
-		"compute `N` answers at once, each with keys and values for --ctx tokens of its own "+
+		"compute `N` answers at once, each with keys and values for --ctx tokens of its own, but for --kv-tokens "+
 			"(default 4, or 1 with guesses)")
+	flags.IntVar(&f.model.options.Positions, "kv-tokens", 0,
+		"keep keys and values of `N` tokens for all answers together, which share them in pages "+
+			"(default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
 		"the bits of an answer do not depend on what else is asked at the same time")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")

@@ -8,11 +8,11 @@ import (
 // PageSize is how many positions a page has.
 const PageSize = 64
 
-// Pages has the texts of Texts share room for keys and values (paged attention, Kwon et al. 2023, arXiv:2309.06180): so
-// many pages of PageSize positions each, in states [KVHeads, n*PageSize, HeadDim]. Graphs have an input more, "pages"
-// i32[B, PagesOf(maxContext)] or, of Steps and Decode, i32[PagesOf(maxContext)]: the pages of each text, those of its first
-// positions first. What is beyond the text may be any page. Layers that keep a window only have a ring for each text, as
-// without.
+// Pages has the texts of Texts share room for keys and values (paged attention, Kwon et al. 2023, arXiv:2309.06180):
+// so many pages of PageSize positions each, in states [KVHeads, n*PageSize, HeadDim]. Graphs have an input more,
+// "pages" i32[B, PagesOf(maxContext)] or, of Steps and Decode, i32[PagesOf(maxContext)]: the pages of each text, those
+// of its first positions first. What is beyond the text may be any page. Layers that keep a window only have a ring
+// for each text, as without. No pages mean that each text has room of its own.
 //
 // A position's key is where the table says, which is an index like any other: attention reads it through the table, and
 // nothing is copied together.

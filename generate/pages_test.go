@@ -1,0 +1,104 @@
+package generate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/llm"
+)
+
+// TestPages: answers that share pages are what they are alone, whichever pages they get and however few there are, and
+// in the end every page is somebody's once.
+func TestPages(t *testing.T) {
+	t.Run("cpu", func(t *testing.T) {
+		m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3, Positions: 2 * llm.PageSize,
+			Deterministic: true})
+		testJoinAndLeave(t, m)
+		checkPages(t, m)
+	})
+	path := tinyModel(t)
+	fresh := openModel(t, path, Options{Device: "cpu", Context: 256})
+	long := func(t *testing.T, o Options) {
+		o.Context, o.Parallel, o.Positions = 256, 4, 5*llm.PageSize
+		m := openModel(t, path, o)
+		r := rand.New(rand.NewPCG(11, 12))
+		var all sync.WaitGroup
+		for i := range 8 {
+			prompt, s := randomPrompt(m, r, 30+20*i), Sampling{MaxTokens: 12}
+			if i%3 == 2 {
+				s.Temperature, s.Seed = 1, uint64(i)
+			}
+			want := answerOf(t, fresh, prompt, s)
+			all.Go(func() {
+				for turn := range 3 {
+					if got := answerOf(t, m, prompt, s); !slices.Equal(got, want) {
+						t.Errorf("question %d, turn %d: %v, want %v", i, turn, got, want)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for m.Load() != (Load{}) { // or the test hangs
+			runtime.Gosched()
+		}
+		checkPages(t, m)
+		if known := m.Reused().Known; known == 0 && !o.Deterministic { // which knows whole parts only
+			t.Error("nothing was known of any prompt")
+		}
+	}
+	t.Run("long, cpu", func(t *testing.T) { long(t, Options{Device: "cpu"}) })
+	needDevice(t)
+	t.Run("long, device", func(t *testing.T) { long(t, Options{Device: "vulkan", Deterministic: true}) })
+}
+
+// checkPages looks at the pages of a model that does nothing.
+func checkPages(t *testing.T, m *Model) {
+	t.Helper()
+	m.engine.mu.Lock()
+	defer m.engine.mu.Unlock()
+	pages := slices.Clone(m.engine.spare)
+	for _, s := range m.engine.slots {
+		pages = append(pages, s.pages...)
+		if len(s.past) > len(s.pages)*llm.PageSize {
+			t.Errorf("%d tokens are kept in %d pages", len(s.past), len(s.pages))
+		}
+	}
+	slices.Sort(pages)
+	for i, page := range pages {
+		if int(page) != i {
+			t.Fatalf("pages %v", pages)
+		}
+	}
+	if len(pages) != m.pages {
+		t.Errorf("%d of %d pages", len(pages), m.pages)
+	}
+}
+
+func TestPositionsRefused(t *testing.T) {
+	path := tinyModel(t)
+	for want, o := range map[string]Options{
+		"want at least 2 answers": {Positions: 64},
+		"a context of 100":        {Positions: 64, Parallel: 2},
+		"leave out Pages":         {Positions: 128, Parallel: 2, ContextShift: true},
+	} {
+		o.Device, o.Context = "cpu", 100
+		if _, err := Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for positions, want := range map[int]string{0: "[1 512 8]", 128: "[1 128 8]"} {
+		m := openModel(t, path, Options{Device: "cpu", Context: 128, Parallel: 4, Positions: positions})
+		d, err := m.step.ReadState("cache_k.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(d.Dims); got != want {
+			t.Errorf("room for %d positions: keys are %s, want %s", positions, got, want)
+		}
+	}
+}
