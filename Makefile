@@ -42,13 +42,13 @@ test-full: setup ## make test with every test under race detector and validation
 	@scripts/test --full $(PKG)
 
 client-test: ## have OpenAI's own client, which is downloaded, talk with vkc serve; minutes of compiling
-	cd serve/clienttest && go test ./...
+	cd serve/clienttest && go test .
 
 gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test DEVICE=vulkan; minutes
 	@scripts/gomlx $(DEVICE)
 
 browser-test: ## have a browser (Debian's chromium) use the page of vkc serve; what drives it is downloaded
-	cd serve/browsertest && go test ./...
+	cd serve/clienttest && go test ./browser
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))

@@ -1,5 +1,5 @@
-// Package browsertest has a browser use the page of package serve.
-package browsertest
+// Package browser has a browser use the page of package serve.
+package browser
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 
 var screenshot = flag.String("screenshot", "", "write a picture of the page after the first answers to this file")
 
-const gollama = "../../examples/gollama/gollama-q8_0.gguf"
+const gollama = "../../../examples/gollama/gollama-q8_0.gguf"
 
 // talker is the model of the example with a template of conversations.
 func talker(t *testing.T) string {
