@@ -14,11 +14,10 @@ func Precisions() []string {
 	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
 }
 
-// WithPrecision returns a graph whose matrix products, those by matrices that
-// ids pick among them, may be as inexact as precision says, one of the values of
-// matmul's attribute of that name: "full", "bf16x3", "half", "half_sums" or
-// "int8". With the last three its attentions may round their operands to
-// f16. What the graph allows something else than full precision stays as it is.
+// WithPrecision returns a graph whose ops with an attribute precision (matrix products, those by matrices that ids pick
+// among them, convolutions, attentions) may be as inexact as precision says, one of the values that the attribute has for
+// matmul: "full", "bf16x3", "half", "half_sums" or "int8". Ops that do not know one of the last three may round their
+// operands to f16, as "half" says. What the graph allows something else than full precision stays as it is.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {
 		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
@@ -31,7 +30,7 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 			return rw.Copy(n, args)
 		}
 		precision := precision
-		if n.Op() == ir.OpAttention && ir.AllowsHalf(precision) {
+		if !knows(n.Op(), precision) && ir.AllowsHalf(precision) {
 			precision = ir.PrecisionHalf
 		}
 		if !knows(n.Op(), precision) {

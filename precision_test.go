@@ -2,6 +2,7 @@ package vkc_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,7 @@ func TestWithPrecision(t *testing.T) {
 		b.Output("other", x.Relu())
 		b.Output("picked", x.Reshape(4, 1, 32).MatMulID(b.Weight("experts", ir.Q8_0, 3, 8, 32),
 			b.Input("ids", ir.I32, 4, 2)))
+		b.Output("window", b.Input("image", ir.F32, 1, 2, 8).Conv(b.Weight("filter", ir.F32, 3, 2, 3)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,10 +76,14 @@ func TestWithPrecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list := precisions(have); len(list) != 3 || list[0] != p || list[1] != ir.PrecisionHalfSums || list[2] != p {
+		window := map[string]string{ir.PrecisionBF16x3: ir.PrecisionFull, ir.PrecisionBytes: ir.PrecisionHalf}[p]
+		if window == "" {
+			window = p
+		}
+		if list := precisions(have); !slices.Equal(list, []string{p, ir.PrecisionHalfSums, p, window}) {
 			t.Errorf("%s: precisions are %v", p, list)
 		}
-		if len(have.Outputs()) != 4 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
+		if len(have.Outputs()) != 5 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
 			t.Errorf("%s: another graph is expected if it is not full", p)
 		}
 	}

@@ -23,7 +23,7 @@ func opsCases(scale Scale) []Case {
 	list = append(list, outerCases(scale)...)
 	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
-	list = append(list, convCase(scale))
+	list = append(list, convCase(scale, ir.F16, ir.PrecisionFull), convCase(scale, ir.F32, ir.PrecisionHalf))
 	for _, t := range []ir.DType{ir.F16, ir.Q4_K} {
 		for _, tokens := range []int{scale.of(512, 40), 1} {
 			list = append(list, expertsCase(scale, t, tokens))
@@ -134,13 +134,17 @@ func scanCases(scale Scale) []Case {
 
 // convCase is a 3x3 convolution by weights; two images and two channels of
 // output stand for all in its check.
-func convCase(scale Scale) Case {
+func convCase(scale Scale, t ir.DType, precision string) Case {
 	images, channels, side := scale.of(8, 2), scale.of(256, 16), scale.of(56, 12)
+	name := fmt.Sprintf("conv2d/%s/%dx%dx%dx%d", t, images, channels, side, side)
+	if precision != ir.PrecisionFull {
+		name += "/" + precision
+	}
 	return Case{
-		Name: fmt.Sprintf("conv2d/f16/%dx%dx%dx%d", images, channels, side, side), Sizes: Sizes{"i": images, "c": channels, "o": channels, "s": side},
+		Name: name, Allow: precision, Sizes: Sizes{"i": images, "c": channels, "o": channels, "s": side},
 		Build: func(b *frontend.Builder, s Sizes) {
-			x := b.Input("x", ir.F16, s["i"], s["c"], s["s"], s["s"])
-			b.Output("y", x.Conv(b.Weight("w", ir.F16, s["o"], s["c"], 3, 3), frontend.Padding(1)))
+			x := b.Input("x", t, s["i"], s["c"], s["s"], s["s"])
+			b.Output("y", x.Conv(b.Weight("w", t, s["o"], s["c"], 3, 3), frontend.Padding(1)))
 		},
 		Axes:    map[string]string{"x": "i c s s", "w": "o c . .", "y": "i o s s"},
 		Samples: []Sample{{"i": Some(2), "o": Some(2)}},

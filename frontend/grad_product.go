@@ -113,16 +113,16 @@ func (t Tensor) fitted(s ir.Shape) Tensor {
 	return t
 }
 
-// windowAttrs are those attributes of a convolution.
-func windowAttrs(w ir.Window, groups int) []ir.Attr {
+// windowAttrs are the attributes of a convolution over other windows in the groups and the precision of another.
+func windowAttrs(w ir.Window, of ir.Attrs) []ir.Attr {
 	return []ir.Attr{attr("stride", w.Stride), attr("dilation", w.Dilation), attr("padding_low", w.Low),
-		attr("padding_high", w.High), attr("groups", groups)}
+		attr("padding_high", w.High), attr("groups", of.Int("groups")), attr("precision", of.String_("precision"))}
 }
 
 // kernelGrad is the gradient of w [O, C/groups, …] where wide [N, C, …] is convolved to narrow [N, O, …]: a
 // convolution in which channels and batches have changed places, as have strides and dilations.
-func kernelGrad(wide, narrow Tensor, win ir.Window, groups int, to ir.Shape) Tensor {
-	n, spatial := wide.Dim(0), wide.Shape()[2:]
+func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Tensor {
+	n, spatial, groups := wide.Dim(0), wide.Shape()[2:], of.Int("groups")
 	for _, d := range narrow.Shape()[2:] {
 		if !d.IsStatic() {
 			fail("grad", fmt.Errorf("the extent %s: %w", d, errSymbolicWindow), wide, narrow)
@@ -141,25 +141,25 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, groups int, to ir.Shape) Ten
 		high[i] = max(0, need-win.Low[i]-d.Add)
 	}
 	swapped := ir.Window{Stride: win.Dilation, Dilation: win.Stride, Low: win.Low, High: high}
-	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, groups)...)
+	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, of)...)
 	return out.SwapAxes(0, 1).fitted(to)
 }
 
 func convGrad(c GradCall, i int) Tensor {
-	x, w, win, groups := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node), c.Attrs.Int("groups")
+	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
 	if i == 1 {
-		return kernelGrad(x, c.Grad, win, groups, w.Shape())
+		return kernelGrad(x, c.Grad, win, c.Attrs, w.Shape())
 	}
 	win.High = make([]int64, len(win.High))
-	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, groups)...).fitted(x.Shape())
+	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
 }
 
 func convTransposeGrad(c GradCall, i int) Tensor {
-	x, w, win, groups := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node), c.Attrs.Int("groups")
+	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
 	if i == 1 {
-		return kernelGrad(c.Grad, x, win, groups, w.Shape())
+		return kernelGrad(c.Grad, x, win, c.Attrs, w.Shape())
 	}
-	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, groups)...).fitted(x.Shape())
+	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
 }
 
 // windows folds the windows of a pooling, one axis after the other: pad is what surrounds x.

@@ -60,6 +60,11 @@ func Groups(n int) WindowOption {
 // Bias adds one number per channel to the result of a convolution.
 func Bias(bias Tensor) WindowOption { return func(w *window) { w.bias = bias } }
 
+// InPrecision lets a device compute a convolution less exactly where it is faster so: in [Half] or [HalfSums].
+func InPrecision(p Precision) WindowOption {
+	return func(w *window) { w.attrs = append(w.attrs, attr("precision", string(p))) }
+}
+
 // OutputPadding adds elements to the end of the result of ConvTranspose, to
 // choose among the extents whose convolution has the same.
 func OutputPadding(n ...int) WindowOption {

@@ -33,8 +33,12 @@ var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: Preci
 	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
 	Doc:  "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, what half allows, and round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
-// The values of the attribute precision of matmul, of which attention knows full
-// and half. They allow, and never oblige: the
+// windowPrecision is the attribute of convolutions, which have no weights in blocks.
+var windowPrecision = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
+	Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
+	Doc:  "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well"}
+
+// The values of the attribute precision of matmul, of which other ops know some. They allow, and never oblige: the
 // reference computes in full precision whatever they say.
 const (
 	// PrecisionFull counts operands as they are and sums in f32. Rows that meet a

@@ -28,11 +28,11 @@ func init() {
 	products := Tolerance{Eps: 64, Abs: 1e-5, Sum: true}
 	rows(
 		OpInfo{Op: OpConv, Name: "conv", Class: ClassWindow, Args: weighted,
-			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{dilation, groups}), Infer: inferConv, Tol: products,
+			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{dilation, groups, windowPrecision}), Infer: inferConv, Tol: products,
 			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32: result[n, o, i] sums x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k; padding is 0."},
 		OpInfo{Op: OpConvTranspose, Name: "conv_transpose", Class: ClassWindow, Args: weighted,
 			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{
-				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups}),
+				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups, windowPrecision}),
 			Infer: inferConvTranspose, Tol: products,
 			Doc: "Transpose (gradient) of conv: x[N, C, …] with w[C, O/groups, …], each x[n, c, i] times w[c, o, k] added to result[n, o, i*stride-padding_low+k*dilation]. Padding is taken off the result, of extent (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
 		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,

@@ -44,6 +44,7 @@ type storedWindows struct {
 	// image.
 	pitch      ir.Shape
 	dtype      ir.DType
+	halfSums   bool
 	x, weights plan.ValueID  // the stored argument and weights
 	result     plan.KernelID // that stores the results
 }
@@ -57,7 +58,8 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 		return nil
 	}
 	n := c.Cores[0]
-	w := &storedWindows{s: s, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands}
+	w := &storedWindows{s: s, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands,
+		halfSums: k.Products[0].HalfSums}
 	static := func(d ir.Dim) bool { return d.IsStatic() && d.Add > 0 }
 	all := slices.Concat(n.Shape(), n.Arg(0).Shape())
 	if w.dtype != ir.F16 && w.dtype != ir.BF16 || n.Attrs().Int("groups") != 1 ||
@@ -266,7 +268,7 @@ func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	}
 	a := l.b.Load(0, w.dtype, at, "x_stored")
 	b := l.b.Load(1, w.dtype, w.inStored(fold, col), "w_stored")
-	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: w.dtype}}
+	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}}
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
 }
 

@@ -278,7 +278,8 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 		return err
 	}
 	l.k.Products = []kernel.Product{{A: a, B: b,
-		Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), ir.PrecisionFull)}}
+		Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)),
+		HalfSums: precision(n) == ir.PrecisionHalfSums}}
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
 	return l.storeProducts()
 }

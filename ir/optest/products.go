@@ -279,6 +279,13 @@ func (s *suite) windows() {
 	} {
 		s.convolution(ir.OpConv, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups")
 	}
+	for _, precision := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
+		w := window{x: []int{1, 16, 17, 19}, w: []int{67, 16, 3, 3}, low: ones, high: ones}
+		s.add(ir.OpConv, w.String()+"/"+precision, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpConv, []*ir.Node{b.arg(t, w.x, plain, small), b.arg(t, w.w, plain, small)},
+				append(w.attrs("padding_low", "padding_high"), attr("precision", precision))...)
+		})
+	}
 	for i, w := range []window{
 		{x: []int{2, 3, 4, 5}, w: []int{3, 2, 3, 3}, stride: twos, low: ones, high: ones, outExtra: ones},
 		{x: []int{1, 1, 1}, w: []int{1, 1, 1}},
