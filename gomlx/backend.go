@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -31,7 +34,7 @@ type Backend struct {
 	tensors   sync.Map // the storages that have a device tensor
 
 	mu       sync.Mutex
-	programs map[[32]byte]*program // by graph hash
+	programs map[string]*program // by programKey
 }
 
 var _ compute.Backend = (*Backend)(nil)
@@ -48,7 +51,7 @@ func New(device string) (*Backend, error) {
 	if err != nil {
 		return nil, errors.WithMessagef(err, "backend %s:%s", Name, device)
 	}
-	b := &Backend{device: d, programs: map[[32]byte]*program{}, types: map[dtypes.DType]bool{}}
+	b := &Backend{device: d, programs: map[string]*program{}, types: map[dtypes.DType]bool{}}
 	for t, e := range elementTypes {
 		has := d.Caps().Features
 		if d.IsCPU() || (e != ir.F64 || has.Float64) && (e != ir.I64 || has.Int64) {
@@ -120,7 +123,7 @@ func (b *Backend) Finalize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.programs {
-		_ = p.executable.Close()
+		p.close()
 	}
 	b.programs = nil
 	b.tensors.Range(func(s, _ any) bool {
@@ -144,15 +147,40 @@ func (b *Backend) check(device compute.DeviceNum) error {
 	return nil
 }
 
-// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by inputName, in
-// their order, and its outputs by outputName: so graphs of one hash are the same program.
+// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by inputName or
+// stateName, in their order, and its outputs by outputName.
 type program struct {
 	executable *vkc.Executable
 	uses       int
+
+	mu   sync.Mutex          // held while a run begins, so that its states are what it is given
+	held map[string]*storage // what each state holds
 }
 
 func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
+func stateName(i int) string  { return fmt.Sprintf("s%d", i) }
 func outputName(i int) string { return fmt.Sprintf("y%d", i) }
+
+// inputNumber is the number in a name by inputName or stateName.
+func inputNumber(name string, in []*storage) (int, error) {
+	i, err := strconv.Atoi(name[1:])
+	if err != nil || i < 0 || i >= len(in) {
+		return 0, errors.Errorf("a program has the input %q, and is given %d", name, len(in))
+	}
+	return i, nil
+}
+
+// programKey tells graphs apart: by their hash, which leaves names out, and by the order in which inputs and states are
+// given, which the names say.
+func programKey(g *ir.Graph) string {
+	var key strings.Builder
+	key.WriteString(g.HashString())
+	ports := g.Interface()
+	for _, n := range slices.Concat(ports.Inputs, ports.States) {
+		key.WriteString(" " + n.Name())
+	}
+	return key.String()
+}
 
 // load returns the program of a graph; release gives it back.
 func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
@@ -161,15 +189,15 @@ func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	if err := b.check(0); err != nil {
 		return nil, err
 	}
-	hash := g.Hash()
-	p, ok := b.programs[hash]
+	key := programKey(g)
+	p, ok := b.programs[key]
 	if !ok {
 		executable, err := b.device.LoadGraph(ctx, g, nil, vkc.LoadOptions{NoTrial: true})
 		if err != nil {
 			return nil, errors.WithMessagef(err, "computation %q", g.Name)
 		}
-		p = &program{executable: executable}
-		b.programs[hash] = p
+		p = &program{executable: executable, held: map[string]*storage{}}
+		b.programs[key] = p
 	}
 	p.uses++
 	return p, nil
@@ -181,12 +209,20 @@ func (b *Backend) release(p *program) {
 	if p.uses--; p.uses > 0 {
 		return
 	}
-	for hash, q := range b.programs {
+	for key, q := range b.programs {
 		if q == p {
-			delete(b.programs, hash)
-			_ = p.executable.Close()
+			delete(b.programs, key)
+			p.close()
 		}
 	}
+}
+
+func (p *program) close() {
+	_ = p.executable.Close()
+	for _, s := range p.held {
+		_ = s.close()
+	}
+	p.held = map[string]*storage{}
 }
 
 // notImplemented is the error of an operation that vkc does not have.

@@ -2,6 +2,7 @@ package gomlx
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/notimplemented"
@@ -85,6 +86,8 @@ type operation struct {
 	flow flow
 	// data holds the values of a constant.
 	data *ir.Data
+	// blocks has the arguments whose bytes are taken for blocks of a dtype.
+	blocks map[int]ir.DType
 }
 
 // build writes an operation: its results, of the tensors that it takes.
@@ -236,13 +239,16 @@ func (f *Function) keep(op *operation, of ...shapes.Shape) []*value {
 
 // add appends an operation, once it is known that vkc has it.
 func (f *Function) add(kind compute.OpType, args []*value, b build, of ...shapes.Shape) ([]*value, error) {
-	op := &operation{kind: kind, args: args, build: b}
+	return f.append(&operation{kind: kind, args: args, build: b}, of...)
+}
+
+func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 	results := f.keep(op, of...)
 	if err := checkUint64(op); err != nil {
 		return nil, err
 	}
 	if err := tryOut(op); err != nil {
-		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: %v", kind, err)
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: %v", op.kind, err)
 	}
 	return results, nil
 }
@@ -268,12 +274,7 @@ func tryOut(op *operation) error {
 	}
 	_, err := frontend.Build(op.kind.String(), func(b *frontend.Builder) {
 		l := newLowering(b, shapes.AxisBindings{})
-		for i, v := range op.args {
-			if v.op.data != nil {
-				continue // constants stay visible
-			}
-			l.input(i, v)
-		}
+		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }), []*operation{op})
 		for i, v := range op.results {
 			b.Output(outputName(i), l.value(v))
 		}

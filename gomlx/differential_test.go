@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/gobackend"
 	"github.com/gomlx/compute/shapes"
+	"github.com/vkc-go/vkc"
 )
 
 // computation is a function of tensors that both backends compute.
@@ -273,6 +274,53 @@ func TestLikeGo(t *testing.T) {
 				return single(f.FusedDense(p[0], p[1], p[2], compute.DenseConfig{Activation: activation}))
 			}})
 	}
+	for format, blocks := range blockTypes {
+		rows, err := vkc.OfType(blocks, normals(r, 8*512), 8, 512)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := vkc.Values[float32](rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, q := rows.Bytes, &compute.Quantization{Scheme: compute.QuantGGML, GGMLType: format}
+		for _, constant := range []bool{false, true} {
+			weights := func(f fn, p vs) (compute.Value, error) {
+				if constant {
+					return f.Constant(raw, 8, len(raw)/8)
+				}
+				return p[0], nil
+			}
+			add(computation{name: fmt.Sprint("blocks of ", format, ", constant: ", constant),
+				in:   []any{raw, normals(r, 2*512), normals(r, 8), []int32{7, 0, 3}},
+				dims: [][]int{{8, len(raw) / 8}, {2, 512}, {8}, {3, 1}}, tol: 2e-4, of: func(f fn, p vs) (vs, error) {
+					if _, ours := f.(*Function); !ours && (format == compute.GGMLQ2_K || format == compute.GGMLQ3_K || format == compute.GGMLQ5_K) {
+						return denseAndLookup(f, p, decoded) // the Go backend has not got these
+					}
+					w, err := weights(f, p)
+					if err != nil {
+						return nil, err
+					}
+					y, err := f.FusedQuantizedDense(p[1], w, p[2], q, compute.ActivationRelu)
+					if err != nil {
+						return nil, err
+					}
+					e, err := f.QuantizedEmbeddingLookup(w, p[3], q)
+					return vs{y, e}, err
+				}})
+		}
+	}
+	for _, zero := range []bool{false, true} {
+		add(computation{name: fmt.Sprint("integers with scales, zero points: ", zero),
+			in:   []any{normals(r, 2*6), integers[int8](r, 6*10, 100), normals(r, 6*3), normals(r, 6*3), normals(r, 10)},
+			dims: [][]int{{2, 6}, {6, 10}, {6, 3}, {6, 3}, {10}}, tol: 1e-4, of: func(f fn, p vs) (vs, error) {
+				q := &compute.Quantization{Scheme: compute.QuantLinear, Scale: p[2], BlockAxis: 1, BlockSize: 4}
+				if zero {
+					q.ZeroPoint = p[3]
+				}
+				return single(f.FusedQuantizedDense(p[0], p[1], p[4], q, compute.ActivationNone))
+			}})
+	}
 	reference, err := gobackend.New("")
 	if err != nil {
 		t.Fatal(err)
@@ -296,6 +344,21 @@ func TestLikeGo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// denseAndLookup is the computation of blocks by what they hold.
+func denseAndLookup(f compute.Function, p []compute.Value, decoded []float32) ([]compute.Value, error) {
+	w, err := f.Constant(decoded, 8, len(decoded)/8)
+	if err != nil {
+		return nil, err
+	}
+	y, err := f.FusedDense(p[1], w, p[2], compute.DenseConfig{Activation: compute.ActivationRelu,
+		WeightLayout: compute.DenseLayoutOutputsInput})
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.Gather(w, p[3], 1, []int{1}, []int{0}, []int{0}, []int{1, len(decoded) / 8}, false)
+	return []compute.Value{y, e}, err
 }
 
 // sortsByRemainder is an order that vkc's sort does not have: by a remainder, and where those are equal, by the float.

@@ -33,6 +33,7 @@ var operations = func() map[compute.OpType]bool {
 		compute.OpTypeFusedSoftmax, compute.OpTypeFusedLayerNorm, compute.OpTypeFusedGelu, compute.OpTypeFusedDense,
 		compute.OpTypeFusedScaledDotProductAttention, compute.OpTypeFusedScaledDotProductAttentionVJP,
 		compute.OpTypeFusedAttentionQKVProjection, compute.OpTypeRNGBitGenerator,
+		compute.OpTypeFusedQuantizedDense, compute.OpTypeQuantizedEmbeddingLookup,
 	} {
 		all[op] = true
 	}

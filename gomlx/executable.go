@@ -2,7 +2,6 @@ package gomlx
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Executable is a compiled computation. Several goroutines may run it at the same time.
@@ -271,9 +271,7 @@ func (r *routine) addProgram(ctx context.Context, f *Function, s *schedule, leve
 	}
 	g, err := frontend.Build(f.builder.name, func(b *frontend.Builder) {
 		l := newLowering(b, extents)
-		for i, v := range in {
-			l.input(i, v)
-		}
+		l.inputs(in, s.order)
 		for i, v := range out {
 			b.Output(outputName(i), l.value(v))
 		}
@@ -340,9 +338,10 @@ func (r *routine) close(b *Backend) {
 func (p *program) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
 	host := vkc.Tensors{}
 	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
-	for i, port := range p.executable.Inputs() {
-		if port.Name != inputName(i) {
-			return nil, fmt.Errorf("input %d of the program is called %s", i, port.Name)
+	for _, port := range p.executable.Inputs() {
+		i, err := inputNumber(port.Name, in)
+		if err != nil {
+			return nil, err
 		}
 		device, data, err := in[i].forRun(ctx, p.executable)
 		switch {
@@ -357,6 +356,11 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage) ([]*storag
 	for _, port := range p.executable.Outputs() {
 		opt.Keep = append(opt.Keep, port.Name)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.hold(in); err != nil {
+		return nil, err
+	}
 	res, err := p.executable.Run(ctx, host, opt)
 	if err != nil {
 		return nil, err
@@ -366,6 +370,38 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage) ([]*storag
 		out[i] = b.onDevice(res.Kept[outputName(i)])
 	}
 	return out, nil
+}
+
+// hold makes the program's states hold the inputs that are blocks. They stay from run to run as long as those do.
+func (p *program) hold(in []*storage) error {
+	for _, port := range p.executable.States() {
+		i, err := inputNumber(port.Name, in)
+		if err != nil {
+			return err
+		}
+		if p.held[port.Name] == in[i] {
+			continue
+		}
+		dims, err := port.Type.Shape.Eval(nil)
+		if err != nil {
+			return err
+		}
+		d, err := ir.NewData(port.Type.DType, dims...)
+		if err != nil {
+			return err
+		}
+		if err := in[i].read(d.Bytes); err != nil {
+			return err
+		}
+		if err := p.executable.WriteState(port.Name, d); err != nil {
+			return err
+		}
+		if before := p.held[port.Name]; before != nil {
+			_ = before.close()
+		}
+		p.held[port.Name] = in[i].share()
+	}
+	return nil
 }
 
 func closeAll(of []*storage) {

@@ -15,19 +15,57 @@ type lowering struct {
 	b       *frontend.Builder
 	extents shapes.AxisBindings // of dynamic axes, by name
 	tensors map[*value]frontend.Tensor
+	blocks  map[*value]frontend.Tensor // of inputs that are taken for blocks
 	// widened is set where scalars stand for tensors that they are elements of.
 	widened bool
 }
 
 func newLowering(b *frontend.Builder, extents shapes.AxisBindings) *lowering {
-	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{}}
+	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{}, blocks: map[*value]frontend.Tensor{}}
 }
 
-// input makes a value the i-th input of the graph.
-func (l *lowering) input(i int, v *value) {
-	if _, ok := l.tensors[v]; !ok {
-		l.tensors[v] = l.b.Input(inputName(i), l.elementType(v.shape), l.dims(v.shape))
+// inputs makes values inputs of the graph, in that order, for operations that it has. A value that they all take for blocks
+// is a state instead: only what is on the device already can be blocks.
+func (l *lowering) inputs(of []*value, ops []*operation) {
+	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
+	for _, op := range ops {
+		for i, a := range op.args {
+			if t, ok := op.blocks[i]; ok {
+				if before, ok := blocks[a]; ok && before != t {
+					l.fail(fmt.Errorf("the same bytes are taken for %s and %s", before, t))
+				}
+				blocks[a] = t
+			} else {
+				taken[a] = true
+			}
+		}
 	}
+	for i, v := range of {
+		t, isBlocks := blocks[v]
+		if isBlocks {
+			l.blocks[v] = l.b.State(stateName(i), t, blockDims(t, l.dims(v.shape)))
+		}
+		if _, ok := l.tensors[v]; !ok && (!isBlocks || taken[v]) {
+			l.tensors[v] = l.b.Input(inputName(i), l.elementType(v.shape), l.dims(v.shape))
+		}
+	}
+}
+
+// blockDims is the shape of what bytes [rows, n] hold as blocks.
+func blockDims(t ir.DType, dims []int) []int {
+	return []int{dims[0], dims[1] / t.BlockBytes() * t.BlockElems()}
+}
+
+// blockTensor returns the tensor of a value that is taken for blocks.
+func (l *lowering) blockTensor(v *value, t ir.DType) frontend.Tensor {
+	if d := v.op.data; d != nil {
+		return l.b.Const(&ir.Data{DType: t, Dims: blockDims(t, d.Dims), Bytes: d.Bytes})
+	}
+	tensor, ok := l.blocks[v]
+	if !ok {
+		l.fail(fmt.Errorf("blocks of %s are no input here", t))
+	}
+	return tensor
 }
 
 // elementType is the dtype of a shape.
@@ -61,7 +99,11 @@ func (l *lowering) value(v *value) frontend.Tensor {
 	}
 	in := make([]frontend.Tensor, len(op.args))
 	for i, a := range op.args {
-		in[i] = l.value(a)
+		if t, ok := op.blocks[i]; ok {
+			in[i] = l.blockTensor(a, t)
+		} else {
+			in[i] = l.value(a)
+		}
 	}
 	for i, t := range op.build(l, in) {
 		r := op.results[i]

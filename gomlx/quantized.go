@@ -1,0 +1,150 @@
+package gomlx
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockTypes has vkc's dtype for each of GGML's formats that GoMLX names.
+var blockTypes = map[compute.GGMLQuantType]ir.DType{
+	compute.GGMLQ4_0:  ir.Q4_0,
+	compute.GGMLQ8_0:  ir.Q8_0,
+	compute.GGMLIQ4NL: ir.IQ4_NL,
+	compute.GGMLQ2_K:  ir.Q2_K,
+	compute.GGMLQ3_K:  ir.Q3_K,
+	compute.GGMLQ4_K:  ir.Q4_K,
+	compute.GGMLQ5_K:  ir.Q5_K,
+	compute.GGMLQ6_K:  ir.Q6_K,
+}
+
+// blocksOf checks that a value is the bytes of rows of blocks, and returns their dtype and the shape of what they hold. It must
+// be a constant or a parameter of the main function: such a tensor lies on the device as blocks, which no operation makes.
+func blocksOf(kind compute.OpType, v *value, q *compute.Quantization) (t ir.DType, rows, columns int, err error) {
+	t, ok := blockTypes[q.GGMLType]
+	s := v.shape
+	switch {
+	case !ok:
+		err = errors.Wrapf(compute.ErrNotImplemented, "%s of format %s", kind, q.GGMLType)
+	case s.DType != dtypes.Uint8 || s.Rank() != 2 || s.IsDynamic() || s.Dimensions[1]%t.BlockBytes() != 0:
+		err = errors.Errorf("%s: the blocks are %s, want bytes [rows, n*%d]", kind, s, t.BlockBytes())
+	case v.op.data == nil && (v.op.kind != compute.OpTypeParameter || v.op.function != v.op.function.builder.main):
+		err = errors.Wrapf(compute.ErrNotImplemented, "%s of blocks that are neither a constant nor a parameter", kind)
+	}
+	if err != nil {
+		return ir.Invalid, 0, 0, err
+	}
+	return t, s.Dimensions[0], s.Dimensions[1] / t.BlockBytes() * t.BlockElems(), nil
+}
+
+// QuantizedEmbeddingLookup implements compute.Function.
+func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *compute.Quantization) (compute.Value, error) {
+	kind := compute.OpTypeQuantizedEmbeddingLookup
+	args, err := f.values(kind, data, indices)
+	if err != nil {
+		return nil, err
+	}
+	if q == nil || q.Scheme != compute.QuantGGML {
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s of other than GGML's blocks", kind)
+	}
+	t, _, columns, err := blocksOf(kind, args[0], q)
+	if err != nil {
+		return nil, err
+	}
+	ids := args[1].shape
+	last := ids.Rank() - 1
+	if last < 0 || ids.Dimensions[last] != 1 || !ids.DType.IsInt() {
+		return nil, errors.Errorf("%s: the indices are %s, want integers with a last axis of extent 1", kind, ids)
+	}
+	shape := ids.Clone()
+	shape.DType, shape.Dimensions[last] = dtypes.Float32, columns
+	op := &operation{kind: kind, args: args, blocks: map[int]ir.DType{0: t},
+		build: one(func(in []tensor) tensor { return in[0].Embedding(in[1].Squeeze(last), ir.F32) })}
+	return f.addBlocks(op, shape)
+}
+
+// FusedQuantizedDense implements compute.Function: by blocks as they are, or by integers with scales.
+func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *compute.Quantization,
+	activation compute.ActivationType) (compute.Value, error) {
+	kind := compute.OpTypeFusedQuantizedDense
+	if q == nil {
+		return nil, errors.Errorf("%s: there is no quantization: it is nil", kind)
+	}
+	after, ok := activations[activation]
+	if !ok {
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: activation %s", kind, activation)
+	}
+	blocks := q.Scheme == compute.QuantGGML
+	operands := []compute.Value{x, weights}
+	if !blocks {
+		operands = append(operands, q.Scale)
+	}
+	args, err := f.values(kind, append(operands, given(q.ZeroPoint, bias)...)...)
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{kind: kind, args: args}
+	xs, ws := args[0].shape, args[1].shape
+	var in, out int
+	switch {
+	case blocks:
+		var t ir.DType
+		if t, out, in, err = blocksOf(kind, args[1], q); err != nil {
+			return nil, err
+		}
+		op.blocks = map[int]ir.DType{1: t}
+	case q.Scheme != compute.QuantLinear || ws.DType.Bits() < 8 || !ws.DType.IsInt():
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by scheme %s of %s", kind, q.Scheme, ws.DType)
+	case ws.Rank() != 2 || q.BlockAxis != 1 || q.BlockSize < 1:
+		return nil, errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, and blocks along axis 1",
+			kind, ws, q.BlockSize, q.BlockAxis)
+	default:
+		in, out = ws.Dimensions[0], ws.Dimensions[1]
+	}
+	if xs.Rank() < 1 || xs.Dimensions[xs.Rank()-1] != in || xs.DType != dtypes.Float32 {
+		return nil, errors.Errorf("%s: x is %s, want Float32 with a last axis of extent %d", kind, xs, in)
+	}
+	shape := xs.Clone()
+	shape.Dimensions[xs.Rank()-1] = out
+	op.build = one(func(in []tensor) tensor {
+		var y tensor
+		if rest := in[2:]; blocks {
+			y = in[0].MatMulT(in[1])
+		} else {
+			w := in[1].Cast(ir.F32).Mul(perBlock(rest[0], out, q.BlockSize))
+			if q.ZeroPoint != nil {
+				w = w.Add(perBlock(cast(rest[1], ir.F32), out, q.BlockSize))
+			}
+			if y = in[0]; y.Rank() == 1 {
+				y = y.Unsqueeze(0).MatMul(w).Squeeze(0)
+			} else {
+				y = y.MatMul(w)
+			}
+		}
+		if bias != nil {
+			y = y.Add(in[len(in)-1])
+		}
+		return after(y)
+	})
+	return f.addBlocks(op, shape)
+}
+
+// perBlock repeats each of [rows, blocks] for the elements of a block, as many as there are columns.
+func perBlock(t tensor, columns, size int) tensor {
+	block := make([]int, columns)
+	for i := range block {
+		block[i] = i / size
+	}
+	return t.IndexSelect(1, t.Builder().Const(block, columns))
+}
+
+// addBlocks appends an operation of which some operands are blocks.
+func (f *Function) addBlocks(op *operation, shape shapes.Shape) (compute.Value, error) {
+	results, err := f.append(op, shape)
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
