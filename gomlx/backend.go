@@ -1,12 +1,8 @@
 package gomlx
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +31,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	programs map[string]*program // by programKey
+	updating int                 // how many of them have updated states of their own
 }
 
 var _ compute.Backend = (*Backend)(nil)
@@ -104,7 +101,7 @@ func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape s
 	if err != nil {
 		return nil, err
 	}
-	return newBuffer(b, shape.DType, &storage{backend: b, host: d}), nil
+	return newBuffer(b, shape.DType, b.onHost(d)), nil
 }
 
 // HasSharedBuffers implements compute.Backend: what is on a device is not the host's to change.
@@ -123,7 +120,7 @@ func (b *Backend) Finalize() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.programs {
-		p.close()
+		_ = p.executable.Close()
 	}
 	b.programs = nil
 	b.tensors.Range(func(s, _ any) bool {
@@ -145,84 +142,6 @@ func (b *Backend) check(device compute.DeviceNum) error {
 		return errors.Errorf("device %d: backend %s has one device, number 0", device, Name)
 	}
 	return nil
-}
-
-// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by inputName or
-// stateName, in their order, and its outputs by outputName.
-type program struct {
-	executable *vkc.Executable
-	uses       int
-
-	mu   sync.Mutex          // held while a run begins, so that its states are what it is given
-	held map[string]*storage // what each state holds
-}
-
-func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
-func stateName(i int) string  { return fmt.Sprintf("s%d", i) }
-func outputName(i int) string { return fmt.Sprintf("y%d", i) }
-
-// inputNumber is the number in a name by inputName or stateName.
-func inputNumber(name string, in []*storage) (int, error) {
-	i, err := strconv.Atoi(name[1:])
-	if err != nil || i < 0 || i >= len(in) {
-		return 0, errors.Errorf("a program has the input %q, and is given %d", name, len(in))
-	}
-	return i, nil
-}
-
-// programKey tells graphs apart: by their hash, which leaves names out, and by the order in which inputs and states are
-// given, which the names say.
-func programKey(g *ir.Graph) string {
-	var key strings.Builder
-	key.WriteString(g.HashString())
-	ports := g.Interface()
-	for _, n := range slices.Concat(ports.Inputs, ports.States) {
-		key.WriteString(" " + n.Name())
-	}
-	return key.String()
-}
-
-// load returns the program of a graph; release gives it back.
-func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.check(0); err != nil {
-		return nil, err
-	}
-	key := programKey(g)
-	p, ok := b.programs[key]
-	if !ok {
-		executable, err := b.device.LoadGraph(ctx, g, nil, vkc.LoadOptions{NoTrial: true})
-		if err != nil {
-			return nil, errors.WithMessagef(err, "computation %q", g.Name)
-		}
-		p = &program{executable: executable, held: map[string]*storage{}}
-		b.programs[key] = p
-	}
-	p.uses++
-	return p, nil
-}
-
-func (b *Backend) release(p *program) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p.uses--; p.uses > 0 {
-		return
-	}
-	for key, q := range b.programs {
-		if q == p {
-			delete(b.programs, key)
-			p.close()
-		}
-	}
-}
-
-func (p *program) close() {
-	_ = p.executable.Close()
-	for _, s := range p.held {
-		_ = s.close()
-	}
-	p.held = map[string]*storage{}
 }
 
 // notImplemented is the error of an operation that vkc does not have.

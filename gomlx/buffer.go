@@ -13,21 +13,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storage is where the elements of a tensor are: in host memory, on the device, or both. They do not change. Buffers and
-// the values of a computation under way may share one; the last to close it frees it.
+// storage is where the elements of a tensor are: in host memory, on the device, or in a state of a program, or in several of
+// these. They do not change. Buffers and the values of a computation under way may share one; the last to close it frees it.
 type storage struct {
 	backend *Backend
+	dims    []int
 
 	mu     sync.Mutex
 	uses   int // besides the first one
 	closed bool
 	host   *ir.Data
 	device *vkc.DeviceTensor
+	state  *program // whose state of that name
+	name   string
 }
+
+// onHost returns the storage of values.
+func (b *Backend) onHost(d *ir.Data) *storage { return &storage{backend: b, dims: d.Dims, host: d} }
 
 // onDevice returns the storage of a tensor that the device has. Backend.Finalize closes what is open then.
 func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
-	s := &storage{backend: b, device: t}
+	s := &storage{backend: b, dims: t.Dims(), device: t}
 	b.tensors.Store(s, nil)
 	return s
 }
@@ -40,17 +46,25 @@ const inRun = 64 << 10
 func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTensor, *ir.Data, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.device == nil && len(s.host.Bytes) <= inRun {
-		return nil, s.host, nil
+	if s.device != nil {
+		return s.device, nil, nil
 	}
-	if s.device == nil {
-		device, err := on.Upload(ctx, s.host)
+	if s.host == nil {
+		host, err := s.state.executable.ReadState(s.name)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.device, s.host = device, nil
-		s.backend.tensors.Store(s, nil)
+		s.host = host
 	}
+	if len(s.host.Bytes) <= inRun {
+		return nil, s.host, nil
+	}
+	device, err := on.Upload(ctx, s.host)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.device, s.host = device, nil
+	s.backend.tensors.Store(s, nil)
 	return s.device, nil, nil
 }
 
@@ -58,15 +72,39 @@ func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTe
 func (s *storage) read(to []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.host != nil {
+	switch {
+	case s.host != nil:
 		copy(to, s.host.Bytes)
+	case s.device != nil && len(to) > 0:
+		_, err := s.device.ReadAt(to, 0)
+		return err
+	case s.state != nil:
+		d, err := s.state.executable.ReadState(s.name)
+		if err != nil {
+			return err
+		}
+		copy(to, d.Bytes)
+	}
+	return nil
+}
+
+// leaveState moves elements that are in the program's state alone to the host, unless nobody but others than so many users
+// can ask for them.
+func (s *storage) leaveState(p *program, others int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != p {
 		return nil
 	}
-	if len(to) == 0 {
-		return nil
+	if s.host == nil && s.device == nil && !s.closed && s.uses+1 > others {
+		d, err := p.executable.ReadState(s.name)
+		if err != nil {
+			return err
+		}
+		s.host = d
 	}
-	_, err := s.device.ReadAt(to, 0)
-	return err
+	s.state = nil
+	return nil
 }
 
 func (s *storage) share() *storage {
@@ -82,21 +120,12 @@ func (s *storage) close() error {
 	if s.uses--; s.uses >= 0 || s.closed {
 		return nil
 	}
-	s.closed = true
+	s.closed, s.host = true, nil
 	if s.device == nil {
 		return nil
 	}
 	s.backend.tensors.Delete(s)
 	return s.device.Close()
-}
-
-func (s *storage) dims() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.host != nil {
-		return s.host.Dims
-	}
-	return s.device.Dims()
 }
 
 // Buffer is a tensor of the backend. It is not changed, so that computations may share it.
@@ -114,13 +143,13 @@ var _ compute.Buffer = (*Buffer)(nil)
 
 // newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers to it.
 func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
-	buf := &Buffer{backend: b, shape: shapes.Make(t, s.dims()...), store: s}
+	buf := &Buffer{backend: b, shape: shapes.Make(t, s.dims...), store: s}
 	buf.freed = runtime.AddCleanup(buf, func(s *storage) { _ = s.close() }, s)
 	return buf
 }
 
-// held returns the buffer's storage with a use of its own, which the caller closes.
-func (buf *Buffer) held() (*storage, error) {
+// held returns the buffer's storage with a use of its own, which the caller closes. A buffer that is donated gives its own.
+func (buf *Buffer) held(donate bool) (*storage, error) {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()
 	switch {
@@ -128,6 +157,11 @@ func (buf *Buffer) held() (*storage, error) {
 		return nil, errors.Errorf("the buffer of shape %s is finalized, or was donated to a computation", buf.shape)
 	case buf.backend.IsFinalized():
 		return nil, errors.Errorf("the backend of the buffer of shape %s is finalized", buf.shape)
+	}
+	if donate {
+		buf.finished = true
+		buf.freed.Stop()
+		return buf.store, nil
 	}
 	return buf.store.share(), nil
 }
@@ -159,7 +193,7 @@ func (buf *Buffer) ToFlatData(flat any) error {
 	if err != nil {
 		return err
 	}
-	s, err := buf.held()
+	s, err := buf.held(false)
 	if err != nil {
 		return err
 	}
@@ -177,7 +211,7 @@ func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error
 	if err := buf.backend.check(device); err != nil {
 		return nil, err
 	}
-	s, err := buf.held()
+	s, err := buf.held(false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package gomlx
 
 import (
-	"context"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -48,7 +47,8 @@ func (b *Builder) function(name string, parent *Function) *Function {
 // OpShape implements compute.Builder.
 func (b *Builder) OpShape(v compute.Value) (shapes.Shape, error) { return b.main.Shape(v) }
 
-// Compile implements compute.Builder. A computation with dynamic axes is compiled when extents for them are known.
+// Compile implements compute.Builder. Programs are compiled for the device at the first call, when it is known what is donated
+// and which extents dynamic axes have.
 func (b *Builder) Compile() (compute.Executable, error) {
 	switch {
 	case b.compiled:
@@ -63,7 +63,7 @@ func (b *Builder) Compile() (compute.Executable, error) {
 			return e, nil
 		}
 	}
-	_, err := e.routine(context.Background(), shapes.AxisBindings{})
+	_, err := e.routine(shapes.AxisBindings{}, nil)
 	return e, err
 }
 
@@ -274,7 +274,7 @@ func tryOut(op *operation) error {
 	}
 	_, err := frontend.Build(op.kind.String(), func(b *frontend.Builder) {
 		l := newLowering(b, shapes.AxisBindings{})
-		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }), []*operation{op})
+		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }), []*operation{op}, nil)
 		for i, v := range op.results {
 			b.Output(outputName(i), l.value(v))
 		}

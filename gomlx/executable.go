@@ -2,13 +2,13 @@ package gomlx
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	"github.com/pkg/errors"
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -20,7 +20,7 @@ type Executable struct {
 
 	mu       sync.Mutex
 	closed   bool
-	routines map[string]*routine // by the extents of dynamic axes
+	routines map[string]*routine // by the extents of dynamic axes, and by what is donated
 }
 
 var _ compute.Executable = (*Executable)(nil)
@@ -60,6 +60,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 			len(inputs), len(donate), len(parameters))
 	}
 	extents := shapes.AxisBindings{}
+	donated := map[*value]bool{}
 	in := make([]*storage, len(inputs))
 	defer closeAll(in)
 	for i, given := range inputs {
@@ -74,14 +75,18 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 		if err := extents.Extract(p.shape, buf.shape); err != nil {
 			return nil, errors.WithMessagef(err, "input %d (%q) is %s, want %s", i, p.op.name, buf.shape, p.shape)
 		}
-		s, err := buf.held()
+		donates := len(donate) > 0 && donate[i]
+		s, err := buf.held(donates)
 		if err != nil {
 			return nil, errors.WithMessagef(err, "input %d (%q)", i, p.op.name)
 		}
-		in[i] = s
+		in[i], donated[p] = s, donates
 	}
 	ctx := context.Background()
-	r, err := e.routine(ctx, extents)
+	r, err := e.routine(extents, donated)
+	if err == nil {
+		err = r.load(ctx, e.backend)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -89,30 +94,30 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 	if err != nil {
 		return nil, errors.WithMessagef(err, "computation %q", e.function.builder.name)
 	}
-	for i, d := range donate {
-		if d {
-			err = firstError(err, inputs[i].Finalize())
-		}
-	}
 	buffers := make([]compute.Buffer, len(out))
 	for i, s := range out {
 		buffers[i] = newBuffer(e.backend, e.function.results[i].shape.DType, s)
 	}
-	return buffers, err
+	return buffers, nil
 }
 
-// routine returns the function compiled for extents of its dynamic axes.
-func (e *Executable) routine(ctx context.Context, extents shapes.AxisBindings) (*routine, error) {
+// routine returns the function compiled for extents of its dynamic axes, where some parameters are donated.
+func (e *Executable) routine(extents shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, errors.Errorf("computation %q is finalized", e.function.builder.name)
 	}
 	key := extents.Key()
+	for i, p := range e.function.parameters {
+		if donated[p] {
+			key += fmt.Sprint(" ", i)
+		}
+	}
 	if r, ok := e.routines[key]; ok {
 		return r, nil
 	}
-	r, err := compile(ctx, e.function, nil, extents)
+	r, err := compile(e.function, nil, extents, donated)
 	if err != nil {
 		return nil, err
 	}
@@ -123,52 +128,80 @@ func (e *Executable) routine(ctx context.Context, extents shapes.AxisBindings) (
 // routine is a compiled function: steps that the host takes one after another. Most have one, which is a program.
 type routine struct {
 	inputs, results []*value
-	steps           []step
+	steps           []*step
+
+	mu     sync.Mutex
+	loaded bool
 }
 
 // step computes values of others, by a program or by what the host runs.
 type step struct {
 	in, out []*value
-	program *program
+	graph   *ir.Graph
+	updates map[int]int // results that are written over an input
+	program *program    // once it is loaded
 	flow    flow
 }
 
 // flow is a loop or a branch, which the host runs: it takes and gives storages, of which it closes none that it is given.
 type flow interface {
-	// compile makes the flow's own programs.
-	compile(ctx context.Context, extents shapes.AxisBindings) (flow, error)
+	// compile makes the routines of the flow's functions.
+	compile(extents shapes.AxisBindings) (flow, error)
+	routines() []*routine
 	run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error)
-	close(b *Backend)
 }
 
 // compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its parameters.
 // Operations are in a program of level n if they need the results of n loops and branches one after another; those that
 // need constants alone are written wherever they are used.
-func compile(ctx context.Context, f *Function, captured []*value, extents shapes.AxisBindings) (r *routine, err error) {
-	r = &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
-	defer func() {
-		if err != nil {
-			r.close(f.builder.backend)
-			r = nil
-		}
-	}()
+func compile(f *Function, captured []*value, extents shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
+	r := &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
 	s := newSchedule(r.inputs, f.results)
 	for level := 0; level <= s.last; level++ {
-		if err := r.addProgram(ctx, f, s, level, extents); err != nil {
-			return r, err
+		if err := r.addProgram(f, s, level, extents, donated); err != nil {
+			return nil, err
 		}
 		for _, op := range s.order {
 			if op.flow == nil || s.level[op] != level {
 				continue
 			}
-			compiled, err := op.flow.compile(ctx, extents)
+			compiled, err := op.flow.compile(extents)
 			if err != nil {
-				return r, err
+				return nil, err
 			}
-			r.steps = append(r.steps, step{in: op.args, out: op.results, flow: compiled})
+			r.steps = append(r.steps, &step{in: op.args, out: op.results, flow: compiled})
 		}
 	}
 	return r, nil
+}
+
+// load compiles the programs for the device, the first time.
+func (r *routine) load(ctx context.Context, b *Backend) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded {
+		return nil
+	}
+	for _, s := range r.steps {
+		if s.flow != nil {
+			for _, inner := range s.flow.routines() {
+				if err := inner.load(ctx, b); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if s.program != nil {
+			continue
+		}
+		p, err := b.load(ctx, s.graph)
+		if err != nil {
+			return err
+		}
+		s.program = p
+	}
+	r.loaded = true
+	return nil
 }
 
 // schedule is the level of each operation that results need.
@@ -240,7 +273,7 @@ func (s *schedule) visit(v *value) {
 }
 
 // addProgram adds the program of a level, unless there is nothing to compute.
-func (r *routine) addProgram(ctx context.Context, f *Function, s *schedule, level int, extents shapes.AxisBindings) error {
+func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes.AxisBindings, donated map[*value]bool) error {
 	var in, out []*value
 	seen := map[*value]bool{}
 	var walk func(v *value)
@@ -266,25 +299,58 @@ func (r *routine) addProgram(ctx context.Context, f *Function, s *schedule, leve
 	if len(out) == 0 {
 		return nil
 	}
+	var updates map[int]int
 	if s.last == 0 {
 		in = r.inputs // all of them, so that the graph says what it takes
+		updates = r.inPlace(s, out, donated)
 	}
 	g, err := frontend.Build(f.builder.name, func(b *frontend.Builder) {
 		l := newLowering(b, extents)
-		l.inputs(in, s.order)
-		for i, v := range out {
-			b.Output(outputName(i), l.value(v))
+		over := map[*value]bool{}
+		for _, i := range updates {
+			over[in[i]] = true
+		}
+		l.inputs(in, s.order, over)
+		for j, v := range out {
+			if i, ok := updates[j]; ok {
+				b.Update(l.tensors[in[i]], l.value(v))
+			} else {
+				b.Output(outputName(j), l.value(v))
+			}
 		}
 	})
 	if err != nil {
 		return errors.WithMessagef(err, "computation %q", f.builder.name)
 	}
-	p, err := f.builder.backend.load(ctx, g)
-	if err != nil {
-		return err
-	}
-	r.steps = append(r.steps, step{in: in, out: out, program: p})
+	r.steps = append(r.steps, &step{in: in, out: out, graph: g, updates: updates})
 	return nil
+}
+
+// inPlace chooses a result for each donated input, in their order, that is written over it: the first one of its type. An
+// input that is a result itself, or is taken for blocks, stays as it is.
+func (r *routine) inPlace(s *schedule, out []*value, donated map[*value]bool) map[int]int {
+	kept := map[*value]bool{}
+	for _, v := range r.results {
+		kept[v] = true
+	}
+	for _, op := range s.order {
+		for i := range op.blocks {
+			kept[op.args[i]] = true
+		}
+	}
+	updates := map[int]int{}
+	for i, p := range r.inputs {
+		if !donated[p] || kept[p] || p.shape.IsDynamic() {
+			continue
+		}
+		for j, v := range out {
+			if _, taken := updates[j]; !taken && v.shape.Equal(p.shape) {
+				updates[j] = i
+				break
+			}
+		}
+	}
+	return updates
 }
 
 // run computes the results of inputs. The caller closes both.
@@ -309,7 +375,7 @@ func (r *routine) run(ctx context.Context, b *Backend, in []*storage) (out []*st
 		if s.flow != nil {
 			made, err = s.flow.run(ctx, b, args)
 		} else {
-			made, err = s.program.run(ctx, b, args)
+			made, err = s.program.run(ctx, b, args, len(s.out), s.updates)
 		}
 		if err != nil {
 			return nil, err
@@ -327,81 +393,13 @@ func (r *routine) run(ctx context.Context, b *Backend, in []*storage) (out []*st
 func (r *routine) close(b *Backend) {
 	for _, s := range r.steps {
 		if s.flow != nil {
-			s.flow.close(b)
-		} else {
+			for _, inner := range s.flow.routines() {
+				inner.close(b)
+			}
+		} else if s.program != nil {
 			b.release(s.program)
 		}
 	}
-}
-
-// run runs the program. Its results stay on the device.
-func (p *program) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
-	host := vkc.Tensors{}
-	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
-	for _, port := range p.executable.Inputs() {
-		i, err := inputNumber(port.Name, in)
-		if err != nil {
-			return nil, err
-		}
-		device, data, err := in[i].forRun(ctx, p.executable)
-		switch {
-		case err != nil:
-			return nil, err
-		case device != nil:
-			opt.Inputs[port.Name] = device
-		default:
-			host[port.Name] = data
-		}
-	}
-	for _, port := range p.executable.Outputs() {
-		opt.Keep = append(opt.Keep, port.Name)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.hold(in); err != nil {
-		return nil, err
-	}
-	res, err := p.executable.Run(ctx, host, opt)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]*storage, len(opt.Keep))
-	for i := range out {
-		out[i] = b.onDevice(res.Kept[outputName(i)])
-	}
-	return out, nil
-}
-
-// hold makes the program's states hold the inputs that are blocks. They stay from run to run as long as those do.
-func (p *program) hold(in []*storage) error {
-	for _, port := range p.executable.States() {
-		i, err := inputNumber(port.Name, in)
-		if err != nil {
-			return err
-		}
-		if p.held[port.Name] == in[i] {
-			continue
-		}
-		dims, err := port.Type.Shape.Eval(nil)
-		if err != nil {
-			return err
-		}
-		d, err := ir.NewData(port.Type.DType, dims...)
-		if err != nil {
-			return err
-		}
-		if err := in[i].read(d.Bytes); err != nil {
-			return err
-		}
-		if err := p.executable.WriteState(port.Name, d); err != nil {
-			return err
-		}
-		if before := p.held[port.Name]; before != nil {
-			_ = before.close()
-		}
-		p.held[port.Name] = in[i].share()
-	}
-	return nil
 }
 
 func closeAll(of []*storage) {

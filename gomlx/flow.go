@@ -136,17 +136,14 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 }
 
 // compileAll compiles functions with what they take from others.
-func compileAll(ctx context.Context, of []*Function, captured [][]*value, extents shapes.AxisBindings) ([]*routine, error) {
-	var all []*routine
+func compileAll(of []*Function, captured [][]*value, extents shapes.AxisBindings) ([]*routine, error) {
+	all := make([]*routine, len(of))
 	for i, f := range of {
-		r, err := compile(ctx, f, captured[i], extents)
+		r, err := compile(f, captured[i], extents, nil)
 		if err != nil {
-			for _, done := range all {
-				done.close(f.builder.backend)
-			}
 			return nil, err
 		}
-		all = append(all, r)
+		all[i] = r
 	}
 	return all, nil
 }
@@ -165,8 +162,8 @@ type while struct {
 	compiled  []*routine
 }
 
-func (w *while) compile(ctx context.Context, extents shapes.AxisBindings) (flow, error) {
-	compiled, err := compileAll(ctx, w.functions[:], w.captured[:], extents)
+func (w *while) compile(extents shapes.AxisBindings) (flow, error) {
+	compiled, err := compileAll(w.functions[:], w.captured[:], extents)
 	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
 }
 
@@ -200,11 +197,7 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage,
 	}
 }
 
-func (w *while) close(b *Backend) {
-	for _, r := range w.compiled {
-		r.close(b)
-	}
-}
+func (w *while) routines() []*routine { return w.compiled }
 
 // branch runs one of its functions. Of two it takes the condition, which chooses the second one, and then what the functions
 // capture. Of one, a call, it takes the parameters and then that.
@@ -214,8 +207,8 @@ type branch struct {
 	compiled []*routine
 }
 
-func (w *branch) compile(ctx context.Context, extents shapes.AxisBindings) (flow, error) {
-	compiled, err := compileAll(ctx, w.branches, w.captured, extents)
+func (w *branch) compile(extents shapes.AxisBindings) (flow, error) {
+	compiled, err := compileAll(w.branches, w.captured, extents)
 	return &branch{branches: w.branches, captured: w.captured, compiled: compiled}, err
 }
 
@@ -234,11 +227,7 @@ func (w *branch) run(ctx context.Context, b *Backend, in []*storage) ([]*storage
 	return w.compiled[0].run(ctx, b, in[1:1+first])
 }
 
-func (w *branch) close(b *Backend) {
-	for _, r := range w.compiled {
-		r.close(b)
-	}
-}
+func (w *branch) routines() []*routine { return w.compiled }
 
 // maxCompared bounds how many elements are sorted by an order that vkc's sort does not have: each is compared with each.
 const maxCompared = 4096

@@ -24,9 +24,9 @@ func newLowering(b *frontend.Builder, extents shapes.AxisBindings) *lowering {
 	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{}, blocks: map[*value]frontend.Tensor{}}
 }
 
-// inputs makes values inputs of the graph, in that order, for operations that it has. A value that they all take for blocks
-// is a state instead: only what is on the device already can be blocks.
-func (l *lowering) inputs(of []*value, ops []*operation) {
+// inputs makes values inputs of the graph, in that order, for operations that it has. What is over is a state instead, since it
+// is written over, and so are blocks, which only what is on the device already can be.
+func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
 	for _, op := range ops {
 		for i, a := range op.args {
@@ -44,6 +44,9 @@ func (l *lowering) inputs(of []*value, ops []*operation) {
 		t, isBlocks := blocks[v]
 		if isBlocks {
 			l.blocks[v] = l.b.State(stateName(i), t, blockDims(t, l.dims(v.shape)))
+		}
+		if over[v] {
+			l.tensors[v] = l.b.State(stateName(i), l.elementType(v.shape), l.dims(v.shape))
 		}
 		if _, ok := l.tensors[v]; !ok && (!isBlocks || taken[v]) {
 			l.tensors[v] = l.b.Input(inputName(i), l.elementType(v.shape), l.dims(v.shape))

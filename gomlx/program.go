@@ -1,0 +1,186 @@
+package gomlx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/pkg/errors"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by inputName or
+// stateName, in their order, and its outputs by outputName. A state is an input that stays from run to run: blocks, or what
+// is donated and updated in place.
+type program struct {
+	executable *vkc.Executable
+	uses       int
+
+	mu   sync.Mutex          // held while a run begins, so that its states are what it is given
+	held map[string]*storage // what each state holds
+}
+
+func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
+func stateName(i int) string  { return fmt.Sprintf("s%d", i) }
+func outputName(i int) string { return fmt.Sprintf("y%d", i) }
+
+// inputNumber is the number in a name by inputName or stateName.
+func inputNumber(name string, in []*storage) (int, error) {
+	i, err := strconv.Atoi(name[1:])
+	if err != nil || i < 0 || i >= len(in) {
+		return 0, errors.Errorf("a program has the input %q, and is given %d", name, len(in))
+	}
+	return i, nil
+}
+
+// programKey tells graphs apart: by their hash, which leaves names out, and by the places of inputs, states and outputs among
+// those of a step, which the names say.
+func programKey(g *ir.Graph) string {
+	var key strings.Builder
+	key.WriteString(g.HashString())
+	ports := g.Interface()
+	for _, n := range slices.Concat(ports.Inputs, ports.States) {
+		key.WriteString(" " + n.Name())
+	}
+	key.WriteString(" -> " + strings.Join(ports.Outputs, " "))
+	return key.String()
+}
+
+// load returns the program of a graph; release gives it back. One that updates states is the caller's alone.
+func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.check(0); err != nil {
+		return nil, err
+	}
+	key := programKey(g)
+	if len(g.Updates()) > 0 {
+		b.updating++
+		key += fmt.Sprint(" number ", b.updating)
+	}
+	p, ok := b.programs[key]
+	if !ok {
+		executable, err := b.device.LoadGraph(ctx, g, nil, vkc.LoadOptions{NoTrial: true})
+		if err != nil {
+			return nil, errors.WithMessagef(err, "computation %q", g.Name)
+		}
+		p = &program{executable: executable, held: map[string]*storage{}}
+		b.programs[key] = p
+	}
+	p.uses++
+	return p, nil
+}
+
+func (b *Backend) release(p *program) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.uses--; p.uses > 0 {
+		return
+	}
+	for key, q := range b.programs {
+		if q == p {
+			delete(b.programs, key)
+			p.close()
+		}
+	}
+}
+
+// close takes what tensors are in states alone to the host, and closes the program.
+func (p *program) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.held {
+		_ = s.leaveState(p, 0)
+	}
+	p.held = nil
+	_ = p.executable.Close()
+}
+
+// run runs the program. Its results stay on the device: those that updates has the number of an input for are in that
+// input's state from then on.
+func (p *program) run(ctx context.Context, b *Backend, in []*storage, results int, updates map[int]int) ([]*storage, error) {
+	host := vkc.Tensors{}
+	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
+	for _, port := range p.executable.Inputs() {
+		i, err := inputNumber(port.Name, in)
+		if err != nil {
+			return nil, err
+		}
+		device, data, err := in[i].forRun(ctx, p.executable)
+		switch {
+		case err != nil:
+			return nil, err
+		case device != nil:
+			opt.Inputs[port.Name] = device
+		default:
+			host[port.Name] = data
+		}
+	}
+	for _, port := range p.executable.Outputs() {
+		opt.Keep = append(opt.Keep, port.Name)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.hold(in); err != nil {
+		return nil, err
+	}
+	for _, i := range updates { // of the step and of the call that it is of
+		if err := in[i].leaveState(p, 2); err != nil {
+			return nil, err
+		}
+		delete(p.held, stateName(i))
+	}
+	res, err := p.executable.Run(ctx, host, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*storage, results)
+	for j := range out {
+		if i, ok := updates[j]; ok {
+			out[j] = &storage{backend: b, dims: in[i].dims, state: p, name: stateName(i)}
+			p.held[stateName(i)] = out[j]
+		} else {
+			out[j] = b.onDevice(res.Kept[outputName(j)])
+		}
+	}
+	return out, nil
+}
+
+// hold makes the program's states hold their inputs.
+func (p *program) hold(in []*storage) error {
+	for _, port := range p.executable.States() {
+		i, err := inputNumber(port.Name, in)
+		if err != nil {
+			return err
+		}
+		before := p.held[port.Name]
+		if before == in[i] {
+			continue
+		}
+		dims, err := port.Type.Shape.Eval(nil)
+		if err != nil {
+			return err
+		}
+		d, err := ir.NewData(port.Type.DType, dims...)
+		if err != nil {
+			return err
+		}
+		if err := in[i].read(d.Bytes); err != nil {
+			return err
+		}
+		if before != nil {
+			if err := before.leaveState(p, 0); err != nil {
+				return err
+			}
+		}
+		if err := p.executable.WriteState(port.Name, d); err != nil {
+			return err
+		}
+		p.held[port.Name] = in[i]
+	}
+	return nil
+}
