@@ -2,6 +2,7 @@ package gomlx
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -420,7 +421,7 @@ func TestAttentionVJP(t *testing.T) {
 		}
 		return sum
 	}
-	const h = 1e-4
+	const h = 1e-2 // large, as some devices compute attention in f32
 	for i, g := range gradients {
 		for j := range g {
 			x := values[i][j]
@@ -429,7 +430,7 @@ func TestAttentionVJP(t *testing.T) {
 			values[i][j] = x - h
 			down := loss()
 			values[i][j] = x
-			if want := (up - down) / (2 * h); g[j]-want > 1e-5 || want-g[j] > 1e-5 {
+			if want := (up - down) / (2 * h); math.Abs(g[j]-want) > 2e-3 {
 				t.Errorf("gradient of operand %d, element %d, is %g, want %g", i, j, g[j], want)
 			}
 		}
