@@ -18,9 +18,11 @@ var elementTypes = map[dtypes.DType]ir.DType{
 	dtypes.Float16:  ir.F16,
 	dtypes.BFloat16: ir.BF16,
 	dtypes.Int8:     ir.I8,
+	dtypes.Int16:    ir.I16,
 	dtypes.Int32:    ir.I32,
 	dtypes.Int64:    ir.I64,
 	dtypes.Uint8:    ir.U8,
+	dtypes.Uint16:   ir.U16,
 	dtypes.Uint32:   ir.U32,
 	dtypes.Uint64:   ir.I64, // the same bits: see uint64.go
 	dtypes.Bool:     ir.Bool,
