@@ -1,6 +1,9 @@
 package tokenizer
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Decoder decodes tokens one by one as a model gives them. What it returns is
 // valid UTF-8: a character whose bytes are spread over tokens appears with the
@@ -31,4 +34,18 @@ func (d *Decoder) Flush() string {
 	rest := d.rest
 	d.rest = ""
 	return strings.ToValidUTF8(rest, "\uFFFD")
+}
+
+// unfinished is the number of bytes at the end of a text that may begin a
+// character.
+func unfinished(text string) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRuneInString(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }

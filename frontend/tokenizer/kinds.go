@@ -26,8 +26,7 @@ type kind struct {
 
 func one(c ...cutter) kind { return kind{cutters: c} }
 
-// common has the kinds whose words are cut by hand, and their names in
-// tokenizer.ggml.pre.
+// common has the kinds, by their names in tokenizer.ggml.pre.
 var common = []struct {
 	names string
 	kind  kind
@@ -44,15 +43,21 @@ var common = []struct {
 	{"seed-coder", one(cl100k(1, letter, false))},
 	{"laguna", one(lines, cl100k(1, letter, true))},
 	{"minicpm5", kind{cutters: []cutter{until(numbers(3)), cl100k(maxNumber, letter, true)}, whole: true}},
-	{"gpt-4o llama4 kanana2 talkie minimax-m2", one(o200k{digits: 3, suffixes: true, tail: "\r\n/"}.cut)},
-	{"tekken", kind{cutters: []cutter{o200k{digits: 1, tail: "\r\n/"}.cut}, whole: true, bos: true}},
-	{"kimi-k2", one(o200k{digits: 3, suffixes: true, tail: "\r\n", han: true}.cut)},
-	{"tiny_aya cohere2moe", one(until(groups), thirds, o200k{digits: 3, suffixes: true, tail: "\r\n/"}.cut)},
+	{"gpt-4o llama4 kanana2 talkie minimax-m2", one(o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
+	{"tekken", kind{cutters: []cutter{o200k{digits: 1, suffixes: noSuffix, tail: "\r\n/"}.cut}, whole: true, bos: true}},
+	{"kimi-k2", one(o200k{digits: 3, suffixes: anyCase, tail: "\r\n", han: true}.cut)},
+	{"tiny_aya cohere2moe", one(until(groups), thirds, o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
 	{"deepseek-coder", one(until(newlines), until(after(letter)), until(after(punct)), until(eastAsian), until(numbers(1)))},
 	{"deepseek-llm", one(until(newlines), until(after(upper|lower)), until(afterSigns), trailing, until(eastAsian), until(numbers(maxNumber)))},
 	{"deepseek-v3 hunyuan-dense joyai-llm hy_v4", one(until(numbers(3)), until(kana), until(deepseek3))},
 	{"poro-chat bloom gpt3-finnish", one(until(sentence))},
 	{"viking", one(until(sentence), until(numbers(1)))},
+	{"ufakzeka", one(unsuffixed(1, letter, true, blanks))},
+	{"jais-2", one(jais2)},
+	{"exaone-moe", one(exaoneMoE)},
+	{"spark2_5", one(until(numbers(3)), until(kana), until(spark), until(numbers(1)))},
+	{"youtu", one(until(scripts), o200k{digits: 1, suffixes: asciiCase, tail: "\r\n/"}.cut)},
+	{"chameleon", kind{cutters: []cutter{from("<sentinel:", sentinel), from("IMGIMG", image), until(indent), until(numbers(1)), until(punctuation), gpt2}, bos: true}},
 }
 
 // byName has all kinds.
@@ -62,9 +67,6 @@ var byName = func() map[string]kind {
 		for name := range strings.FieldsSeq(row.names) {
 			table[name] = row.kind
 		}
-	}
-	for name, patterns := range rare {
-		table[name] = kind{cutters: compiled(patterns), bos: name == "chameleon"}
 	}
 	return table
 }()
@@ -101,11 +103,30 @@ func until(match matcher) cutter {
 	}
 }
 
+// from is until of a pattern that begins with a word.
+func from(begin string, match matcher) cutter {
+	return func(text string) int {
+		for i := 0; ; i++ {
+			at := strings.Index(text[i:], begin)
+			if at < 0 {
+				return len(text)
+			}
+			if i += at; match(text[i:]) == 0 {
+				continue
+			}
+			if i > 0 {
+				return i
+			}
+			return match(text)
+		}
+	}
+}
+
 // gpt2 is
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2(text string) int {
-	if n := suffix(text, false); n > 0 {
+	if n := suffix(text, ownCase); n > 0 {
 		return n
 	}
 	body := strings.TrimPrefix(text, " ")
@@ -121,18 +142,28 @@ func gpt2(text string) int {
 	return spaces(text)
 }
 
+// folding says which letters are equal to small ones.
+type folding int
+
+const (
+	ownCase   folding = iota
+	asciiCase         // capitals of ASCII
+	anyCase           // all that Unicode folds to them
+	noSuffix          // of patterns that know no suffixes
+)
+
 // suffix is the length of what follows an apostrophe in English, with it: of
 //
 //	's|'t|'re|'ve|'m|'ll|'d
-func suffix(text string, anyCase bool) int {
-	if len(text) < 2 || text[0] != '\'' {
+func suffix(text string, how folding) int {
+	if len(text) < 2 || text[0] != '\'' || how == noSuffix {
 		return 0
 	}
-	if anyCase && strings.HasPrefix(text, "'ſ") { // which is an s too
+	if how == anyCase && strings.HasPrefix(text, "'ſ") { // which is an s too
 		return len("'ſ")
 	}
 	fold := func(b byte) byte {
-		if anyCase && b >= 'A' && b <= 'Z' {
+		if how != ownCase && b >= 'A' && b <= 'Z' {
 			b += 'a' - 'A'
 		}
 		return b
@@ -193,10 +224,18 @@ func blanks(text string) int {
 //
 // Without lines nothing follows signs.
 func cl100k(digits int, letters class, lines bool) cutter {
+	rest := unsuffixed(digits, letters, lines, blanks)
 	return func(text string) int {
-		if n := suffix(text, true); n > 0 {
+		if n := suffix(text, anyCase); n > 0 {
 			return n
 		}
+		return rest(text)
+	}
+}
+
+// unsuffixed is cl100k without suffixes, and with what white cuts of white space.
+func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
+	return func(text string) int {
 		c, n := next(text)
 		if c&letters != 0 {
 			return run(text, letters)
@@ -215,7 +254,7 @@ func cl100k(digits int, letters class, lines bool) cutter {
 			}
 			return n
 		}
-		return blanks(text)
+		return white(text)
 	}
 }
 
@@ -228,7 +267,7 @@ func signRun(text string, not class) int {
 	return 0
 }
 
-// o200k is, with suffixes, 3 digits and the tail [\r\n/],
+// o200k is, with suffixes in any case, 3 digits and the tail [\r\n/],
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
@@ -237,7 +276,7 @@ func signRun(text string, not class) int {
 // With han, \p{Han}+ comes first, and no other word has any.
 type o200k struct {
 	digits   int
-	suffixes bool
+	suffixes folding
 	tail     string
 	han      bool
 }
@@ -248,10 +287,7 @@ func (p o200k) cut(text string) int {
 		return run(text, han)
 	}
 	if m := p.word(text, c, n); m > 0 {
-		if p.suffixes {
-			m += suffix(text[m:], true)
-		}
-		return m
+		return m + suffix(text[m:], p.suffixes)
 	}
 	if c&number != 0 {
 		return count(text, number, p.digits)
@@ -332,6 +368,17 @@ func (p o200k) capitalized(text string) int {
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func deepseek3(text string) int {
+	if n := signedWord(text); n > 0 {
+		return n
+	}
+	if n := spacedSigns(text); n > 0 {
+		return n + run(text[n:], newline)
+	}
+	return blanks(text)
+}
+
+// signedWord is [!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+func signedWord(text string) int {
 	c, n := next(text)
 	if n == 1 && c&(punct|sign) != 0 && text[0] < utf8.RuneSelf {
 		if m := asciiLetters(text[1:]); m > 0 {
@@ -346,12 +393,16 @@ func deepseek3(text string) int {
 			return n + m
 		}
 	}
+	return 0
+}
+
+// spacedSigns is  ?[\p{P}\p{S}]+
+func spacedSigns(text string) int {
 	body := strings.TrimPrefix(text, " ")
 	if m := run(body, punct|sign); m > 0 {
-		m += len(text) - len(body)
-		return m + run(text[m:], newline)
+		return m + len(text) - len(body)
 	}
-	return blanks(text)
+	return 0
 }
 
 func asciiLetters(text string) int {

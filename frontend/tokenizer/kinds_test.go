@@ -50,6 +50,33 @@ var oracle = map[string][]string{
 	"deepseek-v3":    {`\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`, deepseek3Pattern},
 	"bloom":          {` ?[^(\s|.,!?…。，、।۔،)]+`},
 	"viking":         {` ?[^(\s|.,!?…。，、।۔،)]+`, `\p{N}`},
+	"chameleon": {
+		`<sentinel:[0-9]+>`,
+		`(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`,
+		`([\t\n]|    |  )`,
+		`\p{N}`,
+		"[\\p{P}!-/:-@\\[-`{-~]",
+		`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`,
+	},
+	"exaone-moe": {
+		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+`,
+	},
+	"jais-2": {
+		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}`,
+	},
+	"spark2_5": {
+		`\p{N}{1,3}`,
+		`[一-龥぀-ゟ゠-ヿ]+`,
+		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+",
+		`\p{N}`,
+	},
+	"ufakzeka": {
+		`[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+	},
+	"youtu": {
+		`[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+`,
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+	},
 }
 
 // split cuts a text as encode does.
@@ -123,6 +150,10 @@ func TestKinds(t *testing.T) {
 		"１", "1", "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\n", "\r", "\t", "\u00a0", "\u3000", "\u2028",
 		"'", "s", "S", "ll", "RE", "ve", "'d", "’", "ſ", ".", ",", "!", "(", "_", "/", "/",
 		"$", "+", "|", "`", "~", "€", "🦙", "。", "「", "\x00", "\x7f", "\u00ad", "々", "〇",
+		"<sentinel:", ">", "IMG", "IMGIMG", "AZ", "AB", "ㄱ", "ㄅ", "！", "、", "︰", "    ", "\u1680",
+	}
+	for _, text := range []string{"IMGIMGIMGAZ", "xIMGIMGABCDZ IMGIMGABCDEZ", "<sentinel:1><sentinel:><sentinel:22>"} {
+		checkKinds(t, text)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -131,6 +162,19 @@ func TestKinds(t *testing.T) {
 			text.WriteString(alphabet[r.IntN(len(alphabet))])
 		}
 		checkKinds(t, text.String())
+	}
+}
+
+// TestWhiteSpace: jais-2 cuts white space into pieces of powers of two, however much there is.
+func TestWhiteSpace(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 128, 129, 511, 512, 513, 1000, 1500} {
+		for _, end := range []string{"", "x", "\n", "\u00a0x"} {
+			text := strings.Repeat(" ", n) + end
+			got, want := split(text, byName["jais-2"].cutters), splitPatterns(t, text, oracle["jais-2"])
+			if !slices.Equal(got, want) {
+				t.Errorf("%d spaces and %q are %d pieces, want %d", n, end, len(got), len(want))
+			}
+		}
 	}
 }
 

@@ -1,85 +1,154 @@
 package tokenizer
 
 import (
-	"sync"
+	"strings"
 	"unicode/utf8"
-
-	"github.com/dlclark/regexp2/v2"
 )
 
-// rare has kinds that few models use, by the patterns that cut their words.
-var rare = map[string][]string{
-	"chameleon": {
-		`<sentinel:[0-9]+>`,
-		`(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`,
-		`([\t\n]|    |  )`,
-		`\p{N}`,
-		"[\\p{P}!-/:-@\\[-`{-~]",
-		`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`,
-	},
-	"exaone-moe": {
-		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+`,
-	},
-	"jais-2": {
-		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}`,
-	},
-	"spark2_5": {
-		`\p{N}{1,3}`,
-		`[一-龥぀-ゟ゠-ヿ]+`,
-		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+",
-		`\p{N}`,
-	},
-	"ufakzeka": {
-		`[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
-	},
-	"youtu": {
-		`[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+`,
-		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
-	},
-}
+// Cutters of kinds that one model or two use.
 
-// window is how much of a text a regular expression sees at a time. It may take
-// the square of that long, and no more, whatever the text. A longer word is cut.
-const window = 1024
-
-func compiled(patterns []string) []cutter {
-	var list []cutter
-	for _, p := range patterns {
-		list = append(list, pattern(p))
+// jais2 is, with suffixes of ASCII alone,
+//
+//	'[sS]|…|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
+//	\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
+func jais2(text string) int {
+	if n := suffix(text, asciiCase); n > 0 {
+		return n
 	}
-	return list
+	return jais2Words(text)
 }
 
-// pattern cuts at what a regular expression matches, and before it.
-func pattern(text string) cutter {
-	compile := sync.OnceValue(func() *regexp2.Regexp { return regexp2.MustCompile(text) })
-	return func(text string) int {
-		seen := text
-		if len(seen) > window {
-			seen = seen[:window]
-			seen = seen[:len(seen)-unfinished(seen)]
-		}
-		at, err := compile().FindAllStringIndex(seen, 1)
-		switch {
-		case err != nil || len(at) == 0 || at[0][1] == 0:
-			return len(seen)
-		case at[0][0] > 0:
-			return at[0][0]
-		}
-		return at[0][1]
+var jais2Words = unsuffixed(3, letter, true, halves)
+
+// maxBlank bounds how far ahead halves looks for the end of a line, in bytes: it cuts white space into many words, of
+// which each looks.
+const maxBlank = 4096
+
+// halves is \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
+func halves(text string) int {
+	if n := lineEnds(text[:min(len(text), maxBlank)]); n > 0 {
+		return n
 	}
-}
-
-// unfinished is the number of bytes at the end of a text that may begin a
-// character.
-func unfinished(text string) int {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
-			if utf8.FullRuneInString(tail) {
-				return 0
-			}
+	for most := 512; most > 1; most /= 2 {
+		n := count(text, space, most)
+		if c, _ := next(text[n:]); utf8.RuneCountInString(text[:n]) == most && (n == len(text) || c&space != 0) {
 			return n
 		}
+	}
+	return count(text, space, 1)
+}
+
+// exaoneMoE is, with suffixes of ASCII alone,
+//
+//	'[sS]|…|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|
+//	\s*[\r\n]|\s+(?!\S)|\s+
+func exaoneMoE(text string) int {
+	if n := suffix(text, asciiCase); n > 0 {
+		return n
+	}
+	c, n := next(text)
+	if c&letter != 0 {
+		return phrase(text)
+	}
+	if c&(newline|number) == 0 {
+		if m := phrase(text[n:]); m > 0 {
+			return n + m
+		}
+	}
+	if c&number != 0 {
+		return n
+	}
+	if n := signRun(text, space|letter|number); n > 0 {
+		return n + count(text[n:], newline, 1)
+	}
+	return blanks(text)
+}
+
+// phrase is (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+, words with a space between them.
+func phrase(text string) int {
+	i := 0
+	for {
+		at := i
+		if at > 0 && strings.HasPrefix(text[at:], " ") {
+			at++
+		}
+		c, n := next(text[at:])
+		if c&letter == 0 {
+			return i
+		}
+		i = at + n
+		i += run(text[i:], mark)
+	}
+}
+
+// spark is
+//
+//	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
+func spark(text string) int {
+	for _, match := range []matcher{signedWord, spacedSigns, newlines} {
+		if n := match(text); n > 0 {
+			return n
+		}
+	}
+	return spaces(text)
+}
+
+// scripts is [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+func scripts(text string) int {
+	if text == "" || text[0] < utf8.RuneSelf {
+		return 0
+	}
+	hangul := func(r rune) bool { return r >= '가' && r <= '힣' || r >= 'ㄱ' && r <= 'ㆎ' }
+	marks := func(r rune) bool {
+		return strings.ContainsRune("！…“”‘’—：；，", r) || r >= '、' && r <= '〿' || r >= '︰' && r <= '﹏'
+	}
+	bopomofo := func(r rune) bool { return r >= 'ㄅ' && r <= 'ㄯ' }
+	for _, in := range []func(rune) bool{hangul, marks, bopomofo} {
+		if n := runes(text, in); n > 0 {
+			return n
+		}
+	}
+	return kana(text)
+}
+
+// sentinel is <sentinel:[0-9]+>, of a text that begins so.
+func sentinel(text string) int {
+	rest := text[len("<sentinel:"):]
+	end := strings.TrimLeft(rest, "0123456789")
+	if len(end) == len(rest) || !strings.HasPrefix(end, ">") {
+		return 0
+	}
+	return len(text) - len(end) + 1
+}
+
+// image is IMGIMG[A-I]{1,4}Z, of a text that begins so.
+func image(text string) int {
+	rest := text[len("IMGIMG"):]
+	end := strings.TrimLeft(rest, "ABCDEFGHI")
+	if n := len(rest) - len(end); n < 1 || n > 4 || !strings.HasPrefix(end, "Z") {
+		return 0
+	}
+	return len(text) - len(end) + 1
+}
+
+// indent is [\t\n]|    |  , one end of a line or tab, four spaces or two.
+func indent(text string) int {
+	switch {
+	case strings.HasPrefix(text, "    "):
+		return 4
+	case strings.HasPrefix(text, "  "):
+		return 2
+	case strings.HasPrefix(text, "\t"), strings.HasPrefix(text, "\n"):
+		return 1
+	}
+	return 0
+}
+
+// punctuation is [\p{P}!-/:-@\[-`{-~], one character.
+func punctuation(text string) int {
+	c, n := next(text)
+	if c&punct != 0 || n == 1 && c&sign != 0 && text[0] < utf8.RuneSelf {
+		return n
 	}
 	return 0
 }

@@ -21,7 +21,6 @@ const (
 	goki        = "github.com/goki/vulkan"
 	cobra       = "github.com/spf13/cobra"
 	pflag       = "github.com/spf13/pflag" // cobra's flags
-	regexp2     = "github.com/dlclark/regexp2/v2"
 	protowire   = "google.golang.org/protobuf"
 	progressbar = "github.com/schollz/progressbar/v3"
 	xsync       = "golang.org/x/sync"
@@ -44,7 +43,7 @@ var Rules = []Rule{
 	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
-	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{regexp2, xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
+	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
 	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
