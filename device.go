@@ -357,7 +357,8 @@ func fewRead(g *ir.Graph) map[string]bool {
 // when it is first started: no run pays for that. On a software device that "auto"
 // opened it then runs the program a few times on zeros, there and on the
 // reference, and keeps it where it is faster; see [OpenDevice]. One that shares
-// goes where the other is. Weights are not used after Load but by "cpu" and "reference".
+// goes where the other is. Weights are not used after Load but by "cpu" and "reference", and by ResetStates where
+// states begin as weights.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)

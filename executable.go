@@ -108,7 +108,7 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 	return e.program().WriteState(name, d)
 }
 
-// ResetStates sets all states to zero, which they are after loading.
+// ResetStates sets all states to what they hold after loading.
 func (e *Executable) ResetStates() error { return e.program().ResetStates() }
 
 // NewStates makes states besides the program's own, all zero, which runs read and update that are given them

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/chart"
 )
 
 // WriteSVG draws a report: a roofline (Williams et al. 2009) with every case
@@ -52,9 +54,10 @@ const (
 	barsTop    = plotBottom + 90
 )
 
-// colors by suite, distinct to most color-blind readers (Okabe and Ito 2008).
+// colors by suite.
 var colors = map[string]string{
-	"matmul": "#0072B2", "matvec": "#D55E00", "memory": "#009E73", "ops": "#CC79A7", "attention": "#E69F00", "model": "#555555",
+	"matmul": chart.Colors[0], "matvec": chart.Colors[1], "memory": chart.Colors[2], "ops": chart.Colors[3],
+	"attention": chart.Colors[4], "model": chart.Colors[5],
 }
 
 type plot struct {
@@ -216,8 +219,7 @@ func (p *plot) shares() {
 	}
 }
 
-// plotStyle keeps the drawing readable on light and dark pages alike.
-const plotStyle = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-weight:bold}.note{fill:#555;font-size:11px}.grid{stroke:#ddd}.roof{stroke:#222;stroke-width:1.5}`
+const plotStyle = chart.Style + `.roof{stroke:#222;stroke-width:1.5}`
 
 func (p *plot) finish(w io.Writer) error {
 	height := plotBottom + 60

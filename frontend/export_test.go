@@ -10,22 +10,15 @@ func Pull(y, cotangent Tensor, params []Tensor) []Tensor {
 	return newPullback(y.b, 0, params).run([]Tensor{y}, []Tensor{cotangent})
 }
 
-// Graft adds the nodes of another graph, with inputs for its inputs and weights of floats, which it returns beside the
-// graph's first output.
+// Graft inlines another graph, with inputs for its inputs and weights of floats, which it returns beside the graph's
+// first output.
 func Graft(b *Builder, g *ir.Graph) (params []Tensor, y Tensor) {
-	made := map[*ir.Node]Tensor{}
+	leaves := map[string]Tensor{}
 	for _, n := range g.Nodes() {
-		leaf := n.Op() == ir.OpInput || n.Op() == ir.OpWeight
-		if leaf && n.DType().IsFloat() {
-			made[n] = b.Input(n.Name(), n.DType(), n.Shape())
-			params = append(params, made[n])
-			continue
+		if (n.Op() == ir.OpInput || n.Op() == ir.OpWeight) && n.DType().IsFloat() {
+			leaves[n.Name()] = b.Input(n.Name(), n.DType(), n.Shape())
+			params = append(params, leaves[n.Name()])
 		}
-		args := make([]Tensor, len(n.Args()))
-		for i, a := range n.Args() {
-			args[i] = made[a]
-		}
-		made[n] = b.add(n.Op(), args, n.Attrs()...)
 	}
-	return params, made[g.Outputs()[0].Node]
+	return params, b.Inline(g, leaves)[g.Outputs()[0].Name]
 }

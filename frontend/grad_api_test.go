@@ -209,3 +209,68 @@ func TestGradThroughBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestCrossEntropy compares loss and gradient with softmax and log by their definitions, for ids that count and ids
+// that do not.
+func TestCrossEntropy(t *testing.T) {
+	x := randomFloats(t, 9, 2, 3, 7)
+	ids, err := ir.FromInts(ir.I32, []int64{0, 6, -100, 3, 7, 3}, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := runGrads(t, map[string]*ir.Data{"x": x, "ids": ids}, nil, func(b *frontend.Builder) {
+		x, ids := b.Input("x", ir.F32, 2, 3, 7), b.Input("ids", ir.I32, 2, 3)
+		losses, counted := x.CrossEntropy(ids)
+		n := counted.Cast(ir.F32).Sum()
+		loss := losses.Sum().Div(n)
+		b.Output("n", n)
+		b.Output("loss", loss)
+		g := frontend.Grad(loss, x)[0]
+		b.Output("grad", g)
+		b.Output("second", frontend.Grad(g.Sqr().Sum(), x)[0])
+		right := b.Iota(ir.I32, 0, 7).Eq(ids.Unsqueeze(-1)).Cast(ir.F32) // no row where an id does not count
+		plain := right.Mul(x.Softmax(-1).Log()).Sum().Neg().DivScalar(4)
+		b.Output("want loss", plain)
+		w := frontend.Grad(plain, x)[0]
+		b.Output("want grad", w)
+		b.Output("want second", frontend.Grad(w.Sqr().Sum(), x)[0])
+	})
+	if n, _ := out["n"].Floats(); n[0] != 4 {
+		t.Errorf("%v ids count, want 4", n[0])
+	}
+	for _, name := range []string{"loss", "grad", "second"} {
+		wantNear(t, name, out[name], out["want "+name], 1e-5)
+	}
+}
+
+// TestInline takes the gradient of a graph that was built before.
+func TestInline(t *testing.T) {
+	g, err := frontend.Build("cube", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 3)
+		b.Output("y", x.Mul(x).Mul(b.Input("z", ir.F32, 3)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := randomFloats(t, 1, 3)
+	out := runGrads(t, map[string]*ir.Data{"x": x, "z": x}, nil, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 3)
+		y := b.Inline(g, map[string]frontend.Tensor{"x": x})["y"]
+		b.Output("grad", frontend.Grad(y.Sum(), x)[0].DivScalar(2))
+		b.Output("want", x.Sqr())
+	})
+	wantNear(t, "grad", out["grad"], out["want"], 1e-6)
+	for want, leaves := range map[string]func(b *frontend.Builder) map[string]frontend.Tensor{
+		`graph "cube" has no input, weight or state "q"`: func(b *frontend.Builder) map[string]frontend.Tensor {
+			return map[string]frontend.Tensor{"q": b.Input("q", ir.F32, 3)}
+		},
+		`is f32[3], the tensor given for it is f32[4]`: func(b *frontend.Builder) map[string]frontend.Tensor {
+			return map[string]frontend.Tensor{"x": b.Input("q", ir.F32, 4)}
+		},
+	} {
+		_, err := frontend.Build("g", func(b *frontend.Builder) { b.Inline(g, leaves(b)) })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}

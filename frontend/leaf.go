@@ -13,10 +13,16 @@ func (b *Builder) Weight(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims)
 }
 
-// State is a tensor that outlives the run, zero at first; see Update. Its shape
+// State is a tensor that outlives the run, zero at first; see Update and StateFrom. Its shape
 // is static: use the bound of a symbol and Slice what is in use.
 func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
+}
+
+// StateFrom is State that holds something else at first, such as ir.InitialNormal(0, 0.02, seed).
+func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...Dim) Tensor {
+	return b.add(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(ir.OpState, dims)),
+		attr("init", first.String()))
 }
 
 func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim) Tensor {

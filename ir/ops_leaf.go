@@ -17,8 +17,11 @@ func init() {
 		OpInfo{Op: OpConst, Name: "const", Class: ClassLeaf,
 			Attrs: []AttrInfo{{Name: "data", Kind: AttrData, Doc: "the values"}}, Infer: inferConst,
 			Doc: "A constant tensor held in the graph itself."},
-		OpInfo{Op: OpState, Name: "state", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
-			Doc: "A tensor that outlives the run, zero at first; reads see its value from before the run, an update sets its value for the next."},
+		OpInfo{Op: OpState, Name: "state", Class: ClassLeaf,
+			Attrs: append(typed[:len(typed):len(typed)], AttrInfo{Name: "init", Kind: AttrString, Default: "",
+				Doc: "what it holds at first, zeros where empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}),
+			Infer: inferState,
+			Doc:   "A tensor that outlives the run; reads see its value from before the run, an update sets its value for the next."},
 		OpInfo{Op: OpIota, Name: "iota", Class: ClassLeaf,
 			Attrs: []AttrInfo{
 				{Name: "dtype", Kind: AttrDType, Default: I32, Doc: "the element type"},
@@ -50,6 +53,17 @@ func inferNamed(c *Call) (Type, error) {
 			t.Shape)
 	}
 	return t, nil
+}
+
+func inferState(c *Call) (Type, error) {
+	i, err := ParseInitial(c.Attrs.String_("init"))
+	if err == nil {
+		err = i.check(c.Attrs.DType("dtype"))
+	}
+	if err != nil {
+		return Type{}, fmt.Errorf("init: %w", err)
+	}
+	return inferNamed(c)
 }
 
 func inferConst(c *Call) (Type, error) {

@@ -114,7 +114,10 @@ func copyGraph(t testing.TB, g *Graph, order []int,
 		}
 		attrs := make([]Attr, len(n.attrs))
 		for i, a := range n.attrs {
-			attrs[i] = Attr{a.Name, renamed(a.Value)}
+			attrs[i] = a
+			if a.Name != "init" { // which is no name
+				attrs[i].Value = renamed(a.Value)
+			}
 		}
 		op := n.op
 		if change != nil {

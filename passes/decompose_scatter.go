@@ -10,7 +10,8 @@ import (
 // Scatters are gathers seen from the result: each element folds over all
 // updates that could meet it, in their order. So equal indices give the same
 // bits in every run and no two invocations write one element. The work is the
-// number of elements times the number of updates along the axis.
+// number of elements times the number of updates along the axis; where rows are
+// added and that is much, their indices are sorted instead: see sortedSums.
 
 // scatter moves the indexed axis innermost and folds over it.
 func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
@@ -87,17 +88,21 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		if r.err == nil {
 			r.err = err
 		}
-		indices, updates = kept, r.sumOfRows(hit, updates, rows)
+		indices, updates = kept, r.sumOfRows(hit, indices, updates, rows, n.Shape()[axis])
 	default:
-		hit, kept := r.lastOfEqual(r.flatIndex(indices, n.Shape(), true))
+		flat := r.flatIndex(indices, n.Shape(), true)
+		hit, kept := r.lastOfEqual(flat)
 		if r.err != nil {
 			return nil
 		}
+		outer, _ := r.split(n.Shape(), indices)
 		places := indices.Shape()[:indices.Rank()-1]
 		inner, err := updates.Shape()[len(places):].Numel()
-		r.err = err
+		if r.err == nil {
+			r.err = err
+		}
 		if add {
-			updates = r.sumOfRows(hit, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner})
+			updates = r.sumOfRows(hit, flat, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner}, outer)
 		}
 		is := r.binary(ir.OpGe, kept, r.scalar(kept.DType(), 0))
 		is = r.reshape(is, append(slices.Clone(places), ir.D(1)))
@@ -129,14 +134,17 @@ func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
 	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 }
 
-// sumOfRows sums, for each row of updates [outer, K, inner], those that hit it.
-func (r *rewriter) sumOfRows(hit, updates *ir.Node, rows ir.Shape) *ir.Node {
+// sumOfRows sums, for each row of updates [outer, K, inner], those that hit it, as those with its index do.
+func (r *rewriter) sumOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limit ir.Dim) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
 	one := ir.D(1)
 	if hit == nil {
 		return updates // only one
+	}
+	if sums := r.sortedSums(indices, indices, r.reshape(updates, rows), limit); sums != nil {
+		return r.reshape(sums, updates.Shape())
 	}
 	sum := r.sumOfHits(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
 		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2)
@@ -160,6 +168,11 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node 
 		return nil
 	}
 	places := ir.Shape{base.Shape()[1], updates.Shape()[1]}
+	if add {
+		if sums := r.sortedSums(indices, r.iota(places[:1], 0), updates, places[0]); sums != nil {
+			return r.addTo(base, sums)
+		}
+	}
 	hit := r.meets(indices, places) // [N, K]
 	if !add {
 		pos := r.lastHit(hit, places, -1) // [N]
@@ -199,11 +212,19 @@ func (r *rewriter) addHits(base, hit, updates *ir.Node, axis int) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
+	return r.addTo(base, r.sumOfHits(hit, updates, axis))
+}
+
+// addTo adds sums, in the dtype that sums have, to base.
+func (r *rewriter) addTo(base, sums *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
 	t := base.DType()
 	if t.IsFloat() {
 		base = r.castTo(base, accType("", t))
 	}
-	return r.castTo(r.binary(ir.OpAdd, base, r.sumOfHits(hit, updates, axis)), t)
+	return r.castTo(r.binary(ir.OpAdd, base, sums), t)
 }
 
 // sumOfHits is the sum along an axis of the updates that hit, in the dtype that sums have.

@@ -142,6 +142,7 @@ func (pl *planner) interfaceBuffers() error {
 		if err != nil {
 			return err
 		}
+		p.Init = ir.InitialOf(n).String()
 		pl.p.States = append(pl.p.States, p)
 	}
 	for _, o := range g.Outputs() {

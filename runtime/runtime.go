@@ -41,7 +41,8 @@ type Executable interface {
 	ReadState(name string) (*ir.Data, error)
 	// WriteState makes a state hold a copy of d.
 	WriteState(name string, d *ir.Data) error
-	// ResetStates sets all states to zero, which they are after loading.
+	// ResetStates sets all states to what they hold after loading. Where states begin as weights, the weights that the
+	// program was loaded with are read again.
 	ResetStates() error
 	// NewStates makes states of their own for runs that are given them, all zero.
 	NewStates() (States, error)

@@ -61,6 +61,28 @@ func (s *refSet) program(p *kernel.Program) error {
 			}
 		}
 	}
+	return s.firstStates(p)
+}
+
+// firstStates adds the weights that states of a program begin as.
+func (s *refSet) firstStates(p *kernel.Program) error {
+	for _, port := range p.States {
+		first, err := ir.ParseInitial(port.Init)
+		if err != nil {
+			return fmt.Errorf("state %q: init: %w", port.Name, err)
+		}
+		name, ok := first.Weight()
+		if !ok {
+			continue
+		}
+		dims, err := port.Shape.Eval(nil)
+		if err != nil {
+			return fmt.Errorf("state %q: %w", port.Name, err)
+		}
+		if err := s.add(weightRef{name, port.DType, dims}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

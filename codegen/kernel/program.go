@@ -58,7 +58,7 @@ const (
 	BufWeight BufferKind = "weight" // uploaded once, read-only
 	// BufPrepared is written by prepared steps and outlives runs, which only read it.
 	BufPrepared BufferKind = "prepared"
-	BufState    BufferKind = "state"  // zeroed at load, outlives runs
+	BufState    BufferKind = "state"  // set at load to what Port.Init says, outlives runs
 	BufTemp     BufferKind = "temp"   // a range of the arena
 	BufParams   BufferKind = "params" // the symbol values, written before each run
 	BufFault    BufferKind = "fault"  // a word that a step sets where the run fails; see [Fault]
@@ -102,6 +102,25 @@ type Port struct {
 	Buffer int      `json:"buffer"`
 	DType  ir.DType `json:"dtype"`
 	Shape  ir.Shape `json:"shape"`
+	// Init is what a state holds at first, as ir.ParseInitial reads it; "" is zeros.
+	Init string `json:"init,omitempty"`
+}
+
+// First returns what a state holds at first. src is asked where that is a weight.
+func (p Port) First(src ir.WeightSource) (*ir.Data, error) {
+	first, err := ir.ParseInitial(p.Init)
+	if err != nil {
+		return nil, fmt.Errorf("state %q: init: %w", p.Name, err)
+	}
+	dims, err := p.Shape.Eval(nil) // states are static
+	if err != nil {
+		return nil, fmt.Errorf("state %q: %w", p.Name, err)
+	}
+	d, err := first.Value(p.DType, dims, src)
+	if err != nil {
+		return nil, fmt.Errorf("state %q: %w", p.Name, err)
+	}
+	return d, nil
 }
 
 // Shader is one compiled kernel text; steps with equal kernels share it.
@@ -265,6 +284,9 @@ func (p *Program) Check() error {
 			b := p.Buffers[port.Buffer]
 			if b.DType != port.DType || !b.Shape.Equal(port.Shape) {
 				return fmt.Errorf("%s %q: the buffer has another type", list.kind, port.Name)
+			}
+			if _, err := ir.ParseInitial(port.Init); err != nil {
+				return fmt.Errorf("%s %q: init: %w", list.kind, port.Name, err)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // vector bias [out], which is optional. x has at least two axes.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	w.product("weight", x, frontend.Tensor{})
-	y := x.MatMulT(as(w.Get("weight"), x.DType()))
+	y := w.adapted("weight", x, x.MatMulT(as(w.Get("weight"), x.DType())))
 	if bias := w.Optional("bias"); !bias.IsZero() {
 		y = y.Add(as(bias, x.DType()))
 	}
@@ -33,7 +33,7 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 // it turns activations into one logit per token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 	table.product("weight", x, frontend.Tensor{})
-	return x.MatMulT(as(table.Get("weight"), x.DType()))
+	return table.adapted("weight", x, x.MatMulT(as(table.Get("weight"), x.DType())))
 }
 
 // Embedding returns the rows of the table weight [vocabulary, width] that ids, a

@@ -20,7 +20,9 @@ type model struct {
 	b     *frontend.Builder
 	types map[string]ir.Type
 	made  map[string]frontend.Tensor
-	seen  func(weight string, x, ids frontend.Tensor) // nil for nobody
+	seen  func(weight string, x, ids frontend.Tensor)               // nil for nobody
+	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
+	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for products as they are
 }
 
 // NewWeights returns the weights that types lists by name, of a model built
@@ -39,6 +41,25 @@ func (w Weights) Sub(name string) Weights { return Weights{model: w.model, prefi
 // [T, 1, in], and ids [T, U] say which of them each row meets; otherwise ids is the zero
 // Tensor. All parts of the model are observed.
 func (w Weights) Observe(f func(weight string, x, ids frontend.Tensor)) { w.model.seen = f }
+
+// Give has weights be what f returns for their names and types, such as states that are trained, and not leaves of the
+// graph that a file has. A tensor must have the type's shape; it may be of any dtype of floats. All parts of the model
+// are given.
+func (w Weights) Give(f func(name string, t ir.Type) frontend.Tensor) { w.model.give = f }
+
+// Adapt has each product y [..., out] of rows x [..., in] with the matrix of that full name be what f returns, as
+// adapters of low rank do (Hu et al. 2021): y.Add(x.MatMulT(a).MatMulT(b)). Products with stacks of matrices stay.
+func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tensor) {
+	w.model.adapt = f
+}
+
+// adapted is a product as who adapts it wants it.
+func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
+	if w.model.adapt == nil {
+		return y
+	}
+	return w.model.adapt(w.name(name), x, y)
+}
 
 // product tells who observes of a product with the matrix of that name.
 func (w Weights) product(name string, x, ids frontend.Tensor) {
@@ -64,7 +85,12 @@ func (w Weights) Get(name string) frontend.Tensor {
 	if !ok {
 		w.model.b.Fail("weight", fmt.Errorf("the model has no weight %q", full))
 	}
-	t := w.model.b.Weight(full, typ.DType, typ.Shape)
+	var t frontend.Tensor
+	if w.model.give == nil {
+		t = w.model.b.Weight(full, typ.DType, typ.Shape)
+	} else if t = w.model.give(full, typ); !t.Shape().Equal(typ.Shape) {
+		w.model.b.Fail("weight", fmt.Errorf("weight %q is given as %s, want shape %s", full, t, typ.Shape))
+	}
 	w.model.made[full] = t
 	return t
 }

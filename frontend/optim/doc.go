@@ -3,13 +3,15 @@
 // frontend.Grad; the steps fuse like any other ops, so that AdamW over one parameter
 // is one kernel that reads four tensors and writes three.
 //
-//	p, m, v := b.State("p", ir.F32, 512, 256), b.State("p.m", ir.F32, 512, 256), b.State("p.v", ir.F32, 512, 256)
-//	clipped, _ := optim.ClipGlobalNorm(1, grad)
-//	adam := optim.NewAdamW(3e-4)
-//	p2, m2, v2 := adam.Step(p, clipped[0], m, v, optim.Steps(b, "step"))
-//	b.Update(p, p2)
-//	b.Update(m, m2)
-//	b.Update(v, v2)
+//	params := []frontend.Tensor{b.State("p", ir.F32, 512, 256)} // and all others
+//	clipped, _ := optim.ClipGlobalNorm(1, frontend.Grad(loss, params...)...)
+//	step := optim.Steps(b, "step")
+//	adam := optim.NewAdamW(0)
+//	adam.RateOf = optim.WarmUp(100, optim.Cosine(3e-4, 3e-5, 10000))(step)
+//	optim.Train(func(frontend.Tensor) optim.Rule { return adam }, params, clipped, step, frontend.Tensor{})
+//
+// Train updates states by a Rule: AdamW, SGD, Muon or Lion, whose method Step is for those who keep memory themselves.
+// LossScale and Accumulate stand between gradients and Train.
 //
 // All steps compute in f32 whatever the dtypes of parameters and gradients are;
 // the memory they keep should be f32.

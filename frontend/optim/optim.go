@@ -12,10 +12,7 @@ import (
 // Steps counts runs in an i32 state of that name: it is 1 in the first run. It is
 // what AdamW wants as step where no input says.
 func Steps(b *frontend.Builder, name string) frontend.Tensor {
-	count := b.State(name, ir.I32)
-	next := count.AddScalar(1)
-	b.Update(count, next)
-	return next
+	return StepsTaken(b, name, frontend.Tensor{})
 }
 
 // rate is a learning rate: the tensor where there is one, else the number.

@@ -122,6 +122,9 @@ func TestSteps(t *testing.T) {
 					memory = 1
 					p2, m2 = optim.SGD{Rate: k.LR, Momentum: k.Mu, WeightDecay: k.WD,
 						Nesterov: k.Nesterov}.Step(x, grad, m)
+				case "lion":
+					memory = 1
+					p2, m2 = optim.Lion{Rate: k.LR, Beta1: k.B1, Beta2: k.B2, WeightDecay: k.WD}.Step(x, grad, m)
 				case "muon":
 					memory = 1
 					o := optim.NewMuon(k.LR)
@@ -232,5 +235,119 @@ func TestRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("have error %v, want %q", err, tt.want)
 		}
+	}
+}
+
+// runTimes builds a graph and runs it some times.
+func runTimes(t *testing.T, times int, in func(i int) map[string]*ir.Data,
+	define func(b *frontend.Builder)) (outs []map[string]*ir.Data, p *interp.Program) {
+	t.Helper()
+	p = build(t, define)
+	for i := range times {
+		out, err := p.Run(context.Background(), in(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outs = append(outs, out)
+	}
+	return outs, p
+}
+
+// TestSchedules compares rates at single steps with the formulas, worked out by hand.
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		schedule optim.Schedule
+		want     map[int]float64
+	}{
+		{"constant", optim.Constant(0.5), map[int]float64{1: 0.5, 1000: 0.5}},
+		{"linear", optim.Linear(1, 0.2, 4), map[int]float64{1: 1, 2: 0.8, 5: 0.2, 9: 0.2}},
+		{"cosine", optim.Cosine(1, 0.2, 4), map[int]float64{1: 1, 3: 0.6, 5: 0.2, 9: 0.2}},
+		{"warm-up", optim.WarmUp(4, optim.Linear(1, 0.2, 4)), map[int]float64{1: 0.25, 2: 0.5, 4: 1, 5: 1, 6: 0.8, 9: 0.2}},
+	} {
+		for step, want := range c.want {
+			outs, _ := runTimes(t, 1, func(int) map[string]*ir.Data { return nil }, func(b *frontend.Builder) {
+				b.Output("rate", c.schedule(b.Const(int32(step))))
+			})
+			near(t, fmt.Sprintf("%s at step %d", c.name, step), outs[0]["rate"], []float64{want}, 1e-6)
+		}
+	}
+}
+
+// TestAccumulate: three runs of AdamW over parts of a batch are one run over the mean of their gradients.
+func TestAccumulate(t *testing.T) {
+	grads := [][]float64{{1, -2}, {0.5, 4}, {-3, 1}, {1, 1}}
+	adam := func(frontend.Tensor) optim.Rule { return optim.NewAdamW(0.1) }
+	_, parts := runTimes(t, 4, func(i int) map[string]*ir.Data {
+		return map[string]*ir.Data{"g": data(t, grads[i], 2)}
+	}, func(b *frontend.Builder) {
+		params := []frontend.Tensor{b.State("p", ir.F32, 2)}
+		mean, due := optim.Accumulate(3, params, []frontend.Tensor{b.Input("g", ir.F32, 2)})
+		optim.Train(adam, params, mean, optim.StepsTaken(b, "step", due), due)
+	})
+	_, whole := runTimes(t, 1, func(int) map[string]*ir.Data {
+		return map[string]*ir.Data{"g": data(t, []float64{-0.5, 1}, 2)}
+	}, func(b *frontend.Builder) {
+		params := []frontend.Tensor{b.State("p", ir.F32, 2)}
+		optim.Train(adam, params, []frontend.Tensor{b.Input("g", ir.F32, 2)}, optim.Steps(b, "step"), frontend.Tensor{})
+	})
+	for _, name := range []string{"p", "p.m", "p.v", "step"} {
+		want, err := whole.State(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := parts.State(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := want.Floats()
+		near(t, name, have, list, 1e-6)
+	}
+	sum, err := parts.State("p.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "the sum after the fourth run", sum, []float64{1, 1}, 0)
+}
+
+// TestLossScale: gradients that overflow change nothing but the scale, and good steps make it larger.
+func TestLossScale(t *testing.T) {
+	inf := math.Inf(1)
+	scales := []float64{8, 16, 8, 8, 16} // after each run
+	params := []float64{-1, -2, -2, -3, -4}
+	grads := []float64{1, 1, inf, 1, 1}
+	p := build(t, func(b *frontend.Builder) {
+		scale := b.State("scale", ir.F32)
+		w := []frontend.Tensor{b.State("w", ir.F32, 1)}
+		l := optim.LossScale{Growth: 2, Backoff: 0.5, Every: 2, Max: 32}
+		g := b.Input("g", ir.F16, 1).Mul(scale.Cast(ir.F16))
+		out, finite := l.Step(scale, g)
+		b.Output("g", out[0])
+		optim.Train(func(frontend.Tensor) optim.Rule { return optim.SGD{Rate: 1} }, w, out,
+			optim.StepsTaken(b, "step", finite), finite)
+	})
+	first := data(t, []float64{8})
+	if err := p.SetState("scale", first); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range grads {
+		in, err := ir.FromFloats(ir.F16, []float64{g}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Run(context.Background(), map[string]*ir.Data{"g": in}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string][]float64{"scale": {scales[i]}, "w": {params[i]}} {
+			have, err := p.State(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, fmt.Sprintf("%s after run %d", name, i), have, want, 0)
+		}
+	}
+	steps, err := p.State("step")
+	if n, _ := steps.Ints(); err != nil || len(n) != 1 || n[0] != 4 {
+		t.Errorf("%v steps were taken, want 4: %v", n, err)
 	}
 }

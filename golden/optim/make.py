@@ -52,7 +52,12 @@ def muon(p, g, m, lr, mu, wd, steps, plain):
     return p * (1 - lr * wd) - lr * scale * newton_schulz(u, steps), m
 
 
+def lion(p, g, m, lr, b1, b2, wd):
+    return p * (1 - lr * wd) - lr * np.sign(b1 * m + (1 - b1) * g), b2 * m + (1 - b2) * g
+
+
 cases = []
+step_rules = {"sgd": sgd, "muon": muon, "lion": lion}
 for name, shape, args in [
     ("adamw", (5, 7), dict(lr=1e-3, b1=0.9, b2=0.999, eps=1e-8, wd=0.01)),
     ("adamw", (64,), dict(lr=0.1, b1=0.8, b2=0.95, eps=1e-3, wd=0.0)),
@@ -60,6 +65,7 @@ for name, shape, args in [
     ("sgd", (3, 4), dict(lr=0.05, mu=0.9, wd=0.1, nesterov=True)),
     ("muon", (8, 12), dict(lr=0.02, mu=0.95, wd=0.01, steps=5, plain=False)),
     ("muon", (12, 6), dict(lr=0.02, mu=0.9, wd=0.0, steps=5, plain=True)),
+    ("lion", (4, 5), dict(lr=0.01, b1=0.9, b2=0.99, wd=0.1)),
 ]:
     p = f32(*shape)
     memory = [np.zeros(shape)] * (2 if name == "adamw" else 1)
@@ -69,7 +75,7 @@ for name, shape, args in [
         if name == "adamw":
             p, *memory = adamw(p, g, *memory, t, **args)
         else:
-            p, *memory = (sgd if name == "sgd" else muon)(p, g, *memory, **args)
+            p, *memory = step_rules[name](p, g, *memory, **args)
         case["steps"].append({"grad": flat(g), "p": flat(p), "memory": [flat(m) for m in memory]})
     cases.append(case)
 

@@ -48,6 +48,7 @@ var Rules = []Rule{
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
 	{"serve", []string{"generate", "grammar", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},
+	{"train", []string{all}, nil, "a loop around what a user has: an executable, its states and files"},
 	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -35,7 +36,7 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	return nil
 }
 
-// WithStates returns the program with states of its own, all zero, and everything else in common.
+// WithStates returns the program with states of its own, as they are at first, and everything else in common.
 func (p *Program) WithStates() (*Program, error) {
 	own := &Program{graph: p.graph, opt: p.opt, consts: p.consts, plan: p.plan, kernels: p.kernels, inPlace: p.inPlace,
 		dims: p.dims, views: p.views, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
@@ -43,10 +44,10 @@ func (p *Program) WithStates() (*Program, error) {
 	return own, own.ResetStates()
 }
 
-// ResetStates sets all states to zero, as they are at first.
-func (p *Program) ResetStates() error { return p.zero(func(string) bool { return true }) }
+// ResetStates sets all states to what they hold at first.
+func (p *Program) ResetStates() error { return p.begin(func(string) bool { return true }) }
 
-// firstStates zeroes the states that are not shared.
+// firstStates sets the states that are not shared to what they hold at first.
 func (p *Program) firstStates() error {
 	share := p.opt.Share
 	if share == nil {
@@ -70,12 +71,12 @@ func (p *Program) firstStates() error {
 	p.states.mu.Lock()
 	known := maps.Clone(p.states.values)
 	p.states.mu.Unlock()
-	return p.zero(func(name string) bool { _, ok := known[name]; return !ok })
+	return p.begin(func(name string) bool { _, ok := known[name]; return !ok })
 }
 
-// zero sets those of the program's states to zero that which picks.
-func (p *Program) zero(which func(name string) bool) error {
-	zeros := map[string]value{}
+// begin sets those of the program's states that which picks to what they hold at first.
+func (p *Program) begin(which func(name string) bool) error {
+	values := map[string]value{}
 	left := p.opt.memoryLimit()
 	for _, n := range p.graph.Leaves(ir.OpState) {
 		dims, err := n.Shape().Eval(nil)
@@ -90,17 +91,26 @@ func (p *Program) zero(which func(name string) bool) error {
 			continue
 		}
 		v, err := makeValue(n.DType(), dims)
+		if first := ir.InitialOf(n); err == nil && first != (ir.Initial{}) {
+			var d *ir.Data
+			if d, err = first.Value(n.DType(), dims, p.opt.Weights); err == nil {
+				err = mmap.Guard(func() error { // of a file, if it is a weight
+					v = fromData(&ir.Data{DType: d.DType, Dims: dims, Bytes: slices.Clone(d.Bytes)})
+					return nil
+				})
+			}
+		}
 		if err != nil {
 			return nodeError(n, err)
 		}
 		if p.kernels != nil {
 			v = v.narrow()
 		}
-		zeros[n.Name()] = v
+		values[n.Name()] = v
 	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
-	maps.Copy(p.states.values, zeros)
+	maps.Copy(p.states.values, values)
 	return nil
 }
 

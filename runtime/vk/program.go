@@ -58,6 +58,7 @@ type Executable struct {
 	lent       map[int]*sharedBuffer // weights and states, likewise
 	borrowed   map[int]bool          // those of them that another program made
 	inHost     map[int]bool          // weights that lie in host memory
+	weights    ir.WeightSource       // which states may begin as
 	params     []*Buffer             // those of kind BufParams
 	indirect   *Buffer               // the counts of symbolic grids; nil if there are none
 	dispatches []dispatch            // by step
@@ -142,8 +143,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1),
-		machine: opt.Machine,
-		lent:    map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
+		machine: opt.Machine, weights: weights,
+		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {
 		e.guards = &guards{}
 	}
@@ -217,7 +218,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 			return err
 		}
 		_ = e.takeFaults() // what a warm-up computes is nobody's result
-		return e.resetStates()
+		return e.resetStates(ctx, func(state int) bool { return !e.borrowed[e.program.States[state].Buffer] })
 	}); err != nil {
 		return nil, err
 	}

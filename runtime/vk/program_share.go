@@ -117,10 +117,15 @@ func (e *Executable) borrowState(i int, from *Executable) error {
 // missing is the program without what it has borrowed.
 func (e *Executable) missing() *kernel.Program {
 	p := *e.program
-	p.Buffers = nil
+	p.Buffers, p.States = nil, nil
 	for i, b := range e.program.Buffers {
 		if !e.borrowed[i] {
 			p.Buffers = append(p.Buffers, b)
+		}
+	}
+	for _, port := range e.program.States {
+		if !e.borrowed[port.Buffer] {
+			p.States = append(p.States, port)
 		}
 	}
 	return &p

@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -65,16 +66,34 @@ func (e *Executable) ResetStates() error {
 		return e.wrap("reset states of", err)
 	}
 	defer e.give()
-	if err := e.resetStates(); err != nil {
+	if err := e.resetStates(context.Background(), func(int) bool { return true }); err != nil {
 		return e.wrap("reset states of", err)
 	}
 	return nil
 }
 
-func (e *Executable) resetStates() error {
+// resetStates zeroes all states, and gives those that which picks what else they begin as.
+func (e *Executable) resetStates(ctx context.Context, which func(state int) bool) error {
 	if e.reset == nil {
 		return nil
 	}
-	_, err := e.device.Submit(e.reset)
-	return err
+	if _, err := e.device.Submit(e.reset); err != nil {
+		return err
+	}
+	for i, port := range e.program.States {
+		if port.Init == "" || !which(i) {
+			continue
+		}
+		d, err := port.First(e.weights)
+		if err != nil {
+			return err
+		}
+		at := e.ranges[port.Buffer]
+		if err := e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), func(p []byte, from int64) error {
+			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil }) // of a file, if it is a weight
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -55,10 +55,25 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (*Machine, er
 		}
 		m.mem = append(m.mem, mem)
 	}
+	if err := m.begin(); err != nil {
+		return nil, err
+	}
 	if err := m.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
 	return m, nil
+}
+
+// begin sets states to what they hold at first.
+func (m *Machine) begin() error {
+	for _, p := range m.prog.States {
+		d, err := p.First(m.opt.Weights)
+		if err != nil {
+			return err
+		}
+		copy(m.mem[p.Buffer].bytes, d.Bytes)
+	}
+	return nil
 }
 
 // prepare runs the prepared steps, which have no symbols.

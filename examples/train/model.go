@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// model is what a GGUF file says of a model.
+type model struct {
+	file      *gguf.File
+	config    llm.Config
+	tokenizer *tokenizer.Tokenizer
+}
+
+func openModel(o options) (*model, error) {
+	path := o.gguf
+	if path == "" {
+		for _, dir := range []string{"examples", ".."} {
+			path = filepath.Join(dir, "gollama", "gollama-q8_0.gguf")
+			if _, err := os.Stat(path); err == nil {
+				break
+			}
+		}
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: run this in the root of the repository, or name a model with -gguf", err)
+	}
+	m := &model{file: f}
+	if m.config, err = llm.FromGGUF(f); err == nil {
+		m.tokenizer, err = tokenizer.New(f)
+	}
+	if err == nil && (o.layers < 0 || o.layers > m.config.Layers) {
+		err = fmt.Errorf("%d layers: the model has %d", o.layers, m.config.Layers)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if o.layers > 0 {
+		m.config.Layers = o.layers
+	}
+	return m, nil
+}
+
+// step is the graph of a training step: input "tokens" i32[batch, context+1] and output "loss".
+func (m *model) step(o options) (*ir.Graph, error) {
+	return frontend.Build("train", func(b *frontend.Builder) {
+		all := b.Input("tokens", ir.I32, o.batch, o.context+1)
+		tokens, next := all.Slice(1, 0, ir.D(o.context)), all.Slice(1, 1, ir.D(o.context+1))
+		p := &params{b: b, o: o, layers: m.config.Layers}
+		how := llm.TrainOptions{Weights: p.weight}
+		if o.lora > 0 {
+			how = llm.TrainOptions{Adapt: p.adapt}
+		}
+		loss := llm.Loss(b, m.config, tokens, next, how)
+		b.Output("loss", loss)
+		grads, norm := optim.ClipGlobalNorm(1, frontend.Grad(loss, p.list...)...)
+		b.Output("norm", norm)
+		step := optim.Steps(b, "step")
+		optim.Train(p.rule(step), p.list, grads, step, frontend.Tensor{})
+	})
+}
+
+// params are what is trained: states.
+type params struct {
+	b      *frontend.Builder
+	o      options
+	layers int
+	list   []frontend.Tensor
+}
+
+// add makes a state, whose random numbers are its own.
+func (p *params) add(name string, first ir.Initial, dims ...frontend.Dim) frontend.Tensor {
+	t := p.b.StateFrom(first, name, ir.F32, dims...)
+	p.list = append(p.list, t)
+	return t
+}
+
+// seed is that of the next parameter.
+func (p *params) seed() int64 { return p.o.seed<<20 + int64(len(p.list)) }
+
+// weight is a weight that is trained from the beginning (Radford et al. 2019): matrices are normal with a deviation of
+// 0.02, smaller where they add to what all layers add to; factors of norms are 1.
+func (p *params) weight(name string, t ir.Type) frontend.Tensor {
+	first := ir.InitialNormal(0, 0.02, p.seed())
+	switch {
+	case len(t.Shape) == 1 && strings.HasSuffix(name, ".bias"):
+		first = ir.Initial{}
+	case len(t.Shape) == 1:
+		first = ir.InitialConstant(1)
+	case strings.Contains(name, "attn_output") || strings.Contains(name, "ffn_down"):
+		first = ir.InitialNormal(0, 0.02/math.Sqrt(2*float64(p.layers)), p.seed())
+	}
+	return p.add(name, first, t.Shape)
+}
+
+// adapt adds to a product of a matrix [out, in] one by two small matrices [rank, in] and [out, rank], the second of
+// zeros at first. The table of tokens, which products meet in the end, has none.
+func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
+	if strings.HasPrefix(weight, "token_embd") {
+		return y
+	}
+	in, out := x.Dim(-1), y.Dim(-1)
+	down := p.add(weight+".lora_a", ir.InitialNormal(0, 1/math.Sqrt(float64(in.Static())), p.seed()), p.o.lora, in)
+	up := p.add(weight+".lora_b", ir.Initial{}, out, p.o.lora)
+	return y.Add(x.MatMulT(down).MatMulT(up).MulScalar(2))
+}
+
+// rule is how a parameter is trained: with a rate that warms up and goes down to a tenth. Only matrices decay.
+func (p *params) rule(step frontend.Tensor) func(frontend.Tensor) optim.Rule {
+	rate := func(top float64) frontend.Tensor {
+		warm := max(1, p.o.steps/20)
+		return optim.WarmUp(warm, optim.Cosine(top, top/10, max(1, p.o.steps-warm)))(step)
+	}
+	adam := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, RateOf: rate(p.o.rate)}
+	lion := optim.NewLion(0)
+	muon := optim.NewMuon(0)
+	switch p.o.rule {
+	case "adamw":
+	case "lion":
+		lion.RateOf = rate(p.o.rate / 5)
+	case "muon":
+		muon.RateOf = rate(20 * p.o.rate)
+	default:
+		p.b.Fail("train", errors.New("rule "+strconv.Quote(p.o.rule)+": want adamw, lion or muon"))
+	}
+	return func(t frontend.Tensor) optim.Rule {
+		decay := 0.0
+		if t.Rank() > 1 {
+			decay = 0.1
+		}
+		switch {
+		case p.o.rule == "lion":
+			lion.WeightDecay = 5 * decay
+			return lion
+		case p.o.rule == "muon" && t.Rank() > 1 && !strings.HasPrefix(t.Node().Name(), "token_embd"):
+			return muon
+		}
+		adam.WeightDecay = decay
+		return adam
+	}
+}

@@ -1,0 +1,52 @@
+package frontend
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Inline adds what another graph computes, such as one read from a file, and returns its outputs by name. Its inputs,
+// weights and states are the tensors given for them by name, or else leaves of this graph of that name. It must not
+// update states, since those of one graph are not another's.
+func (b *Builder) Inline(g *ir.Graph, leaves map[string]Tensor) map[string]Tensor {
+	const op = "inline"
+	b.checkArgs(op, slices.Collect(maps.Values(leaves))...)
+	if len(g.Updates()) > 0 {
+		fail(op, fmt.Errorf("graph %q updates states: take the new values as outputs, and update states of this graph",
+			g.Name))
+	}
+	for _, name := range g.Symbols() {
+		bound, _ := g.SymbolBound(name)
+		b.Sym(name, int(bound))
+	}
+	made := make([]Tensor, len(g.Nodes()))
+	used := map[string]bool{}
+	for i, n := range g.Nodes() {
+		if t, ok := leaves[n.Name()]; ok && n.Name() != "" {
+			if !t.node.Type().Equal(n.Type()) {
+				fail(op, fmt.Errorf("%s %q of graph %q is %s, the tensor given for it is %s", n.Op(), n.Name(), g.Name,
+					n.Type(), t.node.Type()), t)
+			}
+			made[i], used[n.Name()] = t, true
+			continue
+		}
+		args := make([]Tensor, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = made[a.ID()]
+		}
+		made[i] = b.add(n.Op(), args, n.Attrs()...)
+	}
+	for name, t := range leaves {
+		if !used[name] {
+			fail(op, fmt.Errorf("graph %q has no input, weight or state %q", g.Name, name), t)
+		}
+	}
+	out := map[string]Tensor{}
+	for _, o := range g.Outputs() {
+		out[o.Name] = made[o.Node.ID()]
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TrainOptions say what is trained of a model; without any its weights are the graph's, as in Prefill.
+type TrainOptions struct {
+	// Weights, if set, gives the tensor that stands for a weight, such as a state: see nn.Weights.Give.
+	Weights func(name string, t ir.Type) frontend.Tensor
+	// Adapt, if set, changes products with matrices: see nn.Weights.Adapt.
+	Adapt func(weight string, x, y frontend.Tensor) frontend.Tensor
+}
+
+// Loss returns how badly a model foretells, for rows of tokens i32[B, T], each of which begins a text, the tokens next
+// i32[B, T] that follow each of them: the mean of -log of the probability that it gives them, an f32 scalar. Where
+// next is no token of the vocabulary, such as -100, nothing is foretold. The mean is over the others.
+func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how TrainOptions) frontend.Tensor {
+	const op = "llm_loss"
+	s := tokens.Shape()
+	if len(s) != 2 || !next.Shape().Equal(s) || !s[0].IsStatic() || !s[1].IsStatic() {
+		b.Fail(op, fmt.Errorf("tokens are %s and those that follow %s: want i32[B, T], of known extents", tokens, next))
+	}
+	if err := cfg.checkContext(s[1].Static()); err != nil {
+		b.Fail(op, err)
+	}
+	m := newModel(b, cfg, s[1].Max())
+	if how.Weights != nil {
+		m.w.Give(how.Weights)
+	}
+	if how.Adapt != nil {
+		m.w.Adapt(how.Adapt)
+	}
+	texts := s[0].Static()
+	positions := b.Iota(ir.I32, 1, s).Reshape(-1)
+	logits := m.forward(tokens.Reshape(-1), positions, sideBySide(texts), EveryToken)
+	losses, counted := logits.CrossEntropy(next.Reshape(-1))
+	n := counted.Cast(ir.F32).Sum()
+	return losses.Sum().Div(n.Max(n.Lit(1)))
+}
+
+// sideBySide is the history of rows that are the tokens of so many texts, one after the other, of equal lengths.
+func sideBySide(texts int) history {
+	return func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+		apart := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]
+			t, _ := x.Dim(1).Quo(int64(texts))
+			return x.Reshape(x.Dim(0), texts, t, x.Dim(2)).SwapAxes(0, 1)
+		}
+		if !l.arch.encoder {
+			o = append(o, frontend.Causal())
+		}
+		if l.windowed() {
+			o = append(o, frontend.Window(l.Window))
+		}
+		y := apart(q).Attention(apart(k), apart(v), o...) // [B, heads, T, D]
+		return y.SwapAxes(1, 2).Reshape(q.Dim(1), l.Heads*l.HeadDim)
+	}
+}

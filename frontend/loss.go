@@ -1,0 +1,39 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// CrossEntropy is what a classifier is trained on: for logits [..., classes] and integers ids [...], the classes that
+// are right, it returns -log softmax(logits)[id] of each, [...], in f32 or wider. An id that is none of 0 to classes-1,
+// such as the -100 of PyTorch, is left out: its loss and its gradient are 0, and counted, bools [...], is false there.
+// The mean over the others is losses.Sum() divided by the number of true ones.
+//
+// The gradient, (softmax(logits) - onehot(ids))*g, is computed where it is used; no one-hot tensor is stored.
+func (t Tensor) CrossEntropy(ids Tensor) (losses, counted Tensor) {
+	const op = "cross_entropy"
+	t.must(op)
+	ids.must(op)
+	if t.Rank() == 0 || !t.Shape()[:t.Rank()-1].Equal(ids.Shape()) {
+		fail(op, errors.New("want logits [..., classes] and ids [...]"), t, ids)
+	}
+	if !t.DType().IsFloat() || ids.DType().IsFloat() || ids.DType() == ir.Bool {
+		fail(op, fmt.Errorf("the logits are %s and the ids %s: want floats and integers", t.DType(), ids.DType()),
+			t, ids)
+	}
+	x := t.wide()
+	at, inside := ids.inside(t.Dim(-1))
+	total := x.LogSumExp(-1)
+	picked := x.Gather(-1, at.Unsqueeze(-1)).Squeeze(-1)
+	losses = inside.Where(total.Sub(picked), total.Lit(0))
+	t.b.opaque(losses, []Tensor{t}, first(func(c GradCall) Tensor {
+		g := inside.Where(c.Grad, c.Grad.Lit(0)).Unsqueeze(-1)
+		x := c.Args[0].wide()
+		right := x.b.Iota(at.DType(), 0, x.Dim(-1)).Eq(at.Unsqueeze(-1)).Cast(x.DType())
+		return x.Sub(total.Unsqueeze(-1)).Exp().Sub(right).Mul(g)
+	}))
+	return losses, inside
+}

@@ -1,0 +1,174 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Rule is how a parameter is trained: AdamW, SGD, Muon or Lion.
+type Rule interface {
+	// Memory names what is kept for a parameter: tensors of its shape, in f32 and zero at first.
+	Memory() []string
+	// Next returns the next values of a parameter and of its memory. step is a scalar, 1 in the first step.
+	Next(p, grad frontend.Tensor, memory []frontend.Tensor, step frontend.Tensor) (frontend.Tensor, []frontend.Tensor)
+}
+
+// Memory implements Rule.
+func (AdamW) Memory() []string { return []string{"m", "v"} }
+
+// Next implements Rule.
+func (a AdamW) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
+	step frontend.Tensor) (frontend.Tensor, []frontend.Tensor) {
+	p2, m, v := a.Step(p, grad, memory[0], memory[1], step)
+	return p2, []frontend.Tensor{m, v}
+}
+
+// Memory implements Rule.
+func (SGD) Memory() []string { return []string{"v"} }
+
+// Next implements Rule.
+func (s SGD) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
+	_ frontend.Tensor) (frontend.Tensor, []frontend.Tensor) {
+	p2, v := s.Step(p, grad, memory[0])
+	return p2, []frontend.Tensor{v}
+}
+
+// Memory implements Rule.
+func (Muon) Memory() []string { return []string{"m"} }
+
+// Next implements Rule.
+func (o Muon) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
+	_ frontend.Tensor) (frontend.Tensor, []frontend.Tensor) {
+	p2, m := o.Step(p, grad, memory[0])
+	return p2, []frontend.Tensor{m}
+}
+
+// Memory implements Rule.
+func (Lion) Memory() []string { return []string{"m"} }
+
+// Next implements Rule.
+func (l Lion) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
+	_ frontend.Tensor) (frontend.Tensor, []frontend.Tensor) {
+	p2, m := l.Step(p, grad, memory[0])
+	return p2, []frontend.Tensor{m}
+}
+
+// Train updates parameters, which are states, by their gradients. What a rule keeps of parameter NAME is in states
+// NAME.m and the like. take, a bool scalar, says whether the step is taken; without it everything stays as it is. The
+// zero Tensor is always.
+func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, step, take frontend.Tensor) {
+	for i, p := range params {
+		b, r := p.Builder(), rule(p)
+		var memory []frontend.Tensor
+		for _, name := range r.Memory() {
+			memory = append(memory, b.State(p.Node().Name()+"."+name, ir.F32, p.Shape()))
+		}
+		p2, next := r.Next(p, grads[i], memory, step)
+		b.Update(p, taken(take, p2, p))
+		for j, m := range memory {
+			b.Update(m, taken(take, next[j], m))
+		}
+	}
+}
+
+// taken is next if a step is taken, else last.
+func taken(take, next, last frontend.Tensor) frontend.Tensor {
+	if take.IsZero() {
+		return next
+	}
+	return take.Where(next, last)
+}
+
+// StepsTaken is Steps that counts only the runs in which take, a bool scalar, is true. It is the number of the step
+// that the run takes or, where it takes none, would take.
+func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend.Tensor {
+	count := b.State(name, ir.I32)
+	next := count.AddScalar(1)
+	b.Update(count, taken(take, next, count))
+	return next
+}
+
+// Accumulate adds up gradients over so many runs, in f32 states NAME.sum of the parameters. It returns the mean and
+// whether the run is the last of the so many, as a bool scalar, which Train takes; the sums then begin anew. The state
+// "accumulated" counts.
+func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
+	const op = "accumulate"
+	if len(params) == 0 || len(params) != len(grads) {
+		panic(fmt.Sprintf("optim: %s of %d gradients of %d parameters: want one for each", op, len(grads), len(params)))
+	}
+	b := params[0].Builder()
+	if runs < 1 {
+		b.Fail(op, fmt.Errorf("over %d runs, want at least one", runs))
+	}
+	count := b.State("accumulated", ir.I32)
+	next := count.AddScalar(1)
+	due = next.Ge(next.Lit(float64(runs)))
+	b.Update(count, due.Where(next.Lit(0), next))
+	for i, p := range params {
+		sum := b.State(p.Node().Name()+".sum", ir.F32, p.Shape())
+		all := sum.Add(to(grads[i], ir.F32))
+		b.Update(sum, due.Where(all.Lit(0), all))
+		mean = append(mean, all.DivScalar(float64(runs)))
+	}
+	return mean, due
+}
+
+// LossScale holds the constants of a loss scale that adapts, for gradients in f16 (Micikevicius et al. 2018): the loss
+// is multiplied by it before gradients are taken, so that small ones are not lost below f16's range.
+type LossScale struct {
+	Growth  float64 // of the scale, after Every steps without an overflow
+	Backoff float64 // of the scale, after an overflow
+	Every   int
+	Max     float64 // the largest scale
+}
+
+// NewLossScale returns the usual constants: twice the scale after 2000 steps, half of it after an overflow, at most
+// 2^24.
+func NewLossScale() LossScale { return LossScale{Growth: 2, Backoff: 0.5, Every: 2000, Max: 1 << 24} }
+
+// Step takes the gradients of scale*loss, where scale is an f32 state. It returns gradients of the loss in f32, and
+// whether all of them are numbers, a bool scalar: where not, Train is to take no step. It updates the scale, and counts
+// in the state NAME.good.
+func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor,
+	finite frontend.Tensor) {
+	const op = "loss_scale"
+	if scale.Rank() != 0 || !(l.Growth >= 1 && l.Backoff > 0 && l.Backoff <= 1 && l.Every > 0 && l.Max >= 1) {
+		scale.Builder().Fail(op, fmt.Errorf("scale is %s with %+v: want a scalar, growth from 1, backoff to 1, steps "+
+			"and a largest scale", scale, l))
+	}
+	out, finite = Unscale(scale, grads...)
+	b := scale.Builder()
+	good := b.State(scale.Node().Name()+".good", ir.I32)
+	run := good.AddScalar(1)
+	grows := run.Ge(run.Lit(float64(l.Every)))
+	larger := grows.Where(scale.MulScalar(l.Growth).Min(scale.Lit(l.Max)), scale)
+	b.Update(scale, finite.Where(larger, scale.MulScalar(l.Backoff).Max(scale.Lit(1))))
+	b.Update(good, finite.And(grows.Not()).Where(run, run.Lit(0)))
+	return out, finite
+}
+
+// Unscale divides gradients by a scale, in f32, and says whether all of them are numbers, a bool scalar.
+func Unscale(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor, finite frontend.Tensor) {
+	if len(grads) == 0 {
+		panic("optim: unscale without gradients")
+	}
+	for i, g := range grads {
+		g = to(g, ir.F32).Div(scale)
+		out = append(out, g)
+		all := g.Abs().Lt(g.Lit(math.Inf(1))).Cast(ir.I32)
+		if all.Rank() > 0 {
+			all = all.ReduceMin(-1) // rows first, so that large gradients keep a device busy
+		}
+		if all.Rank() > 0 {
+			all = all.ReduceMin()
+		}
+		if i > 0 {
+			all = all.Min(finite)
+		}
+		finite = all
+	}
+	return out, finite.Ne(finite.Lit(0))
+}

@@ -1,0 +1,135 @@
+// Package chart draws lines over two axes as SVG.
+package chart
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"strings"
+)
+
+// Style keeps drawings readable: class head is a title, note a remark, grid and line what their names say.
+const Style = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-weight:bold}.note{fill:#555;font-size:11px}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.5}`
+
+// Colors are distinct to most color-blind readers (Okabe and Ito 2008).
+var Colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#555555"}
+
+// Line is a name and points in the order of x. Points that are no numbers are left out.
+type Line struct {
+	Name string
+	X, Y []float64
+	// Marks has the points be dots with names, not joined.
+	Marks []string
+}
+
+// Chart is a drawing. Its axes begin and end at round numbers around the points.
+type Chart struct {
+	Title, X, Y string // X and Y name the axes
+	Lines       []Line
+}
+
+// The geometry, in pixels.
+const (
+	width, height = 960, 520
+	left, right   = 70, 940
+	top, bottom   = 60, 460
+)
+
+// axis maps numbers to pixels.
+type axis struct{ from, step, to, first, last float64 }
+
+// newAxis fits about n round steps around some numbers.
+func newAxis(lists [][]float64, n int, first, last float64) axis {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, list := range lists {
+		for _, v := range list {
+			if isNumber(v) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	if !(low <= high) {
+		low, high = 0, 1
+	}
+	if !(high-low > 1e-9*(math.Abs(low)+math.Abs(high))) || math.IsInf(high-low, 0) {
+		size := max(1, 1e-3*math.Abs(low))
+		low, high = low-size/2, low+size/2
+	}
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/float64(n))))
+	for _, more := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
+		if (high-low)/step > float64(n) {
+			step *= more
+		}
+	}
+	return axis{math.Floor(low/step) * step, step, math.Ceil(high/step) * step, first, last}
+}
+
+func isNumber(v float64) bool { return !math.IsNaN(v) && math.Abs(v) < 1e300 }
+
+func (a axis) at(v float64) float64 { return a.first + (a.last-a.first)*(v-a.from)/(a.to-a.from) }
+
+// ticks calls f with the axis' round numbers.
+func (a axis) ticks(f func(v float64, label string)) {
+	digits := max(0, -int(math.Floor(math.Log10(a.step)+1e-9)))
+	for i := 0; i <= 40; i++ {
+		v := a.from + float64(i)*a.step
+		if v > a.to+a.step/2 {
+			return
+		}
+		if digits > 6 || math.Abs(v) >= 1e9 {
+			f(v, fmt.Sprintf("%.3g", v))
+		} else {
+			f(v, fmt.Sprintf("%.*f", digits, v))
+		}
+	}
+}
+
+// Write writes the drawing.
+func (c Chart) Write(w io.Writer) error {
+	var xs, ys [][]float64
+	for _, l := range c.Lines {
+		xs, ys = append(xs, l.X), append(ys, l.Y)
+	}
+	x, y := newAxis(xs, 10, left, right), newAxis(ys, 8, bottom, top)
+	var b strings.Builder
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	x.ticks(func(v float64, label string) {
+		printf(`<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`,
+			x.at(v), top, x.at(v), bottom, x.at(v), bottom+18, label)
+	})
+	y.ticks(func(v float64, label string) {
+		printf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`,
+			left, y.at(v), right, y.at(v), left-8, y.at(v)+4, label)
+	})
+	printf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+right)/2, bottom+40, html.EscapeString(c.X))
+	printf(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`, (top+bottom)/2,
+		html.EscapeString(c.Y))
+	for i, l := range c.Lines {
+		color := Colors[i%len(Colors)]
+		printf(`<text x="%d" y="%d" style="fill:%s">%s</text>`, left+12+200*i, top-8, color, html.EscapeString(l.Name))
+		var points []string
+		for j := range min(len(l.X), len(l.Y)) {
+			if !isNumber(l.X[j]) || !isNumber(l.Y[j]) {
+				continue
+			}
+			px, py := x.at(l.X[j]), y.at(l.Y[j])
+			if j < len(l.Marks) {
+				printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/><text class="note" x="%.1f" y="%.1f">%s</text>`, px, py,
+					color, px+6, py-4, html.EscapeString(l.Marks[j]))
+				continue
+			}
+			points = append(points, fmt.Sprintf("%.1f,%.1f", px, py))
+		}
+		if len(points) > 0 {
+			printf(`<polyline class="line" stroke="%s" points="%s"/>`, color, strings.Join(points, " "))
+		}
+	}
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">
+<style>%s</style>
+<rect width="%d" height="%d" fill="#fff"/>
+<text x="%d" y="26" class="head">%s</text>
+%s</svg>
+`, width, height, width, height, Style, width, height, left, html.EscapeString(c.Title), b.String())
+	return err
+}

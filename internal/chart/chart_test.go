@@ -1,0 +1,54 @@
+package chart
+
+import (
+	"encoding/xml"
+	"io"
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestChart: whatever the numbers are, what is drawn is XML, lies on the page, and leaves out what is no number.
+func TestChart(t *testing.T) {
+	for _, c := range []struct {
+		ys     []float64
+		points int
+	}{
+		{[]float64{3, 2.5, 2.25}, 3}, {nil, 0}, {[]float64{1}, 1}, {[]float64{5, 5, 5}, 3},
+		{[]float64{1, math.NaN(), math.Inf(1), 2}, 2}, {[]float64{1e-12, 3e-12}, 2}, {[]float64{-1e12, 1e12}, 2},
+	} {
+		xs := make([]float64, len(c.ys))
+		for i := range xs {
+			xs[i] = float64(i)
+		}
+		var b strings.Builder
+		drawing := Chart{Title: "a < b", X: "x", Y: "y", Lines: []Line{{Name: "l&m", X: xs, Y: c.ys}}}
+		if err := drawing.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		d, points := xml.NewDecoder(strings.NewReader(b.String())), 0
+		for {
+			token, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%v: %v", c.ys, err)
+			}
+			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "polyline" {
+				for _, a := range e.Attr {
+					if a.Name.Local == "points" {
+						points = len(strings.Fields(a.Value))
+					}
+				}
+			}
+		}
+		if points != c.points || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+			t.Errorf("%v: %d points, want %d:\n%s", c.ys, points, c.points, b.String())
+		}
+	}
+	x := newAxis([][]float64{{0.3, 7.9}}, 10, 0, 100)
+	if x.from != 0 || x.to != 8 || x.step != 1 || x.at(4) != 50 {
+		t.Errorf("the axis is %+v", x)
+	}
+}

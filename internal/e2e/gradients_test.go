@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+var (
+	allGradients   = flag.Bool("gradients", false, "TestGradientsOnDevice: every op in every dtype, not a sample")
+	writeGradients = flag.String("write-gradients", "", "with -gradients: write the worst errors to this file")
+)
+
+// gradientDTypes are what models are trained in.
+var gradientDTypes = []ir.DType{ir.F32, ir.F16, ir.BF16}
+
+// gradientCase is the graph of the gradients of one case of an op, in one dtype.
+type gradientCase struct {
+	op     ir.Op
+	dtype  ir.DType
+	graph  *ir.Graph
+	params []string
+	values map[string]*ir.Data
+}
+
+// smoothDomains are where arguments lie of ops that are not smooth, or not defined, elsewhere.
+var smoothDomains = map[string][2]float64{
+	"log": {0.3, 2}, "log2": {0.3, 2}, "log1p": {-0.5, 2}, "sqrt": {0.3, 2}, "rsqrt": {0.3, 2}, "recip": {0.4, 2},
+	"div": {0.4, 2}, "mod": {0.4, 2}, "rem": {0.4, 2}, "pow": {0.3, 2}, "powf": {0.3, 2}, "asin": {-0.9, 0.9},
+	"acos": {-0.9, 0.9}, "tan": {-1.2, 1.2}, "batch_norm": {0.3, 2}, "atan2": {0.4, 2},
+}
+
+// gradientOf builds the gradients of a random sum of a case's result with respect to all of its floats that have one.
+func gradientOf(c optest.Case, t ir.DType) (gradientCase, bool) {
+	g, values, ok := c.Build(t)
+	if !ok || !g.Outputs()[0].Node.DType().IsFloat() {
+		return gradientCase{}, false
+	}
+	for _, n := range g.Nodes() {
+		if e := n.Shape().MaxElems(); e == 0 || e > 4000 || n.Op() == ir.OpState {
+			return gradientCase{}, false
+		}
+	}
+	out := gradientCase{op: c.Op, dtype: t, values: values}
+	domain, ok := smoothDomains[c.Op.String()]
+	if !ok {
+		domain = [2]float64{-1.7, 1.7}
+	}
+	for _, n := range g.Nodes() {
+		if (n.Op() == ir.OpInput || n.Op() == ir.OpWeight) && n.DType().IsFloat() {
+			out.params = append(out.params, n.Name())
+			values[n.Name()] = spread(n, domain)
+		}
+	}
+	for len(out.params) > 0 {
+		var err error
+		out.graph, err = frontend.Build("gradient of "+c.Name, func(b *frontend.Builder) { out.define(b, g) })
+		if err == nil {
+			return out, true
+		}
+		// Of some operands there is no gradient, such as those that say where to cut.
+		_, rest, found := strings.Cut(err.Error(), "there is no gradient for param ")
+		var i int
+		if _, bad := fmt.Sscanf(rest, "%d", &i); !found || bad != nil || i >= len(out.params) {
+			return gradientCase{}, false
+		}
+		out.params = slices.Delete(out.params, i, i+1)
+	}
+	return gradientCase{}, false
+}
+
+// spread makes values for a leaf, no two alike, so that none compete where an op chooses.
+func spread(n *ir.Node, domain [2]float64) *ir.Data {
+	dims, err := n.Shape().Eval(nil)
+	if err != nil {
+		panic(err)
+	}
+	list := make([]float64, n.Shape().MaxElems())
+	for i := range list {
+		part := math.Mod(float64(i+1)*0.6180339887498949, 1)
+		list[i] = domain[0] + (domain[1]-domain[0])*part
+	}
+	d, err := ir.FromFloats(n.DType(), list, dims...)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// define inlines g and makes outputs of the gradients.
+func (c gradientCase) define(b *frontend.Builder, g *ir.Graph) {
+	leaves, params := map[string]frontend.Tensor{}, make([]frontend.Tensor, len(c.params))
+	for _, n := range g.Nodes() {
+		if i := slices.Index(c.params, n.Name()); i >= 0 && n.Name() != "" {
+			params[i] = b.Input(n.Name(), n.DType(), n.Shape())
+			leaves[n.Name()] = params[i]
+		}
+	}
+	y := b.Inline(g, leaves)[g.Outputs()[0].Name]
+	weights := b.Iota(ir.I32, 0, ir.D(int(y.Shape().MaxElems()))).Cast(ir.F32).Sin().Reshape(y.Shape()).Cast(y.DType())
+	for i, d := range frontend.VJP([]frontend.Tensor{y}, []frontend.Tensor{weights}, params...) {
+		b.Output(c.params[i], d)
+	}
+}
+
+// gradientCases lists a case or two of each op that has a gradient, in each dtype.
+func gradientCases() (list []gradientCase) {
+	have := map[string]int{}
+	for _, c := range optest.Cases() {
+		if c.DType != ir.F32 || c.Op.Info().NoGrad != "" || c.Op.Class() == ir.ClassLeaf {
+			continue
+		}
+		for _, t := range gradientDTypes {
+			key := c.Op.String() + " " + t.String()
+			if have[key] > 1 {
+				continue
+			}
+			if x, ok := gradientOf(c, t); ok {
+				have[key]++
+				list = append(list, x)
+			}
+		}
+	}
+	return list
+}
+
+// TestGradientsOnDevice compiles the gradients of ops and compares them with the reference: of every seventh in f32, or
+// with -gradients of all.
+func TestGradientsOnDevice(t *testing.T) {
+	dev := openDevice(t)
+	cases := gradientCases()
+	if !*allGradients {
+		var some []gradientCase
+		for _, c := range cases {
+			if last := len(some) - 1; c.dtype == ir.F32 && int(c.op)%7 == 0 && (last < 0 || some[last].op != c.op) {
+				some = append(some, c)
+			}
+		}
+		cases = some
+	}
+	if len(cases) == 0 {
+		t.Fatal("there are no cases")
+	}
+	worst := map[string]map[string]float64{}
+	for _, c := range cases {
+		e, err := gradientError(dev, c)
+		switch {
+		case optest.Refused(errOrNone(err)):
+			t.Logf("%s %s: %v", c.op, c.dtype, err)
+		case err != nil:
+			t.Errorf("%s: %v", c.graph.Name, err)
+		default:
+			of := worst[c.op.String()]
+			if of == nil {
+				of = map[string]float64{}
+				worst[c.op.String()] = of
+			}
+			of[c.dtype.String()] = max(of[c.dtype.String()], e)
+		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(worst)) {
+		t.Log(op, worst[op])
+	}
+	if *writeGradients != "" {
+		raw, err := json.MarshalIndent(worst, "", " ")
+		if err == nil {
+			err = os.WriteFile(*writeGradients, append(raw, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func errOrNone(err error) error {
+	if err == nil {
+		return os.ErrNotExist
+	}
+	return err
+}
+
+// gradientError runs a case on the device and on the reference, and returns the largest difference by the largest
+// gradient; of those that the op's tolerances do not allow an error.
+func gradientError(dev *vkc.Device, c gradientCase) (worst float64, err error) {
+	ctx := context.Background()
+	weights := vkc.WeightMap(c.values)
+	exe, err := dev.LoadGraph(ctx, c.graph, weights)
+	if err != nil {
+		return 0, err
+	}
+	defer exe.Close()
+	in := map[string]*ir.Data{}
+	for _, n := range c.graph.Leaves(ir.OpInput) {
+		in[n.Name()] = c.values[n.Name()]
+	}
+	reference, err := vkc.NewChecker(c.graph, weights)
+	if err != nil {
+		return 0, err
+	}
+	r, err := exe.Vulkan().Run(ctx, in, runtime.RunOptions{})
+	if err != nil {
+		return 0, err
+	}
+	report, err := reference.Check(ctx, exe.Vulkan(), in, nil, r.Outputs)
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range report.Values {
+		list, err := r.Outputs[v.Name].Floats()
+		if err != nil {
+			return 0, err
+		}
+		largest := 0.0
+		for _, x := range list {
+			largest = max(largest, math.Abs(x))
+		}
+		if largest > 0 {
+			worst = max(worst, v.WorstAbs/largest)
+		}
+	}
+	return worst, report.Err()
+}
+
+// TestGradientCases: every op that has a gradient has cases in f32, and nearly every one in f16 and bf16.
+func TestGradientCases(t *testing.T) {
+	have := map[string]bool{}
+	for _, c := range gradientCases() {
+		have[c.op.String()+" "+c.dtype.String()] = true
+	}
+	for _, op := range ir.Ops() {
+		if op.Info().NoGrad != "" || op.Class() == ir.ClassLeaf || op.Info().Custom != nil {
+			continue
+		}
+		for _, d := range gradientDTypes {
+			if !have[op.String()+" "+d.String()] {
+				t.Errorf("no gradient of %s in %s is checked", op, d)
+			}
+		}
+	}
+	t.Logf("%d", len(have))
+}
+
+// TestGradientsThroughBlocks: what is before quantized weights, and small matrices beside them, have gradients on the
+// device, whose products read the blocks as they lie (LoRA, Hu et al. 2021); so has what attends to quantized keys.
+func TestGradientsThroughBlocks(t *testing.T) {
+	dev := openDevice(t)
+	formats := []ir.DType{ir.Q4_0, ir.Q4_K}
+	if *allGradients {
+		formats = quantTypes
+	}
+	for _, format := range formats {
+		t.Run(format.String(), func(t *testing.T) {
+			g := build(t, func(b *frontend.Builder) {
+				x, down, up := b.Input("x", ir.F32, 5, 256), b.Input("a", ir.F32, 4, 256), b.Input("b", ir.F32, 70, 4)
+				y := x.Gelu().MatMulT(b.Weight("w", format, 70, 256)).Add(x.MatMulT(down).MatMulT(up))
+				params := []frontend.Tensor{x, down, up}
+				for i, d := range frontend.Grad(y.Sqr().Mean(), params...) {
+					b.Output("grad of "+params[i].Node().Name(), d)
+				}
+			})
+			check(t, dev, g, once)
+		})
+		t.Run("keys in "+format.String(), func(t *testing.T) {
+			g := build(t, func(b *frontend.Builder) {
+				q := b.Input("q", ir.F32, 4, 5, 256)
+				k, v := b.Weight("k", format, 2, 9, 256), b.Weight("v", format, 2, 9, 256)
+				y := q.Attention(k.Dequantize(ir.F32), v.Dequantize(ir.F32), frontend.Causal())
+				b.Output("grad of q", frontend.Grad(y.Sqr().Mean(), q)[0])
+			})
+			check(t, dev, g, once)
+		})
+	}
+}

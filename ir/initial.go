@@ -1,0 +1,238 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Initial is what a state holds before the first run and after a reset. It is computed on the host, so that it has the
+// same bits wherever the program runs. As an attribute of a graph it is text, "" for zeros:
+//
+//	constant VALUE
+//	uniform LOW HIGH SEED       as random_uniform with offset 0, times HIGH-LOW plus LOW
+//	normal MEAN DEVIATION SEED  as random_normal with offset 0, times DEVIATION plus MEAN
+//	weight NAME                 the weight of that name, of the state's dtype and shape
+type Initial struct {
+	kind   string
+	a, b   float64
+	seed   int64
+	weight string
+}
+
+// The kinds of Initial. Zeros are "".
+const (
+	initConstant = "constant"
+	initUniform  = "uniform"
+	initNormal   = "normal"
+	initWeight   = "weight"
+)
+
+// InitialConstant has every element be a value.
+func InitialConstant(value float64) Initial { return Initial{kind: initConstant, a: value} }
+
+// InitialUniform has elements be uniform from low to below high.
+func InitialUniform(low, high float64, seed int64) Initial {
+	return Initial{kind: initUniform, a: low, b: high, seed: seed}
+}
+
+// InitialNormal has elements be normal.
+func InitialNormal(mean, deviation float64, seed int64) Initial {
+	return Initial{kind: initNormal, a: mean, b: deviation, seed: seed}
+}
+
+// InitialWeight has a state begin as the weight of that name.
+func InitialWeight(name string) Initial { return Initial{kind: initWeight, weight: name} }
+
+// String is the text of an attribute.
+func (i Initial) String() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	switch i.kind {
+	case initConstant:
+		return i.kind + " " + number(i.a)
+	case initUniform, initNormal:
+		return fmt.Sprintf("%s %s %s %d", i.kind, number(i.a), number(i.b), i.seed)
+	case initWeight:
+		return i.kind + " " + i.weight
+	}
+	return ""
+}
+
+// ParseInitial reads the text of an attribute.
+func ParseInitial(text string) (Initial, error) {
+	if text == "" {
+		return Initial{}, nil
+	}
+	kind, rest, _ := strings.Cut(text, " ")
+	i, args := Initial{kind: kind}, strings.Fields(rest)
+	var numbers []*float64
+	switch kind {
+	case initConstant:
+		numbers = []*float64{&i.a}
+	case initUniform, initNormal:
+		numbers = []*float64{&i.a, &i.b}
+	case initWeight:
+		if rest == "" {
+			return Initial{}, fmt.Errorf("%q: want the weight's name", text)
+		}
+		i.weight = rest
+		return i, nil
+	default:
+		return Initial{}, fmt.Errorf("%q: want constant, uniform, normal or weight", text)
+	}
+	random := len(numbers) > 1
+	if want := len(numbers); len(args) != want && !random || random && len(args) != want+1 {
+		return Initial{}, fmt.Errorf("%q: want the form %s", text, map[string]string{initConstant: "constant VALUE",
+			initUniform: "uniform LOW HIGH SEED", initNormal: "normal MEAN DEVIATION SEED"}[kind])
+	}
+	var err error
+	for n, to := range numbers {
+		if *to, err = strconv.ParseFloat(args[n], 64); err != nil {
+			return Initial{}, fmt.Errorf("%q: %q is no number", text, args[n])
+		}
+		if random && (math.IsNaN(*to) || math.IsInf(*to, 0)) {
+			return Initial{}, fmt.Errorf("%q: %v is not finite", text, *to)
+		}
+	}
+	if random {
+		if i.seed, err = strconv.ParseInt(args[2], 10, 64); err != nil {
+			return Initial{}, fmt.Errorf("%q: the seed %q is no integer of 64 bits", text, args[2])
+		}
+	}
+	return i, nil
+}
+
+// Weight is the name of the weight that it is, if it is one.
+func (i Initial) Weight() (name string, ok bool) { return i.weight, i.kind == initWeight }
+
+// check refuses what a state of that dtype cannot hold.
+func (i Initial) check(t DType) error {
+	random := i.kind == initUniform || i.kind == initNormal
+	switch {
+	case i.kind == "" || i.kind == initWeight:
+		return nil
+	case t.IsBlock(), random && !t.IsFloat():
+		return fmt.Errorf("a state of %s cannot begin as %q", t, i)
+	}
+	one, err := FromFloats(t, []float64{i.a})
+	if err != nil || t.IsFloat() {
+		return err
+	}
+	if held, err := one.Floats(); err != nil || held[0] != i.a {
+		return fmt.Errorf("a state of %s cannot begin as %q: it does not hold the value", t, i)
+	}
+	return nil
+}
+
+// Value returns a tensor that holds it. src is asked where it is a weight, and may be nil elsewhere.
+func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
+	if err := i.check(t); err != nil {
+		return nil, err
+	}
+	if i.kind == initWeight {
+		return i.fromWeight(t, dims, src)
+	}
+	d, err := NewData(t, dims...)
+	if err != nil || i.kind == "" || d.Elems() == 0 {
+		return d, err
+	}
+	n, size := d.Elems(), len(d.Bytes)/d.Elems()
+	if i.kind == initConstant {
+		one, err := FromFloats(t, []float64{i.a})
+		if err != nil {
+			return nil, err
+		}
+		for at := 0; at < len(d.Bytes); at += size {
+			copy(d.Bytes[at:], one.Bytes)
+		}
+		return d, nil
+	}
+	return d, inParts((n+3)/4, func(lo, hi int) error {
+		list := make([]float64, 0, 4*(hi-lo))
+		for block := lo; block < hi; block++ {
+			x := i.four(RandomBlock(uint64(i.seed), 0, uint64(block)))
+			list = append(list, x[:]...)
+		}
+		list = list[:min(len(list), n-4*lo)]
+		part, err := FromFloats(t, list, len(list))
+		if err != nil {
+			return err
+		}
+		copy(d.Bytes[4*lo*size:], part.Bytes)
+		return nil
+	})
+}
+
+// four are the random numbers of a block of words.
+func (i Initial) four(words [4]uint32) (x [4]float64) {
+	const unit = 0x1p-24
+	for j := range x {
+		x[j] = i.a + (i.b-i.a)*float64(words[j]>>8)*unit
+	}
+	if i.kind == initNormal {
+		for j := 0; j < 4; j += 2 {
+			u, v := float64(words[j]>>8)*unit, float64(words[j+1]>>8)*unit
+			r := math.Sqrt(-2 * math.Log1p(-u))
+			sin, cos := math.Sincos(2 * math.Pi * v)
+			x[j], x[j+1] = i.a+i.b*(r*cos), i.a+i.b*(r*sin)
+		}
+	}
+	return x
+}
+
+func (i Initial) fromWeight(t DType, dims []int, src WeightSource) (*Data, error) {
+	if src == nil {
+		return nil, fmt.Errorf("it begins as weight %q, and there are no weights", i.weight)
+	}
+	d, err := src.Weight(i.weight)
+	switch {
+	case err != nil:
+		return nil, err
+	case d == nil:
+		return nil, fmt.Errorf("weight %q: the source returned nothing", i.weight)
+	case d.DType != t || !slices.Equal(d.Dims, dims):
+		return nil, fmt.Errorf("weight %q is %s, and the state that begins as it %s", i.weight, d,
+			&Data{DType: t, Dims: dims})
+	}
+	return d, d.Check()
+}
+
+// inParts calls f for parts of 0 to n-1, at the same time, and returns an error of one of them.
+func inParts(n int, f func(lo, hi int) error) error {
+	const part = 1 << 14
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		next  int
+	)
+	take := func() (lo int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		lo, next = next, next+part
+		return lo, lo < n && first == nil
+	}
+	for range min(runtime.GOMAXPROCS(0), (n+part-1)/part) {
+		group.Go(func() {
+			for lo, ok := take(); ok; lo, ok = take() {
+				if err := f(lo, min(lo+part, n)); err != nil {
+					mu.Lock()
+					first = err
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return first
+}
+
+// InitialOf is what a state of a graph holds before the first run.
+func InitialOf(state *Node) Initial {
+	i, _ := ParseInitial(state.Attrs().String_("init")) // which the shape rule has checked
+	return i
+}

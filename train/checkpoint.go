@@ -1,0 +1,118 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/chart"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A checkpoint is a safetensors file with each state under its name, the losses of all steps so far as
+// lossesName, and how many steps that are in the metadata.
+const (
+	lossesName = "vkc.losses" // f64[steps]
+	stepsKey   = "vkc.steps"
+)
+
+// Save writes the states of a program and the losses so far, one a step, to a file, which appears whole or not at all.
+// Other programs find the states there under their names.
+func Save(exe *vkc.Executable, path string, losses []float64) error {
+	var tensors []safetensors.Named
+	for _, port := range exe.States() {
+		d, err := exe.ReadState(port.Name)
+		if err != nil {
+			return fmt.Errorf("checkpoint %s: %w", path, err)
+		}
+		tensors = append(tensors, safetensors.Named{Name: port.Name, Data: d})
+	}
+	d, err := ir.FromFloats(ir.F64, losses, len(losses))
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	tensors = append(tensors, safetensors.Named{Name: lossesName, Data: d})
+	return safetensors.WriteFile(path, map[string]string{stepsKey: strconv.Itoa(len(losses))}, tensors)
+}
+
+// Restore sets all states of a program to those of a checkpoint, and returns the losses until then. A file without
+// one of the states, or with other tensors, is of another program: nothing is changed, and the error says what differs.
+func Restore(exe *vkc.Executable, path string) (losses []float64, err error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	wrong := func(err error) error {
+		return fmt.Errorf("checkpoint %s is not of this program: %w; name another file, or remove it to begin anew",
+			path, err)
+	}
+	states := map[string]*ir.Data{}
+	for _, port := range exe.States() {
+		d, err := f.Weight(port.Name)
+		if err != nil {
+			return nil, wrong(err)
+		}
+		if have := (ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}); !have.Equal(port.Type) {
+			return nil, wrong(fmt.Errorf("state %q is %s there and %s here", port.Name, have, port.Type))
+		}
+		states[port.Name] = d
+	}
+	for _, name := range f.Names() {
+		if states[name] == nil && name != lossesName {
+			return nil, wrong(fmt.Errorf("there is a tensor %q and no such state", name))
+		}
+	}
+	list, err := f.Weight(lossesName)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	err = mmap.Guard(func() (err error) { losses, err = list.Floats(); return err })
+	if steps := f.Metadata()[stepsKey]; err != nil || steps != strconv.Itoa(len(losses)) {
+		return nil, wrong(fmt.Errorf("it has the losses of %d steps, and says that there were %q", len(losses), steps))
+	}
+	for name, d := range states {
+		own := *d // since the file may be cut short
+		err := mmap.Guard(func() error { own.Bytes = slices.Clone(d.Bytes); return nil })
+		if err == nil {
+			err = exe.WriteState(name, &own)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return losses, nil
+}
+
+// Curve is the losses of one training.
+type Curve struct {
+	Name   string
+	Losses []float64 // by step
+}
+
+// WriteSVG draws losses over steps, one line for each training, and for more than a hundred steps a running mean too.
+func WriteSVG(w io.Writer, title string, curves ...Curve) error {
+	c := chart.Chart{Title: title, X: "step", Y: "loss"}
+	for _, curve := range curves {
+		line := chart.Line{Name: curve.Name, Y: curve.Losses}
+		for i := range curve.Losses {
+			line.X = append(line.X, float64(i+1))
+		}
+		c.Lines = append(c.Lines, line)
+		if len(curve.Losses) <= 100 {
+			continue
+		}
+		smooth, mean := chart.Line{Name: curve.Name + ", running mean", X: line.X}, curve.Losses[0]
+		for _, x := range curve.Losses {
+			mean += (x - mean) / 25
+			smooth.Y = append(smooth.Y, mean)
+		}
+		c.Lines = append(c.Lines, smooth)
+	}
+	return c.Write(w)
+}

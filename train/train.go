@@ -1,0 +1,274 @@
+// Package train runs training steps: graphs that take a batch, update their states, and have the loss as an output.
+// What a step computes is up to the graph; frontend.Grad and package optim make most of it.
+//
+//	exe, err := dev.LoadGraph(ctx, graph, nil)
+//	report, err := train.Run(ctx, exe, batches, train.Options{Steps: 1000, Checkpoint: "model.safetensors"})
+//
+// Batches come from an iterator. The next one is fetched and copied to the device while a step runs, and losses are
+// read behind the steps, so that a device is never without work.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Batches gives the inputs of step after step, by name, beginning with that of the step that comes after so many. It
+// must give the same ones whenever it is asked, or a run that is resumed is another one. An error ends the training.
+type Batches func(after int) iter.Seq2[vkc.Tensors, error]
+
+// Options say how long to train and what to keep. Steps is the only one that must be set.
+type Options struct {
+	// Steps is how many steps there are in all, those before a checkpoint included.
+	Steps int
+	// Loss names the output that is the loss, a scalar; "" is "loss".
+	Loss string
+	// Tokens is how many a step takes, or samples, for Progress.PerSecond.
+	Tokens int
+	// Checkpoint is the file that keeps all states and how far the training is: a safetensors file. Where it exists,
+	// the training goes on from there, with the same bits as if it had never ended. "" keeps nothing.
+	Checkpoint string
+	// Every is after how many steps the file is written anew; 0 is at the end alone, also at one by ctx.
+	Every int
+	// Progress, if set, is told of each step, in order. It must not use the executable.
+	Progress func(Progress)
+}
+
+// Progress is a step that is done.
+type Progress struct {
+	Step, Steps int // the first step is 1
+	Loss        float64
+	PerSecond   float64       // tokens, over the steps so far; 0 where Options.Tokens is
+	Left        time.Duration // until the last step, at the rate so far
+}
+
+// String is one line without its end.
+func (p Progress) String() string {
+	s := fmt.Sprintf("step %d of %d, loss %.4f", p.Step, p.Steps, p.Loss)
+	if p.PerSecond > 0 {
+		s += fmt.Sprintf(", %.0f tokens/s", p.PerSecond)
+	}
+	if p.Step < p.Steps && p.Left > 0 {
+		s += fmt.Sprintf(", %s left", p.Left.Round(time.Second))
+	}
+	return s
+}
+
+// Report is what a training came to.
+type Report struct {
+	Losses  []float64 // of all steps, those before a checkpoint included
+	Resumed int       // how many steps the checkpoint had
+	Elapsed time.Duration
+}
+
+// ErrDiverged is wrapped by the error of a training whose loss is no number any more.
+var ErrDiverged = errors.New("the loss is no number any more: try a lower learning rate, or clip gradients")
+
+// trainer is a training under way.
+type trainer struct {
+	exe    *vkc.Executable
+	opt    Options
+	report *Report
+	began  time.Time
+	first  int // steps that were done when it began
+}
+
+// Run trains until Options.Steps steps are done. If ctx ends before, the step under way is completed, the checkpoint is
+// written, and the error is that of ctx. The report is never nil.
+func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options) (*Report, error) {
+	if opt.Loss == "" {
+		opt.Loss = "loss"
+	}
+	t := &trainer{exe: exe, opt: opt, report: &Report{}}
+	if err := t.resume(); err != nil {
+		return t.report, err
+	}
+	t.began, t.first = time.Now(), len(t.report.Losses)
+	err := t.run(ctx, batches)
+	t.report.Elapsed = time.Since(t.began)
+	if opt.Checkpoint != "" && len(t.report.Losses) > t.first && !errors.Is(err, ErrDiverged) {
+		err = errors.Join(err, Save(exe, opt.Checkpoint, t.report.Losses))
+	}
+	if err != nil {
+		err = fmt.Errorf("train: after %d of %d steps: %w", len(t.report.Losses), opt.Steps, err)
+	}
+	return t.report, err
+}
+
+// resume goes back to the checkpoint, if there is one.
+func (t *trainer) resume() error {
+	if t.opt.Checkpoint == "" {
+		return nil
+	}
+	if _, err := os.Stat(t.opt.Checkpoint); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	losses, err := Restore(t.exe, t.opt.Checkpoint)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	t.report.Losses, t.report.Resumed = losses, len(losses)
+	return nil
+}
+
+// batch is a step's inputs, on the device.
+type batch struct {
+	inputs map[string]*vkc.DeviceTensor
+	err    error
+}
+
+func (b batch) close() {
+	for _, d := range b.inputs {
+		d.Close()
+	}
+}
+
+// fetch copies batches to the device, one ahead of the step that wants it, until ctx ends.
+func (t *trainer) fetch(ctx context.Context, batches Batches, to chan<- batch) {
+	defer close(to)
+	for in, err := range batches(len(t.report.Losses)) {
+		b := batch{inputs: map[string]*vkc.DeviceTensor{}, err: err}
+		for name, d := range in {
+			if b.err == nil {
+				b.inputs[name], b.err = t.exe.Upload(ctx, d)
+			}
+		}
+		select {
+		case to <- b:
+		case <-ctx.Done():
+			b.close()
+			return
+		}
+		if b.err != nil {
+			return
+		}
+	}
+}
+
+func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
+	fetching, stop := context.WithCancel(ctx)
+	queue := make(chan batch)
+	go t.fetch(fetching, batches, queue)
+	defer func() {
+		stop()
+		for b := range queue {
+			b.close()
+		}
+	}()
+	var last *vkc.Result // of the step whose loss has not been read
+	defer func() { err = errors.Join(err, t.read(last)) }()
+	for started := len(t.report.Losses); started < t.opt.Steps; started++ {
+		var b batch
+		var ok bool
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, ok = <-queue:
+		}
+		switch {
+		case !ok && ctx.Err() != nil:
+			return ctx.Err()
+		case !ok:
+			return fmt.Errorf("there are no more batches after %d", started)
+		case b.err != nil:
+			b.close()
+			return fmt.Errorf("batch %d: %w", started, b.err)
+		}
+		res, err := t.step(ctx, b)
+		if err != nil {
+			return err
+		}
+		before := last
+		last = res
+		if err := t.read(before); err != nil {
+			return err
+		}
+		if t.opt.Every > 0 && (started+1)%t.opt.Every == 0 && t.opt.Checkpoint != "" {
+			last = nil
+			if err := t.read(res); err != nil {
+				return err
+			}
+			if err := Save(t.exe, t.opt.Checkpoint, t.report.Losses); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step starts a step. Its outputs stay on the device, so that it is not waited for.
+func (t *trainer) step(ctx context.Context, b batch) (*vkc.Result, error) {
+	defer b.close()
+	var keep []string
+	for _, port := range t.exe.Outputs() {
+		keep = append(keep, port.Name)
+	}
+	// A run that its context ends may still change the states, and nobody could say whether it has.
+	return t.exe.Run(context.WithoutCancel(ctx), nil, vkc.RunOptions{Inputs: b.inputs, Keep: keep})
+}
+
+// read waits for a step and notes its loss. None is fine.
+func (t *trainer) read(res *vkc.Result) error {
+	if res == nil {
+		return nil
+	}
+	defer func() {
+		for _, d := range res.Kept {
+			d.Close()
+		}
+	}()
+	loss, ok := res.Kept[t.opt.Loss]
+	if !ok {
+		return fmt.Errorf("the step has no output %q that is the loss: name one in Options.Loss", t.opt.Loss)
+	}
+	x, err := scalar(loss)
+	if err != nil {
+		return fmt.Errorf("output %q: %w", t.opt.Loss, err)
+	}
+	t.report.Losses = append(t.report.Losses, x)
+	t.tell(x)
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("the loss is %v: %w", x, ErrDiverged)
+	}
+	return nil
+}
+
+func scalar(d *runtime.DeviceTensor) (float64, error) {
+	// Not the context of the training: a step that was started is read, also when that has ended.
+	v, err := d.Read(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	list, err := v.Floats()
+	if err == nil && len(list) != 1 {
+		err = fmt.Errorf("it is %s, want a scalar", v)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return list[0], nil
+}
+
+// tell reports the last step.
+func (t *trainer) tell(loss float64) {
+	if t.opt.Progress == nil {
+		return
+	}
+	p := Progress{Step: len(t.report.Losses), Steps: t.opt.Steps, Loss: loss}
+	done, elapsed := p.Step-t.first, time.Since(t.began).Seconds()
+	if done > 0 && elapsed > 0 {
+		each := elapsed / float64(done)
+		p.PerSecond = float64(t.opt.Tokens) / each
+		p.Left = time.Duration(float64(p.Steps-p.Step) * each * float64(time.Second))
+	}
+	t.opt.Progress(p)
+}

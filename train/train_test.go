@@ -1,0 +1,218 @@
+package train_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/train"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+// devices are the CPU fast path and, where there is one, a Vulkan device.
+func devices(t *testing.T, f func(t *testing.T, dev *vkc.Device)) {
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	for _, name := range []string{"cpu", "vulkan"} {
+		t.Run(name, func(t *testing.T) {
+			dev, err := vkc.OpenDevice(name)
+			vktest.Need(t, err)
+			t.Cleanup(func() {
+				if err := dev.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			f(t, dev)
+		})
+	}
+}
+
+// line fits y = w*x + c to points, by a rate.
+func line(t *testing.T, dev *vkc.Device, rate float64) *vkc.Executable {
+	t.Helper()
+	g, err := frontend.Build("line", func(b *frontend.Builder) {
+		x, y := b.Input("x", ir.F32, 8), b.Input("y", ir.F32, 8)
+		params := []frontend.Tensor{b.StateFrom(ir.InitialNormal(0, 1, 5), "w", ir.F32), b.State("c", ir.F32)}
+		loss := x.Mul(params[0]).Add(params[1]).Sub(y).Sqr().Mean()
+		b.Output("loss", loss)
+		adam := optim.NewAdamW(rate)
+		optim.Train(func(frontend.Tensor) optim.Rule { return adam }, params, frontend.Grad(loss, params...),
+			optim.Steps(b, "step"), frontend.Tensor{})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.LoadGraph(t.Context(), g, nil)
+	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && !vktest.Required() {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return exe
+}
+
+// points are those of y = 2x - 1, others in each step.
+func points(t *testing.T) train.Batches {
+	return func(after int) iter.Seq2[vkc.Tensors, error] {
+		return func(yield func(vkc.Tensors, error) bool) {
+			for step := after; ; step++ {
+				var x, y []float32
+				for i := range 8 {
+					v := float32(math.Sin(float64(8*step + i)))
+					x, y = append(x, v), append(y, 2*v-1)
+				}
+				xs, err := vkc.Of(x, 8)
+				if err != nil {
+					t.Error(err)
+				}
+				ys, err := vkc.Of(y, 8)
+				if !yield(vkc.Tensors{"x": xs, "y": ys}, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TestResume: a training that ends in the middle and goes on in another program has the bits of one that never ended.
+func TestResume(t *testing.T) {
+	devices(t, func(t *testing.T, dev *vkc.Device) {
+		dir := t.TempDir()
+		whole, parts := filepath.Join(dir, "whole.safetensors"), filepath.Join(dir, "parts.safetensors")
+		report, err := train.Run(t.Context(), line(t, dev, 0.1), points(t), train.Options{Steps: 60, Checkpoint: whole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, last := report.Losses[0], report.Losses[59]; len(report.Losses) != 60 || !(last < first/10) {
+			t.Errorf("%d steps, loss %v to %v", len(report.Losses), first, last)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []int
+		_, err = train.Run(ctx, line(t, dev, 0.1), points(t), train.Options{Steps: 60, Checkpoint: parts, Every: 7,
+			Progress: func(p train.Progress) {
+				if told = append(told, p.Step); p.Step == 23 {
+					cancel()
+				}
+			}})
+		if !errors.Is(err, context.Canceled) || len(told) < 23 || told[22] != 23 {
+			t.Errorf("after %v steps: %v", told, err)
+		}
+		report2, err := train.Run(t.Context(), line(t, dev, 0.1), points(t),
+			train.Options{Steps: 60, Checkpoint: parts})
+		if err != nil || report2.Resumed != len(told) || len(report2.Losses) != 60 {
+			t.Errorf("resumed %d of %d: %v", report2.Resumed, len(told), err)
+		}
+		a, errA := os.ReadFile(whole)
+		b, errB := os.ReadFile(parts)
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("the two checkpoints differ: %v, %v", errA, errB)
+		}
+		// Nothing is left to do.
+		again, err := train.Run(t.Context(), line(t, dev, 0.1), points(t), train.Options{Steps: 60, Checkpoint: parts})
+		if err != nil || again.Resumed != 60 {
+			t.Errorf("resumed %d: %v", again.Resumed, err)
+		}
+	})
+}
+
+// TestRefuses: what ends a training, or does not let it begin, says why.
+func TestRefuses(t *testing.T) {
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	exe, dir := line(t, dev, 0.1), t.TempDir()
+	some := func(n int, fail error) train.Batches {
+		return func(after int) iter.Seq2[vkc.Tensors, error] {
+			return func(yield func(vkc.Tensors, error) bool) {
+				for in := range points(t)(after) {
+					if n--; n < 0 {
+						break
+					}
+					if !yield(in, nil) {
+						return
+					}
+				}
+				if fail != nil {
+					yield(nil, fail)
+				}
+			}
+		}
+	}
+	file := func(name string, tensors ...safetensors.Named) string {
+		path := filepath.Join(dir, name)
+		if err := safetensors.WriteFile(path, map[string]string{"vkc.steps": "0"}, tensors); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	scalar, err := vkc.Of([]float32{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := errors.New("a torn page")
+	nan := func(after int) iter.Seq2[vkc.Tensors, error] {
+		return func(yield func(vkc.Tensors, error) bool) {
+			for in := range points(t)(after) {
+				d, _ := ir.FromFloats(ir.F32, []float64{math.NaN(), 0, 0, 0, 0, 0, 0, 0}, 8)
+				in["x"] = d
+				if !yield(in, nil) {
+					return
+				}
+			}
+		}
+	}
+	for want, c := range map[string]struct {
+		batches train.Batches
+		opt     train.Options
+	}{
+		"there are no more batches after 3":        {some(3, nil), train.Options{Steps: 5}},
+		"batch 2: a torn page":                     {some(2, torn), train.Options{Steps: 5}},
+		`the step has no output "cost"`:            {points(t), train.Options{Steps: 5, Loss: "cost"}},
+		"the loss is NaN":                          {nan, train.Options{Steps: 5}},
+		`no tensor "c" among 1`:                    {points(t), train.Options{Steps: 5, Checkpoint: file("a", safetensors.Named{Name: "w", Data: scalar})}},
+		"is not of this program":                   {points(t), train.Options{Steps: 5, Checkpoint: file("b")}},
+		filepath.Join(dir, "none", "c") + ": no s": {points(t), train.Options{Steps: 1, Checkpoint: filepath.Join(dir, "none", "c")}},
+	} {
+		if err := exe.ResetStates(); err != nil {
+			t.Fatal(err)
+		}
+		report, err := train.Run(t.Context(), exe, c.batches, c.opt)
+		if err == nil || report == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
+// TestCurve draws more steps than are joined one by one.
+func TestCurve(t *testing.T) {
+	var b strings.Builder
+	if err := train.WriteSVG(&b, "gollama", train.Curve{Name: "f32", Losses: make([]float64, 200)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"gollama", "f32, running mean", "<polyline"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no %q in the drawing", want)
+		}
+	}
+}
