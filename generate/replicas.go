@@ -84,6 +84,7 @@ func (r *Replicas) Load() (l Load) {
 		one := m.Load()
 		l.Running += one.Running
 		l.Waiting += one.Waiting
+		l.Cache += one.Cache / float64(len(r.models))
 	}
 	return l
 }

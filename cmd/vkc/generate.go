@@ -67,7 +67,7 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 
 // register declares what vkc generate and vkc chat share.
 func (f *generateFlags) register(flags *pflag.FlagSet) {
-	f.model.register(flags)
+	f.model.registerText(flags)
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
 		"print `N` tokens at most; 0 means until the model ends or the context is full")
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
@@ -93,18 +93,23 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
 		"leave weights that have no room there in the machine's")
-	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
-	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
-		"where the context is full, forget the older half of the text and go on")
-	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
 	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
 		"on a device without 16-bit storage)")
 }
 
+// registerText declares what is asked of a model that makes text.
+func (f *loadFlags) registerText(flags *pflag.FlagSet) {
+	f.register(flags)
+	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, or a bundle of it that vkc compile --generate has made"
+	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
+	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
+		"where the context is full, forget the older half of the text and go on")
+	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
+}
+
 // registerModel declares what is asked of every model.
 func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model, or a bundle of it that "+
-		"vkc compile --generate has made")
+	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
 		"the model was trained for)")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
@@ -131,11 +136,16 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	if err := f.check(command); err != nil {
 		return nil, err
 	}
+	defer f.attend(a)()
+	return generate.Open(ctx, f.path, f.options)
+}
+
+// attend has loading show how far it is, until done is called, and ask which bundles are trusted.
+func (f *loadFlags) attend(a *app) (done func()) {
 	bar := a.progress("loading", false)
-	defer bar.end()
 	f.options.Progress = bar.stage
 	f.options.Trust = func(ctx context.Context, p *vkc.Program) error { return a.trust(ctx, p, f.trusted) }
-	return generate.Open(ctx, f.path, f.options)
+	return bar.end
 }
 
 // draftTokens is how many tokens a draft model guesses unless told.

@@ -49,7 +49,7 @@ or after --drain.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.model.register(flags)
+	f.model.registerText(flags)
 	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
@@ -151,9 +151,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 		o.Parallel = defaultParallel
 	}
 	if strings.Contains(f.model.options.Device, ",") {
-		bar := a.progress("loading", false)
-		defer bar.end()
-		f.model.options.Progress = bar.stage
+		defer f.model.attend(a)()
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {
 			return nil, nil, err
