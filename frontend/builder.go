@@ -13,6 +13,12 @@ type Builder struct {
 	graph   *ir.Graph
 	done    bool
 	opaques map[*ir.Node]opaqueValue // what gradients see in place of nodes
+
+	// Of a body of a control op: the builder around it, and what the body is given of there.
+	outer    *Builder
+	inner    *Builder // the body being built now
+	given    []Tensor // of outer
+	captured map[*ir.Node]Tensor
 }
 
 // Build returns the graph that define builds, which must have at least one
@@ -79,10 +85,15 @@ func (b *Builder) Update(state, value Tensor) {
 // add makes a node and gives its handle. Optional trailing operands are left
 // out by the callers, so every operand must be a tensor of this graph.
 func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
-	b.checkArgs(op.String(), args...)
+	return b.current().addHere(op, args, attrs...)
+}
+
+// addHere is add, past bodies that are being built.
+func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
+	b.checkOpen(op.String())
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
-		nodes[i] = a.node
+		nodes[i] = b.own(op.String(), i, a, args).node
 	}
 	n, err := b.graph.Add(op, nodes, attrs, shortPos(caller()))
 	if err != nil {
@@ -98,14 +109,22 @@ func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 func (b *Builder) checkArgs(op string, args ...Tensor) {
 	b.checkOpen(op)
 	for i, a := range args {
-		switch {
-		case a.node == nil:
-			fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i),
-				args...)
-		case a.b != b:
-			fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q", i, a.b.graph.Name, b.graph.Name), args...)
+		if b.checkArg(op, i, a, args); a.b != b {
+			b.failOther(op, i, a, args)
 		}
 	}
+}
+
+// checkArg refuses the zero Tensor.
+func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
+	if a.node == nil {
+		fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i),
+			args...)
+	}
+}
+
+func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
+	fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q", i, a.b.graph.Name, b.graph.Name), args...)
 }
 
 func (b *Builder) checkOpen(op string) {

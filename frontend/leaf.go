@@ -26,7 +26,10 @@ func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...D
 }
 
 func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim) Tensor {
-	return b.add(op, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims)))
+	for b != nil && b.outer != nil { // bodies are given what they need of these
+		b = b.outer
+	}
+	return b.addHere(op, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims)))
 }
 
 // Iota counts along an axis: each element is its own coordinate there.

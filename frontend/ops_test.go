@@ -314,7 +314,7 @@ func TestEveryOpHasAMethod(t *testing.T) {
 		have[c.op] = true
 	}
 	for _, op := range ir.Ops() {
-		if !have[op] {
+		if !have[op] && op.Class() != ir.ClassControl { // see TestLoops
 			t.Errorf("%s: no method of package frontend makes it", op)
 		}
 	}

@@ -22,9 +22,10 @@ const (
 	AttrDType                      // DType
 	AttrShape                      // Shape
 	AttrData                       // *Data
+	AttrGraph                      // *Graph, made by NewBody
 )
 
-var attrKindNames = [...]string{"", "int", "ints", "float", "bool", "string", "dtype", "shape", "data"}
+var attrKindNames = [...]string{"", "int", "ints", "float", "bool", "string", "dtype", "shape", "data", "graph"}
 
 // String returns the kind's name as docs/OPS.md prints it.
 func (k AttrKind) String() string { return attrKindNames[k] }
@@ -108,6 +109,9 @@ func (a Attrs) Shape(name string) Shape { v, _ := a.get(name).(Shape); return v 
 
 // Data returns a data attribute.
 func (a Attrs) Data(name string) *Data { v, _ := a.get(name).(*Data); return v }
+
+// Graph returns a graph attribute.
+func (a Attrs) Graph(name string) *Graph { v, _ := a.get(name).(*Graph); return v }
 
 // resolveAttrs checks given attributes against the op's declaration and
 // returns them complete and in order.
@@ -224,6 +228,10 @@ func checkAttr(spec AttrInfo, v any) error {
 		if x, ok = v.(*Data); ok {
 			return checkConst(x)
 		}
+	case AttrGraph:
+		var x *Graph
+		x, ok = v.(*Graph)
+		ok = ok && x != nil
 	}
 	if !ok {
 		return fmt.Errorf("want %s, have %T", spec.Kind, v)
@@ -284,6 +292,8 @@ func FormatAttr(v any) string {
 		return x.String()
 	case *Data:
 		return formatData(x)
+	case *Graph:
+		return strings.ReplaceAll(strings.TrimSuffix(x.String(), "\n"), "\n", "\n  ")
 	}
 	return fmt.Sprintf("<%T>", v)
 }

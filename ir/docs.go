@@ -25,6 +25,7 @@ var classDocs = []struct {
 	{ClassAttention, "Attention", "Fused attention."},
 	{ClassRandom, "Random numbers", "From the counter-based generator Philox-4x32 with 10 rounds (Salmon et al. 2011): the same on every device, a function of seed, offset and the element's number alone. seed and offset are scalars of u32 or i64, read as 64-bit words, or tensors of them whose axes are the first ones of the result: then each has a stream for the elements along the other axes. Element i of a stream, counted in row-major order, has word i mod 4 of the block with counter (lo(b), hi(b), 0, 0), b = offset + floor(i/4) modulo 2^64, and key (lo(seed), hi(seed)), where lo and hi are halves of 32 bits. A stream of n elements takes ceil(n/4) blocks: the next one with that seed starts at offset + ceil(n/4)."},
 	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},
+	{ClassControl, "Control flow", "Runs graphs of its own, called bodies, a branch or as often as a loop says. All of it stays on the device. A body is a graph like any other, but has no weights: it is given what it needs as values."},
 }
 
 // valuesDoc is what every op owes, whatever its class.
@@ -106,6 +107,8 @@ func argsDoc(in *OpInfo) string {
 	for i, a := range in.Args {
 		names[i] = a.Name
 		switch {
+		case a.Optional && a.Variadic:
+			names[i] += "?…"
 		case a.Optional:
 			names[i] += "?"
 		case a.Variadic:

@@ -70,6 +70,12 @@ func probeAttr(op Op, a AttrInfo) any {
 // acceptedDTypes returns the dtypes that an op's shape rule takes as argument
 // i, whatever the others have to be for that.
 func acceptedDTypes(in *OpInfo, i int) []DType {
+	if in.Class == ClassControl { // whatever the bodies take
+		if in.Args[i].Name == "condition" {
+			return []DType{Bool}
+		}
+		return DTypes()
+	}
 	var attrs Attrs
 	for _, a := range in.Attrs {
 		attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)})

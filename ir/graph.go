@@ -80,6 +80,9 @@ type Graph struct {
 	named   map[string]*Node // inputs, weights and states
 	results map[string]bool  // names of outputs
 	updated map[*Node]bool   // states that have an update
+	body    bool             // whether it is one, made by NewBody
+	sealed  bool             // whether it is an attribute of an op
+	depth   int              // of bodies in it
 }
 
 // NewGraph returns an empty graph.
@@ -133,6 +136,9 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 	if info.Infer == nil {
 		return nil, fmt.Errorf("no such op")
 	}
+	if err := g.open(); err != nil {
+		return nil, err
+	}
 	if len(g.nodes) >= MaxNodes {
 		return nil, fmt.Errorf("graph has more than %d nodes", MaxNodes)
 	}
@@ -148,7 +154,7 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 	if err != nil {
 		return nil, err
 	}
-	call := &Call{Op: op, Args: args, Attrs: full}
+	call := &Call{Op: op, Args: args, Attrs: full, inBody: g.body}
 	typ, err := call.infer(info)
 	if err != nil {
 		return nil, err
@@ -172,6 +178,14 @@ func (g *Graph) declare(n *Node) error {
 		if err := g.DeclareDim(n.attrs.Shape("dim")[0]); err != nil {
 			return err
 		}
+	}
+	if n.op == OpLoop {
+		if err := g.DeclareDim(n.attrs.Shape("trips")[0]); err != nil {
+			return err
+		}
+	}
+	if err := g.adopt(n); err != nil {
+		return err
 	}
 	name := n.Name()
 	if name == "" {
@@ -235,6 +249,9 @@ func (g *Graph) DeclareDim(d Dim) error {
 
 // Output makes n a result of the graph under that name.
 func (g *Graph) Output(name string, n *Node) error {
+	if err := g.open(); err != nil {
+		return err
+	}
 	switch {
 	case n == nil || n.graph != g:
 		return fmt.Errorf("output %q is not a node of this graph", name)
@@ -257,6 +274,9 @@ func (g *Graph) Output(name string, n *Node) error {
 
 // Update makes the state hold value after each run.
 func (g *Graph) Update(state, value *Node) error {
+	if err := g.open(); err != nil {
+		return err
+	}
 	switch {
 	case state == nil || state.graph != g || value == nil || value.graph != g:
 		return fmt.Errorf("update: not a node of this graph")

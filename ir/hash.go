@@ -33,7 +33,8 @@ type Interface struct {
 //
 // A line has the op (a custom one with the digest of its GLSL), the numbers of
 // the arguments, all attributes but "name" (defaults too), and the type. Symbols are numbered in the order in which
-// they appear; weights by their line. After the nodes come the bounds of the
+// they appear, bodies included; weights by their line. A body is there as the digest of
+// such lines of its own. After the nodes come the bounds of the
 // symbols, the numbers of the outputs, and the updates.
 //
 // So the hash depends on the computation alone: ops, attributes, types, how
@@ -44,7 +45,7 @@ type Interface struct {
 // or unused symbols, nor on the order in which independent nodes were added.
 func (g *Graph) Hash() [32]byte {
 	h := sha256.New()
-	newCanon(g).write(h)
+	newCanon(g, newCanonSymbols()).write(h)
 	return [32]byte(h.Sum(nil))
 }
 
@@ -57,7 +58,7 @@ func (g *Graph) HashString() string {
 // Interface returns the graph's inputs, states, weights, symbols and outputs
 // in the order in which its hash counts them.
 func (g *Graph) Interface() Interface {
-	c := newCanon(g)
+	c := newCanon(g, newCanonSymbols())
 	c.write(io.Discard)
 	in := Interface{Inputs: g.Leaves(OpInput), States: g.Leaves(OpState), Symbols: c.symbols}
 	for _, n := range c.order {
@@ -77,12 +78,19 @@ type canon struct {
 	order   []*Node
 	number  []int // by node ID; -1 where not reached
 	updates []Update
+	*canonSymbols
+}
+
+// canonSymbols are the symbols of a graph and of the bodies in it.
+type canonSymbols struct {
 	symbols []string
 	symbol  map[string]string // canonical name of each symbol
 }
 
-func newCanon(g *Graph) *canon {
-	c := &canon{g: g, number: make([]int, len(g.nodes)), symbol: map[string]string{}}
+func newCanonSymbols() *canonSymbols { return &canonSymbols{symbol: map[string]string{}} }
+
+func newCanon(g *Graph, symbols *canonSymbols) *canon {
+	c := &canon{g: g, number: make([]int, len(g.nodes)), canonSymbols: symbols}
 	for i := range c.number {
 		c.number[i] = -1
 	}
@@ -128,15 +136,25 @@ func (c *canon) walk(n *Node) {
 // fail.
 func (c *canon) write(w io.Writer) {
 	fmt.Fprintln(w, "vkc graph 1")
-	for _, n := range c.order {
-		fmt.Fprintln(w, c.line(n))
-	}
+	c.lines(w)
 	for i, s := range c.symbols {
 		if !IsIdent(s) {
 			continue // its bound follows
 		}
 		fmt.Fprintf(w, "symbol s%d <= %d\n", i, c.g.symbols[s])
 	}
+	c.ends(w)
+}
+
+// lines writes the nodes.
+func (c *canon) lines(w io.Writer) {
+	for _, n := range c.order {
+		fmt.Fprintln(w, c.line(n))
+	}
+}
+
+// ends writes what becomes of them.
+func (c *canon) ends(w io.Writer) {
 	for _, o := range c.g.outputs {
 		fmt.Fprintf(w, "output %d\n", c.number[o.Node.id])
 	}
@@ -172,6 +190,12 @@ func (c *canon) attr(v any) string {
 		return c.shape(x).String()
 	case *Data:
 		return fmt.Sprintf("%s%s sha256 %x", x.DType, ShapeOf(x.Dims...), sha256.Sum256(x.Bytes))
+	case *Graph:
+		h := sha256.New()
+		body := newCanon(x, c.canonSymbols)
+		body.lines(h)
+		body.ends(h)
+		return fmt.Sprintf("sha256 %x", h.Sum(nil))
 	}
 	return FormatAttr(v)
 }

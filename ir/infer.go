@@ -9,6 +9,8 @@ type Call struct {
 	Op    Op
 	Args  []*Node
 	Attrs Attrs
+
+	inBody bool // whether the node is one of a body
 }
 
 func (c *Call) infer(info *OpInfo) (Type, error) {

@@ -60,6 +60,8 @@ func (r *jsonReader) attr(kind AttrKind, v *jsonValue) (any, error) {
 		return r.dtype(v)
 	case AttrShape:
 		return r.shape(v)
+	case AttrGraph:
+		return r.body(v)
 	}
 	return r.data(v)
 }

@@ -199,6 +199,34 @@ func (r *jsonReader) graph(root *jsonValue) error {
 			return err
 		}
 	}
+	return r.content(root, nodes, symbols, updates, outputs)
+}
+
+// body reads the graph of an attribute: what a file has, without format and version.
+func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
+	f, err := r.object(v, []string{"nodes"}, []string{"name", "symbols", "updates", "outputs"})
+	if err != nil {
+		return nil, err
+	}
+	sub := &jsonReader{file: r.file, text: r.text, root: r.root, splatLeft: r.splatLeft, g: NewBody("")}
+	if f[1] != nil {
+		if sub.g.Name, err = r.str(f[1]); err != nil {
+			return nil, err
+		}
+	}
+	sub.report(sub.content(v, f[0], f[2], f[3], f[4]))
+	r.splatLeft = sub.splatLeft
+	if len(sub.faults) == 0 {
+		return sub.g, nil
+	}
+	for _, f := range sub.faults[1:] {
+		r.report(f)
+	}
+	return nil, sub.faults[0]
+}
+
+// content reads what makes a graph of its fields.
+func (r *jsonReader) content(root, nodes, symbols, updates, outputs *jsonValue) error {
 	r.report(r.symbols(symbols))
 	if err := r.readNodes(nodes); err != nil {
 		return err

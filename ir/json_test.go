@@ -49,8 +49,8 @@ func TestReadJSONErrors(t *testing.T) {
 		{`{"nodes":[],"nodes":[]}`, `g.json:1:13: nodes: key "nodes" is given twice`},
 		{`{"é":[],"nodes":é}`, `g.json:1:17: nodes: found 'é', expected a JSON value`},
 		{jsonFile(jsonInput) + ` {}`, `g.json:3:40: found '{', expected the end of the file`},
-		{strings.Repeat("[", 100000), `g.json:1:17: ` + strings.Repeat("[0]", 16) + `: nested more than 16 deep`},
-		{strings.Repeat(`{"a":`, 100000), `g.json:1:81: a` + strings.Repeat(".a", 15) + `: nested more than 16 deep`},
+		{strings.Repeat("[", 100000), `g.json:1:41: ` + strings.Repeat("[0]", 40) + `: nested more than 40 deep`},
+		{strings.Repeat(`{"a":`, 100000), `g.json:1:201: a` + strings.Repeat(".a", 39) + `: nested more than 40 deep`},
 
 		// Not a graph.
 		{`[]`, `g.json:1:1: found an array, expected an object`},

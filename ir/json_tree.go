@@ -12,7 +12,7 @@ import (
 // Limits on graph.json files. Nodes, shapes and constants have their own.
 const (
 	maxJSONBytes = 1 << 30
-	maxJSONDepth = 16
+	maxJSONDepth = 4*MaxBodyDepth + 8
 )
 
 // jsonKind is the type of a JSON value.

@@ -50,8 +50,22 @@ type jsonWriter struct {
 func (w *jsonWriter) printf(format string, args ...any) { fmt.Fprintf(&w.b, format, args...) }
 
 func (w *jsonWriter) graph() {
-	w.printf("{\n  \"format\": %q,\n  \"version\": %s,\n  \"name\": %s,\n", graphFormat, graphVersion,
-		quoteJSON(w.g.Name))
+	w.printf("{\n  \"format\": %q,\n  \"version\": %s,\n", graphFormat, graphVersion)
+	w.content()
+}
+
+// body writes the graph of an attribute, below a node.
+func (w *jsonWriter) body(g *Graph) string {
+	sub := &jsonWriter{g: g, splatLeft: w.splatLeft}
+	sub.printf("{\n")
+	sub.content()
+	w.splatLeft = sub.splatLeft
+	return strings.ReplaceAll(strings.TrimSuffix(sub.b.String(), "\n"), "\n", "\n    ")
+}
+
+// content writes the fields that every graph has, and the end of the object.
+func (w *jsonWriter) content() {
+	w.printf("  \"name\": %s,\n", quoteJSON(w.g.Name))
 	if symbols := w.g.Symbols(); len(symbols) > 0 {
 		pairs := make([]string, len(symbols))
 		for i, s := range symbols {
@@ -144,6 +158,8 @@ func (w *jsonWriter) attr(v any) string {
 		return jsonShape(x)
 	case *Data:
 		return w.data(x)
+	case *Graph:
+		return w.body(x)
 	}
 	return FormatAttr(v)
 }

@@ -26,11 +26,12 @@ const (
 	ClassAttention                    // scaled dot-product attention
 	ClassRandom                       // computed from each element's number, as if elementwise
 	ClassComposite                    // defined by its decomposition
+	ClassControl                      // runs graphs of its own: branches and loops
 	ClassCustom                       // a whole kernel of the program's own; see CustomOp
 )
 
 var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window",
-	"indexing", "attention", "random", "composite", "custom"}
+	"indexing", "attention", "random", "composite", "control", "custom"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

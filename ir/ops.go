@@ -172,5 +172,10 @@ const (
 	OpOneHot
 	OpRopeTables
 
+	// Control.
+	OpIf
+	OpLoop
+	OpResult
+
 	numOps
 )

@@ -41,14 +41,14 @@ func inferNamed(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("needs a name")
 	}
 	if t.DType.IsBlock() {
-		if c.Op == OpInput {
+		if c.Op == OpInput && !c.inBody {
 			return Type{}, fmt.Errorf("%s is a storage type of weights and states, not of inputs", t.DType)
 		}
 		if !t.Shape.IsStatic() {
 			return Type{}, fmt.Errorf("%s needs a static shape, have %s", t.DType, t.Shape)
 		}
 	}
-	if c.Op != OpInput && !t.Shape.IsStatic() {
+	if c.Op != OpInput && !t.Shape.IsStatic() && !(c.Op == OpState && c.inBody) {
 		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice it", c.Op,
 			t.Shape)
 	}

@@ -16,6 +16,8 @@ import (
 //	  output "NAME" %ID
 //	}
 //
+// An attribute that is a graph has the same form.
+//
 // A node's id is any run of letters, digits, dots and underscores; nodes and
 // symbols are declared before they are used. A comment runs from ";" to the
 // end of the line. The type after ":" may be left out and is checked where it
@@ -25,6 +27,9 @@ func Parse(text string) (*Graph, error) {
 	p := &parser{lex: lexer{text: text}, g: NewGraph(""), nodes: map[string]*Node{}, splatLeft: maxSplatBytes}
 	p.next()
 	p.graph()
+	if p.tok.kind != tokEOF {
+		p.expected("the end of the text")
+	}
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -40,6 +45,7 @@ type parser struct {
 	err       error
 	g         *Graph
 	nodes     map[string]*Node // by id as written
+	depth     int              // of the body at hand
 	splatLeft int64            // bytes that repeated values may still take
 }
 
@@ -120,9 +126,25 @@ func (p *parser) graph() {
 		p.statement()
 	}
 	p.expect("}")
-	if p.tok.kind != tokEOF {
-		p.expected("the end of the text")
+}
+
+// body reads the graph of an attribute.
+func (p *parser) body() *Graph {
+	if p.depth == MaxBodyDepth {
+		p.fail(p.tok.pos, fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth))
+		return nil
 	}
+	g, nodes, pos := p.g, p.nodes, p.tok.pos
+	p.g, p.nodes = NewBody(""), map[string]*Node{}
+	p.depth++
+	p.graph()
+	p.depth--
+	body := p.g
+	p.g, p.nodes = g, nodes
+	if p.err == nil {
+		p.check(pos, body.Verify())
+	}
+	return body
 }
 
 // name reads a string that must be UTF-8.
@@ -261,6 +283,8 @@ func (p *parser) attrValue(kind AttrKind) any {
 		return p.dtype()
 	case AttrShape:
 		return p.shape()
+	case AttrGraph:
+		return p.body()
 	}
 	return p.data()
 }

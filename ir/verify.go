@@ -32,7 +32,7 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 			return fmt.Errorf("argument %s does not come before it", a)
 		}
 	}
-	call := &Call{Op: n.op, Args: n.args, Attrs: n.attrs}
+	call := &Call{Op: n.op, Args: n.args, Attrs: n.attrs, inBody: g.body}
 	typ, err := call.infer(n.op.Info())
 	if err != nil {
 		return err
@@ -40,8 +40,16 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 	if !typ.Equal(n.typ) {
 		return fmt.Errorf("has type %s, its rule gives %s", n.typ, typ)
 	}
+	for _, body := range n.Bodies() {
+		if err := body.Verify(); err != nil {
+			return fmt.Errorf("body %q: %w", body.Name, err)
+		}
+	}
 	return nil
 }
+
+// NewLike returns an empty graph of the same name, which is a body where g is one.
+func NewLike(g *Graph) *Graph { return &Graph{Name: g.Name, body: g.body} }
 
 // Rewriter builds a new graph from an old one, node by node.
 type Rewriter struct {
@@ -62,7 +70,7 @@ func (rw *Rewriter) Copy(n *Node, args []*Node) (*Node, error) {
 // Inputs and states are kept even where nothing uses them, since they are the
 // program's interface. f may call rw.Copy.
 func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error)) (*Graph, error) {
-	rw := &Rewriter{Old: g, New: NewGraph(g.Name), mapped: make([]*Node, len(g.nodes))}
+	rw := &Rewriter{Old: g, New: NewLike(g), mapped: make([]*Node, len(g.nodes))}
 	for _, s := range g.Symbols() {
 		if err := rw.New.DeclareSymbol(s, g.symbols[s]); err != nil {
 			return nil, err
@@ -127,7 +135,7 @@ func Reorder(g *Graph, order []*Node) (*Graph, error) {
 	if len(order) != len(g.nodes) {
 		return nil, fmt.Errorf("order of %d nodes for a graph of %d", len(order), len(g.nodes))
 	}
-	to := NewGraph(g.Name)
+	to := NewLike(g)
 	copies, err := copyInto(to, g, order)
 	if err != nil {
 		return nil, err

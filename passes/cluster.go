@@ -34,6 +34,7 @@ func fuseElementwise(f *Fusion) error {
 		}
 	}
 	f.placeCustom()
+	f.placeLoops()
 	for _, u := range f.Graph.Updates() {
 		for _, n := range f.states.inPlace[u.State] {
 			c := f.newCluster(ClusterUpdate, n)
@@ -149,7 +150,7 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 // update takes as it is, and that has a buffer if a custom kernel reads it.
 func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
-	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsCustom(n) != nil)
+	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
 }
 
 // place decides about one pointwise node or view; all its users are placed.
@@ -159,7 +160,7 @@ func (f *Fusion) place(n *ir.Node) {
 		f.store(n, users, "the graph's interface needs it")
 		return
 	}
-	if u := f.feedsCustom(n); u != nil {
+	if u := f.feedsWhole(n); u != nil {
 		f.store(n, users, fmt.Sprintf("%s reads it from memory", u.Op()))
 		return
 	}
@@ -371,6 +372,8 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return "too many others do not go with it"
 	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
 		return "a custom kernel runs as it is"
+	case q.Kind == ClusterLoop || c.Kind == ClusterLoop:
+		return "a loop has kernels of its own"
 	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
 		return "rows are grouped by a kernel of their own"
 	case q.Kind == ClusterQuantize || c.Kind == ClusterQuantize || c.Kind == ClusterUpdate:

@@ -74,10 +74,10 @@ func (f *Fusion) placeCustom() {
 	}
 }
 
-// feedsCustom returns a custom kernel that reads n from memory, or nil.
-func (f *Fusion) feedsCustom(n *ir.Node) *ir.Node {
+// feedsWhole returns a custom kernel or loop that reads n from memory, or nil.
+func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
 	for _, u := range f.uses[n.ID()] {
-		if f.live[u.ID()] && isCustomKernel(u) {
+		if f.live[u.ID()] && (isCustomKernel(u) || u.Op() == ir.OpLoop && !sinks(u, n)) {
 			return u
 		}
 	}

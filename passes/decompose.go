@@ -76,8 +76,22 @@ func takeApart(s *State) error {
 // decompose replaces ops that have no kernel of their own.
 func decompose(g *ir.Graph) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
+	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
+		switch {
+		case n.Op() == ir.OpIf:
+			results := r.branches(n, args)
+			if r.err != nil {
+				return nil, r.err
+			}
+			branches[results[0]] = results
+			return results[0], nil
+		case n.Op() == ir.OpResult && branches[args[0]] != nil:
+			return branches[args[0]][n.Attrs().Int("index")], nil
+		case n.Op().Class() == ir.ClassControl:
+			return rw.Copy(n, args)
+		}
 		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
 			return r.zeros(n), r.err
 		}
@@ -311,7 +325,7 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := ir.NewGraph(g.Name)
+	fresh := ir.NewLike(g)
 	own, err := ir.CopyInto(fresh, out)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ type Fusion struct {
 	Clusters []*Cluster // in no particular order until they are scheduled
 	values   *values
 
+	lowerBody func(g *ir.Graph) (*State, error) // takes the body of a loop as far as kernels
+	bodies    []*State                          // by kernel.Loop.Body
+
 	ctx    context.Context // checked wherever a kernel is lowered
 	limits Limits
 	home   []*Cluster // by node: the cluster that stores it
@@ -31,7 +34,7 @@ type Fusion struct {
 	why    map[int]string // by node: what stopped or made its fusion
 
 	required    []bool           // by node: an output or update needs it in a buffer
-	overwritten map[int]*ir.Node // by value that a state's buffer comes to hold: the state
+	overwritten map[int]*ir.Node // by value that lies in the buffer of another: a state, or a result of a loop
 	firsts      map[int]*ir.Node // by state: the first such value
 	states      *overwrites
 
@@ -63,10 +66,11 @@ const (
 	ClusterQuantize                     // blocks
 	ClusterUpdate                       // a slice of a state written in place
 	ClusterCustom                       // a kernel of the user's own
+	ClusterLoop                         // a loop, which has kernels of its own
 )
 
 var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize",
-	"update", "custom"}
+	"update", "custom", "loop"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -572,7 +576,7 @@ func (f *Fusion) settle() {
 	for _, c := range f.Clusters {
 		for _, n := range c.tails {
 			outside := slices.ContainsFunc(f.evaluators(n), func(o *Cluster) bool { return o != c })
-			if f.required[n.ID()] || outside || len(c.tails) == 1 || c.Kind == ClusterCustom {
+			if f.required[n.ID()] || outside || len(c.tails) == 1 || c.Kind == ClusterCustom || c.Kind == ClusterLoop {
 				c.Stored = append(c.Stored, n)
 			} else {
 				f.home[n.ID()] = nil

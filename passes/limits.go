@@ -233,7 +233,7 @@ func (f *Fusion) cutBindings() {
 		case !f.live[n.ID()] || isLeaf(n) && c == nil:
 		case c == nil:
 			b.inline(n)
-		case c.Kind != ClusterCustom:
+		case c.Kind != ClusterCustom && c.Kind != ClusterLoop:
 			b.store(n)
 		}
 	}

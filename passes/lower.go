@@ -106,6 +106,8 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 		err = l.lowerUpdate()
 	case ClusterCustom:
 		err = l.lowerCustom()
+	case ClusterLoop:
+		err = l.lowerLoop()
 	}
 	if err != nil {
 		return nil, err
@@ -118,6 +120,10 @@ func (l *lowerer) finish() (*kernel.Kernel, error) {
 	if len(l.k.Symbols()) > 0 {
 		l.k.Bindings = append(l.k.Bindings,
 			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})
+	}
+	if l.k.Loop != nil {
+		l.k.Ops, l.k.Name = l.opNames()
+		return l.k, nil
 	}
 	if err := l.checkOverwrites(); err != nil {
 		return nil, err
@@ -360,10 +366,10 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 }
 
 // bufferNode returns the node whose buffer holds n: the state where n is its
-// new value.
+// new value, and the result of a loop where n is its first value.
 func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
-	if s := f.overwrites(n); s != nil {
-		return s
+	for s := f.overwrites(n); s != nil; s = f.overwrites(n) {
+		n = s
 	}
 	return n
 }

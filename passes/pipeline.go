@@ -25,6 +25,9 @@ type State struct {
 	// Decisions are what rules proposed, in order, and what of it was taken.
 	Decisions []Decision
 
+	body    bool             // whether the graph is that of a loop
+	laidOut []*kernel.Kernel // in the order of Program.Steps, those of bodies included
+	passes  []Pass
 	pricer  Pricer // or nil
 	ctx     context.Context
 	limits  Limits
@@ -51,9 +54,11 @@ var table = []Pass{
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
+	{"complete_loops", "all that a loop carries has a place, where its first value is put", graphPass(completeLoops)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them",
 		func(s *State) error {
 			s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
+			s.Fusion.lowerBody = lowerBody(s)
 			return fuseElementwise(s.Fusion)
 		}},
 	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the " +
@@ -91,7 +96,8 @@ var constraints = []constraint{
 	{list{"round_rows"}, list{"cse"}, "products that share rows share their bytes"},
 	{list{"fold_constants", "simplify", "cse"}, list{"interface", "merge_siblings"}, "an output may turn out to be an input or another output, and operands to be one"},
 	{list{"dce"}, list{"complete_custom"}, "the dead results of custom kernels would be dropped again"},
-	{list{"interface", "merge_siblings", "complete_custom"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
+	{list{"dce", "interface"}, list{"complete_loops"}, "results that nothing else needs would be dropped again, and copies are what it makes"},
+	{list{"interface", "merge_siblings", "complete_custom", "complete_loops"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
 	{list{"fuse_epilogues"}, list{"lower"}, "a cluster becomes a kernel once it is complete"},
 	{list{"lower"}, list{"implicit_gemm", "half_attention"}, "rules rewrite kernels"},
 	{list{"implicit_gemm"}, list{"chain_convs", "pack_operands"}, "what it stores lies well already"},
@@ -183,19 +189,23 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	if opt.Context == nil {
-		opt.Context = context.Background()
-	}
-	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), pricer: opt.Pricer,
-		windows: map[plan.ValueID]*storedWindows{}, weighed: map[weighing]plan.ValueID{}}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}
+	return run(&State{Graph: g, passes: table}, opt)
+}
+
+func run(s *State, opt Options) (*State, error) {
+	if opt.Context == nil {
+		opt.Context = context.Background()
+	}
+	s.ctx, s.limits, s.pricer = opt.Context, opt.Limits.orDefault(), opt.Pricer
+	s.windows, s.weighed = map[plan.ValueID]*storedWindows{}, map[weighing]plan.ValueID{}
 	text := ""
 	if opt.Observe != nil {
 		text = s.Text()
 	}
-	for _, p := range table {
+	for _, p := range s.passes {
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("before pass %s: %w", p.Name, err)
 		}
@@ -229,7 +239,9 @@ func (s *State) arrange() error {
 		return fmt.Errorf("the pass left broken kernels: %w", err)
 	}
 	s.Plan.Sort()
-	s.Kernels = s.Plan.Kernels()
+	if s.Kernels = s.Plan.Kernels(); s.laidOut != nil {
+		s.Kernels = s.laidOut
+	}
 	return nil
 }
 
@@ -267,6 +279,10 @@ func (s *State) Text() string {
 				b.WriteString("every run\n")
 			}
 			b.WriteString(k.String())
+			if k.Loop != nil {
+				body := strings.TrimSuffix(s.Fusion.bodies[k.Loop.Body].Text(), "\n")
+				fmt.Fprintf(&b, "    %s\n", strings.ReplaceAll(body, "\n", "\n    "))
+			}
 		}
 	case s.Fusion != nil:
 		s.Graph.Print(&b, s.Fusion.note)

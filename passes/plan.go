@@ -74,33 +74,164 @@ func (s *State) layOutWeight(v plan.ValueID) {
 
 // planner lays out the buffers of a program.
 type planner struct {
-	s        *State
 	p        *kernel.Program
-	buffers  map[plan.ValueID]int
-	scratch  int // how many values of no node have buffers
-	lifetime map[int][2]int
+	kernels  []*kernel.Kernel // by step
+	scratch  int              // how many values of no node have buffers
+	lifetime map[int][2]int   // by buffer: when it is first and last touched
+	clock    int              // now; kernels that may run at a time have one
+	weights  map[string]int   // by what a weight's buffer holds
+	grids    int              // the buffers of gated steps; -1 where there are none
+	gates    []*kernel.Kernel // with the region that each decides on
+	gated    []int
+}
+
+// scope is a graph of kernels that the planner lays out: the program's own, or that of the body of a loop.
+type scope struct {
+	*planner
+	s       *State
+	buffers map[plan.ValueID]int
+	inner   map[plan.KernelID]*scope // of loops
+	// fixed are the kernels that run when the program is loaded, and what they make.
+	fixed  map[plan.KernelID]bool
+	ready  map[plan.ValueID]bool
+	outer  *scope                        // around a body; nil
+	stands map[plan.ValueID]plan.ValueID // of a body: for which values of outer its leaves stand
 }
 
 // layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are
 // filled in when the kernels have schedules.
 func layOutMemory(s *State) error {
-	pl := &planner{s: s, buffers: map[plan.ValueID]int{}, lifetime: map[int][2]int{},
-		p: &kernel.Program{Name: s.Graph.Name, Prepared: s.Plan.Once()}}
-	for _, name := range slices.Concat(s.Graph.Symbols(), s.Graph.Derived()) {
-		bound, _ := s.Graph.SymbolBound(name)
-		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
-	}
-	if err := pl.interfaceBuffers(); err != nil {
+	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
+		p: &kernel.Program{Name: s.Graph.Name}}
+	root := pl.scope(s, nil, nil)
+	if err := root.interfaceBuffers(); err != nil {
 		return err
 	}
-	for _, id := range s.Plan.IDs() {
-		if err := pl.step(s.Plan.Kernel(id), s.Plan.Level(id)); err != nil {
-			return err
-		}
+	if err := root.prepared(); err != nil {
+		return err
+	}
+	pl.p.Prepared = len(pl.p.Steps)
+	if err := root.steps(func(id plan.KernelID) bool { return !root.fixed[id] }); err != nil {
+		return err
+	}
+	if err := pl.finishGates(); err != nil {
+		return err
 	}
 	pl.placeTemps()
 	pl.barriers()
-	s.Program = pl.p
+	s.Program, s.laidOut = pl.p, pl.kernels
+	return nil
+}
+
+// scope makes the scope of a graph of kernels and of all loops in it.
+func (pl *planner) scope(s *State, outer *scope, stands map[plan.ValueID]plan.ValueID) *scope {
+	sc := &scope{planner: pl, s: s, buffers: map[plan.ValueID]int{}, inner: map[plan.KernelID]*scope{},
+		fixed: map[plan.KernelID]bool{}, ready: map[plan.ValueID]bool{}, outer: outer, stands: stands}
+	for _, name := range slices.Concat(s.Graph.Symbols(), s.Graph.Derived()) {
+		bound, _ := s.Graph.SymbolBound(name)
+		if symbol := (kernel.Symbol{Name: name, Bound: bound}); !slices.Contains(pl.p.Symbols, symbol) {
+			pl.p.Symbols = append(pl.p.Symbols, symbol)
+		}
+	}
+	ids := s.Plan.IDs()
+	for _, id := range ids[:s.Plan.Once()] {
+		k := s.Plan.Kernel(id)
+		if sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] }); sc.fixed[id] {
+			for _, b := range k.Bindings {
+				sc.ready[b.Buffer] = sc.ready[b.Buffer] || b.Write
+			}
+		}
+	}
+	for _, id := range ids {
+		k := s.Plan.Kernel(id)
+		if k.Loop == nil {
+			continue
+		}
+		body := s.Fusion.bodies[k.Loop.Body]
+		stands := map[plan.ValueID]plan.ValueID{body.Fusion.values.params: s.Fusion.values.params}
+		for i, n := range slices.Concat(body.Graph.Leaves(ir.OpState), body.Graph.Leaves(ir.OpInput)) {
+			stands[n.ID()] = k.Bindings[i].Buffer
+		}
+		sc.inner[id] = pl.scope(body, sc, stands)
+	}
+	return sc
+}
+
+// prepared lays out the kernels that run when the program is loaded.
+func (sc *scope) prepared() error {
+	if err := sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] }); err != nil {
+		return err
+	}
+	for _, id := range sc.s.Plan.IDs() {
+		if body := sc.inner[id]; body != nil {
+			if err := body.prepared(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// steps lays out some of the kernels, in order.
+func (sc *scope) steps(which func(plan.KernelID) bool) error {
+	level := -1
+	for _, id := range sc.s.Plan.IDs() {
+		if !which(id) {
+			continue
+		}
+		if sc.s.Plan.Level(id) != level {
+			level = sc.s.Plan.Level(id)
+			sc.clock++
+		}
+		if body := sc.inner[id]; body != nil {
+			if err := body.region(sc.s.Plan.Kernel(id)); err != nil {
+				return err
+			}
+			level = -1
+			continue
+		}
+		if err := sc.step(sc.s.Plan.Kernel(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// region lays out the body of a loop: what is the same in every trip, and then the steps of a trip.
+func (sc *scope) region(loop *kernel.Kernel) error {
+	ids := sc.s.Plan.IDs()
+	once := ids[:sc.s.Plan.Once()]
+	if err := sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) }); err != nil {
+		return err
+	}
+	sc.clock++
+	begin, at := sc.clock, len(sc.p.Regions)
+	sc.p.Regions = append(sc.p.Regions, kernel.Region{First: len(sc.p.Steps), Trips: loop.Loop.Trips,
+		Gated: loop.Loop.While})
+	if loop.Loop.While {
+		condition, err := sc.outer.buffer(loop.Bindings[0].Buffer)
+		if err != nil {
+			return err
+		}
+		if err := sc.gate(condition, at); err != nil {
+			return err
+		}
+	}
+	if err := sc.steps(func(id plan.KernelID) bool { return !slices.Contains(once, id) }); err != nil {
+		return err
+	}
+	region := &sc.p.Regions[at]
+	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
+		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // of a body that changes nothing
+	}
+	sc.clock++
+	for _, st := range sc.p.Steps[len(sc.p.Steps)-region.Count:] {
+		for _, b := range st.Binds {
+			if life := sc.lifetime[b.Buffer]; life[0] < begin { // what was there before is so in every trip
+				sc.lifetime[b.Buffer] = [2]int{life[0], sc.clock}
+			}
+		}
+	}
 	return nil
 }
 
@@ -117,7 +248,7 @@ func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments 
 func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // interfaceBuffers makes the buffers and ports of inputs, outputs and states.
-func (pl *planner) interfaceBuffers() error {
+func (pl *scope) interfaceBuffers() error {
 	g := pl.s.Graph
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
 		i, ok := pl.buffers[n.ID()]
@@ -156,9 +287,12 @@ func (pl *planner) interfaceBuffers() error {
 }
 
 // buffer returns the buffer that holds a value.
-func (pl *planner) buffer(id plan.ValueID) (int, error) {
+func (pl *scope) buffer(id plan.ValueID) (int, error) {
 	if i, ok := pl.buffers[id]; ok {
 		return i, nil
+	}
+	if outer, ok := pl.stands[id]; ok {
+		return pl.outer.buffer(outer)
 	}
 	v := pl.s.Plan.Value(id)
 	kind, name, t := kernel.BufTemp, "", v.Type
@@ -166,6 +300,7 @@ func (pl *planner) buffer(id plan.ValueID) (int, error) {
 	switch {
 	case v.Origin == plan.Params:
 		kind, name = kernel.BufParams, "params"
+		t.Shape = ir.ShapeOf(len(pl.p.Symbols))
 	case v.Origin == plan.Fault:
 		kind, name = kernel.BufFault, fmt.Sprintf("fault of %s", v.Node)
 	case v.Origin == plan.Codebook:
@@ -187,8 +322,16 @@ func (pl *planner) buffer(id plan.ValueID) (int, error) {
 	default:
 		name = fmt.Sprintf("%s %s", v.Node, v.Node.Op())
 	}
-	if kind == kernel.BufTemp && pl.s.Plan.Prepared(id) {
+	if kind == kernel.BufTemp && pl.isPrepared(id) {
 		kind = kernel.BufPrepared
+	}
+	shared := ""
+	if len(segments) > 0 && segments[0].Weight != "" { // loops and what is around them may read one weight
+		shared = fmt.Sprintf("%+v %s %s", segments, t, v.Layout)
+		if i, ok := pl.weights[shared]; ok {
+			pl.buffers[id] = i
+			return i, nil
+		}
 	}
 	i, err := pl.add(kind, name, t, segments...)
 	if pl.buffers[id] = i; err == nil && v.Layout != kernel.LayoutBlocks {
@@ -196,7 +339,16 @@ func (pl *planner) buffer(id plan.ValueID) (int, error) {
 		b.Layout = v.Layout
 		b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
 	}
+	if shared != "" {
+		pl.weights[shared] = i
+	}
 	return i, err
+}
+
+// isPrepared reports whether a value is made when the program is loaded, and read later.
+func (pl *scope) isPrepared(id plan.ValueID) bool {
+	later := func(k plan.KernelID) bool { return !pl.fixed[k] }
+	return pl.ready[id] && slices.ContainsFunc(pl.s.Plan.Readers(id), later)
 }
 
 // isFixed reports whether a node's buffer is filled when the program is loaded.
@@ -221,7 +373,7 @@ func weightSegments(n *ir.Node) []kernel.Segment {
 	return segments
 }
 
-func (pl *planner) step(k *kernel.Kernel, level int) error {
+func (pl *scope) step(k *kernel.Kernel) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
 	if err := pl.fault(k); err != nil {
@@ -235,19 +387,24 @@ func (pl *planner) step(k *kernel.Kernel, level int) error {
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
 		st.Moved += min(pl.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
 			windowBytes(k, i, pl.p.Buffers[buf].Bytes))
-		life, ok := pl.lifetime[buf]
-		if !ok {
-			life[0] = level
-		}
-		life[1] = max(life[1], level)
-		pl.lifetime[buf] = life
+		pl.touch(buf)
 	}
-	pl.p.Steps = append(pl.p.Steps, st)
+	pl.p.Steps, pl.kernels = append(pl.p.Steps, st), append(pl.kernels, k)
 	return nil
 }
 
+// touch notes that a buffer is used now.
+func (pl *planner) touch(buf int) {
+	life, ok := pl.lifetime[buf]
+	if !ok {
+		life[0] = pl.clock
+	}
+	life[1] = pl.clock
+	pl.lifetime[buf] = life
+}
+
 // fault gives the host the word in which a kernel notes a fault.
-func (pl *planner) fault(k *kernel.Kernel) error {
+func (pl *scope) fault(k *kernel.Kernel) error {
 	if k.Fault == nil {
 		return nil
 	}
@@ -374,7 +531,7 @@ func (pl *planner) barriers() {
 		if pl.p.Begins(i) {
 			since.clear()
 		}
-		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts)
+		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts) || pl.p.Borders(i)
 		if st.Barrier {
 			since.clear()
 		}
@@ -457,6 +614,15 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 			fmt.Fprintln(w, "  every run")
 		case st.Barrier:
 			fmt.Fprintln(w, "  barrier")
+		}
+		for _, r := range p.Regions {
+			if r.First == i {
+				gate := ""
+				if r.Gated {
+					gate = ", as long as its first step says so"
+				}
+				fmt.Fprintf(w, "  %s times%s: steps %d to %d\n", r.Trips, gate, r.First, r.First+r.Count-1)
+			}
 		}
 		var binds []string
 		for _, b := range st.Binds {

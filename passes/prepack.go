@@ -16,10 +16,11 @@ const (
 // prepackWeights finds the kernels that read nothing but weights, constants and
 // what others of them make, such as those that store weights as matrix units
 // take them. They run once, before all others, and what these need of them is
-// kept in buffers outside of the arena. A kernel that makes much of little, as
+// kept in buffers outside of the arena. In the body of a loop what the body is given counts as well: such kernels run
+// once, before the trips. A kernel that makes much of little, as
 // a broadcast does, stays with the run.
 func prepackWeights(s *State) error {
-	ready := map[plan.ValueID]bool{}
+	ready := s.captured()
 	var once []plan.KernelID
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)

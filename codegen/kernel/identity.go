@@ -42,6 +42,12 @@ func (k *Kernel) Identity() Identity {
 			w.dims(t.Shape)
 		}
 	}
+	if l := k.Loop; l != nil {
+		w.line("loop ")
+		w.dims([]ir.Dim{l.Trips})
+		w.flags(l.While)
+		w.ints(int64(l.Carried), int64(l.Body))
+	}
 	Walk(k.Roots(), w.expr)
 	for _, p := range k.Phases {
 		w.line("phase ", string(p.Combine))

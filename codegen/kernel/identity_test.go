@@ -58,6 +58,7 @@ func wholeKernel() *Kernel {
 			{Name: "x", DType: ir.I32, Read: true, Buffer: 4, Elems: 100, Layout: LayoutPlanes, Codebook: ir.IQ4_NL},
 			{Name: "y", DType: ir.F32, Read: true, Write: true, Buffer: 5, Elems: 50},
 		},
+		Loop:      &Loop{Trips: t, While: true, Carried: 2, Body: 3},
 		Phases:    []Phase{{Combine: CombineMax, Value: sum, Name: "max", Exclusive: true}},
 		Products:  []Product{{A: load, B: sum, Name: "p", Operands: ir.F16, HalfSums: true}},
 		Stores:    []Store{{Bind: 1, Index: far, Value: other, PerElement: true, Cols: Cols{From: 2, To: 4}}, {Bind: 1, Value: word}},

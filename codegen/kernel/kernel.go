@@ -53,6 +53,7 @@ type Kernel struct {
 	Phases   []Phase   // of a row kernel; the one of a scan; of a matmul kernel, see RowSums
 	Products []Product // of a matmul kernel
 	Stores   []Store
+	Loop     *Loop   // of a loop, which has bindings and else nothing
 	Custom   *Custom // of a custom kernel, which has bindings and else nothing
 	Take     ir.Dim  // of a sort: for how many places of the order it stores
 	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
@@ -375,7 +376,7 @@ func (x Index) describe(number map[*Expr]int) string {
 func (k *Kernel) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kernel %s (%s) over %s", k.Name, k.Family, ir.Shape(k.Parallel))
-	if k.Family != FamilyMap && k.Custom == nil {
+	if k.Family != FamilyMap && k.Custom == nil && k.Loop == nil {
 		fmt.Fprintf(&b, " fold %s", k.Fold)
 	}
 	fmt.Fprintf(&b, " ; %s\n", strings.Join(k.Ops, ", "))
@@ -386,6 +387,9 @@ func (k *Kernel) String() string {
 	}
 	if k.Custom != nil {
 		fmt.Fprintf(&b, "  %s\n", k.Custom.describe())
+	}
+	if k.Loop != nil {
+		fmt.Fprintf(&b, "  %s\n", k.Loop.describe())
 	}
 	number := map[*Expr]int{}
 	Walk(k.Roots(), func(e *Expr) {

@@ -30,7 +30,7 @@ type Edit struct {
 }
 
 // Map rebuilds a kernel. Every expression is rewritten, and buffers are bound in the
-// order in which the new kernel uses them. Custom kernels keep their bindings.
+// order in which the new kernel uses them. Custom kernels and loops keep their bindings.
 func Map(k *Kernel, e Edit) *Kernel {
 	at := e.At
 	if at == nil {
@@ -44,7 +44,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 		}
 	}
 	m := newMapping(k, &to, NewBuilder(), at)
-	if to.Bindings = nil; e.SameBindings || to.Custom != nil {
+	if to.Bindings = nil; e.SameBindings || to.Custom != nil || to.Loop != nil {
 		to.Bindings, m.Rewriter.Bind = slices.Clone(k.Bindings), nil
 	}
 	to.Name = cmp.Or(e.Name, k.Name)

@@ -10,7 +10,7 @@ import (
 // CanPrepare reports whether a kernel computes the same in every run: it reads
 // only what is fixed, or what ready reports of a buffer, and has no symbols.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
-	return !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
+	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
 			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
 		})

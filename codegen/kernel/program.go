@@ -22,6 +22,8 @@ type Program struct {
 	Buffers []Buffer `json:"buffers"`
 	Shaders []Shader `json:"shaders"`
 	Steps   []Step   `json:"steps"`
+	// Regions are the runs of steps that are repeated, in the order of their first steps, the outer ones first.
+	Regions []Region `json:"regions,omitempty"`
 
 	// Prepared is how many steps, the first ones, run once when the program is
 	// loaded: those that make of weights and constants what every run needs. See
@@ -61,6 +63,8 @@ const (
 	BufState    BufferKind = "state"  // set at load to what Port.Init says, outlives runs
 	BufTemp     BufferKind = "temp"   // a range of the arena
 	BufParams   BufferKind = "params" // the symbol values, written before each run
+	BufGrids    BufferKind = "grids"  // the workgroup counts of gated steps, written before each run; see [Region]
+	BufGated    BufferKind = "gated"  // the counts that gates leave them
 	BufFault    BufferKind = "fault"  // a word that a step sets where the run fails; see [Fault]
 )
 
@@ -265,6 +269,9 @@ func (p *Program) Check() error {
 	if err := p.checkPrepared(); err != nil {
 		return err
 	}
+	if err := p.checkRegions(); err != nil {
+		return err
+	}
 	if err := p.checkFaults(); err != nil {
 		return err
 	}
@@ -363,6 +370,10 @@ func (p *Program) checkBuffer(b Buffer) error {
 	case BufParams:
 		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
 			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
+		}
+	case BufGrids, BufGated:
+		if b.DType != ir.U32 || need != 12*int64(len(p.Gated())) {
+			return fmt.Errorf("%s for the workgroup counts of %d steps", t, len(p.Gated()))
 		}
 	case BufFault:
 		if b.DType != ir.U32 || need != 4 {

@@ -134,7 +134,7 @@ const errInUse shrinkError = "the node is in use"
 // that leaves without use.
 func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 	ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
-	h := ir.NewGraph(g.Name)
+	h := ir.NewLike(g)
 	made := make([]*ir.Node, len(g.Nodes()))
 	live := g.Live()
 	for i, n := range g.Nodes() {

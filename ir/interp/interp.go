@@ -66,6 +66,7 @@ type Program struct {
 	views   []bool    // by node ID: which may give a part of argument 0 without copying it
 
 	states *states
+	bodies *bodies
 }
 
 // states are what programs keep between runs.
@@ -82,7 +83,22 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	if opt.Share != nil && opt.Weights == nil {
 		opt.Weights = opt.Share.opt.Weights
 	}
-	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}},
+	p, err := prepare(g, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.firstStates(); err != nil {
+		return nil, err
+	}
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
+	p.states.aliased = p.states.aliased || p.inPlace == nil
+	return p, nil
+}
+
+// prepare makes a program without states.
+func prepare(g *ir.Graph, opt Options) (*Program, error) {
+	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}, bodies: newBodies(opt),
 		kernels: replacements(g.Nodes(), opt.Replace)}
 	live := g.Live()
 	var targets []*ir.Node
@@ -126,12 +142,6 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 			}
 		}
 	}
-	if err := p.firstStates(); err != nil {
-		return nil, err
-	}
-	p.states.mu.Lock()
-	defer p.states.mu.Unlock()
-	p.states.aliased = p.states.aliased || p.inPlace == nil
 	return p, nil
 }
 
@@ -158,7 +168,8 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 	pl := newPlan(all, targets, func(*ir.Node) bool { return false })
 	x := &exec{
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
-		env:  env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil }},
+		env: env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil },
+			bodies: newBodies(opt)},
 		vals: make([]value, len(all)), uses: pl.uses, narrow: true,
 	}
 	if err := x.run(pl.nodes); err != nil {
@@ -188,12 +199,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 		p.states.running.RLock()
 		defer p.states.running.RUnlock()
 	}
-	x, ok := p.idle.Get().(*exec)
-	if !ok {
-		x = &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), vals: slices.Clone(p.consts),
-			uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
-	}
-	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in)}
+	x := p.ready()
+	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in), bodies: p.bodies}
 	x.inPlace = nil
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
@@ -206,6 +213,15 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	p.commit(x.vals)
 	p.rest(x)
 	return out, nil
+}
+
+// ready returns what a run works with.
+func (p *Program) ready() *exec {
+	if x, ok := p.idle.Get().(*exec); ok {
+		return x
+	}
+	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), vals: slices.Clone(p.consts),
+		uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
 }
 
 // rest makes what a run used ready for the next.

@@ -23,6 +23,7 @@ type call struct {
 type env struct {
 	symbols map[string]int64
 	leaf    func(n *ir.Node) (value, error) // inputs, weights and states
+	bodies  *bodies
 }
 
 // kernel computes a node's value. It may share slices with its arguments but

@@ -63,7 +63,22 @@ func runCase(t *testing.T, g *ir.Graph, line string) bool {
 	if len(last.Args()) == 0 {
 		return false
 	}
-	x := &exec{ctx: context.Background(), workers: 1, env: env{symbols: symbols}, limit: 1 << 30, vals: vals}
+	x := &exec{ctx: context.Background(), workers: 1, env: env{symbols: symbols, bodies: newBodies(Options{})},
+		limit: 1 << 30, vals: vals}
+	if of := last.Args()[0]; last.Op() == ir.OpResult { // whose argument has more than one value
+		for _, a := range of.Args() {
+			dims, err := a.Shape().Eval(symbols)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vals[a.ID()] = sample(t, a.DType(), dims)
+		}
+		v, err := x.compute(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vals[of.ID()] = v
+	}
 	got, err := x.compute(last)
 	if err != nil {
 		t.Errorf("%s: %v", line, err)

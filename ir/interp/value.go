@@ -23,6 +23,7 @@ type value struct {
 	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
 
 	buf   *buffer // what n is in, if a run may use it again
+	more  []value // of an if or a loop: the results after this one
 	apart int     // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
 }
 
@@ -160,7 +161,7 @@ func widen(src []float32) []float64 {
 
 // withDims returns the same elements under another shape.
 func (v value) withDims(dims []int) value {
-	v.dims = dims
+	v.dims, v.more = dims, nil
 	return v
 }
 

@@ -76,6 +76,7 @@ func templates() []template {
 	s.scatters()
 	s.random()
 	s.composites()
+	s.control()
 	s.contract()
 	return s.list
 }

@@ -61,17 +61,17 @@ type Executable struct {
 	weights    ir.WeightSource       // which states may begin as
 	params     []*Buffer             // those of kind BufParams
 	indirect   *Buffer               // the counts of symbolic grids; nil if there are none
+	grids      *Buffer               // the counts of gated steps; nil if there are none
+	gatedGrids *Buffer               // what gates leave of them
 	dispatches []dispatch            // by step
 	inputs     []*endpoint           // by port
 	outputs    []*endpoint           // by port
 	labels     []string              // what outputs are called in errors, by port
 	pipelines  []*Pipeline           // by shader; nil where no step uses it
 	bindings   *Bindings             // set i is for step i
-	main       *Recording
-	alone      *Recording // main without copies; nil before the first run that needs it
-	reset      *Recording // zeroes the states; nil if there are none
+	reset      *Recording            // zeroes the states; nil if there are none
 	stats      Stats
-	recorded   atomic.Int64 // Stats.Recordings
+	recordings atomic.Int64 // Stats.Recordings
 
 	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
 	turn      chan struct{}
@@ -84,7 +84,7 @@ type Executable struct {
 	nextAhead int
 	guards    *guards        // nil without LoadOptions.Guards
 	machine   target.Machine // LoadOptions.Machine
-	profile   *profiler      // nil before the first profiled run
+	recorded  recordings
 }
 
 var _ runtime.Executable = (*Executable)(nil)
@@ -105,7 +105,8 @@ type Stats struct {
 	Prepared     int // that ran when the program was loaded
 	Pipelines    int
 	// Recordings is how often the program's steps have been recorded: once, once more for profiles, and once
-	// for tensors that stay on the device, where others are copied.
+	// for tensors that stay on the device, where others are copied. Where a loop's trips depend on symbols, that is so
+	// for each number of them.
 	Recordings int
 	// CacheErr is why compiled pipelines could not be kept for next time, if so.
 	CacheErr error
@@ -327,7 +328,7 @@ func (e *Executable) Stats() Stats {
 		return Stats{}
 	}
 	s := e.stats
-	s.Recordings = int(e.recorded.Load())
+	s.Recordings = int(e.recordings.Load())
 	return s
 }
 

@@ -106,7 +106,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err := e.device.Wait(ctx, a.busy); err != nil {
 		return nil, err
 	}
-	main, err := e.stepsOn(own)
+	main, err := e.stepsOn(own, symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +173,8 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 		}
 	}
 	if !e.hasSymbols(symbols) {
-		if e.indirect != nil {
-			if err := e.putGrids(put(e.indirect, 0, e.indirect.size, e.indirect.size), symbols); err != nil {
+		for _, b := range e.allGrids() {
+			if err := e.putGrids(b, put(b, 0, b.size, b.size), symbols); err != nil {
 				return nil, err
 			}
 		}
@@ -209,8 +209,8 @@ func (a *ahead) openSmall(e *Executable) (err error) {
 	for _, x := range e.inputs {
 		size += aligned(min(x.size, smallGiven))
 	}
-	if e.indirect != nil {
-		size += aligned(e.indirect.size)
+	for _, b := range e.allGrids() {
+		size += aligned(b.size)
 	}
 	a.host, err = e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", max(size, 16), SharedMemory)
 	if err != nil {
@@ -247,10 +247,21 @@ func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, e
 	return list, nil
 }
 
-// putGrids writes the workgroup counts of steps whose grids depend on symbols.
-func (e *Executable) putGrids(to []byte, symbols map[string]int64) error {
+// allGrids are the buffers of workgroup counts that the host writes.
+func (e *Executable) allGrids() (list []*Buffer) {
+	for _, b := range []*Buffer{e.indirect, e.grids} {
+		if b != nil {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// putGrids writes the workgroup counts that one of those buffers holds: of steps whose grids depend on symbols, or of
+// gated ones.
+func (e *Executable) putGrids(b *Buffer, to []byte, symbols map[string]int64) error {
 	for i, d := range e.dispatches {
-		if !d.symbolic {
+		if b == e.indirect && !d.symbolic || b == e.grids && !d.gated {
 			continue
 		}
 		counts, err := e.program.Steps[i].Grid.Eval(symbols)

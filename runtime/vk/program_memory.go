@@ -54,6 +54,10 @@ func (e *Executable) allocate() error {
 		switch b.Kind {
 		case kernel.BufParams:
 			e.params = append(e.params, made)
+		case kernel.BufGrids:
+			e.grids = made
+		case kernel.BufGated:
+			e.gatedGrids = made
 		case kernel.BufFault:
 			clear(made.Bytes()) // no run has failed yet
 		}
@@ -92,7 +96,7 @@ func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, ki
 // memoryKind says where a buffer lives.
 func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
 	switch {
-	case b.Kind == kernel.BufParams || b.Kind == kernel.BufFault:
+	case b.Kind == kernel.BufParams || b.Kind == kernel.BufGrids || b.Kind == kernel.BufFault:
 		return SharedMemory
 	case b.Kind == kernel.BufInput && b.Bytes <= smallInput && e.device.hostReachesDevice():
 		return SharedMemory
@@ -118,14 +122,21 @@ func (d *Device) hostReachesDevice() bool {
 type dispatch struct {
 	counts   [3]uint32 // unless symbolic
 	symbolic bool
-	offset   int64 // in Executable.indirect, if symbolic
+	gated    bool  // whether a gate decides on it
+	offset   int64 // in Executable.indirect if symbolic, in grids and gatedGrids if gated
 }
 
 // allocateGrids works out static grids, and makes room for the others.
 func (e *Executable) allocateGrids() (err error) {
 	size := int64(0)
 	e.dispatches = make([]dispatch, len(e.program.Steps))
+	for i, step := range e.program.Gated() {
+		e.dispatches[step] = dispatch{gated: true, offset: int64(i) * indirectStride}
+	}
 	for i, s := range e.program.Steps {
+		if e.dispatches[i].gated {
+			continue
+		}
 		if !s.Grid.IsStatic() {
 			e.dispatches[i] = dispatch{symbolic: true, offset: size}
 			size += indirectStride

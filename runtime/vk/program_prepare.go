@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// runSteps are the steps of every run: all but the prepared ones.
+// runSteps are the steps of every run, those of loops once: all but the prepared ones.
 func (e *Executable) runSteps() []kernel.Step { return e.program.Steps[e.program.Prepared:] }
 
 // prepare runs the steps that need nothing but weights. What they make stays in buffers of its own. Steps that only

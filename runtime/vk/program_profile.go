@@ -13,25 +13,30 @@ import (
 type profiler struct {
 	recording *Recording
 	stamps    *Timestamps
+	steps     []int // in the order in which they run, a step of a loop once for each trip
 }
 
 // profiler returns the recording for profiles, made on first use, or nil where the device takes no times.
-func (e *Executable) profiler() (*profiler, error) {
-	if e.profile != nil || e.device.info.Caps.TimestampBits == 0 || len(e.runSteps()) == 0 {
-		return e.profile, nil
+func (e *Executable) profiler(symbols map[string]int64) (*profiler, error) {
+	of := e.recorded.of(e, symbols)
+	if of.profile != nil || e.device.info.Caps.TimestampBits == 0 || len(e.runSteps()) == 0 {
+		return of.profile, nil
 	}
-	stamps, err := e.device.NewTimestamps(len(e.runSteps()) + 1)
+	steps, err := e.ran(symbols)
 	if err != nil {
 		return nil, err
 	}
-	e.keep(stamps)
-	r, err := e.recordSteps("profile of "+e.program.Name, e.bindings, stamps, false)
+	stamps, err := e.device.NewTimestamps(len(steps) + 1)
 	if err != nil {
 		return nil, err
 	}
-	e.keep(r)
-	e.profile = &profiler{r, stamps}
-	return e.profile, nil
+	r, err := e.recordSteps("profile of "+e.program.Name, e.bindings, symbols, stamps, false)
+	if err != nil {
+		_ = stamps.Close()
+		return nil, err
+	}
+	of.profile = &profiler{r, stamps, steps}
+	return of.profile, nil
 }
 
 // readProfile turns the times of the last run into a profile.
@@ -39,7 +44,7 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	if p == nil {
 		return &runtime.Profile{}, nil
 	}
-	times, err := p.stamps.Read(0, len(e.runSteps())+1)
+	times, err := p.stamps.Read(0, len(p.steps)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +52,8 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	if err := log.place(profile, e.device, p.stamps); err != nil {
 		return nil, err
 	}
-	for i := range e.runSteps() {
-		s := &e.runSteps()[i]
+	for i, step := range p.steps {
+		s := &e.program.Steps[step]
 		cost, err := e.cost(s)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package vk
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/runtime"
@@ -17,12 +18,12 @@ func (e *Executable) record() error {
 	if err := e.recordGuards(); err != nil {
 		return err
 	}
-	if e.main, err = e.recordSteps("program "+e.program.Name, e.bindings, nil, true); err != nil {
-		return err
-	}
-	e.keep(e.main)
-	if len(fixedCopies(e.inputs, (*endpoint).upload))+len(fixedCopies(e.outputs, (*endpoint).download)) == 0 {
-		e.alone = e.main
+	e.recorded.bindings = e.bindings
+	e.keep(&e.recorded)
+	if e.tripsOf(nil) == "" { // else a run says how often steps are repeated
+		if _, err := e.mainSteps(nil); err != nil {
+			return err
+		}
 	}
 	if e.reset, err = e.recordReset(e.ranges); e.reset != nil {
 		e.keep(e.reset)
@@ -85,23 +86,132 @@ func (e *Executable) addresses(ranges []BufferRange, keep func(closer)) (map[int
 	return at, nil
 }
 
-// stepsAlone returns the program's recording without the copies that are the same in every run, for runs whose
-// inputs or outputs are elsewhere. It is made on first use, where there are such copies.
-func (e *Executable) stepsAlone() (_ *Recording, err error) {
-	if e.alone == nil {
-		if e.alone, err = e.recordSteps("steps of "+e.program.Name, e.bindings, nil, false); err == nil {
-			e.keep(e.alone)
+// recordings are those of a program on some buffers, by how often steps are repeated: the latest first.
+type recordings struct {
+	bindings *Bindings
+	list     []*recorded
+}
+
+// recorded is the program as it was recorded for some numbers of trips. Each part is nil before the first run that
+// needs it.
+type recorded struct {
+	trips   string     // of the regions whose number depends on symbols
+	main    *Recording // with the copies that are the same in every run
+	alone   *Recording // without copies
+	profile *profiler
+}
+
+// Close closes all of them.
+func (rs *recordings) Close() error {
+	for _, r := range rs.list {
+		r.close()
+	}
+	rs.list = nil
+	return nil
+}
+
+// close retires the recordings, which cannot fail.
+func (r *recorded) close() {
+	_ = r.main.Close()
+	_ = r.alone.Close()
+	if r.profile != nil {
+		_ = r.profile.recording.Close()
+		_ = r.profile.stamps.Close()
+	}
+}
+
+// maxRecorded is for how many numbers of trips a program stays recorded.
+const maxRecorded = 8
+
+// maxDispatches bounds what one recording holds.
+const maxDispatches = 1 << 20
+
+// tripsOf names the numbers of trips that depend on symbols. It is empty only if none do.
+func (e *Executable) tripsOf(symbols map[string]int64) string {
+	text := ""
+	for _, r := range e.program.Regions {
+		if !r.Trips.IsStatic() {
+			text += fmt.Sprintf("%d ", r.Trips.Mul*symbols[r.Trips.Sym]+r.Trips.Add)
 		}
 	}
-	return e.alone, err
+	return text
+}
+
+// of returns what is recorded for a run with those symbols.
+func (rs *recordings) of(e *Executable, symbols map[string]int64) *recorded {
+	trips := e.tripsOf(symbols)
+	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
+	if at < 0 {
+		if len(rs.list) == maxRecorded {
+			rs.list[maxRecorded-1].close()
+			rs.list = rs.list[:maxRecorded-1]
+		}
+		rs.list = slices.Insert(rs.list, 0, &recorded{trips: trips})
+	} else if at > 0 {
+		r := rs.list[at]
+		copy(rs.list[1:at+1], rs.list[:at])
+		rs.list[0] = r
+	}
+	return rs.list[0]
+}
+
+// mainSteps returns the program's recording with the copies that are the same in every run.
+func (e *Executable) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
+	r := e.recorded.of(e, symbols)
+	if r.main == nil {
+		r.main, err = e.recordSteps("program "+e.program.Name, e.bindings, symbols, nil, true)
+	}
+	return r.main, err
+}
+
+// stepsOn returns the steps of a run without copies, for runs whose inputs or outputs are elsewhere, on the program's
+// own states where own is nil.
+func (e *Executable) stepsOn(own *states, symbols map[string]int64) (_ *Recording, err error) {
+	rs := &e.recorded
+	if own != nil {
+		rs = &own.recorded
+	} else if len(fixedCopies(e.inputs, (*endpoint).upload))+len(fixedCopies(e.outputs, (*endpoint).download)) == 0 {
+		return e.mainSteps(symbols)
+	}
+	r := rs.of(e, symbols)
+	if r.alone == nil {
+		r.alone, err = e.recordSteps("steps of "+e.program.Name, rs.bindings, symbols, nil, false)
+	}
+	return r.alone, err
+}
+
+// ran lists the steps of a run in the order in which they are recorded, each as often as its regions say.
+func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
+	rounds := 0
+	e.program.Walk(e.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
+		trips, wrong := r.Trips.Eval(symbols)
+		if wrong != nil && err == nil {
+			err = wrong
+		}
+		for range trips {
+			if err != nil {
+				return
+			}
+			rounds++
+			if body(); max(len(list), rounds) > maxDispatches && err == nil {
+				err = fmt.Errorf("loops of %d trips make a run of more than %d dispatches, the limit: have them "+
+					"do more in a trip, or give them lower bounds", trips, maxDispatches)
+			}
+		}
+	})
+	return list, err
 }
 
 // recordSteps records the program: the steps of a run on the buffers that bindings have, and with fixed the copies
-// around them that are the same in every run.
+// around them that are the same in every run. symbols say how often steps are repeated.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
-func (e *Executable) recordSteps(name string, bindings *Bindings, stamps *Timestamps,
+func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[string]int64, stamps *Timestamps,
 	fixed bool) (*Recording, error) {
+	steps, err := e.ran(symbols)
+	if err != nil {
+		return nil, err
+	}
 	c := e.device.NewCommandList()
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
@@ -113,14 +223,17 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, stamps *Timest
 	if stamps != nil {
 		c.Timestamp(stamps, 0)
 	}
-	first := e.program.Prepared
-	for i := first; i < len(e.program.Steps); i++ {
-		if i > first && (e.program.Steps[i].Barrier || stamps != nil) {
+	for n, i := range steps {
+		switch {
+		case n > 0 && e.gatedGrids != nil && (e.program.Borders(i) || stamps != nil):
+			// Gates write what dispatches read.
+			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
+		case n > 0 && (e.program.Steps[i].Barrier || stamps != nil):
 			c.Barrier(StageCompute, StageCompute)
 		}
 		e.recordStep(c, bindings, i)
 		if stamps != nil {
-			c.Timestamp(stamps, i-first+1)
+			c.Timestamp(stamps, n+1)
 		}
 	}
 	if list := fixedCopies(e.outputs, (*endpoint).download); fixed && len(list) > 0 {
@@ -131,7 +244,7 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, stamps *Timest
 	if err != nil {
 		return nil, err
 	}
-	e.recorded.Add(1)
+	e.recordings.Add(1)
 	return r, nil
 }
 
@@ -140,6 +253,8 @@ func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	c.Bind(bindings, i)
 	d := e.dispatches[i]
 	switch {
+	case d.gated:
+		c.DispatchIndirect(e.gatedGrids, d.offset)
 	case d.symbolic:
 		c.DispatchIndirect(e.indirect, d.offset)
 	case d.counts[0] > 0 && d.counts[1] > 0 && d.counts[2] > 0:

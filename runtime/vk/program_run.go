@@ -63,7 +63,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	}
 	var p *profiler
 	if opt.Profile {
-		if p, err = e.profiler(); err != nil {
+		if p, err = e.profiler(symbols); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +96,7 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 	if err := e.setSymbols(symbols); err != nil {
 		return nil, err
 	}
-	recordings, err := e.recordings(p, own, e.writeInputs(in, opt.Inputs), from, outputs, kept)
+	recordings, err := e.submissions(p, own, e.writeInputs(in, opt.Inputs), from, outputs, kept, symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (e *Executable) setSymbols(symbols map[string]int64) error {
 		return nil
 	}
 	e.symbols = nil // in case it fails halfway
-	if e.indirect != nil {
-		if err := e.putGrids(e.indirect.Bytes(), symbols); err != nil {
+	for _, b := range e.allGrids() {
+		if err := e.putGrids(b, b.Bytes(), symbols); err != nil {
 			return err
 		}
 	}
@@ -188,22 +188,24 @@ func (e *Executable) writeInputs(in map[string]*ir.Data, there map[string]*runti
 	return sizes
 }
 
-// recordings lists what a run submits.
-func (e *Executable) recordings(p *profiler, own *states, sizes []int64, from []*Buffer, outputs []runtime.Output,
-	kept []deviceMemory) (_ []*Recording, err error) {
+// submissions lists what a run submits.
+func (e *Executable) submissions(p *profiler, own *states, sizes []int64, from []*Buffer, outputs []runtime.Output,
+	kept []deviceMemory, symbols map[string]int64) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
-	main, recorded := e.main, true // whether main does the copies that are the same in every run
+	var main *Recording
+	recorded := false // whether main does the copies that are the same in every run
 	switch {
 	case p != nil:
-		main, recorded = p.recording, false
-	case own != nil:
-		main, recorded = own.steps, false
-	case slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
-		if main, err = e.stepsAlone(); err != nil {
-			return nil, err
-		}
-		recorded = false
+		main = p.recording
+	case own != nil || slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
+		main, err = e.stepsOn(own, symbols)
+	default:
+		main, err = e.mainSteps(symbols)
+		recorded = true
+	}
+	if err != nil {
+		return nil, err
 	}
 	before, err := e.copiesIn.prepare(e, "inputs", e.copiesBefore(sizes, from, recorded))
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 // states are buffers for all states of a program, and its steps recorded for them. What else the steps use is the
 // program's own: runs are on the device one after the other.
 type states struct {
-	exe    *Executable
-	made   []closer
-	ranges []BufferRange // those of the program, but for its states
-	steps  *Recording    // of a run on these states, without copies of inputs and outputs
-	reset  *Recording
-	closed atomic.Bool
+	exe      *Executable
+	made     []closer
+	ranges   []BufferRange // those of the program, but for its states
+	recorded recordings    // of runs on these states, without copies of inputs and outputs
+	reset    *Recording
+	closed   atomic.Bool
 }
 
 // NewStates implements runtime.Executable.
@@ -59,10 +59,13 @@ func (s *states) make() error {
 	if err != nil {
 		return err
 	}
-	if s.steps, err = e.recordSteps("steps of "+e.program.Name, bindings, nil, false); err != nil {
-		return err
+	s.recorded.bindings = bindings
+	s.keep(&s.recorded)
+	if e.tripsOf(nil) == "" {
+		if _, err := e.stepsOn(s, nil); err != nil {
+			return err
+		}
 	}
-	s.keep(s.steps)
 	if s.reset, err = e.recordReset(s.ranges); err != nil {
 		return err
 	}
@@ -141,12 +144,4 @@ func (e *Executable) statesOf(opt runtime.RunOptions) (*states, error) {
 		return nil, errors.New("runs on states of their own have no profile and no guards: leave one of them out")
 	}
 	return s, nil
-}
-
-// stepsOn returns the steps of a run without copies, on the program's own states where own is nil.
-func (e *Executable) stepsOn(own *states) (*Recording, error) {
-	if own != nil {
-		return own.steps, nil
-	}
-	return e.stepsAlone()
 }

@@ -1,6 +1,7 @@
 package keval
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,6 +33,7 @@ type Machine struct {
 	mem     []memory // by buffer
 	arena   memory
 	decoded map[int][]float32 // by buffer, of block dtypes
+	gated   []int             // the steps that gates decide on
 }
 
 // New checks a program and its kernels, one per step, and loads the weights.
@@ -47,7 +49,8 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (*Machine, er
 	if err := CheckHazards(p); err != nil {
 		return nil, err
 	}
-	m := &Machine{prog: p, kernels: kernels, opt: opt, arena: newMemory(p.ArenaBytes), decoded: map[int][]float32{}}
+	m := &Machine{gated: p.Gated(), prog: p, kernels: kernels, opt: opt, arena: newMemory(p.ArenaBytes),
+		decoded: map[int][]float32{}}
 	for i, b := range p.Buffers {
 		mem, err := m.allocate(b)
 		if err != nil {
@@ -104,6 +107,56 @@ func (m *Machine) steps(from, to int, symbols map[string]int64, elems []int64) e
 	return nil
 }
 
+// run runs the steps of a run, as often as their regions say.
+func (m *Machine) run(symbols map[string]int64, elems []int64) (err error) {
+	var level []int
+	flush := func() {
+		if m.opt.Order != nil {
+			m.opt.Order.Shuffle(len(level), func(i, j int) { level[i], level[j] = level[j], level[i] })
+		}
+		for _, i := range level {
+			if err == nil && !m.isOff(i) {
+				if err = m.step(i, symbols, elems); err != nil {
+					err = fmt.Errorf("step %d (%s): %w", i, m.kernels[i].Name, err)
+				}
+			}
+		}
+		level = nil
+	}
+	m.prog.Walk(m.prog.Prepared, func(i int) {
+		if m.prog.Steps[i].Barrier {
+			flush()
+		}
+		level = append(level, i)
+	}, func(r kernel.Region, body func()) {
+		trips, wrong := r.Trips.Eval(symbols)
+		if wrong != nil && err == nil {
+			err = wrong
+		}
+		for range trips {
+			if err != nil {
+				return
+			}
+			flush()
+			body()
+		}
+		flush()
+	})
+	flush()
+	return err
+}
+
+// isOff reports whether a gate has left a step no workgroups.
+func (m *Machine) isOff(step int) bool {
+	at := slices.Index(m.gated, step)
+	for i, b := range m.prog.Buffers {
+		if at >= 0 && b.Kind == kernel.BufGated {
+			return binary.LittleEndian.Uint32(m.mem[i].bytes[12*at:]) == 0
+		}
+	}
+	return false
+}
+
 func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 	switch b.Kind {
 	case kernel.BufTemp:
@@ -118,6 +171,12 @@ func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 		return memory{bytes: make([]byte, b.Bytes)}, nil
 	case kernel.BufWeight:
 		return m.loadWeight(b)
+	case kernel.BufGrids: // one workgroup does all of a step here
+		ones := memory{bytes: make([]byte, b.Bytes)}
+		for i := 0; i+4 <= len(ones.bytes); i += 4 {
+			ones.bytes[i] = 1
+		}
+		return ones, nil
 	}
 	return memory{bytes: make([]byte, b.Bytes)}, nil
 }
@@ -191,7 +250,7 @@ func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (map[str
 			mem[i] = poison
 		}
 	}
-	if err := m.steps(m.prog.Prepared, len(m.prog.Steps), symbols, elems); err != nil {
+	if err := m.run(symbols, elems); err != nil {
 		return nil, err
 	}
 	return m.outputs(symbols, elems)

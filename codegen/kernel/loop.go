@@ -1,0 +1,143 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// FamilyLoop stands for a loop while kernels are a graph: it binds what is carried, read and written, and then what
+// the body is given. The layout of the program puts the kernels of the body in its place, as a [Region].
+const FamilyLoop Family = "loop"
+
+// Loop is what a kernel of FamilyLoop runs again and again.
+type Loop struct {
+	Trips   ir.Dim // how often, or how often at most
+	While   bool   // as long as binding 0, a bool, is true
+	Carried int    // how many bindings, the first ones, are carried
+	Body    int    // which body, in the numbers of whoever lowered it
+}
+
+func (l *Loop) describe() string {
+	text := fmt.Sprintf("loop %d of %s trips", l.Body, l.Trips)
+	if l.While {
+		text += " at most, while binding 0"
+	}
+	return text + fmt.Sprintf(", %d carried", l.Carried)
+}
+
+// Region is a run of steps that is repeated. Regions lie in one another or apart.
+type Region struct {
+	First int `json:"first"` // a step
+	Count int `json:"count"` // of steps, at least 1
+	// Trips is how often they run. A barrier stands before each time, and after the last.
+	Trips ir.Dim `json:"trips"`
+	// Gated says that the first step is a gate: it decides whether the steps after it run this time. It writes their
+	// workgroup counts, or zeros instead, to the buffer of kind BufGated.
+	Gated bool `json:"gated,omitempty"`
+}
+
+// end is the step after the region.
+func (r Region) end() int { return r.First + r.Count }
+
+// Borders reports whether a region begins with step i or ended before it, or a gate stands before it: there is a
+// barrier.
+func (p *Program) Borders(i int) bool {
+	for _, r := range p.Regions {
+		if r.First == i || r.end() == i || r.Gated && r.First+1 == i {
+			return true
+		}
+	}
+	return false
+}
+
+// Gated lists the steps that a gate decides on, in order. Step Gated()[i] has three words from word 3*i on in the
+// buffers of kinds BufGrids and BufGated.
+func (p *Program) Gated() []int {
+	var list []int
+	for i := range p.Steps {
+		for _, r := range p.Regions {
+			if r.Gated && i > r.First && i < r.end() {
+				list = append(list, i)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// Walk goes over the steps from one on in the order in which they run. It calls step for each, and repeat for each
+// region, which is to call body as often as the region says.
+func (p *Program) Walk(from int, step func(i int), repeat func(r Region, body func())) {
+	regions := p.Regions
+	for len(regions) > 0 && regions[0].First < from {
+		regions = regions[1:]
+	}
+	p.walk(from, len(p.Steps), regions, step, repeat)
+}
+
+func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat func(r Region, body func())) {
+	for i := from; i < to; {
+		if len(regions) == 0 || regions[0].First != i {
+			step(i)
+			i++
+			continue
+		}
+		r, inner := regions[0], 1
+		for inner < len(regions) && regions[inner].First < r.end() {
+			inner++
+		}
+		in := regions[1:inner]
+		repeat(r, func() {
+			p.walk(r.First, r.end(), in, step, repeat)
+		})
+		i, regions = r.end(), regions[inner:]
+	}
+}
+
+// maxRegionDepth is how deep regions may lie in one another.
+const maxRegionDepth = 2*ir.MaxBodyDepth + 1
+
+// checkRegions refuses regions that neither lie in one another nor apart, and gates that write no counts.
+func (p *Program) checkRegions() error {
+	for i, s := range p.Steps {
+		if !s.Barrier && p.Borders(i) {
+			return fmt.Errorf("step %d (%s): no barrier stands where a region begins or ends", i, s.Name)
+		}
+	}
+	var open []Region
+	for i, r := range p.Regions {
+		for len(open) > 0 && open[len(open)-1].end() <= r.First {
+			open = open[:len(open)-1]
+		}
+		last := Region{Count: len(p.Steps)}
+		if len(open) > 0 {
+			last = open[len(open)-1]
+		}
+		switch {
+		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps), r.First < last.First || r.end() > last.end(),
+			i > 0 && r.First < p.Regions[i-1].First, len(open) > 0 && r.First == last.First && last.Gated:
+			return fmt.Errorf("region %d: %d steps from %d on do not lie in the %d from %d on", i, r.Count, r.First,
+				last.Count, last.First)
+		case len(open) == maxRegionDepth:
+			return fmt.Errorf("region %d: more than %d lie in one another", i, maxRegionDepth)
+		case r.Trips.Min() < 0 || r.Trips.Max() < 0:
+			return fmt.Errorf("region %d: %s trips", i, r.Trips)
+		}
+		if err := p.checkDim(r.Trips); err != nil {
+			return fmt.Errorf("region %d: %w", i, err)
+		}
+		open = append(open, r)
+		if !r.Gated {
+			continue
+		}
+		writes := false
+		for _, b := range p.Steps[r.First].Binds {
+			writes = writes || b.Write && p.Buffers[b.Buffer].Kind == BufGated
+		}
+		if !writes {
+			return fmt.Errorf("region %d: its first step is no gate", i)
+		}
+	}
+	return nil
+}

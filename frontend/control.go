@@ -1,0 +1,283 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// If returns what one of two functions does, by cond, a bool scalar. Only that branch is computed in a run. Both return
+// tensors of the same types, at least one.
+//
+// The functions given to If, Loop, While and Scan may use tensors from around them; weights, inputs and states that
+// they declare are those of the whole graph. Tensors made in such a function can only be used there.
+func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
+	const op = "if"
+	b = b.current()
+	var bodies [2]*Builder
+	for i, f := range []func() []Tensor{then, otherwise} {
+		body := b.body([]string{"then", "else"}[i])
+		if i > 0 { // both are given the same values
+			for _, t := range bodies[0].given {
+				body.capture(t)
+			}
+		}
+		results := body.define(op, f)
+		for j, t := range results {
+			if err := body.graph.Output(fmt.Sprint(j), body.own(op, j, t, results).node); err != nil {
+				fail(op, err, results...)
+			}
+		}
+		b.inner, bodies[i] = nil, body
+	}
+	for _, t := range bodies[1].given[len(bodies[0].given):] {
+		bodies[0].capture(t)
+	}
+	for _, body := range bodies {
+		body.done = true
+	}
+	return b.control(ir.OpIf, len(bodies[0].graph.Outputs()), append([]Tensor{cond}, bodies[1].given...),
+		attr("then", bodies[0].graph), attr("else", bodies[1].graph))
+}
+
+// Loop runs body again and again, trips times, and returns what it returned last. The first time body is given first,
+// then what it returned before: tensors of the same types. i is the number of the trip, an i32 scalar from 0 on.
+func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []Tensor) []Tensor) []Tensor {
+	if body == nil {
+		fail("loop", errors.New("there is no function: it is nil"), first...)
+	}
+	l := b.loop("loop")
+	i := l.counter()
+	l.carry(first, func(carried []Tensor) []Tensor { return body(i, carried) })
+	return l.end(trips, false)[1:]
+}
+
+// While runs body as long as cond of what is carried is true, but at most trips times, and returns what it returned
+// last, or first where it never ran. cond returns a bool scalar; see Loop for the rest.
+func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) Tensor,
+	body func(carried []Tensor) []Tensor) []Tensor {
+	if cond == nil || body == nil {
+		fail("while", errors.New("there is no function: it is nil"), first...)
+	}
+	b.checkOpen("while")
+	goesFirst := cond(first)
+	l := b.loop("while")
+	goes := l.state(goesFirst)
+	var next []Tensor
+	l.carry(first, func(carried []Tensor) []Tensor {
+		next = body(carried)
+		return next
+	})
+	l.update(goes, cond(next))
+	return l.end(trips, true)[1:]
+}
+
+// Scan goes over the outermost axis of xs, which is of one extent, and runs body with their elements there: tensors
+// without that axis. What is carried goes as in Loop. What body returns besides, in outs, is stacked along a new
+// outermost axis. Scan returns what was carried last, and the stacks.
+func (b *Builder) Scan(first, xs []Tensor,
+	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
+	return b.scan(first, xs, false, body)
+}
+
+// ScanBack is Scan from the last elements to the first; stacks have the order of xs.
+func (b *Builder) ScanBack(first, xs []Tensor,
+	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
+	return b.scan(first, xs, true, body)
+}
+
+func (b *Builder) scan(first, xs []Tensor, back bool,
+	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
+	const op = "scan"
+	switch {
+	case body == nil:
+		fail(op, errors.New("there is no function: it is nil"), xs...)
+	case len(xs) == 0:
+		fail(op, errors.New("there is nothing to go over: use Loop"))
+	}
+	for i, x := range xs {
+		b.checkArg(op, i, x, xs)
+		if x.Rank() == 0 || x.Dim(0) != xs[0].Dim(0) {
+			fail(op, fmt.Errorf("operand %d has shape %s: all want one extent of their outermost axis", i, x.Shape()),
+				xs...)
+		}
+	}
+	steps := xs[0].Dim(0)
+	l := b.loop(op)
+	at := l.counter()
+	if back {
+		at = l.body.add(ir.OpSub, []Tensor{l.body.DimValue(steps), at.AddScalar(1)})
+	}
+	var outs []Tensor
+	l.carry(first, func(carried []Tensor) []Tensor {
+		parts := make([]Tensor, len(xs))
+		for i, x := range xs {
+			parts[i] = x.IndexSelect(0, at.Reshape(1)).Squeeze(0) // of no elements, there is no trip
+		}
+		var next []Tensor
+		next, outs = body(carried, parts)
+		return next
+	})
+	for i, y := range outs {
+		y = l.body.own(op, i, y, outs)
+		stack := l.stateOf(Tensor{}, y.DType(), append(ir.Shape{steps}, y.Shape()...))
+		l.update(stack, stack.ScatterNDDistinct(at.Reshape(1, 1), y.Unsqueeze(0)))
+	}
+	all := l.end(steps, false)[1:]
+	return all[:len(first)], all[len(first):]
+}
+
+// loopBuilder makes a loop: its states, each with a first value, and their updates.
+type loopBuilder struct {
+	op    string
+	outer *Builder
+	body  *Builder
+	first []Tensor
+	types []ir.Type
+}
+
+func (b *Builder) loop(op string) *loopBuilder {
+	b = b.current()
+	return &loopBuilder{op: op, outer: b, body: b.body(op)}
+}
+
+// state declares a state that begins as first.
+func (l *loopBuilder) state(first Tensor) Tensor {
+	l.outer.checkArg(l.op, len(l.first), first, []Tensor{first})
+	return l.stateOf(first, first.DType(), first.Shape())
+}
+
+// stateOf declares a state that begins as zeros where first is the zero Tensor.
+func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
+	name := fmt.Sprintf("s%d", len(l.first))
+	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
+	return l.body.addHere(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", s))
+}
+
+func (l *loopBuilder) update(state, next Tensor) {
+	next = l.body.own(l.op, 0, next, []Tensor{next})
+	if err := l.body.graph.Update(state.node, next.node); err != nil {
+		fail(l.op, err, state, next)
+	}
+}
+
+// counter declares the number of the trip.
+func (l *loopBuilder) counter() Tensor {
+	i := l.stateOf(Tensor{}, ir.I32, ir.Shape{})
+	l.update(i, i.AddScalar(1))
+	return i
+}
+
+// carry declares states and has f say what becomes of them.
+func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
+	carried := make([]Tensor, len(first))
+	for i, t := range first {
+		carried[i] = l.state(t)
+	}
+	next := f(carried)
+	if len(next) != len(first) {
+		fail(l.op, fmt.Errorf("the function returns %d tensors for %d that are carried", len(next), len(first)),
+			first...)
+	}
+	for i, t := range next {
+		l.update(carried[i], t)
+	}
+}
+
+// end makes the op, and returns all that its states hold in the end.
+func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
+	l.outer.inner, l.body.done = nil, true
+	args := make([]Tensor, len(l.first))
+	for i, t := range l.first {
+		if args[i] = t; t.IsZero() {
+			args[i] = l.outer.zeros(l.types[i])
+		}
+	}
+	args = append(args, l.body.given...)
+	return l.outer.control(ir.OpLoop, len(l.first), args, attr("trips", ir.Shape{mustDim(ir.OpLoop, trips, args...)}),
+		attr("while", while), attr("body", l.body.graph))
+}
+
+// zeros is a tensor of zeros.
+func (b *Builder) zeros(t ir.Type) Tensor {
+	zero := b.Scalar(t.DType, 0)
+	if len(t.Shape) == 0 {
+		return zero
+	}
+	return b.add(ir.OpBroadcast, []Tensor{zero}, attr("shape", t.Shape))
+}
+
+// current is the builder of the body that is being defined, if one is.
+func (b *Builder) current() *Builder {
+	for b != nil && b.inner != nil {
+		b = b.inner
+	}
+	return b
+}
+
+// body begins a body, which what is built goes to until inner is nil again.
+func (b *Builder) body(name string) *Builder {
+	b.checkOpen(name)
+	b.inner = &Builder{graph: ir.NewBody(name), outer: b, captured: map[*ir.Node]Tensor{}}
+	return b.inner
+}
+
+// define has f build a body.
+func (b *Builder) define(op string, f func() []Tensor) []Tensor {
+	if f == nil {
+		fail(op, fmt.Errorf("there is no function for %s: it is nil", b.graph.Name))
+	}
+	results := f()
+	if len(results) == 0 {
+		fail(op, fmt.Errorf("the function for %s returns no tensors", b.graph.Name))
+	}
+	return results
+}
+
+// own returns the tensor of b that a is: a itself, or what the body b is given for a tensor from around it.
+func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
+	if b.checkArg(op, i, a, args); a.b == b {
+		return a
+	}
+	for around := b.outer; around != nil; around = around.outer {
+		if a.b == around {
+			return b.capture(a)
+		}
+	}
+	b.failOther(op, i, a, args)
+	return Tensor{}
+}
+
+// capture gives the body b a tensor from around it. Constants it has itself.
+func (b *Builder) capture(a Tensor) Tensor {
+	if a.b != b.outer {
+		a = b.outer.capture(a)
+	}
+	t, ok := b.captured[a.node]
+	switch {
+	case ok:
+		return t
+	case a.node.Op() == ir.OpConst:
+		t = b.addHere(ir.OpConst, nil, a.node.Attrs()...)
+	default:
+		t = b.addHere(ir.OpInput, nil, attr("name", fmt.Sprintf("x%d", len(b.given))), attr("dtype", a.DType()),
+			attr("shape", a.Shape()))
+		b.given = append(b.given, a)
+	}
+	b.captured[a.node] = t
+	return t
+}
+
+// control makes a control op of n results.
+func (b *Builder) control(op ir.Op, n int, args []Tensor, attrs ...ir.Attr) []Tensor {
+	results := make([]Tensor, n)
+	for i := range results {
+		if i == 0 {
+			results[i] = b.add(op, args, attrs...)
+			continue
+		}
+		results[i] = b.add(ir.OpResult, results[:1], attr("index", i))
+	}
+	return results
+}

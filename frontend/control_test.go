@@ -1,0 +1,166 @@
+package frontend_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// runOnce computes a graph by the reference.
+func runOnce(t *testing.T, in map[string]*ir.Data, define func(b *frontend.Builder)) map[string]*ir.Data {
+	t.Helper()
+	g, err := frontend.Build("control", define)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ir.Parse(g.String())
+	if err != nil || again.HashString() != g.HashString() {
+		t.Fatalf("text: %v\n%s", err, g)
+	}
+	text, err := g.MarshalJSONText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err = ir.ReadJSON("g.json", text); err != nil || again.HashString() != g.HashString() {
+		t.Fatalf("json: %v\n%s", err, text)
+	}
+	p, err := interp.New(again, interp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func floats(values ...float64) *ir.Data {
+	d, _ := ir.NewData(ir.F32, len(values))
+	ir.EncodeFloats(d.Bytes, ir.F32, values)
+	return d
+}
+
+func wantFloats(t *testing.T, what string, d *ir.Data, want ...float64) {
+	t.Helper()
+	got := make([]float64, d.Elems())
+	ir.DecodeFloats(got, d.DType, d.Bytes)
+	if len(got) != len(want) {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s is %v, want %v", what, got, want)
+		}
+	}
+}
+
+func TestLoops(t *testing.T) {
+	out := runOnce(t, map[string]*ir.Data{"x": floats(1, 2, 3)}, func(b *frontend.Builder) {
+		n := b.Sym("N", 8)
+		x := b.Input("x", ir.F32, n)
+		fib := b.Loop(10, []frontend.Tensor{b.Const(float32(0)), b.Const(float32(1))},
+			func(i frontend.Tensor, c []frontend.Tensor) []frontend.Tensor {
+				return []frontend.Tensor{c[1], c[0].Add(c[1])}
+			})
+		b.Output("fib", fib[0])
+		// Doubled until the sum is over 100, with a loop inside that adds up.
+		sum := func(v frontend.Tensor) frontend.Tensor {
+			last, _ := b.Scan([]frontend.Tensor{b.Const(float32(0))}, []frontend.Tensor{v},
+				func(c, at []frontend.Tensor) (next, outs []frontend.Tensor) {
+					return []frontend.Tensor{c[0].Add(at[0])}, nil
+				})
+			return last[0]
+		}
+		big := b.While(50, []frontend.Tensor{x}, func(c []frontend.Tensor) frontend.Tensor {
+			return sum(c[0]).Le(b.Const(float32(100)))
+		}, func(c []frontend.Tensor) []frontend.Tensor { return []frontend.Tensor{c[0].Add(c[0])} })
+		b.Output("big", big[0])
+		last, sums := b.Scan([]frontend.Tensor{b.Const(float32(0))}, []frontend.Tensor{x},
+			func(c, at []frontend.Tensor) (next, outs []frontend.Tensor) {
+				s := c[0].Add(at[0])
+				return []frontend.Tensor{s}, []frontend.Tensor{s}
+			})
+		b.Output("last", last[0])
+		b.Output("sums", sums[0])
+		_, back := b.ScanBack([]frontend.Tensor{b.Const(float32(0))}, []frontend.Tensor{x},
+			func(c, at []frontend.Tensor) (next, outs []frontend.Tensor) {
+				s := c[0].Add(at[0])
+				return []frontend.Tensor{s}, []frontend.Tensor{s}
+			})
+		b.Output("back", back[0])
+		one := b.Const(float32(1))
+		branches := b.If(last[0].Gt(b.Const(float32(5))), func() []frontend.Tensor {
+			return []frontend.Tensor{x.Add(one), x}
+		}, func() []frontend.Tensor { return []frontend.Tensor{x, x.Neg()} })
+		b.Output("then", branches[0])
+		b.Output("else", b.If(last[0].Gt(b.Const(float32(6))), func() []frontend.Tensor { return []frontend.Tensor{x} },
+			func() []frontend.Tensor { return []frontend.Tensor{x.Neg().Mul(fib[0])} })[0])
+		b.Output("never", b.While(5, []frontend.Tensor{x}, func(c []frontend.Tensor) frontend.Tensor {
+			return c[0].Sum().Lt(b.Const(float32(0)))
+		}, func(c []frontend.Tensor) []frontend.Tensor { return []frontend.Tensor{c[0].Add(c[0])} })[0])
+	})
+	wantFloats(t, "fib", out["fib"], 55)
+	wantFloats(t, "big", out["big"], 32, 64, 96)
+	wantFloats(t, "last", out["last"], 6)
+	wantFloats(t, "sums", out["sums"], 1, 3, 6)
+	wantFloats(t, "back", out["back"], 6, 5, 3)
+	wantFloats(t, "then", out["then"], 2, 3, 4)
+	wantFloats(t, "else", out["else"], -55, -110, -165)
+	wantFloats(t, "never", out["never"], 1, 2, 3)
+}
+
+func TestControlErrors(t *testing.T) {
+	type tensors = []frontend.Tensor
+	for want, define := range map[string]func(b *frontend.Builder){
+		"then gives f32[3], and else bool[3]": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 3)
+			b.If(b.Const(true), func() tensors { return tensors{x} }, func() tensors { return tensors{x.IsNaN()} })
+		},
+		"the function for else returns no tensors": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 3)
+			b.If(b.Const(true), func() tensors { return tensors{x} }, func() tensors { return nil })
+		},
+		"it is f32[3], the value is f32[1]": func(b *frontend.Builder) {
+			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
+				return tensors{c[0].Slice(0, 0, 1)}
+			})
+		},
+		"returns 0 tensors for 1": func(b *frontend.Builder) {
+			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors { return nil })
+		},
+		`belongs to graph "loop", not to "control"`: func(b *frontend.Builder) {
+			var kept frontend.Tensor
+			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
+				kept = c[0]
+				return c
+			})
+			b.Output("y", kept)
+		},
+		"one extent of their outermost axis": func(b *frontend.Builder) {
+			b.Scan(nil, tensors{b.Input("x", ir.F32, 3), b.Input("y", ir.F32, 4)},
+				func(c, x tensors) (next, outs tensors) { return nil, x })
+		},
+		"more than 8 deep": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 3)
+			var nest func(depth int) tensors
+			nest = func(depth int) tensors {
+				if depth == 0 {
+					return tensors{x.Neg()}
+				}
+				return b.If(b.Const(true), func() tensors { return nest(depth - 1) },
+					func() tensors { return tensors{x} })
+			}
+			b.Output("y", nest(9)[0])
+		},
+	} {
+		_, err := frontend.Build("control", define)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/flowtest"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// TestControl: loops and branches on the device give what the reference does: at several lengths in turn, with
+// profiles, and where outputs stay on the device.
+func TestControl(t *testing.T) {
+	dev := openDevice(t)
+	for name, define := range flowtest.Graphs {
+		t.Run(name, func(t *testing.T) {
+			compareRuns(t, dev, build(t, define), 5)
+		})
+	}
+}
+
+func compareRuns(t *testing.T, dev *vkc.Device, g *ir.Graph, runs int) {
+	t.Helper()
+	ctx := context.Background()
+	values := graphgen.Values{Seed: 5, Graph: g}
+	p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	ref, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(what string, have, want *ir.Data) {
+		t.Helper()
+		if err := interp.Compare(have, want, ir.Tolerance{Eps: 512, Sum: true}).Err(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for run, symbols := range values.Symbols(runs) {
+		in, err := values.Inputs(symbols, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.Run(ctx, in, symbols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := runtime.RunOptions{Symbols: symbols, Profile: run == 1}
+		if run%2 == 0 {
+			for _, o := range g.Outputs() {
+				opt.Keep = append(opt.Keep, o.Name)
+			}
+		}
+		have, err := exe.Run(ctx, in, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, d := range want {
+			if kept := have.Kept[name]; kept != nil {
+				got, err := kept.Read(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(name, got, d)
+				kept.Close()
+				continue
+			}
+			compare(name, have.Outputs[name], d)
+		}
+	}
+}
+
+// TestLongScan: a recurrence of a thousand steps has as many kernels and shaders as one of two.
+func TestLongScan(t *testing.T) {
+	dev := openDevice(t)
+	var kernels, shaders []int
+	for _, steps := range []int{2, 1000} {
+		g := build(t, func(b *frontend.Builder) {
+			x, w := b.Input("x", ir.F32, steps, 4, 16), b.Weight("w", ir.F32, 16, 16).MulScalar(0.05)
+			last, all := b.Scan([]frontend.Tensor{b.Full(ir.F32, 0, 4, 16)}, []frontend.Tensor{x},
+				func(c, x []frontend.Tensor) (next, outs []frontend.Tensor) {
+					h := c[0].MatMul(w).Add(x[0]).Tanh()
+					return []frontend.Tensor{h}, []frontend.Tensor{h}
+				})
+			b.Output("last", last[0])
+			b.Output("all", all[0])
+		})
+		p, err := dev.Compile(context.Background(), g, vkc.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kernels, shaders = append(kernels, p.Stats.Kernels), append(shaders, p.Stats.Shaders)
+		compareRuns(t, dev, g, 1)
+	}
+	if kernels[0] != kernels[1] || shaders[0] != shaders[1] {
+		t.Errorf("%d kernels of %d shaders for two steps, %d of %d for a thousand", kernels[0], shaders[0], kernels[1],
+			shaders[1])
+	}
+	t.Logf("%d kernels, %d shaders", kernels[1], shaders[1])
+}

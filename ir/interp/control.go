@@ -1,0 +1,150 @@
+package interp
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+func init() { // not in the table, which the bodies' own nodes are looked up in
+	kernels[ir.OpIf], kernels[ir.OpLoop], kernels[ir.OpResult] = branch, loop, result
+}
+
+// bodies has the programs of the bodies of control ops, each made when it is first run.
+type bodies struct {
+	opt  Options
+	mu   sync.Mutex
+	made map[*ir.Graph]*Program
+}
+
+func newBodies(opt Options) *bodies {
+	opt.Weights, opt.Share = nil, nil
+	return &bodies{opt: opt, made: map[*ir.Graph]*Program{}}
+}
+
+func (b *bodies) program(g *ir.Graph) (*Program, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.made[g]; p != nil {
+		return p, nil
+	}
+	p, err := prepare(g, b.opt)
+	if err == nil {
+		b.made[g] = p
+	}
+	return p, err
+}
+
+// body runs the body of a control op, given its leaves, and returns the values of some of its nodes.
+func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
+	x := p.ready()
+	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
+		leaf: func(n *ir.Node) (value, error) { return leaves[n], nil }}
+	x.inPlace = p.inPlace
+	if err := x.run(p.plan.nodes); err != nil {
+		x.undo.all()
+		return nil, err
+	}
+	out := make([]value, len(results))
+	for i, n := range results {
+		out[i] = x.vals[n.ID()]
+	}
+	for _, n := range results { // their room stays theirs
+		x.vals[n.ID()] = p.consts[n.ID()]
+	}
+	p.rest(x)
+	return out, nil
+}
+
+// leavesOf gives leaves values, in declared order.
+func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
+	for i, n := range list {
+		leaves[n] = values[i]
+	}
+}
+
+// together returns results as the value of the op that has them.
+func together(results []value) value {
+	first := results[0]
+	first.more = results[1:]
+	return first
+}
+
+func branch(c *call) (value, error) {
+	name := "else"
+	if c.args[0].i[0] != 0 {
+		name = "then"
+	}
+	g := c.attrs().Graph(name)
+	p, err := c.env.bodies.program(g)
+	if err != nil {
+		return value{}, err
+	}
+	leaves := map[*ir.Node]value{}
+	leavesOf(leaves, g.Leaves(ir.OpInput), c.args[1:])
+	var nodes []*ir.Node
+	for _, o := range g.Outputs() {
+		nodes = append(nodes, o.Node)
+	}
+	results, err := c.body(p, leaves, nodes)
+	if err != nil {
+		return value{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return together(results), nil
+}
+
+func loop(c *call) (value, error) {
+	g := c.attrs().Graph("body")
+	p, err := c.env.bodies.program(g)
+	if err != nil {
+		return value{}, err
+	}
+	trips, err := c.attrs().Shape("trips")[0].Eval(c.env.symbols)
+	if err != nil {
+		return value{}, err
+	}
+	states, updates := g.Leaves(ir.OpState), g.Updates()
+	carried := slices.Clone(c.args[:len(states)])
+	leaves := map[*ir.Node]value{}
+	leavesOf(leaves, g.Leaves(ir.OpInput), c.args[len(states):])
+	nodes := make([]*ir.Node, len(updates))
+	for i, u := range updates {
+		nodes[i] = u.Value
+		if p.inPlace != nil && p.inPlace[u.Value.ID()] { // of what is the loop's own
+			at := slices.Index(states, u.State)
+			carried[at] = carried[at].clone()
+		}
+	}
+	for trip := range trips {
+		if err := c.ctx.Err(); err != nil {
+			return value{}, err
+		}
+		if c.attrs().Bool("while") && carried[0].i[0] == 0 {
+			break
+		}
+		leavesOf(leaves, states, carried)
+		next, err := c.body(p, leaves, nodes)
+		if err != nil {
+			return value{}, fmt.Errorf("trip %d: %w", trip, err)
+		}
+		for i, u := range updates {
+			carried[slices.Index(states, u.State)] = next[i]
+		}
+	}
+	return together(carried), nil
+}
+
+// result is a value that the op before it has beside its first.
+func result(c *call) (value, error) { return c.args[0].more[c.attrs().Int("index")-1], nil }
+
+// clone returns the same elements in memory of their own.
+func (v value) clone() value {
+	v.f, v.n, v.i = slices.Clone(v.f), slices.Clone(v.n), slices.Clone(v.i)
+	if v.b != nil {
+		v.b = &blocks{raw: slices.Clone(v.b.raw)}
+	}
+	v.buf, v.more = nil, nil
+	return v
+}

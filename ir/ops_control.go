@@ -1,0 +1,208 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxBodyDepth is how deep bodies of control ops may lie in one another.
+const MaxBodyDepth = 8
+
+const noControlGrad = "the values of every pass would have to be kept; write the passes out, or train on another graph"
+
+func init() {
+	captured := ArgInfo{Name: "values", Variadic: true, Optional: true}
+	rows(
+		OpInfo{Op: OpIf, Name: "if", Class: ClassControl,
+			Args: []ArgInfo{{Name: "condition"}, captured},
+			Attrs: []AttrInfo{
+				{Name: "then", Kind: AttrGraph, Doc: "the body where the condition is true"},
+				{Name: "else", Kind: AttrGraph, Doc: "the body where it is false"},
+			}, Infer: inferIf, NoGrad: noControlGrad,
+			Doc: "Runs one of two bodies by a bool scalar, and has its outputs as results. Both bodies have the values as their inputs, in declared order, no states, and outputs of the same types."},
+		OpInfo{Op: OpLoop, Name: "loop", Class: ClassControl,
+			Args: []ArgInfo{{Name: "first"}, captured},
+			Attrs: []AttrInfo{
+				{Name: "trips", Kind: AttrShape, Doc: "how often the body runs, or may run at most, as a shape of one dim"},
+				{Name: "while", Kind: AttrBool, Default: false, Doc: "whether the loop ends as soon as the first carried value, a bool scalar, is false"},
+				{Name: "body", Kind: AttrGraph, Doc: "what one trip computes"},
+			}, Infer: inferLoop, NoGrad: noControlGrad,
+			Doc: "Runs a body again and again. The body's states are what one trip leaves to the next: their first values are the first arguments, in declared order, and what they hold in the end are the results. Its inputs are the arguments after those, the same in every trip. It has no outputs."},
+		OpInfo{Op: OpResult, Name: "result", Class: ClassControl, Args: []ArgInfo{{Name: "of"}},
+			Attrs: []AttrInfo{{Name: "index", Kind: AttrInt, Doc: "which result, counted from 0"}}, Infer: inferResult,
+			NoGrad: noControlGrad,
+			Doc:    "Another result of an if or a loop, whose own value is result 0."},
+	)
+}
+
+// checkBody refuses a graph that is no body, or has weights of its own.
+func checkBody(name string, g *Graph) error {
+	switch weights := g.Leaves(OpWeight); {
+	case !g.body:
+		return fmt.Errorf("%s: the graph was not made as a body: use NewBody", name)
+	case len(weights) > 0:
+		return fmt.Errorf("%s: it has weight %q of its own: give it to the body as a value", name, weights[0].Name())
+	}
+	return nil
+}
+
+// checkLeaves compares leaves of a body with the arguments from one on, which they stand for.
+func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
+	for i, leaf := range leaves {
+		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
+			return fmt.Errorf("%s: %s %q is %s, and argument %d, which it stands for, is %s", name, leaf.op,
+				leaf.Name(), leaf.typ, from+i, c.Args[from+i].typ)
+		}
+	}
+	return nil
+}
+
+func inferIf(c *Call) (Type, error) {
+	if c.DType(0) != Bool || len(c.Shape(0)) != 0 {
+		return Type{}, fmt.Errorf("condition is %s, want bool[]", c.Args[0].typ)
+	}
+	var results [2][]Output
+	for i, name := range []string{"then", "else"} {
+		g := c.Attrs.Graph(name)
+		if err := checkBody(name, g); err != nil {
+			return Type{}, err
+		}
+		inputs := g.Leaves(OpInput)
+		results[i] = g.Outputs()
+		switch {
+		case len(g.Leaves(OpState)) > 0:
+			return Type{}, fmt.Errorf("%s: it has states, which only bodies of loops have", name)
+		case len(results[i]) == 0:
+			return Type{}, fmt.Errorf("%s: it has no outputs, so the op has no result", name)
+		case len(inputs) != len(c.Args)-1:
+			return Type{}, fmt.Errorf("%s: it has %d inputs for %d values", name, len(inputs), len(c.Args)-1)
+		}
+		if err := c.checkLeaves(name, inputs, 1); err != nil {
+			return Type{}, err
+		}
+	}
+	if a, b := resultTypes(results[0]), resultTypes(results[1]); a != b {
+		return Type{}, fmt.Errorf("then gives %s, and else %s", a, b)
+	}
+	return results[0][0].Node.typ, nil
+}
+
+func resultTypes(results []Output) string {
+	types := make([]string, len(results))
+	for i, r := range results {
+		types[i] = r.Node.typ.String()
+	}
+	return strings.Join(types, ", ")
+}
+
+func inferLoop(c *Call) (Type, error) {
+	g, trips := c.Attrs.Graph("body"), c.Attrs.Shape("trips")
+	if err := checkBody("body", g); err != nil {
+		return Type{}, err
+	}
+	states, inputs := g.Leaves(OpState), g.Leaves(OpInput)
+	switch {
+	case len(trips) != 1:
+		return Type{}, fmt.Errorf("trips %s is not one dim", trips)
+	case len(states) == 0:
+		return Type{}, fmt.Errorf("body: it has no states, so the loop has no result")
+	case len(g.Outputs()) > 0:
+		return Type{}, fmt.Errorf("body: it has output %q, which nothing reads: carry it in a state",
+			g.Outputs()[0].Name)
+	case len(states)+len(inputs) != len(c.Args):
+		return Type{}, fmt.Errorf("body: it has %d states and %d inputs for %d arguments", len(states), len(inputs),
+			len(c.Args))
+	}
+	if err := c.checkLeaves("body", states, 0); err != nil {
+		return Type{}, err
+	}
+	if err := c.checkLeaves("body", inputs, len(states)); err != nil {
+		return Type{}, err
+	}
+	if first := states[0]; c.Attrs.Bool("while") && (first.typ.DType != Bool || len(first.typ.Shape) != 0) {
+		return Type{}, fmt.Errorf("body: state %q is %s: where a loop has a condition, its first state is bool[]",
+			first.Name(), first.typ)
+	}
+	return states[0].typ, nil
+}
+
+func inferResult(c *Call) (Type, error) {
+	of := c.Args[0]
+	results := Results(of)
+	switch i := c.Attrs.Int("index"); {
+	case results == nil:
+		return Type{}, fmt.Errorf("it takes an if or a loop, not the result of %s", of.op)
+	case i < 1 || i >= len(results):
+		return Type{}, fmt.Errorf("index %d of %d results: want 1 to %d; 0 is the value of the %s itself", i,
+			len(results), len(results)-1, of.op)
+	default:
+		return results[i], nil
+	}
+}
+
+// Results returns the types of all results of an if or a loop, or nil for a node of another op. A node of op result
+// stands for each but the first, which is the node's own value.
+func Results(n *Node) []Type {
+	var types []Type
+	switch n.op {
+	case OpIf:
+		for _, o := range n.attrs.Graph("then").Outputs() {
+			types = append(types, o.Node.typ)
+		}
+	case OpLoop:
+		for _, s := range n.attrs.Graph("body").Leaves(OpState) {
+			types = append(types, s.typ)
+		}
+	}
+	return types
+}
+
+// Bodies returns the graphs that a node runs as parts of itself.
+func (n *Node) Bodies() []*Graph {
+	var list []*Graph
+	for _, a := range n.attrs {
+		if g, ok := a.Value.(*Graph); ok {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// NewBody returns an empty graph that is to be an attribute of a control op. Its states may have symbolic extents. Once
+// an op has it, it can no longer be added to.
+func NewBody(name string) *Graph { return &Graph{Name: name, body: true} }
+
+// adopt makes graphs the bodies of a node of g.
+func (g *Graph) adopt(n *Node) error {
+	for _, body := range n.Bodies() {
+		switch {
+		case body == g:
+			return fmt.Errorf("a graph cannot be its own body")
+		case body.depth+1 > MaxBodyDepth:
+			return fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth)
+		}
+		for _, s := range body.Symbols() {
+			if err := g.DeclareSymbol(s, body.symbols[s]); err != nil {
+				return err
+			}
+		}
+		for _, s := range body.Derived() {
+			if err := g.DeclareDim(Dim{Sym: s, Bound: body.derived[s], Mul: 1}); err != nil {
+				return err
+			}
+		}
+		g.depth = max(g.depth, body.depth+1)
+		if !body.sealed { // no write where several goroutines rewrite graphs that share it
+			body.sealed = true
+		}
+	}
+	return nil
+}
+
+// open fails for a graph that is a part of another.
+func (g *Graph) open() error {
+	if g.sealed {
+		return fmt.Errorf("graph %q is the body of an op and can no longer change", g.Name)
+	}
+	return nil
+}

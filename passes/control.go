@@ -1,0 +1,284 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// branches takes an if apart: each branch is a loop of one trip at most, which carries the results. The one whose turn
+// it is not leaves them as they are.
+func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
+	types := ir.Results(n)
+	results := make([]*ir.Node, len(types))
+	for i, t := range types {
+		results[i] = r.unary(ir.OpBroadcast, r.scalar(t.DType, 0), ir.Attr{Name: "shape", Value: t.Shape})
+	}
+	condition := args[0]
+	for _, branch := range []string{"then", "else"} {
+		if branch == "else" {
+			condition = r.unary(ir.OpNot, condition)
+		}
+		if r.err != nil {
+			return nil
+		}
+		body, err := branchBody(n.Attrs().Graph(branch), types)
+		if err != nil {
+			r.err = err
+			return nil
+		}
+		given := append([]*ir.Node{condition}, append(results, args[1:]...)...)
+		loop := r.add(ir.OpLoop, given, ir.Attr{Name: "trips", Value: ir.ShapeOf(1)},
+			ir.Attr{Name: "while", Value: true}, ir.Attr{Name: "body", Value: body})
+		results = make([]*ir.Node, len(types))
+		for i := range results {
+			results[i] = r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i + 1})
+		}
+	}
+	return results
+}
+
+// branchBody makes the body of a loop of a branch: its outputs become what the states are.
+func branchBody(g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
+	body := ir.NewBody(g.Name)
+	r := &rewriter{g: body}
+	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
+		ir.Attr{Name: "shape", Value: ir.Shape{}})
+	states := make([]*ir.Node, len(types))
+	for i, t := range types {
+		states[i] = r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: fmt.Sprintf("result %d", i)},
+			ir.Attr{Name: "dtype", Value: t.DType}, ir.Attr{Name: "shape", Value: t.Shape})
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	nodes, err := copyBody(body, g, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range g.Outputs() {
+		if err := body.Update(states[i], nodes[o.Node.ID()]); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// copyBody adds the nodes of a graph to another, with given in place of some of its leaves, and returns them by ID.
+func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
+	for _, s := range g.Symbols() {
+		bound, _ := g.SymbolBound(s)
+		if err := to.DeclareSymbol(s, bound); err != nil {
+			return nil, err
+		}
+	}
+	nodes := make([]*ir.Node, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		if nodes[i] = given[n]; nodes[i] != nil {
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = nodes[a.ID()]
+		}
+		var err error
+		if nodes[i], err = to.Add(n.Op(), args, n.Attrs(), n.Pos()); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// completeLoops gives every result of a loop a node, since all that is carried has a buffer, and every first value a
+// copy of its own, which lies in that buffer: a reshape to its own shape. Where a first value is what another loop
+// carried, and nothing else needs it, both loops have one buffer.
+func completeLoops(g *ir.Graph) (*ir.Graph, error) {
+	shown := map[*ir.Node]bool{}
+	for _, o := range g.Outputs() {
+		shown[o.Node] = true
+	}
+	users := g.Users()
+	made := map[*ir.Node][]*ir.Node{} // by loop of the new graph: its results
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		switch {
+		case n.Op() == ir.OpResult:
+			return made[args[0]][n.Attrs().Int("index")], nil
+		case n.Op() != ir.OpLoop:
+			return rw.Copy(n, args)
+		}
+		r := &rewriter{g: rw.New, pos: n.Pos()}
+		own := append([]*ir.Node{}, args...)
+		results := ir.Results(n)
+		for i := range results {
+			uses := 0
+			for _, a := range n.Args() {
+				if a == n.Arg(i) {
+					uses++
+				}
+			}
+			first := n.Arg(i)
+			if first.Op() != ir.OpResult || shown[first] || len(users[first.ID()]) > 1 || uses > 1 {
+				own[i] = r.unary(ir.OpReshape, args[i], ir.Attr{Name: "shape", Value: args[i].Shape()})
+			}
+		}
+		loop := r.add(ir.OpLoop, own, n.Attrs()...)
+		if r.err != nil {
+			return nil, r.err
+		}
+		made[loop] = []*ir.Node{loop}
+		for i := 1; i < len(results); i++ {
+			made[loop] = append(made[loop], r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
+		}
+		return loop, r.err
+	})
+}
+
+// sinks reports whether a loop is not given the value of an argument, but computes it in its body: what is free to
+// compute from weights and constants.
+func sinks(loop, n *ir.Node) bool {
+	for i, a := range loop.Args() {
+		if a == n && i < len(ir.Results(loop)) {
+			return false
+		}
+	}
+	return isGiven(n)
+}
+
+func isGiven(n *ir.Node) bool {
+	switch {
+	case isLeaf(n):
+		return n.Op() != ir.OpInput && n.Op() != ir.OpState
+	case isView(n) || n.Op() == ir.OpDequantize:
+		for _, a := range n.Args() {
+			if !isGiven(a) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// sunkBody returns the body of a loop with what sinks into it as nodes of its own, and the arguments that it is still
+// given, after those that are carried.
+func sunkBody(loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
+	g := loop.Attrs().Graph("body")
+	to := ir.NewLike(g)
+	carried := len(g.Leaves(ir.OpState))
+	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
+	var sink func(n *ir.Node) (*ir.Node, error)
+	sink = func(n *ir.Node) (m *ir.Node, err error) {
+		if sunk[n] != nil {
+			return sunk[n], nil
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for i, a := range n.Args() {
+			if args[i], err = sink(a); err != nil {
+				return nil, err
+			}
+		}
+		sunk[n], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
+		return sunk[n], err
+	}
+	var left []*ir.Node
+	for i, in := range g.Leaves(ir.OpInput) {
+		a := loop.Arg(carried + i)
+		if !sinks(loop, a) {
+			left = append(left, a)
+			continue
+		}
+		var err error
+		if given[in], err = sink(a); err != nil {
+			return nil, nil, err
+		}
+	}
+	nodes, err := copyBody(to, g, given)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, u := range g.Updates() {
+		if err := to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return to, left, nil
+}
+
+// placeLoops makes a cluster of each loop that is needed. The first values of what it carries lie where the results do.
+func (f *Fusion) placeLoops() {
+	for _, n := range f.Graph.Nodes() {
+		if n.Op() != ir.OpLoop || !f.live[n.ID()] {
+			continue
+		}
+		c := f.newCluster(ClusterLoop, n)
+		c.tails = f.resultsOf(n)
+		for i, o := range c.tails {
+			f.home[o.ID()] = c
+			first := n.Arg(i)
+			f.required[first.ID()], f.overwritten[first.ID()] = true, o
+		}
+	}
+}
+
+// resultsOf returns the nodes of all results of a loop, in order.
+func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
+	list := make([]*ir.Node, len(ir.Results(loop)))
+	list[0] = loop
+	for _, u := range f.uses[loop.ID()] {
+		if u.Op() == ir.OpResult {
+			list[u.Attrs().Int("index")] = u
+		}
+	}
+	return list
+}
+
+// lowerLoop binds what a loop carries and is given, and lowers its body.
+func (l *lowerer) lowerLoop() error {
+	loop := l.c.tails[0] // the results have later numbers
+	body, given, err := sunkBody(loop)
+	if err != nil {
+		return err
+	}
+	state, err := l.f.lowerBody(body)
+	if err != nil {
+		return fmt.Errorf("body %q: %w", body.Name, err)
+	}
+	results := l.f.resultsOf(loop)
+	l.k.Family = kernel.FamilyLoop
+	l.k.Loop = &kernel.Loop{Trips: loop.Attrs().Shape("trips")[0], While: loop.Attrs().Bool("while"),
+		Carried: len(results), Body: len(l.f.bodies)}
+	l.f.bodies = append(l.f.bodies, state)
+	l.ops[loop] = true
+	bind := func(n *ir.Node, write bool) {
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: n.Op().String(), DType: n.DType(), Read: true,
+			Write: write, Buffer: l.f.bufferNode(n).ID(), Elems: n.Shape().MaxElems(), Fixed: isFixed(n)})
+	}
+	for _, n := range results {
+		bind(n, true)
+	}
+	for _, n := range given {
+		bind(n, false)
+	}
+	return nil
+}
+
+// lowerBody takes the body of a loop as far as kernels.
+func lowerBody(s *State) func(g *ir.Graph) (*State, error) {
+	return func(g *ir.Graph) (*State, error) {
+		return run(&State{Graph: g, body: true, passes: s.passes},
+			Options{Context: s.ctx, Limits: s.limits, Pricer: s.pricer, Until: "canonicalize"})
+	}
+}
+
+// captured reports, by value, what the body of a loop is given: the same in every trip.
+func (s *State) captured() map[plan.ValueID]bool {
+	ready := map[plan.ValueID]bool{}
+	if s.body {
+		for _, n := range s.Graph.Leaves(ir.OpInput) {
+			ready[n.ID()] = true
+		}
+	}
+	return ready
+}

@@ -1,0 +1,130 @@
+package passes_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/flowtest"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
+)
+
+func buildControl(t testing.TB, name string) *ir.Graph {
+	g, err := frontend.Build(name, flowtest.Graphs[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestControl: loops and branches as kernels give what the reference does, at several lengths, and twice in a row.
+func TestControl(t *testing.T) {
+	for name := range flowtest.Graphs {
+		t.Run(name, func(t *testing.T) {
+			g := buildControl(t, name)
+			s, err := passes.Run(g, passes.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := graphgen.Values{Seed: 3, Graph: g}
+			for _, order := range []*rand.Rand{nil, rand.New(rand.NewPCG(1, 2))} {
+				want, err := interp.New(g, interp.Options{Weights: values})
+				if err != nil {
+					t.Fatal(err)
+				}
+				have, err := keval.New(s.Program, s.Kernels,
+					keval.Options{Weights: values, Decode: quant.Dequantize, Order: order})
+				if err != nil {
+					t.Fatalf("%v\n%s", err, s.Text())
+				}
+				for run, symbols := range append(values.Symbols(4), values.Symbols(1)...) {
+					in, err := values.Inputs(symbols, run)
+					if err != nil {
+						t.Fatal(err)
+					}
+					a, err := want.Run(context.Background(), in, symbols)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := have.Run(in, symbols)
+					if err != nil {
+						t.Fatalf("%v: %v\n%s", symbols, err, s.Text())
+					}
+					for _, o := range g.Outputs() {
+						tol := ir.Tolerance{Eps: 256, Sum: true}
+						if err := interp.Compare(b[o.Name], a[o.Name], tol).Err(); err != nil {
+							t.Fatalf("%v: output %q: %v\n%s", symbols, o.Name, err, s.Text())
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLoopedGraphs: random graphs as the bodies of loops give what they do when they run as often by themselves.
+func TestLoopedGraphs(t *testing.T) {
+	const trips = 3
+	ran := 0
+	for seed := range uint64(60) {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		looped, err := flowtest.Looped(g, trips)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		s, err := passes.Run(looped, passes.Options{Pricer: passtest.Choices{}})
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, looped)
+		}
+		values := graphgen.Values{Seed: seed, Graph: g}
+		have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
+			Encode: quantize, Order: rand.New(rand.NewPCG(seed, 1))})
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, looped, s.Text())
+		}
+		bounds := graphgen.Bounds(g)
+		for run, symbols := range values.Symbols(2) {
+			want, err := interp.New(g, interp.Options{Weights: values})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := values.Inputs(symbols, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a map[string]*ir.Data
+			for range trips {
+				if a, err = want.Run(context.Background(), in, symbols); err != nil {
+					break
+				}
+			}
+			if err != nil {
+				continue // an axis to pick from is empty under these values
+			}
+			b, err := have.Run(in, symbols)
+			if err != nil {
+				t.Fatalf("seed %d, %v: %v\n%s\n%s", seed, symbols, err, looped, s.Text())
+			}
+			for _, o := range g.Outputs() {
+				tol := bounds[o.Node.ID()].Tolerance(o.Node)
+				if err := interp.Compare(b[o.Name], a[o.Name], tol).Err(); err != nil {
+					t.Fatalf("seed %d, %v: output %q: %v\n%s\n%s", seed, symbols, o.Name, err, looped, s.Text())
+				}
+			}
+			ran++
+		}
+	}
+	if ran < 70 {
+		t.Errorf("only %d runs", ran)
+	}
+}
