@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -91,48 +92,49 @@ func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) 
 	return nodes, nil
 }
 
-// completeLoops gives every result of a loop a node, since all that is carried has a buffer, and every first value a
-// copy of its own, which lies in that buffer: a reshape to its own shape. Where a first value is what another loop
-// carried, and nothing else needs it, both loops have one buffer.
-func completeLoops(g *ir.Graph) (*ir.Graph, error) {
-	shown := map[*ir.Node]bool{}
+// loopCompleter gives every result of a loop a node, and every first value a copy of its own, which lies in the
+// result's buffer: a reshape to its own shape. Where a first value is what another loop carried, and nothing else needs
+// it, both loops have one buffer.
+type loopCompleter struct {
+	shown   map[*ir.Node]bool // outputs
+	users   [][]*ir.Node
+	results map[*ir.Node][]*ir.Node // of loops of the new graph
+}
+
+func newLoopCompleter(g *ir.Graph) *loopCompleter {
+	c := &loopCompleter{shown: map[*ir.Node]bool{}, users: g.Users(), results: map[*ir.Node][]*ir.Node{}}
 	for _, o := range g.Outputs() {
-		shown[o.Node] = true
+		c.shown[o.Node] = true
 	}
-	users := g.Users()
-	made := map[*ir.Node][]*ir.Node{} // by loop of the new graph: its results
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		switch {
-		case n.Op() == ir.OpResult:
-			return made[args[0]][n.Attrs().Int("index")], nil
-		case n.Op() != ir.OpLoop:
-			return rw.Copy(n, args)
+	return c
+}
+
+func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	r := &rewriter{g: to, pos: n.Pos()}
+	own := slices.Clone(args)
+	for i := range ir.Results(n) {
+		if !c.onlyFirst(n, i) {
+			own[i] = r.unary(ir.OpReshape, args[i], ir.Attr{Name: "shape", Value: args[i].Shape()})
 		}
-		r := &rewriter{g: rw.New, pos: n.Pos()}
-		own := append([]*ir.Node{}, args...)
-		results := ir.Results(n)
-		for i := range results {
-			uses := 0
-			for _, a := range n.Args() {
-				if a == n.Arg(i) {
-					uses++
-				}
-			}
-			first := n.Arg(i)
-			if first.Op() != ir.OpResult || shown[first] || len(users[first.ID()]) > 1 || uses > 1 {
-				own[i] = r.unary(ir.OpReshape, args[i], ir.Attr{Name: "shape", Value: args[i].Shape()})
-			}
+	}
+	loop := r.add(ir.OpLoop, own, n.Attrs()...)
+	results := []*ir.Node{loop}
+	for i := 1; i < len(ir.Results(n)); i++ {
+		results = append(results, r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
+	}
+	c.results[loop] = results
+	return loop, r.err
+}
+
+// onlyFirst reports whether argument i of a loop is what another one carried, and nothing else.
+func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
+	first, uses := loop.Arg(i), 0
+	for _, a := range loop.Args() {
+		if a == first {
+			uses++
 		}
-		loop := r.add(ir.OpLoop, own, n.Attrs()...)
-		if r.err != nil {
-			return nil, r.err
-		}
-		made[loop] = []*ir.Node{loop}
-		for i := 1; i < len(results); i++ {
-			made[loop] = append(made[loop], r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
-		}
-		return loop, r.err
-	})
+	}
+	return first.Op() == ir.OpResult && !c.shown[first] && len(c.users[first.ID()]) == 1 && uses == 1
 }
 
 // sinks reports whether a loop is not given the value of an argument, but computes it in its body: what is free to

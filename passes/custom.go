@@ -12,15 +12,21 @@ import (
 // own, which reads its arguments from memory and is never fused.
 func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
-// completeCustom gives every call of a custom kernel a node for each of its
-// results, since the kernel writes them all, whether needed or not.
-func completeCustom(g *ir.Graph) (*ir.Graph, error) {
-	if !slices.ContainsFunc(g.Nodes(), isCustomKernel) {
+// completeResults gives every call of a custom kernel a node for each of its results, since the kernel writes them all,
+// whether needed or not. So it does for loops, which carry all of theirs.
+func completeResults(g *ir.Graph) (*ir.Graph, error) {
+	if !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return isCustomKernel(n) || n.Op() == ir.OpLoop }) {
 		return g, nil
 	}
 	made := map[string][]*ir.Node{} // by call: its results
+	loops := newLoopCompleter(g)
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		if !isCustomKernel(n) {
+		switch {
+		case n.Op() == ir.OpLoop:
+			return loops.loop(rw.New, n, args)
+		case n.Op() == ir.OpResult:
+			return loops.results[args[0]][n.Attrs().Int("index")], nil
+		case !isCustomKernel(n):
 			return rw.Copy(n, args)
 		}
 		key := callKey(n.Op(), args, n.Attrs())

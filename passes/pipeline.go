@@ -53,8 +53,7 @@ var table = []Pass{
 	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", graphPass(ownValues)},
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
-	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
-	{"complete_loops", "all that a loop carries has a place, where its first value is put", graphPass(completeLoops)},
+	{"complete_results", "a custom kernel writes all its results, and a loop carries them, so each has a value", graphPass(completeResults)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them",
 		func(s *State) error {
 			s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
@@ -95,9 +94,8 @@ var constraints = []constraint{
 	{list{"fold_constants"}, list{"simplify"}, "x*1 is seen only once the 1 is a constant"},
 	{list{"round_rows"}, list{"cse"}, "products that share rows share their bytes"},
 	{list{"fold_constants", "simplify", "cse"}, list{"interface", "merge_siblings"}, "an output may turn out to be an input or another output, and operands to be one"},
-	{list{"dce"}, list{"complete_custom"}, "the dead results of custom kernels would be dropped again"},
-	{list{"dce", "interface"}, list{"complete_loops"}, "results that nothing else needs would be dropped again, and copies are what it makes"},
-	{list{"interface", "merge_siblings", "complete_custom", "complete_loops"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
+	{list{"dce", "interface"}, list{"complete_results"}, "dead results would be dropped again, and first values of loops are copies as well"},
+	{list{"interface", "merge_siblings", "complete_results"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
 	{list{"fuse_epilogues"}, list{"lower"}, "a cluster becomes a kernel once it is complete"},
 	{list{"lower"}, list{"implicit_gemm", "half_attention"}, "rules rewrite kernels"},
 	{list{"implicit_gemm"}, list{"chain_convs", "pack_operands"}, "what it stores lies well already"},

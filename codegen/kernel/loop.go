@@ -115,7 +115,8 @@ func (p *Program) checkRegions() error {
 			last = open[len(open)-1]
 		}
 		switch {
-		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps), r.First < last.First || r.end() > last.end(),
+		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps),
+			r.First < last.First || r.end() > last.end(),
 			i > 0 && r.First < p.Regions[i-1].First, len(open) > 0 && r.First == last.First && last.Gated:
 			return fmt.Errorf("region %d: %d steps from %d on do not lie in the %d from %d on", i, r.Count, r.First,
 				last.Count, last.First)

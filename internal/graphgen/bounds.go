@@ -46,8 +46,8 @@ func Bounds(g *ir.Graph) []Bound {
 	return all
 }
 
-// copied is for custom kernels, of which nothing can be known: those of tests
-// move values of their arguments about.
+// copied is for custom kernels and bodies of loops, of which nothing can be known:
+// those of tests move values of their arguments about.
 func (b *Bound) copied(args []Bound) {
 	for _, a := range args {
 		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
@@ -81,7 +81,7 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.random(n)
 	case ir.ClassComposite:
 		b.composite(n, args)
-	case ir.ClassCustom:
+	case ir.ClassCustom, ir.ClassControl:
 		b.copied(args)
 	default:
 		b.contracted(n, args)
