@@ -197,6 +197,9 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 // runStarted is Run in two halves: begun is called as soon as the device has the run, whose outputs stay there until
 // they are read.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
+	if x, ok := e.backend.(*layered); ok {
+		return x.run(ctx, in, opt, begun)
+	}
 	if opt.Profile {
 		defer begun()
 		return e.backend.Run(ctx, in, opt)

@@ -1,0 +1,351 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// LoadLayers loads one graph on all devices together: cut into parts that follow one another, as a model's layers do,
+// one on each device, by how much memory each has. So a model may be larger than any of them. [Executable.Why] says
+// which part is where. What passes between parts goes by way of host memory. While a run is on one device, the run
+// before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by several goroutines) keep
+// all devices busy. One by itself takes as long as the parts together.
+//
+// Results are those of the graph; kernels may add up in another order than on one device where it was cut through what
+// would be one kernel. Such an executable has no profile, and its [Executable.Vulkan] is nil.
+func (d Devices) LoadLayers(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (_ *Executable, err error) {
+	if len(d) == 0 {
+		return nil, errors.New("load layers: there are no devices: OpenDevices makes some, unless it returns an error")
+	}
+	if err := g.Verify(); err != nil {
+		return nil, fmt.Errorf("load layers: %w", err)
+	}
+	if g, _, err = ir.FitWeights(g, weights); err != nil {
+		return nil, err
+	}
+	parts, err := passes.SplitLayers(g, d.shares())
+	if err != nil {
+		return nil, err
+	}
+	x := &layered{Signature: runtime.SignatureOf(g), states: map[string]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.Close())
+		}
+	}()
+	var why []string
+	for i, p := range parts {
+		exe, err := d[i].LoadGraph(ctx, p.Graph, weights, LoadOptions{NoTrial: true})
+		if err != nil {
+			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(parts), d[i].Name(), err)
+		}
+		x.parts = append(x.parts, &layerPart{Executable: exe, gives: p.Gives, turn: make(chan struct{}, 1)})
+		for _, s := range exe.States() {
+			x.states[s.Name] = i
+		}
+		why = append(why, fmt.Sprintf("%s with %.1f MiB of weights and states", d[i].Name(), float64(p.Stored)/(1<<20)))
+	}
+	for _, s := range x.States() {
+		if _, ok := x.states[s.Name]; !ok {
+			return nil, fmt.Errorf("load layers: nothing reads or updates state %q: leave it out", s.Name)
+		}
+	}
+	return &Executable{backend: x, why: "layers over " + strings.Join(why, ", then ")}, nil
+}
+
+// shares are how much of a program's memory each device is to have: by what it has left; the processor as much as the
+// least of the others.
+func (d Devices) shares() []float64 {
+	shares, least := make([]float64, len(d)), 1.0
+	for i, one := range d {
+		if one.Vulkan() == nil {
+			continue
+		}
+		shares[i] = max(float64(one.Vulkan().MemoryAvailable()), 1)
+		if least == 1 || shares[i] < least {
+			least = shares[i]
+		}
+	}
+	for i := range shares {
+		if shares[i] == 0 {
+			shares[i] = least
+		}
+	}
+	return shares
+}
+
+// layered is a program in parts, which runs take one after the other.
+type layered struct {
+	*runtime.Signature
+	parts  []*layerPart
+	states map[string]int // the part that has a state
+}
+
+// layerPart is a part of a program. turn holds a token while a run is in it: runs come to each part in the order in
+// which they came to the first, since each takes the turn of the next part before it gives that of its own back.
+type layerPart struct {
+	*Executable
+	gives []string
+	turn  chan struct{}
+}
+
+var _ runtime.Executable = (*layered)(nil)
+
+// Run implements runtime.Executable.
+func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return x.run(ctx, in, opt, func() {})
+}
+
+// run calls begun when the next run may begin.
+func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (_ *Result, err error) {
+	once := func() { begun(); begun = func() {} }
+	defer func() { once() }()
+	if opt.Profile {
+		return nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
+	}
+	symbols, err := x.Bind(in, opt)
+	if err == nil {
+		_, err = x.NewOutputs(symbols, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := x.statesOf(opt)
+	if err != nil {
+		return nil, err
+	}
+	values := Tensors{} // inputs, and what parts have given
+	maps.Copy(values, in)
+	for name, t := range opt.Inputs {
+		if values[name], err = t.Read(ctx); err != nil { // it lies on one device, and any may want it
+			return nil, err
+		}
+	}
+	result := &Result{Outputs: Tensors{}}
+	defer func() {
+		if err != nil {
+			for _, t := range result.Kept {
+				err = errors.Join(err, t.Close())
+			}
+		}
+	}()
+	// A run that has begun goes through all parts, so that none of the states misses it.
+	part := context.WithoutCancel(ctx)
+	for i, p := range x.parts {
+		if i == 0 {
+			select {
+			case p.turn <- struct{}{}:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("another run is under way: %w", ctx.Err())
+			}
+			if err := ctx.Err(); err != nil {
+				<-p.turn
+				return nil, err
+			}
+		} else {
+			p.turn <- struct{}{}
+			<-x.parts[i-1].turn
+			once()
+		}
+		if err := p.run(part, values, opt, symbols, own, i, result); err != nil {
+			<-p.turn
+			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(x.parts), p.Device(), err)
+		}
+	}
+	<-x.parts[len(x.parts)-1].turn
+	return result, nil
+}
+
+// run runs the part. What later parts read goes to values, what the program gives to result.
+func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, symbols map[string]int64, own layeredStates,
+	i int, result *Result) error {
+	in, mine := Tensors{}, RunOptions{Symbols: map[string]int64{}, Into: Tensors{}}
+	for _, port := range p.Inputs() {
+		in[port.Name] = values[port.Name]
+	}
+	for _, s := range p.Symbols() {
+		mine.Symbols[s.Name] = symbols[s.Name]
+	}
+	for _, port := range p.Outputs() {
+		if d := opt.Into[port.Name]; d != nil {
+			mine.Into[port.Name] = d
+		}
+		if slices.Contains(opt.Keep, port.Name) {
+			mine.Keep = append(mine.Keep, port.Name)
+		}
+	}
+	if own != nil {
+		mine.States = own[i]
+	}
+	r, err := p.Executable.Run(ctx, in, mine)
+	if err != nil {
+		return err
+	}
+	for name, d := range r.Outputs {
+		if slices.Contains(p.gives, name) {
+			values[name] = d
+		} else {
+			result.Outputs[name] = d
+		}
+	}
+	for name, t := range r.Kept {
+		if result.Kept == nil {
+			result.Kept = map[string]*DeviceTensor{}
+		}
+		result.Kept[name] = t
+	}
+	return nil
+}
+
+// Upload implements runtime.Executable: to the first device.
+func (x *layered) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
+	return x.parts[0].Upload(ctx, d)
+}
+
+// stateOf returns the part that has a state.
+func (x *layered) stateOf(name string) (*layerPart, error) {
+	if _, err := x.State(name); err != nil {
+		return nil, err
+	}
+	return x.parts[x.states[name]], nil
+}
+
+// ReadState implements runtime.Executable.
+func (x *layered) ReadState(name string) (*ir.Data, error) {
+	p, err := x.stateOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.ReadState(name)
+}
+
+// WriteState implements runtime.Executable.
+func (x *layered) WriteState(name string, d *ir.Data) error {
+	p, err := x.stateOf(name)
+	if err != nil {
+		return err
+	}
+	return p.WriteState(name, d)
+}
+
+// ResetStates implements runtime.Executable.
+func (x *layered) ResetStates() error {
+	var errs []error
+	for _, p := range x.parts {
+		errs = append(errs, p.ResetStates())
+	}
+	return errors.Join(errs...)
+}
+
+// layeredStates are states by part; nil where a part has none.
+type layeredStates []States
+
+// NewStates implements runtime.Executable.
+func (x *layered) NewStates() (States, error) {
+	if len(x.States()) == 0 {
+		return nil, runtime.ErrNoStates
+	}
+	all := ownLayers{of: x, parts: make(layeredStates, len(x.parts))}
+	for i, p := range x.parts {
+		if len(p.States()) == 0 {
+			continue
+		}
+		s, err := p.NewStates()
+		if err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+		all.parts[i] = s
+	}
+	return all, nil
+}
+
+// ownLayers are states of a run's own.
+type ownLayers struct {
+	of    *layered
+	parts layeredStates
+}
+
+// statesOf returns the states that a run is given; nil for the program's own.
+func (x *layered) statesOf(opt RunOptions) (layeredStates, error) {
+	if opt.States == nil {
+		return nil, nil
+	}
+	own, ok := opt.States.(ownLayers)
+	if !ok || own.of != x {
+		return nil, runtime.ErrStates
+	}
+	return own.parts, nil
+}
+
+// part returns the states of the part that has a state of that name.
+func (s ownLayers) part(name string) (States, error) {
+	if _, err := s.of.State(name); err != nil {
+		return nil, err
+	}
+	return s.parts[s.of.states[name]], nil
+}
+
+// Read implements runtime.States.
+func (s ownLayers) Read(name string) (*ir.Data, error) {
+	p, err := s.part(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.Read(name)
+}
+
+// Write implements runtime.States.
+func (s ownLayers) Write(name string, d *ir.Data) error {
+	p, err := s.part(name)
+	if err != nil {
+		return err
+	}
+	return p.Write(name, d)
+}
+
+// each calls do for the states of all parts.
+func (s ownLayers) each(do func(States) error) error {
+	var errs []error
+	for _, p := range s.parts {
+		if p != nil {
+			errs = append(errs, do(p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reset implements runtime.States.
+func (s ownLayers) Reset() error { return s.each(States.Reset) }
+
+// Close implements runtime.States.
+func (s ownLayers) Close() error { return s.each(States.Close) }
+
+// Device implements runtime.Executable.
+func (x *layered) Device() string {
+	var names []string
+	for _, p := range x.parts {
+		names = append(names, p.Device())
+	}
+	return strings.Join(names, ", then ")
+}
+
+// Close implements runtime.Executable.
+func (x *layered) Close() error {
+	var errs []error
+	for _, p := range x.parts {
+		errs = append(errs, p.Executable.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,269 @@
+package passes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Part is a part of a graph that runs on a device of its own, after the parts before it. It reads and gives inputs and
+// outputs of the whole by their names, and values of other parts by names that the whole does not have.
+type Part struct {
+	*ir.Graph
+	Stored int64    // bytes of its weights and states
+	Gives  []string // outputs that later parts read as inputs
+}
+
+// SplitLayers cuts a graph into parts that follow one another, as a model's layers do (pipeline parallelism, Huang et al.,
+// "GPipe", 2019), so that part i has a share of the bytes of weights and states of about shares[i] in their sum. A
+// cut near the place that the shares ask for is taken where the fewest bytes pass from one part to the next. A state is
+// read and updated in one part. It is an error if there are fewer places to cut than parts.
+func SplitLayers(g *ir.Graph, shares []float64) ([]Part, error) {
+	s := newLayerSplitter(g)
+	ends, err := s.cuts(shares)
+	if err != nil {
+		return nil, fmt.Errorf("split %q over %d devices: %w", g.Name, len(shares), err)
+	}
+	parts := make([]Part, len(ends))
+	for i := range ends {
+		if parts[i], err = s.build(i, ends); err != nil {
+			return nil, fmt.Errorf("split %q, part %d: %w", g.Name, i, err)
+		}
+	}
+	return parts, nil
+}
+
+// layerSplitter knows of each place between two nodes what a cut there means. Place i is ahead of node i.
+type layerSplitter struct {
+	g      *ir.Graph
+	live   []bool
+	last   []int   // by node: the last node that reads it, or its own ID
+	stored []int64 // by place: bytes of weights and states that nodes before it read
+	passed []int64 // by place: bytes of values that a cut there passes on
+	whole  []bool  // by place: a cut there would take a state apart
+}
+
+// inEachPart reports whether each part that reads a node has one of its own: a leaf.
+func inEachPart(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpInput, ir.OpWeight, ir.OpState, ir.OpConst, ir.OpDimValue:
+		return true
+	}
+	return false
+}
+
+func newLayerSplitter(g *ir.Graph) *layerSplitter {
+	nodes := g.Nodes()
+	s := &layerSplitter{g: g, live: g.Live(), last: make([]int, len(nodes)), stored: make([]int64, len(nodes)+1),
+		passed: make([]int64, len(nodes)+1), whole: make([]bool, len(nodes)+1)}
+	first := make([]int, len(nodes)) // by leaf: the first node that reads it
+	for i := range nodes {
+		s.last[i], first[i] = i, len(nodes)
+	}
+	for i, n := range nodes {
+		for _, a := range n.Args() {
+			if s.live[i] {
+				s.last[a.ID()], first[a.ID()] = i, min(first[a.ID()], i)
+			}
+		}
+	}
+	for _, u := range g.Updates() {
+		id := u.State.ID()
+		s.last[id] = max(s.last[id], u.Value.ID())
+		first[id] = min(first[id], u.Value.ID())
+	}
+	for i, n := range nodes {
+		switch {
+		case n.Op() == ir.OpWeight || n.Op() == ir.OpState:
+			if first[i] < len(nodes) {
+				s.stored[first[i]+1] += maxBytes(n)
+			}
+			for at := first[i] + 1; n.Op() == ir.OpState && at <= s.last[i]; at++ {
+				s.whole[at] = true
+			}
+		case !inEachPart(n) && s.live[i]:
+			for at := i + 1; at <= s.last[i]; at++ {
+				s.passed[at] += maxBytes(n)
+			}
+		}
+	}
+	for at := 1; at < len(s.stored); at++ {
+		s.stored[at] += s.stored[at-1]
+	}
+	return s
+}
+
+// maxBytes is the size of a value at the bounds of its symbols.
+func maxBytes(n *ir.Node) int64 {
+	elements := int64(1)
+	for _, d := range n.Shape() {
+		elements *= max(d.Max(), 1)
+	}
+	bytes, err := n.DType().BytesFor(elements)
+	if err != nil {
+		return elements
+	}
+	return bytes
+}
+
+// cuts returns where each part ends.
+func (s *layerSplitter) cuts(shares []float64) ([]int, error) {
+	sum := 0.0
+	for _, x := range shares {
+		if !(x > 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("a share of %v: want more than 0", x)
+		}
+		sum += x
+	}
+	n := len(s.live)
+	total := float64(s.stored[n])
+	near := total / float64(4*len(shares))
+	var ends []int
+	from, share := 0, 0.0
+	for k, x := range shares[:len(shares)-1] {
+		share += x / sum
+		best, bestCost := -1, 0.0
+		for at := from + 1; at < n; at++ {
+			if s.whole[at] || !s.computes(from, at) || !s.computes(at, n) {
+				continue
+			}
+			// A cut that is near costs what it passes on; one that is not costs its distance, which is more.
+			cost := float64(s.passed[at])
+			if off := math.Abs(float64(s.stored[at]) - total*share); off > near {
+				cost = math.MaxFloat64/4 + off
+			}
+			if best < 0 || cost < bestCost {
+				best, bestCost = at, cost
+			}
+		}
+		if best < 0 {
+			return nil, fmt.Errorf("there is no place left for cut %d of %d: states and ops leave %d parts; use fewer "+
+				"devices", k+1, len(shares)-1, k+1)
+		}
+		ends = append(ends, best)
+		from = best
+	}
+	return append(ends, n), nil
+}
+
+// computes reports whether there is anything to compute from one place to another.
+func (s *layerSplitter) computes(from, to int) bool {
+	for i := from; i < to; i++ {
+		if s.live[i] && !inEachPart(s.g.Nodes()[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// build makes part i.
+func (s *layerSplitter) build(i int, ends []int) (Part, error) {
+	from, to := 0, ends[i]
+	if i > 0 {
+		from = ends[i-1]
+	}
+	p := Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))}
+	for _, name := range s.g.Symbols() {
+		bound, _ := s.g.SymbolBound(name)
+		if err := p.DeclareSymbol(name, bound); err != nil {
+			return p, err
+		}
+	}
+	copies := map[*ir.Node]*ir.Node{}
+	// get returns what stands for a node in the part.
+	get := func(n *ir.Node) (c *ir.Node, err error) {
+		if c = copies[n]; c != nil {
+			return c, nil
+		}
+		if inEachPart(n) {
+			if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
+				p.Stored += maxBytes(n)
+			}
+			c, err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
+		} else {
+			c, err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: s.passedName(n)},
+				{Name: "dtype", Value: n.DType()}, {Name: "shape", Value: n.Shape()}}, n.Pos())
+		}
+		copies[n] = c
+		return c, err
+	}
+	for id := from; id < to; id++ {
+		n := s.g.Nodes()[id]
+		if !s.live[id] || inEachPart(n) {
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			var err error
+			if args[j], err = get(a); err != nil {
+				return p, err
+			}
+		}
+		c, err := p.Add(n.Op(), args, n.Attrs(), n.Pos())
+		if err != nil {
+			return p, err
+		}
+		copies[n] = c
+		if s.last[id] >= to {
+			if err := p.Output(s.passedName(n), c); err != nil {
+				return p, err
+			}
+			p.Gives = append(p.Gives, s.passedName(n))
+		}
+	}
+	here := func(n, state *ir.Node) bool { // whether the part gives n as an output, or as a state's next value
+		at := n.ID()
+		if inEachPart(n) { // where its state is, and else in the last part
+			at = len(s.live) - 1
+			if n.Op() == ir.OpState {
+				state = n
+			}
+			if state != nil {
+				at = min(s.last[state.ID()], at)
+			}
+		}
+		return from <= at && at < to
+	}
+	for _, u := range s.g.Updates() {
+		if here(u.Value, u.State) {
+			state, err := get(u.State)
+			if err != nil {
+				return p, err
+			}
+			value, err := get(u.Value)
+			if err == nil {
+				err = p.Update(state, value)
+			}
+			if err != nil {
+				return p, err
+			}
+		}
+	}
+	for _, o := range s.g.Outputs() {
+		if here(o.Node, nil) {
+			n, err := get(o.Node)
+			if err == nil {
+				err = p.Graph.Output(o.Name, n)
+			}
+			if err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// passedName is a name for a value that passes from one part to another.
+func (s *layerSplitter) passedName(n *ir.Node) string {
+	name := fmt.Sprintf("passed_%d", n.ID())
+	taken := func(name string) bool {
+		_, ok := s.g.Named(name)
+		return ok || slices.ContainsFunc(s.g.Outputs(), func(o ir.Output) bool { return o.Name == name })
+	}
+	for taken(name) {
+		name += "_"
+	}
+	return name
+}
