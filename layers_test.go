@@ -1,0 +1,264 @@
+package vkc_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// deep is a graph of layers, each with a weight and a state that sums up what it sees.
+func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
+	t.Helper()
+	weights := vkc.WeightMap{}
+	g, err := frontend.Build("deep", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
+		first := x
+		for i := range layers {
+			w, s := fmt.Sprint("w", i), fmt.Sprint("s", i)
+			weights[w] = noise(t, 24, 24)
+			x = x.MatMul(b.Weight(w, ir.F32, 24, 24)).Softmax(-1)
+			sum := b.State(s, ir.F32, 24)
+			next := sum.Add(x.Sum(0))
+			b.Update(sum, next)
+			x = x.Add(next)
+		}
+		b.Output("early", first.MulScalar(2))
+		b.Output("y", x.Add(first)) // which passes all parts by
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, weights
+}
+
+// TestLoadLayers runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own, and
+// with outputs that go elsewhere: each result has the bits of one device.
+func TestLoadLayers(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan")
+	vktest.Need(t, err)
+	g, weights := deep(t, 4)
+	exe, err := devices.LoadLayers(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(exe.Why(), "of weights and states"); n != 3 {
+		t.Errorf("%d parts: %s", n, exe.Why())
+	}
+	one, err := devices[0].LoadGraph(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(i int, have, want vkc.Tensors) {
+		t.Helper()
+		if len(have) != len(want) {
+			t.Errorf("run %d: %d outputs, want %d", i, len(have), len(want))
+		}
+		for name := range want {
+			if string(have[name].Bytes) != string(want[name].Bytes) {
+				t.Errorf("run %d: %s differs from that of one device", i, name)
+			}
+		}
+	}
+	var in []vkc.Tensors
+	for i := range 12 {
+		in = append(in, vkc.Tensors{"x": noise(t, 1+i%5, 24)})
+	}
+	var want []*vkc.Result
+	for _, x := range in {
+		r, err := one.Run(t.Context(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r)
+	}
+	have, err := exe.RunBatch(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range in {
+		compare(i, have[i].Outputs, want[i].Outputs)
+	}
+	for _, s := range exe.States() {
+		a, err := exe.ReadState(s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := one.ReadState(s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(a.Bytes) != string(b.Bytes) {
+			t.Errorf("state %s differs from that of one device", s.Name)
+		}
+	}
+	own, err := exe.NewStates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := exe.Run(t.Context(), in[0], vkc.RunOptions{States: own, Keep: []string{"y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Outputs["y"], err = r.Kept["y"].Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	compare(0, r.Outputs, want[0].Outputs)
+	up, err := exe.Upload(t.Context(), in[1]["x"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	into := &ir.Data{DType: ir.F32, Dims: []int{2, 24}, Bytes: make([]byte, 4*48)}
+	r2, err := exe.Run(t.Context(), nil, vkc.RunOptions{States: own, Inputs: map[string]*vkc.DeviceTensor{"x": up},
+		Into: vkc.Tensors{"y": into}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(1, r2.Outputs, want[1].Outputs)
+	if string(into.Bytes) != string(want[1].Outputs["y"].Bytes) {
+		t.Error("the memory given for y does not hold it")
+	}
+	for _, c := range []interface{ Close() error }{r.Kept["y"], up, own, exe, one, devices} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLoadLayersTogether: runs of several goroutines have their own results.
+func TestLoadLayersTogether(t *testing.T) {
+	devices, err := vkc.OpenDevices("cpu,cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devices.Close()
+	g, err := frontend.Build("two", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 4)
+		for i := range 4 {
+			x = x.Add(b.Weight(fmt.Sprint("w", i), ir.F32, 4)).Softmax(0)
+		}
+		b.Output("y", x)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := vkc.WeightMap{}
+	for i := range 4 {
+		weights[fmt.Sprint("w", i)] = noise(t, 4)
+	}
+	exe, err := devices.LoadLayers(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := devices[0].LoadGraph(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		x := vkc.Tensors{"x": noise(t, 4)}
+		wg.Go(func() {
+			for range 20 {
+				have, err := exe.Run(t.Context(), x)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				want, err := one.Run(t.Context(), x)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if string(have.Outputs["y"].Bytes) != string(want.Outputs["y"].Bytes) {
+					t.Error("a result differs from that of one device")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := exe.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := slices.Repeat(devices, 5).LoadLayers(t.Context(), g, weights); err == nil {
+		t.Error("eight ops are on ten devices")
+	} else {
+		wantError(t, err, "use fewer devices")
+	}
+	if err := one.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLoadLayersModel has two devices make a language model's steps, whose logits have the bits of one device: nothing
+// that a model's kernels are made of is cut apart.
+func TestLoadLayersModel(t *testing.T) {
+	devices, err := vkc.OpenDevices("cpu,cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devices.Close()
+	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := llm.Step(cfg, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := devices.LoadLayers(t.Context(), g, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	one, err := devices[0].LoadGraph(t.Context(), g, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	for i := range 4 {
+		in := vkc.Tensors{}
+		for _, p := range exe.Inputs() {
+			d, err := vkc.Of([]int32{int32(7*i + 3)}, 1)
+			if p.Name != "tokens" && p.Name != "token" {
+				d, err = vkc.Of([]int32{int32(i)}, 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Type.Shape) == 0 {
+				d.Dims = nil
+			}
+			in[p.Name] = d
+		}
+		opt := vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}}
+		have, err := exe.Run(t.Context(), in, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := one.Run(t.Context(), in, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, d := range want.Outputs {
+			if string(have.Outputs[name].Bytes) != string(d.Bytes) {
+				t.Errorf("step %d: %s differs from that of one device", i, name)
+			}
+		}
+	}
+	t.Log(exe.Why())
+}
