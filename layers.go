@@ -169,8 +169,8 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 }
 
 // run runs the part. What later parts read goes to values, what the program gives to result.
-func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, symbols map[string]int64, own layeredStates,
-	i int, result *Result) error {
+func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, symbols map[string]int64,
+	own layeredStates, i int, result *Result) error {
 	in, mine := Tensors{}, RunOptions{Symbols: map[string]int64{}, Into: Tensors{}}
 	for _, port := range p.Inputs() {
 		in[port.Name] = values[port.Name]

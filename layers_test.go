@@ -40,8 +40,8 @@ func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 	return g, weights
 }
 
-// TestLoadLayers runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own, and
-// with outputs that go elsewhere: each result has the bits of one device.
+// TestLoadLayers runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own,
+// and with outputs that go elsewhere: each result has the bits of one device.
 func TestLoadLayers(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -8,18 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Part is a part of a graph that runs on a device of its own, after the parts before it. It reads and gives inputs and
-// outputs of the whole by their names, and values of other parts by names that the whole does not have.
+// Part is a part of a graph that runs on a device of its own, after the parts before it. It reads and gives inputs
+// and outputs of the whole by their names, and values of other parts by names that the whole does not have.
 type Part struct {
 	*ir.Graph
 	Stored int64    // bytes of its weights and states
 	Gives  []string // outputs that later parts read as inputs
 }
 
-// SplitLayers cuts a graph into parts that follow one another, as a model's layers do (pipeline parallelism, Huang et al.,
-// "GPipe", 2019), so that part i has a share of the bytes of weights and states of about shares[i] in their sum. A
-// cut near the place that the shares ask for is taken where the fewest bytes pass from one part to the next. A state is
-// read and updated in one part. It is an error if there are fewer places to cut than parts.
+// SplitLayers cuts a graph into parts that follow one another, as a model's layers do (pipeline parallelism, Huang et
+// al., "GPipe", 2019), so that part i has a share of the bytes of weights and states of about shares[i] in their sum.
+// A cut near the place that the shares ask for is taken where the fewest bytes pass from one part to the next. A state
+// is read and updated in one part. It is an error if there are fewer places to cut than parts.
 func SplitLayers(g *ir.Graph, shares []float64) ([]Part, error) {
 	s := newLayerSplitter(g)
 	ends, err := s.cuts(shares)

@@ -60,7 +60,7 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
 		"auto (where the graph runs fastest), vulkan (the best device), cpu (its fast path), reference, an index of "+
-			"vkc devices, or part of a name")
+			"vkc devices, or part of a name; a list such as 0,1 cuts the graph into parts, one on each")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
@@ -91,7 +91,8 @@ its ops have.`,
 type session struct {
 	*app
 	flags   *runFlags
-	device  *vkc.Device
+	device  *vkc.Device // nil with several
+	devices vkc.Devices
 	program *vkc.Program
 	file    vkc.Weights // closed in the end; nil where the weights are a bundle's
 	weights ir.WeightSource
@@ -143,6 +144,7 @@ func (s *session) close() error {
 	if s.device != nil {
 		errs = append(errs, s.device.Close())
 	}
+	errs = append(errs, s.devices.Close())
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
 	}
@@ -189,6 +191,9 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	if err := s.prepare(g); err != nil {
 		return err
+	}
+	if strings.Contains(s.flags.device, ",") {
+		return s.openLayers(ctx, g)
 	}
 	open := vkc.OpenDevice
 	if s.flags.sandbox {

@@ -288,3 +288,13 @@ func TestOutputNotWritten(t *testing.T) {
 		t.Errorf("left behind: %v", got)
 	}
 }
+
+// TestRunLayers: a graph that is cut over two devices gives what the reference gives.
+func TestRunLayers(t *testing.T) {
+	line := mlpArgs(t, "--device", "cpu,cpu")
+	if r := ok(t, append(line, "--check")...); !strings.Contains(r.stderr, "layers over CPU fast path") {
+		t.Errorf("it does not say what is where:\n%s", r.stderr)
+	}
+	fails(t, exitUsage, append(line, "--profile"), "do not go with --profile")
+	fails(t, exitFailure, append(line[:len(line)-1], "cpu,"), "a name is missing")
+}

@@ -71,7 +71,7 @@ func (s *session) print(res *runtime.Result, report *vkc.CheckReport, measured *
 	elapsed time.Duration) error {
 	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile,
 		Check: checkInfos(report), Measure: measured}
-	if s.program.Stats.Elapsed > 0 {
+	if s.program != nil && s.program.Stats.Elapsed > 0 { // there is none of several devices
 		p := infoOf(s.program.Stats)
 		info.Program = &p
 	}

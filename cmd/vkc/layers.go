@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// openLayers loads a graph on all devices of a list such as 0,1, a part on each.
+func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
+	f := s.flags
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"a bundle", s.program != nil}, {"--sandbox", f.sandbox}, {"--profile", f.profile}, {"--trace", f.trace != ""},
+		{"--measure", f.measure}, {"--no-cache", f.noCache}, {"--tuning and --no-tuning", f.tuning != tuningFlags{}}} {
+		if flag.set {
+			return usagef("run: several devices (--device %s) do not go with %s: name one device", f.device, flag.name)
+		}
+	}
+	if s.devices, err = vkc.OpenDevices(f.device); err != nil {
+		return err
+	}
+	bar := s.progress("compiling and loading", false)
+	defer bar.end()
+	if s.exe, err = s.devices.LoadLayers(ctx, g, s.weights); err != nil {
+		return err
+	}
+	bar.end()
+	s.note("runs on %s", s.exe.Why())
+	return nil
+}
