@@ -133,7 +133,7 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.chans)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[4]): the bias is f32[4]: want one number per channel of the result, f32[2]"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.x)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[2,4]): the bias is f32[2,4]: want"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.one)) }, "the bias is i32[]: want"},
-		{func(o *operands) { o.img.AvgPool([]int{2}, frontend.Dilation(2)) }, `avg_pool(f32[1,4,6,5]): unknown attribute "dilation"`},
+		{func(o *operands) { o.img.AvgPool([]int{2}, frontend.Groups(2)) }, `avg_pool(f32[1,4,6,5]): unknown attribute "groups"`},
 		{func(o *operands) { o.x.GlobalAvgPool() }, "mean(f32[2,4]): [2,4] has no axes after batch and channels"},
 		{func(o *operands) { o.img.AdaptiveAvgPool() }, "adaptive average pooling(f32[1,4,6,5]): from [1,4,6,5] to []: want 1 to 4 extents"},
 		{func(o *operands) { o.img.AdaptiveAvgPool(4, 0) }, "want numbers above 0 for both extents of axis 3"},

@@ -1,6 +1,8 @@
 package frontend
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -90,7 +92,10 @@ func padded(c GradCall, want []bool) []Tensor {
 				}
 				at := x.b.Iota(ir.I32, 0, d).SubScalar(float64(low[i]))
 				end := x.b.DimValue(x.Dim(i)).SubScalar(1)
-				if mode == "reflect" {
+				switch mode {
+				case "wrap":
+					at = at.Mod(x.b.DimValue(x.Dim(i)))
+				case "reflect":
 					period := end.MulScalar(2)
 					at = at.Mod(period.Max(period.Lit(1)))
 					at = at.Min(period.Sub(at))
@@ -151,6 +156,8 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 	}
 	return each(func(c GradCall, i int) Tensor {
 		switch {
+		case add && c.Attrs.Has("mode") && c.Attrs.String_("mode") != "add":
+			return c.foldedScatter(i, read)
 		case i == 0 && add:
 			return c.Grad
 		case i == 0:
@@ -164,6 +171,44 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 		}
 		return inside.Where(g, g.Lit(0))
 	})
+}
+
+// foldedScatter is the gradient of operand i of a scatter that multiplies, or keeps the smallest or largest.
+func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, inside Tensor)) Tensor {
+	fold := func(mode string, base, updates Tensor) Tensor {
+		attrs := slices.Clone(c.Attrs)
+		for k := range attrs {
+			if attrs[k].Name == "mode" {
+				attrs[k].Value = mode
+			}
+		}
+		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, attrs...)
+	}
+	base, updates, mode := c.Args[0], c.Args[2], c.Attrs.String_("mode")
+	mine := []Tensor{base, {}, updates}[i]
+	// all gives operand i what each element of the result has.
+	all := func(t Tensor) Tensor {
+		if i == 0 {
+			return t
+		}
+		at, inside := read(c, t)
+		return inside.Where(at, at.Lit(0))
+	}
+	if mode != "mul" { // those that are the result share the gradient
+		at, _ := read(c, c.Result)
+		chosen := [2]Tensor{base.Eq(c.Result).to(base.DType()), updates.Eq(at).to(base.DType())}
+		count := fold("add", chosen[0], chosen[1])
+		return all(c.Grad.Div(count)).Mul(chosen[i/2])
+	}
+	// The product of all others is that of all by one's own, but where there are zeros.
+	zero := func(t Tensor) Tensor { return t.Eq(t.Lit(0)) }
+	apart := func(t Tensor) Tensor { return zero(t).Where(t.Lit(1), t) }
+	product := all(fold("mul", apart(base), apart(updates)))
+	zeros := all(fold("add", zero(base).to(base.DType()), zero(updates).to(base.DType())))
+	none := product.Lit(0)
+	others := zero(mine).Where(zeros.Eq(zeros.Lit(1)).Where(product, none),
+		zero(zeros).Where(product.Div(apart(mine)), none))
+	return all(c.Grad).Mul(others)
 }
 
 // order numbers the elements of a shape in row-major order.

@@ -58,6 +58,9 @@ func init() {
 		ir.OpAsin:  slope(func(x, _ Tensor) Tensor { return recipSqrt1(x) }),
 		ir.OpAcos:  slope(func(x, _ Tensor) Tensor { return recipSqrt1(x).Neg() }),
 		ir.OpAtan:  first(func(c GradCall) Tensor { return c.Grad.Div(c.Args[0].Sqr().AddScalar(1)) }),
+		ir.OpAsinh: slope(func(x, _ Tensor) Tensor { return x.Sqr().AddScalar(1).Rsqrt() }),
+		ir.OpAcosh: slope(func(x, _ Tensor) Tensor { return x.Sqr().SubScalar(1).Rsqrt() }),
+		ir.OpAtanh: slope(func(x, _ Tensor) Tensor { return x.Sqr().Affine(-1, 1).Recip() }),
 		ir.OpSinh:  slope(func(x, _ Tensor) Tensor { return x.Cosh() }),
 		ir.OpCosh:  slope(func(x, _ Tensor) Tensor { return x.Sinh() }),
 		ir.OpTanh:  slope(func(_, y Tensor) Tensor { return y.Sqr().Affine(-1, 1) }),
@@ -75,6 +78,11 @@ func init() {
 			return c.Args[0].Lt(c.Args[0].Lit(0)).Where(c.Grad.MulScalar(c.Attrs.Float("alpha")), c.Grad)
 		}),
 		ir.OpElu: first(func(c GradCall) Tensor { return c.elu(c.Attrs.Float("alpha"), 1) }),
+		ir.OpCelu: first(func(c GradCall) Tensor {
+			x := c.Args[0]
+			return c.Grad.Mul(x.Min(x.Lit(0)).MulScalar(1 / c.Attrs.Float("alpha")).Exp())
+		}),
+		ir.OpSoftsign: slope(func(x, _ Tensor) Tensor { return x.Abs().AddScalar(1).Sqr().Recip() }),
 		ir.OpSelu: first(func(c GradCall) Tensor {
 			const alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 			return c.elu(alpha, scale)

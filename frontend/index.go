@@ -65,6 +65,12 @@ func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
+// ScatterReduce is Scatter that folds: what stays of an element and its updates is by mode their sum ("add"), their
+// product ("mul"), the smallest ("min") or the largest ("max").
+func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("mode", mode))
+}
+
 // IndexAdd adds slice i of updates along an axis to the slice of t that element
 // i of a vector of indices names, in order. An index out of range changes
 // nothing.
@@ -94,6 +100,11 @@ func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})
 }
 
+// ScatterNDReduce is ScatterND that folds, by the modes of ScatterReduce.
+func (t Tensor) ScatterNDReduce(mode string, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("mode", mode))
+}
+
 // Pad adds low[i] elements of that value before and high[i] after t along each
 // axis i.
 func (t Tensor) Pad(low, high []int, value float64) Tensor {
@@ -109,6 +120,11 @@ func (t Tensor) PadReflect(low, high []int) Tensor {
 // PadReplicate pads with the first and last element along each axis.
 func (t Tensor) PadReplicate(low, high []int) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "replicate"))
+}
+
+// PadWrap pads with t again along each axis, over and over.
+func (t Tensor) PadWrap(low, high []int) Tensor {
+	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "wrap"))
 }
 
 // DynamicSlice returns the elements of t from coordinate start on along an axis,

@@ -82,6 +82,21 @@ func (t Tensor) LeakyRelu(alpha float64) Tensor {
 	return t.unary(ir.OpLeakyRelu, attr("alpha", alpha))
 }
 
+// Asinh is the inverse hyperbolic sine.
+func (t Tensor) Asinh() Tensor { return t.unary(ir.OpAsinh) }
+
+// Acosh is the inverse hyperbolic cosine, NaN below 1.
+func (t Tensor) Acosh() Tensor { return t.unary(ir.OpAcosh) }
+
+// Atanh is the inverse hyperbolic tangent, NaN outside [-1,1].
+func (t Tensor) Atanh() Tensor { return t.unary(ir.OpAtanh) }
+
+// Softsign returns x/(1+|x|).
+func (t Tensor) Softsign() Tensor { return t.unary(ir.OpSoftsign) }
+
+// Celu returns x, or alpha*(e^(x/alpha)-1) below 0 (Barron 2017).
+func (t Tensor) Celu(alpha float64) Tensor { return t.unary(ir.OpCelu, attr("alpha", alpha)) }
+
 // Elu returns x, or alpha*(e^x-1) below 0.
 func (t Tensor) Elu(alpha float64) Tensor { return t.unary(ir.OpElu, attr("alpha", alpha)) }
 

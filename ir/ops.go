@@ -32,6 +32,9 @@ const (
 	OpAsin
 	OpAcos
 	OpAtan
+	OpAsinh
+	OpAcosh
+	OpAtanh
 	OpSinh
 	OpCosh
 	OpTanh
@@ -40,6 +43,8 @@ const (
 	OpRelu
 	OpLeakyRelu
 	OpElu
+	OpCelu
+	OpSoftsign
 	OpSelu
 	OpGelu
 	OpGeluErf

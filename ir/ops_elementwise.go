@@ -93,6 +93,11 @@ func init() {
 		floatUnary(OpAsin, "asin", 16, math.Asin, "arcsin({0})", "Arc sine, NaN outside [-1,1]."),
 		floatUnary(OpAcos, "acos", 16, math.Acos, "arccos({0})", "Arc cosine, NaN outside [-1,1]."),
 		floatUnary(OpAtan, "atan", 4096, math.Atan, "atan({0})", "Arc tangent."),
+		floatUnary(OpAsinh, "asinh", 64, math.Asinh, "arsinh({0})", "Inverse hyperbolic sine.").costs(16),
+		floatUnary(OpAcosh, "acosh", 64, math.Acosh, "arcosh({0})",
+			"Inverse hyperbolic cosine, NaN below 1.").costs(16),
+		floatUnary(OpAtanh, "atanh", 64, math.Atanh, "artanh({0})",
+			"Inverse hyperbolic tangent, NaN outside [-1,1].").costs(16),
 		floatUnary(OpSinh, "sinh", 256, math.Sinh, "sinh_accurate({0})", "Hyperbolic sine.").costs(16),
 		floatUnary(OpCosh, "cosh", 128, math.Cosh, "cosh_accurate({0})", "Hyperbolic cosine.").costs(16),
 		floatUnary(OpTanh, "tanh", 64, math.Tanh, "tanh_safe({0})", "Hyperbolic tangent.").costs(6),
@@ -137,6 +142,18 @@ func init() {
 				}
 				return x[0]
 			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * expm1({0}) : {0})"}, Tol: Tolerance{Eps: 64, Abs: 1e-7}, Doc: "x, or alpha*(e^x-1) below 0."},
+		OpInfo{Op: OpCelu, Name: "celu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 1.0,
+				Doc: "the limit towards minus infinity is -alpha", Samples: []any{1.7, 0.5}}},
+			Float: func(x []float64, a Attrs) float64 {
+				if alpha := a.Float("alpha"); x[0] < 0 {
+					return alpha * math.Expm1(x[0]/alpha)
+				}
+				return x[0]
+			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * expm1({0} / {alpha}) : {0})"}, Tol: Tolerance{Eps: 64, Abs: 1e-7},
+			Cost: 6, Doc: "x, or alpha*(e^(x/alpha)-1) below 0 (Barron 2017)."},
+		floatUnary(OpSoftsign, "softsign", 8, func(x float64) float64 { return x / (1 + math.Abs(x)) },
+			"{0} / (1.0 + abs({0}))", "x/(1+|x|)."),
 		OpInfo{Op: OpNot, Name: "not", Class: ClassElementwise, Args: oneArg, Infer: inferBits,
 			Int: unaryI(func(x int64) int64 { return ^x }), GLSL: GLSL{Int: "~{0}", Uint: "~{0}", Bool: "!{0}"}, NoGrad: noFloats, Doc: "Logical not of a bool, bitwise not of an integer."},
 		OpInfo{Op: OpIsNaN, Name: "is_nan", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,
@@ -180,8 +197,10 @@ func initBinary() {
 		binaryOp(OpRem, "rem", 64, math.Mod, remInt,
 			GLSL{Float: "rem_trunc({0}, {1})", Int: "rem_int({0}, {1})", Uint: "rem_uint({0}, {1})"},
 			"a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
-		binaryOp(OpPow, "pow", 512, math.Pow, nil, GLSL{Float: "pow_full({0}, {1})"},
-			"a^b; negative a needs an integral b.").costs(16),
+		binaryOp(OpPow, "pow", 512, math.Pow, powInt,
+			GLSL{Float: "pow_full({0}, {1})", Int: "pow_int({0}, {1})", Uint: "pow_uint({0}, {1})"},
+			"a^b; negative float a needs an integral b. Integers wrap; of negative b, a^b is truncated: "+
+				"0 unless a is 1 or -1.").costs(16),
 		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
 			return min(a, b)
 		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+
@@ -475,6 +494,26 @@ func modInt(a, b int64) int64 {
 		r += b
 	}
 	return r
+}
+
+// powInt is a^b, wrapped to 64 bits.
+func powInt(a, b int64) int64 {
+	switch {
+	case b < 0 && a == 1, b < 0 && a == -1 && b%2 == 0:
+		return 1
+	case b < 0 && a == -1:
+		return -1
+	case b < 0:
+		return 0
+	}
+	y := int64(1)
+	for ; b > 0; b >>= 1 {
+		if b&1 != 0 {
+			y *= a
+		}
+		a *= a
+	}
+	return y
 }
 
 // Wrap reduces an exact integer to the range of an integer or bool dtype, as

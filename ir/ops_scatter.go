@@ -9,19 +9,23 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	unique := AttrInfo{Name: "unique", Kind: AttrBool, Default: false,
 		Doc: "promises that no element of base is met twice, which saves looking for that where a state is updated in place; if it is broken, any of the updates may stay"}
+	mode := AttrInfo{Name: "mode", Kind: AttrString, Default: "add", Enum: []string{"add", "mul", "min", "max"},
+		Doc: "what is made of an element and its updates: their sum, product, smallest or largest"}
 	scatter := []ArgInfo{{Name: "base"}, {Name: "indices"}, {Name: "updates"}}
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	number := []Kind{KindFloat, KindInt, KindUint}
 	const dropped = " An index out of range changes nothing. Updating a state this way happens in place."
 	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, " +
 		"so that the bits are the same in every run; integers wrap."
+	const others = " With another mode than add, elements are multiplied by their updates, or the smallest or " +
+		"largest of both stays, NaN if there is one, and a state is written whole."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferScatter(nil),
 			Doc:   "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Of updates of one element the last in row-major order stays." + dropped},
 		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter,
-			Attrs: []AttrInfo{axis, unique}, Infer: inferScatter(number), Tol: sum,
-			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder},
+			Attrs: []AttrInfo{axis, unique, mode}, Infer: inferScatter(number), Tol: sum,
+			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder + others},
 		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferIndexAdd, Tol: sum,
 			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder},
@@ -32,8 +36,8 @@ func init() {
 			Infer: inferScatterND(nil),
 			Doc:   "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place. Blocks can be written by whole rows, R less than the rank of base, into a state: such as the new row of each sequence of a cache, at a position of its own."},
 		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter,
-			Attrs: []AttrInfo{unique}, Infer: inferScatterND(number), Tol: sum,
-			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing. Updating a state this way happens in place." + inOrder},
+			Attrs: []AttrInfo{unique, mode}, Infer: inferScatterND(number), Tol: sum,
+			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing. Updating a state this way happens in place." + inOrder + others},
 	)
 }
 

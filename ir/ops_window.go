@@ -36,7 +36,7 @@ func init() {
 			Infer: inferConvTranspose, Tol: products,
 			Doc: "Transpose (gradient) of conv: x[N, C, …] with w[C, O/groups, …], each x[n, c, i] times w[c, o, k] added to result[n, o, i*stride-padding_low+k*dilation]. Padding is taken off the result, of extent (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
 		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,
-			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{ceil,
+			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil,
 				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the window's elements in x and its padding, else by those in x alone"}}),
 			Infer: inferPool([]Kind{KindFloat}), Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
 			Doc: "Mean over windows of the innermost axes; padding is 0. What hangs over the padding is not counted."},

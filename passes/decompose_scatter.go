@@ -13,6 +13,39 @@ import (
 // number of elements times the number of updates along the axis; where rows are
 // added and that is much, their indices are sorted instead: see sortedSums.
 
+// hitFold is how the updates of one element are folded, and its result goes into the element.
+type hitFold struct {
+	by, into ir.Op
+	none     func(t ir.DType) float64 // what stands for an update that does not hit
+}
+
+var hitFolds = map[string]hitFold{
+	"add": {ir.OpSum, ir.OpAdd, func(ir.DType) float64 { return 0 }},
+	"mul": {ir.OpProd, ir.OpMul, func(ir.DType) float64 { return 1 }},
+	"min": {ir.OpReduceMin, ir.OpMin, func(t ir.DType) float64 { return limitOf(t, 1) }},
+	"max": {ir.OpReduceMax, ir.OpMax, func(t ir.DType) float64 { return limitOf(t, -1) }},
+}
+
+// limitOf is the largest value of a dtype, or the smallest where sign is below 0.
+func limitOf(t ir.DType, sign int) float64 {
+	lo, hi := ir.IntRange(t)
+	switch {
+	case t.IsFloat():
+		return math.Inf(sign)
+	case sign < 0:
+		return float64(lo)
+	}
+	return float64(hi)
+}
+
+// modeOf is the mode of a scatter that folds.
+func modeOf(n *ir.Node) string {
+	if m := n.Attrs().String_("mode"); m != "" {
+		return m
+	}
+	return "add"
+}
+
 // scatter moves the indexed axis innermost and folds over it.
 func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
@@ -31,7 +64,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	hit := r.meets(idx, places)
 	var out *ir.Node
 	if n.Op() == ir.OpScatterAdd {
-		out = r.addHits(base, hit, wide, -1)
+		out = r.foldHits(base, hit, wide, -1, modeOf(n))
 	} else {
 		pos := r.lastHit(hit, places, -1)
 		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)},
@@ -58,7 +91,7 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		return nil
 	}
-	out := r.rowsInto(r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd), true)
+	out := r.rowsInto(r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd), "add")
 	return r.reshape(out, n.Shape())
 }
 
@@ -80,7 +113,7 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		indices = r.swapAxes(kept, axis, row)
 		if add && hit != nil {
 			_, others := r.pairs(r.swapAxes(updates, axis, row))
-			updates = r.swapAxes(r.sumOfHits(hit, others, -1), axis, row)
+			updates = r.swapAxes(r.hitsOf(hit, others, -1, "add"), axis, row)
 		}
 	case ir.OpIndexAdd:
 		hit, kept := r.lastOfEqual(indices)
@@ -146,8 +179,8 @@ func (r *rewriter) sumOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limi
 	if sums := r.sortedSums(indices, indices, r.reshape(updates, rows), limit); sums != nil {
 		return r.reshape(sums, updates.Shape())
 	}
-	sum := r.sumOfHits(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
-		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2)
+	sum := r.hitsOf(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
+		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2, "add")
 	return r.reshape(sum, updates.Shape())
 }
 
@@ -162,19 +195,19 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 }
 
 // rowsInto changes base [outer, N, inner] by updates [outer, K, inner]: row k
-// goes to row indices[k] if there is one.
-func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node {
+// goes to row indices[k] if there is one, and is written there or, with a mode, folded with what is there.
+func (r *rewriter) rowsInto(base, indices, updates *ir.Node, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
 	places := ir.Shape{base.Shape()[1], updates.Shape()[1]}
-	if add {
+	if mode == "add" {
 		if sums := r.sortedSums(indices, r.iota(places[:1], 0), updates, places[0]); sums != nil {
-			return r.addTo(base, sums)
+			return r.foldInto(base, sums, "add")
 		}
 	}
 	hit := r.meets(indices, places) // [N, K]
-	if !add {
+	if mode == "" {
 		pos := r.lastHit(hit, places, -1) // [N]
 		picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
 			ir.Attr{Name: "axis", Value: 1})
@@ -183,7 +216,7 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node 
 	u := updates.Shape()
 	wide := r.reshape(updates, ir.Shape{u[0], ir.D(1), u[1], u[2]})
 	hit = r.reshape(hit, ir.Shape{ir.D(1), places[0], places[1], ir.D(1)})
-	return r.addHits(base, hit, wide, 2)
+	return r.foldHits(base, hit, wide, 2, mode)
 }
 
 // meets compares indices, along the innermost axis, with each coordinate of
@@ -207,16 +240,16 @@ func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// addHits adds to base the sum along an axis of the updates that hit it.
-func (r *rewriter) addHits(base, hit, updates *ir.Node, axis int) *ir.Node {
+// foldHits changes base by the fold along an axis of the updates that hit it.
+func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	return r.addTo(base, r.sumOfHits(hit, updates, axis))
+	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }
 
-// addTo adds sums, in the dtype that sums have, to base.
-func (r *rewriter) addTo(base, sums *ir.Node) *ir.Node {
+// foldInto changes base by folded updates, in the dtype that folds have.
+func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
@@ -224,20 +257,20 @@ func (r *rewriter) addTo(base, sums *ir.Node) *ir.Node {
 	if t.IsFloat() {
 		base = r.castTo(base, accType("", t))
 	}
-	return r.castTo(r.binary(ir.OpAdd, base, sums), t)
+	return r.castTo(r.binary(hitFolds[mode].into, base, folded), t)
 }
 
-// sumOfHits is the sum along an axis of the updates that hit, in the dtype that sums have.
-func (r *rewriter) sumOfHits(hit, updates *ir.Node, axis int) *ir.Node {
+// hitsOf is the fold along an axis of the updates that hit, in the dtype that folds have.
+func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	t := updates.DType()
-	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, 0)})
+	t, fold := updates.DType(), hitFolds[mode]
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, fold.none(t))})
 	if t.IsFloat() {
 		met = r.castTo(met, accType("", t))
 	}
-	return r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.unary(fold.by, met, ir.Attr{Name: "axes", Value: []int{axis}})
 }
 
 // lastHit returns the last position along an axis of true elements, or -1.
@@ -279,6 +312,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		return nil
 	}
 	is := indices.Shape()
+	positive := indices.DType().Kind() == ir.KindUint && indices.DType().BlockBytes() < 4 // so that i32 is, too
 	rank := int(is[len(is)-1].Add)
 	rows, err := is[:len(is)-1].Numel()
 	if err != nil {
@@ -300,7 +334,13 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 			ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
 		extent := r.castTo(r.dimValue(s[i]), t)
 		if drop {
-			out := r.binary(ir.OpOr, r.binary(ir.OpLt, column, r.scalar(t, 0)), r.binary(ir.OpGe, column, extent))
+			var below, out *ir.Node
+			if !positive {
+				below = r.binary(ir.OpLt, column, r.scalar(t, 0))
+			}
+			if out = r.binary(ir.OpGe, column, extent); !positive {
+				out = r.binary(ir.OpOr, below, out)
+			}
 			if outside == nil {
 				outside = out
 			} else {
@@ -308,7 +348,10 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 			}
 		}
 		end := r.binary(ir.OpSub, extent, r.scalar(t, 1))
-		column = r.binary(ir.OpMax, r.binary(ir.OpMin, column, end), r.scalar(t, 0))
+		column = r.binary(ir.OpMin, column, end)
+		if !positive || s[i].Min() == 0 {
+			column = r.binary(ir.OpMax, column, r.scalar(t, 0))
+		}
 		flat = r.binary(ir.OpAdd, r.binary(ir.OpMul, flat, extent), column)
 	}
 	if outside != nil {
@@ -354,7 +397,10 @@ func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
-	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows),
-		n.Op() == ir.OpScatterNDAdd)
+	mode := ""
+	if n.Op() == ir.OpScatterNDAdd {
+		mode = modeOf(n)
+	}
+	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), mode)
 	return r.reshape(out, n.Shape())
 }

@@ -278,12 +278,16 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return l.where(inside, v, fill, n.DType()), nil
 }
 
-// mirrored returns the coordinate of the element that stands for coordinate c
+// mirrored returns, of padding by elements of x, the coordinate of the element that stands for coordinate c
 // of an axis, which may lie outside.
 func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	clamped := kernel.Clamp(c, last(d))
 	if mode == "replicate" || clamped.Equal(c) {
 		return clamped
+	}
+	if mode == "wrap" {
+		on := l.b.Apply(ir.OpMod, ir.I32, nil, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
+		return l.indexOf(on, last(d))
 	}
 	// Reflections repeat every 2*(d-1): with m the coordinate in a period, the
 	// element is (d-1) - |m - (d-1)|. One element gives period 0, and x mod 0 is 0.

@@ -171,8 +171,16 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 			first, end = first.Minus(kernel.Const(w.Low[i])), end.Plus(kernel.Const(w.High[i]))
 		}
 		begin := l.kept[outer+i].Times(w.Stride[i]).Minus(kernel.Const(w.Low[i]))
-		length := l.least(begin.Plus(kernel.Const(w.Kernel[i])), end, i32, ir.OpMin)
-		count = i32(ir.OpMul, count, i32(ir.OpSub, length, l.least(begin, first, i32, ir.OpMax)))
+		stop := l.least(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
+		start := l.least(begin, first, i32, ir.OpMax)
+		if step := w.Dilation[i]; step > 1 { // so many elements of the window come before each of the two
+			before := func(at *kernel.Expr) *kernel.Expr {
+				up := i32(ir.OpAdd, i32(ir.OpSub, at, l.b.FromIndex(begin)), l.b.Integer(ir.I32, step-1))
+				return i32(ir.OpDiv, up, l.b.Integer(ir.I32, step))
+			}
+			start, stop = before(start), before(stop)
+		}
+		count = i32(ir.OpMul, count, i32(ir.OpSub, stop, start))
 	}
 	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count)), nil
 }

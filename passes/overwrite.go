@@ -30,10 +30,11 @@ func writeOf(n *ir.Node) (w write, ok bool) {
 
 func isWrite(n *ir.Node) bool { return n.Op() == ir.OpDynamicUpdateSlice || isScatter(n) }
 
+// isScatter reports whether n is a scatter that may be done in place, which is one that writes or adds.
 func isScatter(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
-		return true
+		return modeOf(n) == "add"
 	}
 	return false
 }
@@ -164,6 +165,8 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		switch {
 		case !ok:
 			return nil, nil, fmt.Sprintf("%s is not a write of parts of the old value", n)
+		case unshaped(w.values()) == u.State:
+			return nil, nil, fmt.Sprintf("%s writes the old value itself, which may move it", w.op)
 		case !w.suits():
 			return nil, nil, fmt.Sprintf("%s writes more than a copy does, or rounds every sum", w.op)
 		}

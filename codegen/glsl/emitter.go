@@ -193,7 +193,10 @@ func (e *emitter) variable(typ, base string, value text) string {
 // gives the value a name: of a choice between anything else GLSL compilers make
 // a branch, and spirv-opt keeps the branches around loads and products.
 func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
-	return ternary(cond, primary(e.variable(typ, base, value)), otherwise)
+	if !isNumber(value.s) {
+		value = primary(e.variable(typ, base, value))
+	}
+	return ternary(cond, value, otherwise)
 }
 
 // axis returns the text of a coordinate.

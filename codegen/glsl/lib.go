@@ -153,6 +153,27 @@ TYPE rem_int(TYPE a, TYPE b) {
 uint rem_uint(uint a, uint b) {
     return b == 0u ? 0u : a % b;
 }`},
+	{"pow_int", ints, nil, `
+// a^b by squaring, which wraps; of negative b, truncated.
+TYPE pow_int(TYPE a, TYPE b) {
+    TYPE y = TYPE(b < 0 && (a > 1 || a < -1 || a == 0) ? 0 : 1);
+    if (b < 0) b = (b & 1) == 0 || a != -1 ? TYPE(0) : TYPE(1);
+    for (; b > 0; b >>= 1) {
+        if ((b & 1) != 0) y *= a;
+        a *= a;
+    }
+    return y;
+}`},
+	{"pow_uint", uintOnly, nil, `
+// a^b by squaring, which wraps.
+uint pow_uint(uint a, uint b) {
+    uint y = 1u;
+    for (; b > 0u; b >>= 1) {
+        if ((b & 1u) != 0u) y *= a;
+        a *= a;
+    }
+    return y;
+}`},
 	{"mod_int", ints, []string{"rem_int"}, `
 // Has the sign of b; x mod 0 is 0.
 TYPE mod_int(TYPE a, TYPE b) {
@@ -198,6 +219,27 @@ float log1p(float x) {
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
+}`},
+	{"arsinh", f32Only, []string{"log1p"}, `
+// sign(x) log(|x| + sqrt(x^2 + 1)), near 0 without cancelling.
+float arsinh(float x) {
+    float a = abs(x), y = a > 4096.0 ? log(a) + 0.6931472 : log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
+    return a < 0.0001 || isnan(x) ? x : x < 0.0 ? -y : y;
+}`},
+	{"arcosh", f32Only, []string{"NAN", "log1p"}, `
+// log(x + sqrt(x^2 - 1)), near 1 without cancelling.
+float arcosh(float x) {
+    float t = x - 1.0;
+    if (!(t >= 0.0)) return NAN;
+    return x > 4096.0 ? log(x) + 0.6931472 : log1p(t + sqrt(t * (t + 2.0)));
+}`},
+	{"artanh", f32Only, []string{"NAN", "log1p"}, `
+// log((1 + x) / (1 - x)) / 2, near 0 without cancelling.
+float artanh(float x) {
+    float a = abs(x);
+    if (!(a <= 1.0)) return NAN;
+    float y = 0.5 * log1p(a == 1.0 ? uintBitsToFloat(0x7f800000u) : 2.0 * a / (1.0 - a));
+    return a < 0.0001 ? x : x < 0.0 ? -y : y;
 }`},
 	{"log_accurate", f32Only, []string{"INF", "NAN", "log1p"}, `
 // log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;

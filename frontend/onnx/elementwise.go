@@ -13,11 +13,11 @@ type tensor = frontend.Tensor
 var elementwiseOps = table{
 	"Abs":        unary(func(x tensor) tensor { return signedOnly(x, tensor.Abs) }),
 	"Acos":       unary(tensor.Acos),
-	"Acosh":      unary(acosh),
+	"Acosh":      unary(tensor.Acosh),
 	"Asin":       unary(tensor.Asin),
-	"Asinh":      unary(asinh),
+	"Asinh":      unary(tensor.Asinh),
 	"Atan":       unary(tensor.Atan),
-	"Atanh":      unary(atanh),
+	"Atanh":      unary(tensor.Atanh),
 	"BitwiseNot": unary(tensor.Not),
 	"Ceil":       unary(tensor.Ceil),
 	"Cos":        unary(tensor.Cos),
@@ -39,7 +39,7 @@ var elementwiseOps = table{
 	"Sin":        unary(tensor.Sin),
 	"Sinh":       unary(tensor.Sinh),
 	"Softplus":   unary(tensor.Softplus),
-	"Softsign":   unary(func(x tensor) tensor { return wide(x, softsign) }),
+	"Softsign":   unary(tensor.Softsign),
 	"Sqrt":       unary(tensor.Sqrt),
 	"Tan":        unary(tensor.Tan),
 	"Tanh":       unary(tensor.Tanh),
@@ -51,7 +51,7 @@ var elementwiseOps = table{
 		return x.MulScalar(c.floatAttr("beta", 1)).Softplus().MulScalar(c.floatAttr("alpha", 1))
 	}),
 
-	"Celu":            tensorOp(celu),
+	"Celu":            tensorOp(func(c *call) tensor { return c.x(0).Celu(c.floatAttr("alpha", 1)) }),
 	"Elu":             tensorOp(func(c *call) tensor { return c.x(0).Elu(c.floatAttr("alpha", 1)) }),
 	"Gelu":            tensorOp(gelu),
 	"HardSigmoid":     tensorOp(hardSigmoid),
@@ -149,37 +149,10 @@ func sign(x tensor) tensor {
 	return x.Sign()
 }
 
-func acosh(x tensor) tensor {
-	return wide(x, func(x tensor) tensor {
-		return x.Add(x.SubScalar(1).Sqrt().Mul(x.AddScalar(1).Sqrt())).Log()
-	})
-}
-
-// asinh is sign(x)*log1p(|x|+x²/(1+sqrt(x²+1))), which is accurate near 0.
-func asinh(x tensor) tensor {
-	return wide(x, func(x tensor) tensor {
-		square := x.Sqr()
-		return x.Abs().Add(square.Div(square.AddScalar(1).Sqrt().AddScalar(1))).Log1p().Mul(x.Sign())
-	})
-}
-
-func atanh(x tensor) tensor {
-	return wide(x, func(x tensor) tensor { return x.Log1p().Sub(x.Neg().Log1p()).MulScalar(0.5) })
-}
-
-func softsign(x tensor) tensor { return x.Div(x.Abs().AddScalar(1)) }
-
 func affine(c *call) tensor { return c.x(0).Affine(c.floatAttr("alpha", 1), c.floatAttr("beta", 0)) }
 
 func scaledTanh(c *call) tensor {
 	return c.x(0).MulScalar(c.floatAttr("beta", 1)).Tanh().MulScalar(c.floatAttr("alpha", 1))
-}
-
-func celu(c *call) tensor {
-	alpha := c.floatAttr("alpha", 1)
-	return wide(c.x(0), func(x tensor) tensor {
-		return x.Max(x.Lit(0)).Add(x.Min(x.Lit(0)).DivScalar(alpha).Expm1().MulScalar(alpha))
-	})
 }
 
 func gelu(c *call) tensor {
@@ -309,7 +282,10 @@ func pow(c *call) tensor {
 		}
 		return x.Pow(castTo(y, t))
 	}
-	return x.Cast(ir.F64).Pow(castTo(y, ir.F64)).Round().Cast(t)
+	if y.DType().IsFloat() {
+		return x.Cast(ir.F64).Pow(castTo(y, ir.F64)).Round().Cast(t)
+	}
+	return x.Pow(castTo(y, t))
 }
 
 func bitShift(c *call) tensor {

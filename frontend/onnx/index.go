@@ -114,8 +114,10 @@ func scatter(c *call) tensor {
 	switch mode := c.textAttr("reduction", "none"); mode {
 	case "none":
 		return c.scattered(x, axis, at, updates, frontend.Tensor.Scatter)
-	case "add":
-		return c.scattered(x, axis, at, updates, frontend.Tensor.ScatterAdd)
+	case "add", "mul", "min", "max":
+		return c.scattered(x, axis, at, updates, func(x tensor, axis int, at, updates tensor) tensor {
+			return x.ScatterReduce(axis, mode, at, updates)
+		})
 	default:
 		c.fail("reduction %q is not supported", mode)
 	}
@@ -153,8 +155,8 @@ func scatterND(c *call) tensor {
 	switch mode := c.textAttr("reduction", "none"); mode {
 	case "none":
 		return x.ScatterND(at, updates)
-	case "add":
-		return x.ScatterNDAdd(at, updates)
+	case "add", "mul", "min", "max":
+		return x.ScatterNDReduce(mode, at, updates)
 	default:
 		c.fail("reduction %q is not supported", mode)
 	}

@@ -48,7 +48,7 @@ func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor 
 	case "elu":
 		return func(x tensor) tensor { return x.Elu(alpha) }
 	case "softsign":
-		return softsign
+		return tensor.Softsign
 	case "softplus":
 		return tensor.Softplus
 	}

@@ -378,28 +378,9 @@ func pad(c *call) tensor {
 	case "edge":
 		return x.PadReplicate(low, high)
 	case "wrap":
-		return c.padWrap(x, low, high)
+		return x.PadWrap(low, high)
 	default:
 		c.fail("mode %q is not supported", mode)
-	}
-	return x
-}
-
-// padWrap pads with the elements from the other end, round and round.
-func (c *call) padWrap(x tensor, low, high []int) tensor {
-	for axis := range low {
-		n := x.Shape()[axis]
-		if low[axis] == 0 && high[axis] == 0 {
-			continue
-		}
-		if !n.IsStatic() || n.Static() == 0 {
-			c.fail("an axis of extent %s is padded by itself: its extent must be a number", n)
-		}
-		at := make([]int32, low[axis]+n.Static()+high[axis])
-		for i := range at {
-			at[i] = int32(((i-low[axis])%n.Static() + n.Static()) % n.Static())
-		}
-		x = x.IndexSelect(axis, c.b.Const(at))
 	}
 	return x
 }

@@ -192,9 +192,7 @@ func (c *call) pool() (tensor, window, []frontend.WindowOption) {
 
 func averagePool(c *call) tensor {
 	x, w, options := c.pool()
-	for _, d := range w.dilation {
-		c.refuse("dilations", d != 1, "average pools of spread elements are not supported")
-	}
+	options = append(options, frontend.Dilation(w.dilation...))
 	if c.intAttr("count_include_pad", 0) == 0 {
 		options = append(options, frontend.ExcludePadding())
 	}

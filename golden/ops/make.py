@@ -31,6 +31,7 @@ def unary():
         "neg": np.negative, "abs": np.abs, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
         "log2": np.log2, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x,
         "sqr": np.square, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+        "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "softsign": lambda x: x / (1 + np.abs(x)),
         "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "sigmoid": sigmoid,
         "relu": lambda x: np.maximum(x, 0), "erf": each(math.erf), "softplus": softplus,
         "gelu_erf": each(lambda v: v * 0.5 * (1 + math.erf(v / math.sqrt(2))) if v != -INF else NAN),
@@ -44,6 +45,7 @@ def unary():
     case("mish", [(finite, "f32")], lambda x: x * np.tanh(softplus(x)))
     case("gelu", [(finite, "f32")], lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
     case("elu", [(edges(), "f32")], lambda x: np.where(x < 0, 0.5 * np.expm1(x), x), alpha=0.5)
+    case("celu", [(edges(), "f32")], lambda x: np.where(x < 0, 0.5 * np.expm1(x / 0.5), x), alpha=0.5)
     case("leaky_relu", [(edges(), "f32")], lambda x: np.where(x < 0, 0.25 * x, x), alpha=0.25)
     case("hardsigmoid", [(finite, "f32")], lambda x: np.clip(x / 6 + 0.5, 0, 1))
     case("hardswish", [(finite, "f32")], lambda x: x * np.clip(x / 6 + 0.5, 0, 1))

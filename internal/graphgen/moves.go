@@ -175,7 +175,7 @@ func (g *generator) pad(x *ir.Node) *ir.Node {
 			low[i], high[i] = g.rng.IntN(4), g.rng.IntN(4)
 		}
 	}
-	mode := []string{"constant", "constant", "reflect", "replicate"}[g.rng.IntN(4)]
+	mode := []string{"constant", "constant", "reflect", "replicate", "wrap"}[g.rng.IntN(5)]
 	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high),
 		attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]), attr("mode", mode))
 }

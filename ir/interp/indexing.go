@@ -138,6 +138,9 @@ func padFromSelf(c *call, mode string) (value, error) {
 		if mode == "replicate" || n == 1 {
 			return clampIndex(int64(i), n)
 		}
+		if mode == "wrap" {
+			return floorMod(i, n)
+		}
 		i = floorMod(i, 2*n-2) // one way up and down again
 		return min(i, 2*n-2-i)
 	})

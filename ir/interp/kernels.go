@@ -82,11 +82,11 @@ var kernels = map[ir.Op]kernel{
 	ir.OpDynamicUpdateSlice: dynamicUpdateSlice,
 	ir.OpDynamicSlice:       dynamicSlice,
 	ir.OpScatter:            scatter,
-	ir.OpScatterAdd:         scatterAdd,
+	ir.OpScatterAdd:         scatter,
 	ir.OpIndexAdd:           indexAdd,
 	ir.OpGatherND:           gatherND,
 	ir.OpScatterND:          scatterND,
-	ir.OpScatterNDAdd:       scatterNDAdd,
+	ir.OpScatterNDAdd:       scatterND,
 	ir.OpDequantize:         dequantize,
 	ir.OpQuantize:           quantize,
 

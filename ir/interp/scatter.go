@@ -15,38 +15,44 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 }
 
 // scatterInto returns argument 0 changed by the runs of argument 2.
-func (c *call) scatterInto(run int, add bool, to func(i int) (int, bool)) (value, error) {
+func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0].wide(), c.args[2].wide()
 	out, err := strided(base, c.dims, whole(c.dims))
 	if err != nil {
 		return value{}, err
 	}
 	if out.f != nil {
-		scatterRuns(out.f, updates.f, run, to, changeBy[float64](add))
+		scatterRuns(out.f, updates.f, run, to, changeBy[float64](mode))
 		return c.floats(out.f), nil
 	}
-	scatterRuns(out.i, updates.i, run, to, changeBy[int64](add))
+	scatterRuns(out.i, updates.i, run, to, changeBy[int64](mode))
 	return c.ints(out.i), nil
 }
 
-func changeBy[T float64 | int64](add bool) func(old, update T) T {
-	if add {
+// changeBy is what a mode makes of an element and an update; without a mode, the update.
+func changeBy[T float64 | int64](mode string) func(old, update T) T {
+	switch mode {
+	case "add":
 		return func(old, update T) T { return old + update }
+	case "mul":
+		return func(old, update T) T { return old * update }
+	case "min":
+		return func(old, update T) T { return min(old, update) }
+	case "max":
+		return func(old, update T) T { return max(old, update) }
 	}
 	return func(_, update T) T { return update }
 }
 
-func scatter(c *call) (value, error)    { return scatterAlong(c, false) }
-func scatterAdd(c *call) (value, error) { return scatterAlong(c, true) }
-
-func scatterAlong(c *call, add bool) (value, error) {
+// scatter is scatter and scatter_add, which has a mode.
+func scatter(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
 	}
 	idx := c.args[1].i
 	n, picks, inner := c.dims[axis], c.args[2].dims[axis], elems(c.dims[axis+1:])
-	return c.scatterInto(1, add, func(i int) (int, bool) {
+	return c.scatterInto(1, c.attrs().String_("mode"), func(i int) (int, bool) {
 		outer := i / inner / picks
 		return (outer*n+int(idx[i]))*inner + i%inner, inRange(idx[i], n)
 	})
@@ -61,7 +67,7 @@ func indexAdd(c *call) (value, error) {
 	}
 	idx := c.args[1].i
 	n, inner := c.dims[axis], elems(c.dims[axis+1:])
-	return c.scatterInto(inner, true, func(i int) (int, bool) {
+	return c.scatterInto(inner, "add", func(i int) (int, bool) {
 		at := idx[i%len(idx)]
 		return (i/len(idx)*n + int(at)) * inner, inRange(at, n)
 	})
@@ -110,10 +116,5 @@ func scatterND(c *call) (value, error) {
 	if c.args[0].typ.IsBlock() {
 		return scatterBlocks(c, rows)
 	}
-	return c.scatterInto(rows.run, false, rows.at)
-}
-
-func scatterNDAdd(c *call) (value, error) {
-	rows := newCoordinateRows(c.args[0], c.args[1])
-	return c.scatterInto(rows.run, true, rows.at)
+	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
 }

@@ -169,7 +169,8 @@ func (w *window) padded(position int) int {
 	n := 1
 	for axis, at := range coords(position, w.out) {
 		start := at * w.stride[axis]
-		n *= min(start+w.kernel[axis], w.pad[axis]) - start
+		step := w.dilation[axis]
+		n *= (min(start+(w.kernel[axis]-1)*step+1, w.pad[axis]) - start + step - 1) / step
 	}
 	return n
 }

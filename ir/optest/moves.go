@@ -172,7 +172,7 @@ func (s *suite) concats() {
 }
 
 func (s *suite) pads() {
-	for _, mode := range []string{"constant", "reflect", "replicate"} {
+	for _, mode := range []string{"constant", "reflect", "replicate", "wrap"} {
 		attrs := []ir.Attr{attr("low", []int64{2, 0}), attr("high", []int64{9, 5}), attr("mode", mode)}
 		s.unary(ir.OpPad, mode, []int{3, 4}, plain, wide, attrs...).every().quick()
 		s.unary(ir.OpPad, mode, []int{1, 1}, plain, wide, attrs...)
@@ -245,6 +245,16 @@ func (s *suite) scatters() {
 					b.input(t, upd, small)})
 			}).everyIf(axes == 2)
 		}
+	}
+	for _, mode := range []string{"mul", "min", "max"} {
+		s.add(ir.OpScatterAdd, "8x5/"+mode, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{8, 5}, nearOne), b.indices(ir.I32, 8, 13, 5),
+				b.input(t, []int{13, 5}, nearOne)}, attr("mode", mode))
+		}).every().quick()
+		s.add(ir.OpScatterNDAdd, "4x5x6/"+mode, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterNDAdd, []*ir.Node{b.input(t, []int{4, 5, 6}, nearOne), b.indices(ir.I32, 4, 13, 2),
+				b.input(t, []int{13, 6}, nearOne)}, attr("mode", mode))
+		})
 	}
 	for _, n := range []int{0, 1, 1031} {
 		s.add(ir.OpScatterAdd, fmt.Sprintf("%d updates", n), func(b *builder, t ir.DType) *ir.Node {

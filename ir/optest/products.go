@@ -337,6 +337,12 @@ func (s *suite) pools() {
 			}
 		}
 	}
+	for _, padded := range []bool{true, false} { // windows that hang over both ends
+		s.unary(ir.OpAvgPool, fmt.Sprintf("dilation 3/padding %v", padded), []int{3, 10}, plain, small,
+			attr("kernel", []int64{3}), attr("dilation", []int64{3}), attr("stride", []int64{2}),
+			attr("padding_low", []int64{4}), attr("padding_high", []int64{5}), attr("ceil_mode", true),
+			attr("count_include_pad", padded)).every().quick()
+	}
 	s.unary(ir.OpMaxPool, "dilation 2", []int{3, 9}, plain, small, attr("kernel", []int64{3}),
 		attr("stride", []int64{1}), attr("dilation", []int64{2}))
 	s.unary(ir.OpMaxPool, "limits", []int{23}, plain, extreme, attr("kernel", []int64{2}), attr("stride", []int64{1})).
