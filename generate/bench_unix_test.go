@@ -15,19 +15,22 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
-// BenchmarkAnswers says how many tokens a second all answers together get, of one and of several at once, on the
-// best device: in the default place, and in as many places as there are answers. An op is 32 tokens of each.
+// BenchmarkAnswers says how many tokens a second all answers together get, of one and of several at once, on the best
+// device: in the default place, in as many places as there are answers, and where these share pages. An op is 32
+// tokens of each.
 func BenchmarkAnswers(b *testing.B) {
 	needDevice(b)
 	path := gollama
 	if data := os.Getenv("VKC_TESTDATA"); data != "" {
 		path = filepath.Join(data, "gollama", "gollama-f16.gguf")
 	}
-	for _, places := range []int{1, 4, 8, 16} {
-		m := openModel(b, path, Options{Device: "vulkan", Context: 512, Parallel: places})
+	for _, o := range []Options{{Parallel: 1}, {Parallel: 4}, {Parallel: 8}, {Parallel: 16},
+		{Parallel: 16, Positions: 16 * 128}} {
+		o.Device, o.Context = "vulkan", 512
+		places, m := o.Parallel, openModel(b, path, o)
 		prompt := m.Tokenizer().Encode("func main() {\n", tokenizer.Options{Whole: true})
 		for answers := 1; answers <= places; answers *= 2 {
-			b.Run(fmt.Sprintf("places=%d/answers=%d", places, answers), func(b *testing.B) {
+			b.Run(fmt.Sprintf("places=%d/positions=%d/answers=%d", places, o.Positions, answers), func(b *testing.B) {
 				benchAnswers(b, m, answers, append(prompt, 1000), Sampling{MaxTokens: 32})
 			})
 		}
