@@ -3,13 +3,15 @@ package frontend
 import "github.com/vkc-go/vkc/ir"
 
 // MatMul returns the matrix product of t [..., M, K] and w [..., K, N], with outer
-// axes broadcast, accumulated in f32. Tensors of i8, or u8, give exact sums in
+// axes broadcast, accumulated in f32, in the narrowest float dtype that holds all values of both: f16 by f32 gives f32.
+// Tensors of i8, or u8, give exact sums in
 // i32: cast them to f32 and multiply by the scales, which joins the product. To
 // transpose the left operand, write t.T().MatMul(w).
 func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
 
 // MatMulT is the product with w given as [..., N, K], which is how most files
-// store the weight of a linear layer and the only way to use a quantized one. A
+// store the weight of a linear layer, quantized ones among them. Rows may be quantized as well: x.Quantize(ir.Q8_0)
+// .MatMulT(w) multiplies two tensors of blocks, and gives f32. A
 // layer of bytes is x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns), where rows
 // [..., M, 1] and columns [N] are the scales of x and w.
 func (t Tensor) MatMulT(w Tensor) Tensor {

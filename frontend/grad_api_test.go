@@ -274,3 +274,51 @@ func TestInline(t *testing.T) {
 		}
 	}
 }
+
+// TestGradOfTwoDTypes: gradients of a product of two dtypes, or of rows in blocks, are those of its operands cast, each
+// in the dtype of its own operand.
+func TestGradOfTwoDTypes(t *testing.T) {
+	in := map[string]*ir.Data{"w": randomFloats(t, 3, 4, 32), "x": randomFloats(t, 2, 3, 32)}
+	grads := func(dtype ir.DType, asRows func(x frontend.Tensor) frontend.Tensor, cast bool) map[string]*ir.Data {
+		return runGrads(t, in, nil, func(b *frontend.Builder) {
+			x, w := asRows(b.Input("x", ir.F32, 3, 32)), b.Input("w", ir.F32, 4, 32)
+			narrow := w.Cast(dtype)
+			rows, columns := x, narrow
+			if cast && x.DType().IsBlock() {
+				rows = x.Dequantize(ir.F32)
+			} else if cast {
+				rows = x.Cast(ir.F32)
+			}
+			if cast {
+				columns = narrow.Cast(ir.F32)
+			}
+			params, names := []frontend.Tensor{narrow}, []string{"w"}
+			if !x.DType().IsBlock() {
+				params, names = append(params, x), append(names, "x")
+			}
+			for i, g := range frontend.Grad(rows.MatMulT(columns).Sqr().Mean(), params...) {
+				if g.DType() != params[i].DType() {
+					t.Errorf("the gradient of %s, %s, is %s", names[i], params[i].DType(), g.DType())
+				}
+				b.Output(names[i], g.Cast(ir.F32))
+			}
+		})
+	}
+	for _, rows := range []ir.DType{ir.F16, ir.BF16, ir.Q8_0} {
+		for _, columns := range []ir.DType{ir.F16, ir.F32} {
+			if rows == columns || rows.IsBlock() && columns != ir.F32 {
+				continue
+			}
+			asRows := func(x frontend.Tensor) frontend.Tensor {
+				if rows.IsBlock() {
+					return x.Quantize(rows)
+				}
+				return x.Cast(rows)
+			}
+			have, want := grads(columns, asRows, false), grads(columns, asRows, true)
+			for name := range want {
+				wantNear(t, name, have[name], want[name], 1e-5)
+			}
+		}
+	}
+}

@@ -24,6 +24,9 @@ func matmulGrad(c GradCall, i int) Tensor {
 		}
 		return out
 	}
+	if a.DType().IsBlock() {
+		a = a.Dequantize(c.Result.DType())
+	}
 	if ta {
 		a = a.T()
 	}
@@ -219,10 +222,13 @@ func resized(c GradCall) Tensor {
 	x, size := c.Args[0].wide(), c.Attrs.Shape("size")
 	for i, to := range size {
 		axis := x.Rank() - len(size) + i
-		if x.Dim(axis) == to {
+		if num, den := ir.ResizeScale(c.Attrs, i, x.Dim(axis), to); x.Dim(axis) == to && num == den {
 			continue
 		}
 		attrs := []ir.Attr{attr("size", ir.Shape{to})}
+		if scales := c.Attrs.Ints("scales"); len(scales) > 0 {
+			attrs = append(attrs, attr("scales", scales[2*i:2*i+2]))
+		}
 		if c.Result.node.Op() != ir.OpResizeNearest {
 			attrs = append(attrs, attr("align_corners", c.Attrs.Bool("align_corners")))
 		}

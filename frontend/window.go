@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -173,4 +174,68 @@ func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
 func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
 	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)),
 		attr("align_corners", alignCorners))
+}
+
+// ResizeMode says how a resize makes elements.
+type ResizeMode ir.Op
+
+// The modes: see ResizeNearest, ResizeLinear and ResizeCubic.
+const (
+	Nearest = ResizeMode(ir.OpResizeNearest)
+	Linear  = ResizeMode(ir.OpResizeLinear)
+	Cubic   = ResizeMode(ir.OpResizeCubic)
+)
+
+// ResizeBy scales as many innermost axes, 1 to 3, by factors that are fractions of numbers up to 4096, such as 1.5.
+// Extents are size, or without that those of t times the factors, rounded down. Coordinates follow from the factor
+// and not from how that was rounded, as with PyTorch's scale_factor: i is i/scale for Nearest, else (i+0.5)/scale-0.5.
+func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor {
+	op := ir.Op(mode)
+	t.must(op.String())
+	axes := len(scales)
+	if axes < 1 || axes > t.Rank() || len(size) > 0 && len(size) != axes {
+		fail(op.String(), fmt.Errorf("%d factors and %d extents for %s", axes, len(size), t.Shape()), t)
+	}
+	var fractions []int64
+	for i, f := range scales {
+		num, den, ok := Fraction(f)
+		if !ok {
+			fail(op.String(), fmt.Errorf("factor %v is no fraction of numbers from 1 to %d", f, maxFraction), t)
+		}
+		fractions = append(fractions, num, den)
+		if len(size) < axes {
+			d, err := t.Dim(t.Rank() - axes + i).Times(num).FloorQuo(den)
+			if err != nil {
+				fail(op.String(), err, t)
+			}
+			size = append(size, d)
+		}
+	}
+	return t.unary(op, attr("size", mustShape(op, size, t)), attr("scales", fractions))
+}
+
+const maxFraction = 1 << 12
+
+// Fraction returns the fraction of numbers from 1 to 4096 that a factor is, as exactly as f32 says: the first of its
+// continued fraction to round to the same f32.
+func Fraction(f float64) (num, den int64, ok bool) {
+	if !(f > 0) || f > maxFraction {
+		return 0, 0, false
+	}
+	n0, d0, n1, d1 := int64(0), int64(1), int64(1), int64(0)
+	for x := f; ; x = 1 / (x - math.Floor(x)) {
+		whole := math.Floor(x)
+		if whole > maxFraction {
+			return 0, 0, false
+		}
+		n0, d0, n1, d1 = n1, d1, int64(whole)*n1+n0, int64(whole)*d1+d0
+		switch {
+		case n1 > maxFraction || d1 > maxFraction:
+			return 0, 0, false
+		case n1 > 0 && float32(float64(n1)/float64(d1)) == float32(f):
+			return n1, d1, true
+		case x == whole:
+			return 0, 0, false
+		}
+	}
 }

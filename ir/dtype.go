@@ -192,6 +192,22 @@ func (t DType) Kind() Kind { return t.info().kind }
 // IsFloat reports whether t is a floating-point scalar type.
 func (t DType) IsFloat() bool { return t.Kind() == KindFloat }
 
+// holdsBoth returns the narrowest float dtype that has every value of two others, and which of them it is where one has
+// all of the other.
+func holdsBoth(a, b DType) DType {
+	for _, t := range []DType{a, b, F16, F32} {
+		if t.holds(a) && t.holds(b) {
+			return t
+		}
+	}
+	return F64
+}
+
+// holds reports whether float dtype t has every value of another one.
+func (t DType) holds(u DType) bool {
+	return t == u || t == F64 || u.BlockBytes() == 1 && t.BlockBytes() > 1 || t == F32 && (u == F16 || u == BF16)
+}
+
 // IsInteger reports whether t is a signed or unsigned integer type.
 func (t DType) IsInteger() bool { k := t.Kind(); return k == KindInt || k == KindUint }
 

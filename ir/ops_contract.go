@@ -13,7 +13,7 @@ func init() {
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
 				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32, and the result has a's dtype; b may be quantized, in blocks along its last axis. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
+			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32. The result has the narrowest float dtype that holds all values of both: f16 by f32 gives f32, f16 by bf16 too. Either may be quantized, in blocks along its last axis, and counts as the other one then; two of blocks give f32. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: []AttrInfo{
@@ -88,20 +88,34 @@ func inferMatMul(c *Call) (Type, error) {
 	return Type{result, append(batch, m, n)}, nil
 }
 
-// productDType returns the dtype of a matrix product: that of float operands,
-// and i32 for bytes.
+// productDType returns the dtype of a matrix product: of floats the narrowest that holds all values of both
+// operands, where one of blocks counts as the other does, or as f32 beside blocks; and i32 for bytes.
 func productDType(c *Call) (DType, error) {
 	a, b := c.DType(0), c.DType(1)
 	if a == I8 || a == U8 {
 		return I32, c.wantSame(0, 1)
 	}
-	if a.IsInteger() {
-		return Invalid, fmt.Errorf("a is %s: integers that are multiplied as matrices are i8 or u8", a)
+	for i, t := range []DType{a, b} {
+		switch {
+		case t.IsInteger() && i == 0:
+			return Invalid, fmt.Errorf("a is %s: integers that are multiplied as matrices are i8 or u8", t)
+		case t.IsInteger():
+			return Invalid, c.wantSame(0, 1)
+		case !t.IsBlock():
+			if err := c.wantKinds(i, KindFloat); err != nil {
+				return Invalid, err
+			}
+		}
 	}
-	if err := c.wantKinds(0, KindFloat); err != nil || b.IsBlock() {
-		return a, err
+	switch {
+	case a.IsBlock() && b.IsBlock():
+		return F32, nil
+	case a.IsBlock():
+		return b, nil
+	case b.IsBlock():
+		return a, nil
 	}
-	return a, c.wantSame(0, 1)
+	return holdsBoth(a, b), nil
 }
 
 // transposeHint says when the other reading of b would fit.

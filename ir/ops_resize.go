@@ -14,17 +14,19 @@ func init() {
 	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "the new extents of as many innermost axes (1 to 3)"}
 	align := AttrInfo{Name: "align_corners", Kind: AttrBool, Default: false,
 		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
+	scales := AttrInfo{Name: "scales", Kind: AttrInts, Default: []int64{},
+		Doc: "numerator and denominator of the factor of each resized axis, for coordinates where size was rounded: to/from stands for that fraction; empty means that of the extents"}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
-		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size},
+		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, scales},
 			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
 			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
 		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x,
-			Attrs: []AttrInfo{size, align},
+			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
 		OpInfo{Op: OpResizeCubic, Cost: 40, Name: "resize_cubic", Class: ClassWindow, Args: x,
-			Attrs: []AttrInfo{size, align},
+			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "As resize_linear, by cubic convolution (Keys 1981, a = -0.75) of the elements at floor(c)-1 to floor(c)+2."},
 	)
@@ -40,17 +42,34 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 			return Type{}, fmt.Errorf("size %s names %d innermost axes of x %s, want 1 to %d", size, len(size), x,
 				min(maxWindowAxes, len(x)))
 		}
+		if n := len(c.Attrs.Ints("scales")); n != 0 && n != 2*len(size) {
+			return Type{}, fmt.Errorf("scales has %d numbers, want two for each of %d axes", n, len(size))
+		} else if n > 0 && c.Op != OpResizeNearest && c.Attrs.Bool("align_corners") {
+			return Type{}, fmt.Errorf("align_corners keeps the outermost elements in place: it goes without scales")
+		}
 		outer := len(x) - len(size)
 		for i, to := range size {
 			from := x[outer+i]
+			num, den := ResizeScale(c.Attrs, i, from, to)
 			switch {
 			case from.Max() == 0 && to.Max() > 0:
 				return Type{}, fmt.Errorf("axis %d of %s is empty: there is nothing to resize", outer+i, x)
-			case from.Max() > 0 && to.Max() > maxResize/from.Max():
+			case len(c.Attrs.Ints("scales")) > 0 && (num.Add < 1 || num.Add > maxResize || den.Add < 1):
+				return Type{}, fmt.Errorf("axis %d has the scale %s/%s: want numbers from 1 to %d", outer+i, num, den, maxResize)
+			case den.Max() > 0 && to.Max() > maxResize/den.Max():
 				return Type{}, fmt.Errorf("axis %d goes from %s to %s: the limit of their product is %d", outer+i,
-					from, to, maxResize)
+					den, to, maxResize)
 			}
 		}
 		return Type{c.DType(0), append(slices.Clone(x[:outer]), size...)}, nil
 	}
+}
+
+// ResizeScale returns the factor of the i-th axis that a resize resizes, to/from, where its extents are those: they
+// themselves, or what its attribute scales says.
+func ResizeScale(attrs Attrs, i int, fromExtent, toExtent Dim) (to, from Dim) {
+	if scales := attrs.Ints("scales"); len(scales) > 2*i+1 {
+		return Dim{Add: scales[2*i]}, Dim{Add: scales[2*i+1]}
+	}
+	return toExtent, fromExtent
 }

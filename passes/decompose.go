@@ -309,13 +309,22 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 }
 
 // ownValues inserts a copy where an output is a leaf or a state's slice written
-// in place, and before every update that is not done in place: a reshape to its
-// own shape, which fusion turns into a store. Blocks that nothing else reads are
+// in place, before every update that is not done in place, and of what writes in place take
+// of the old value: a reshape to its own shape, which fusion turns into a store. Blocks that nothing else reads are
 // made in the state itself. Scatters that are not in place after all are taken apart.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
-	states := newOverwrites(g, false).writes()
+	before := newOverwrites(g, false)
+	states := before.writes()
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
+		for i, x := range n.Args() {
+			if before.early[edge{x, n}] {
+				args[i] = r.copied(args[i])
+			}
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
 		if isScatter(n) && !states[n] { // it was to be in place, until other passes had it read elsewhere
 			out := r.decomposed(n, args)
 			return out, r.err
@@ -331,13 +340,6 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		return nil, err
 	}
 	r := &rewriter{g: fresh}
-	same := func(n *ir.Node) *ir.Node {
-		if r.err != nil {
-			return nil
-		}
-		r.pos = n.Pos()
-		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
-	}
 	after := newOverwrites(out, false)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
@@ -348,9 +350,9 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		case u.Value.Op() == ir.OpQuantize && len(after.users[u.Value.ID()]) == 0 && after.shown[u.Value] == 1:
 		default:
 			if isLeaf(value) { // which may be a state that is overwritten as well
-				value = same(value)
+				value = r.copied(value)
 			}
-			value = same(value)
+			value = r.copied(value)
 		}
 		if r.err != nil {
 			return nil, r.err
@@ -362,7 +364,7 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	for _, o := range out.Outputs() {
 		n := own[o.Node.ID()]
 		if isLeaf(n) || inPlace[o.Node] {
-			n = same(n)
+			n = r.copied(n)
 		}
 		if r.err != nil {
 			return nil, r.err
@@ -372,6 +374,15 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		}
 	}
 	return fresh, nil
+}
+
+// copied is a copy of a value, which is stored.
+func (r *rewriter) copied(n *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	r.pos = n.Pos()
+	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 }
 
 // dce drops what nothing needs.

@@ -30,6 +30,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.oneHot(n, args[0])
 	case ir.OpRopeTables:
 		return r.ropeTables(n, args)
+	case ir.OpMatMul:
+		return r.product(n, args)
 	case ir.OpMatMulID:
 		return r.matmulID(n, args)
 	case ir.OpCumSum:
@@ -61,6 +63,29 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.scatterND(n, args)
 	}
 	return nil
+}
+
+// product has operands of one dtype, that of the result, for products of two dtypes and of rows in blocks. Casts and
+// decodes join the product's own loads. A b in blocks is decoded by the product itself.
+func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
+	a, b := args[0], args[1]
+	if !a.DType().IsBlock() && (b.DType().IsBlock() || a.DType() == b.DType()) {
+		return nil
+	}
+	args = slices.Clone(args)
+	for i, x := range args {
+		switch {
+		case !x.DType().IsBlock():
+			x = r.castTo(x, n.DType())
+		case i == 0:
+			x = r.unary(ir.OpDequantize, x, ir.Attr{Name: "dtype", Value: n.DType()})
+		}
+		if r.err != nil {
+			return nil
+		}
+		args[i] = x
+	}
+	return r.add(ir.OpMatMul, args, n.Attrs()...)
 }
 
 // ofIntegers writes a clamp or affine of integers as the operations it consists of; of floats there is a kernel for it.

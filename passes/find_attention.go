@@ -247,13 +247,19 @@ func (s *spelled) possible() bool {
 	case storedWeight(p.Arg(1)) != nil: // a layer, whose product is better alone
 		return false
 	}
-	return isScoreType(p.Arg(0).DType()) && p.Arg(0).DType() == p.Arg(1).DType() && extent.IsStatic()
+	for _, x := range []*ir.Node{p.Arg(0), p.Arg(1), s.result.Arg(1)} {
+		if !isScoreType(x.DType()) {
+			return false
+		}
+	}
+	return extent.IsStatic()
 }
 
 // build makes the attention, of nodes of the old graph as mapped gives them, or nothing
 // where it has no kernel.
 func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
-	q, k := mapped(s.product.Arg(0)), mapped(s.product.Arg(1))
+	t := s.product.DType()
+	q, k := r.castTo(mapped(s.product.Arg(0)), t), r.castTo(mapped(s.product.Arg(1)), t)
 	v := mapped(s.result.Arg(1))
 	if s.product.Attrs().Bool("transpose_a") {
 		q = r.swapAxes(q, q.Rank()-2, q.Rank()-1)
@@ -264,7 +270,7 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	if s.result.Attrs().Bool("transpose_b") {
 		v = r.transposed(v)
 	}
-	v = r.castTo(v, q.DType())
+	v = r.castTo(v, t)
 	q = r.outer(q, s.shapes)
 	k, v = s.keyHeads(r, k, v)
 	args := []*ir.Node{q, k, v}

@@ -130,6 +130,9 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 			f.required[n.ID()], f.overwritten[n.ID()] = true, u.State
 			f.firsts[u.State.ID()] = n
 		}
+		for _, e := range f.states.takenBy(f.states.inPlace[u.State]) {
+			f.required[e.value.ID()] = f.required[e.value.ID()] || isCopy(e.value)
+		}
 	}
 	return f
 }

@@ -136,7 +136,7 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 		if !f.live[u.ID()] || u == update {
 			continue
 		}
-		if update != nil || !isWrite(u) || (write{op: u}).values() != n {
+		if w, ok := writeOf(u); update != nil || !ok || w.op != u || w.values() != n {
 			return nil
 		}
 		update = u

@@ -306,14 +306,15 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	for i := range axes {
 		from, to := x.Shape()[outer+i], n.Shape()[outer+i]
 		c := at[outer+i]
+		num, den := ir.ResizeScale(n.Attrs(), i, from, to)
 		switch {
-		case from == to && n.Op() == ir.OpResizeNearest:
+		case from == to && num == den && n.Op() == ir.OpResizeNearest:
 			terms[i] = []share{{at: c}}
 		case n.Op() == ir.OpResizeNearest:
-			q, _ := c.Mul(kernel.DimIndex(from)).DivMod(to)
+			q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)
 			terms[i] = []share{{at: kernel.Clamp(q, last(from))}}
 		default:
-			first, weights := l.interpolation(n, c, from, to)
+			first, weights := l.interpolation(n, c, den, num)
 			for k, w := range weights {
 				v := first
 				if k > 0 {
@@ -358,8 +359,8 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return sum, err
 }
 
-// interpolation returns the first element that result coordinate c draws on,
-// before it is limited to the axis, and the weights of it and those after.
+// interpolation returns the first element that result coordinate c, of an axis scaled by
+// to/from, draws on, before it is limited to the axis, and the weights of it and those after.
 func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))

@@ -10,25 +10,45 @@ import (
 
 // A state is updated in place where its new value is the old one with parts of it
 // written anew, and nothing that may still run reads the old one. Kernels then write
-// those parts into the state's buffer, one kernel for each write.
+// those parts into the state's buffer, one kernel for each write. What a write takes that
+// depends on the old value, such as rows that are changed, is stored first.
 
 // write is a value that is another one, its base, with parts written anew.
 type write struct {
-	op   *ir.Node // a dynamic_update_slice or a scatter
+	op   *ir.Node // a dynamic_update_slice, a scatter, or a where that keeps a state's elements
 	base *ir.Node
+	arg  int // of op, that the base is
 }
 
 // writeOf takes apart a value that a write makes, perhaps seen in another shape.
 func writeOf(n *ir.Node) (w write, ok bool) {
 	w.op = unshaped(n)
-	if !isWrite(w.op) {
+	switch {
+	case w.op.Op() == ir.OpDynamicUpdateSlice || isScatter(w.op):
+	case w.op.Op() == ir.OpWhere && w.op.Arg(0).DType() == ir.Bool && keepsState(w.op, 2):
+		w.arg = 2
+	case w.op.Op() == ir.OpWhere && w.op.Arg(0).DType() == ir.Bool && keepsState(w.op, 1):
+		w.arg = 1
+	default:
 		return write{}, false
 	}
-	w.base = unshaped(w.op.Arg(0))
+	w.base = unshaped(w.op.Arg(w.arg))
 	return w, true
 }
 
-func isWrite(n *ir.Node) bool { return n.Op() == ir.OpDynamicUpdateSlice || isScatter(n) }
+// before is what x, on the way from a write's value to its base, is another shape of or is written into.
+func (w write) before(x *ir.Node) *ir.Node {
+	if x == w.op {
+		return x.Arg(w.arg)
+	}
+	return x.Arg(0)
+}
+
+// keepsState reports whether an argument of a where is a state as large as the result.
+func keepsState(where *ir.Node, arg int) bool {
+	x := where.Arg(arg)
+	return unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
+}
 
 // isScatter reports whether n is a scatter that may be done in place, which is one that writes or adds.
 func isScatter(n *ir.Node) bool {
@@ -49,8 +69,11 @@ func unshaped(n *ir.Node) *ir.Node {
 
 // values are what a write writes.
 func (w write) values() *ir.Node {
-	if isScatter(w.op) {
+	switch {
+	case isScatter(w.op):
 		return w.op.Arg(2)
+	case w.op.Op() == ir.OpWhere:
+		return w.op.Arg(3 - w.arg)
 	}
 	return w.op.Arg(1)
 }
@@ -61,18 +84,20 @@ func (w write) adds() bool {
 }
 
 // suits reports whether a write is better in place: it writes fewer elements than a copy
-// has, and adding does not round before the sum is complete.
+// has, and adding does not round before the sum is complete: several that are added to one
+// element are added up first, in its dtype.
 func (w write) suits() bool {
 	written := w.values().Shape()
 	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() &&
-		(!w.adds() || accType("", w.op.DType()) == w.op.DType())
+		(!w.adds() || accType("", w.op.DType()) == w.op.DType() || w.op.Attrs().Bool("unique"))
 }
 
 // overwrites knows which states of a graph are updated in place.
 //
 // Kernels that read the old value of such a state run before its first write. What depends
 // on the old value may be computed in such a kernel, so all of it must come before that
-// write. A state whose first write would then wait for itself is written whole.
+// write, but for what writes take: that is stored first, where it is small. A state whose
+// first write would then wait for itself is written whole.
 type overwrites struct {
 	g       *ir.Graph
 	users   [][]*ir.Node
@@ -81,15 +106,19 @@ type overwrites struct {
 	inPlace map[*ir.Node][]*ir.Node // by state, the values that take turns in its buffer, the last one first
 	whole   map[*ir.Node]string     // by state, why it is written whole instead
 	waiting map[*ir.Node][]*ir.Node // by node, the first writes that come after it
+	early   map[edge]bool           // what writes take that is stored before the first of them
 	search  int                     // how many more nodes are looked at for an order
 }
+
+// edge is a value and one of its users.
+type edge struct{ value, user *ir.Node }
 
 // newOverwrites looks at a graph whose states are to be updated in place where they can.
 // Where that is decided, all others have a copy as their new value.
 func newOverwrites(g *ir.Graph, decided bool) *overwrites {
 	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		inPlace: map[*ir.Node][]*ir.Node{}, whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
-		search: 4 * len(g.Nodes())}
+		early: map[edge]bool{}, search: 4 * len(g.Nodes())}
 	for _, out := range g.Outputs() {
 		o.shown[out.Node]++
 	}
@@ -128,7 +157,7 @@ func (o *overwrites) decide(u ir.Update, decided bool) {
 	values, own, why := o.chain(u)
 	switch {
 	case why != "":
-	case isCopy(u.Value), !decided && !o.order(u.State, own, values[len(values)-1]):
+	case isCopy(u.Value), !decided && !o.order(u.State, own, values):
 		why = "the old value is needed where the new one is, or after it"
 	default:
 		o.inPlace[u.State] = values
@@ -171,7 +200,7 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 			return nil, nil, fmt.Sprintf("%s writes more than a copy does, or rounds every sum", w.op)
 		}
 		values = append(values, n)
-		for x := n; x != w.base; x = x.Arg(0) {
+		for x := n; x != w.base; x = w.before(x) {
 			if x != value && !o.only(own, x) {
 				return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", x)
 			}
@@ -179,6 +208,11 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		}
 		for _, x := range o.regions(w) {
 			own[x] = true
+		}
+		for _, e := range o.takes(w) {
+			if unshaped(e.value) == u.State {
+				return nil, nil, fmt.Sprintf("%s writes what the state has elsewhere", w.op)
+			}
 		}
 		if n = w.base; n != u.State && !o.only(own, n) {
 			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
@@ -188,8 +222,9 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 }
 
 // order has all that depends on the old value of a state, but not by its own writes, come
-// before its first write. It reports whether that is possible.
-func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, first *ir.Node) bool {
+// before its first write, the last of the values. It reports whether that is possible.
+func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
+	first := values[len(values)-1]
 	var readers []*ir.Node
 	for _, x := range o.users[state.ID()] {
 		if !own[x] {
@@ -199,8 +234,13 @@ func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, first *ir.Node
 	if len(readers) == 0 {
 		return true
 	}
-	users := func(n *ir.Node) []*ir.Node { return o.users[n.ID()] }
-	old, ok := o.reach(readers, users)
+	apart := map[edge]bool{}
+	for _, e := range o.takenBy(values) {
+		apart[e] = canStoreFirst(e.user, e.value)
+	}
+	old, ok := o.reach(readers, func(n *ir.Node) []*ir.Node {
+		return slices.DeleteFunc(slices.Clone(o.users[n.ID()]), func(u *ir.Node) bool { return apart[edge{n, u}] })
+	})
 	if !ok {
 		return false
 	}
@@ -210,12 +250,49 @@ func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, first *ir.Node
 	for n := range old {
 		ok = ok && !later[n]
 	}
+	if !ok {
+		return false
+	}
 	for n := range old {
-		if ok {
-			o.waiting[n] = append(o.waiting[n], first)
+		o.waiting[n] = append(o.waiting[n], first)
+	}
+	for e, may := range apart {
+		if may && old[e.value] {
+			o.early[e] = true
 		}
 	}
-	return ok
+	return true
+}
+
+// canStoreFirst reports whether it is worth storing what a write takes of the old value: a
+// copy of the state moves more. A where would take as much as the state has.
+func canStoreFirst(write, taken *ir.Node) bool {
+	return write.Op() != ir.OpWhere && !write.DType().IsBlock() && taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
+}
+
+// takenBy are the arguments of writes, but for what these write into, by the values that they make.
+func (o *overwrites) takenBy(values []*ir.Node) (all []edge) {
+	for _, n := range values {
+		w, _ := writeOf(n)
+		all = append(all, o.takes(w)...)
+	}
+	return all
+}
+
+// takes are the arguments of a write, but for its base.
+func (o *overwrites) takes(w write) (all []edge) {
+	for {
+		inner, region, ok := o.nested(w)
+		for i, x := range w.op.Args() {
+			if i != w.arg && !(ok && i == 1) && !slices.Contains(region, x) {
+				all = append(all, edge{x, w.op})
+			}
+		}
+		if !ok {
+			return all
+		}
+		w = inner
+	}
 }
 
 // reach returns nodes and all that follow them, or false if that takes too long to find.
@@ -242,7 +319,7 @@ func (o *overwrites) nested(w write) (inner write, region []*ir.Node, ok bool) {
 		return write{}, nil, false
 	}
 	inner.op = w.op.Arg(1)
-	for inner.op.Op() == ir.OpReshape && o.once(inner.op) {
+	for inner.op.Op() == ir.OpReshape && !isCopy(inner.op) && o.once(inner.op) {
 		inner.op = inner.op.Arg(0)
 	}
 	if inner.op.Op() != ir.OpDynamicUpdateSlice || !o.once(inner.op) {
@@ -277,6 +354,9 @@ func (l *lowerer) lowerUpdate() error {
 		return l.lowerQuantizedUpdate(w)
 	}
 	l.k.Family = kernel.FamilyMap
+	if w.op.Op() == ir.OpWhere {
+		return l.lowerReplaced(w)
+	}
 	values := w.values()
 	inner := w
 	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
@@ -310,9 +390,33 @@ func (l *lowerer) lowerUpdate() error {
 	bind, index := l.binding(l.c.tails[0], true), linear(w.op.Shape(), to)
 	if w.adds() {
 		l.k.Bindings[bind].Read = true
-		v = l.b.Apply(ir.OpAdd, v.DType, nil, l.b.Load(bind, v.DType, index, "old"), v)
+		wide := accType("", w.op.DType())
+		old := l.b.Load(bind, w.op.DType(), index, "old")
+		v = l.b.Apply(ir.OpAdd, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
 	}
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
+	return nil
+}
+
+// lowerReplaced writes the elements of a state that a where does not keep.
+func (l *lowerer) lowerReplaced(w write) error {
+	l.space = w.op.Shape()
+	l.at = l.parallel(l.space)
+	l.ops[w.op] = true
+	replaced, err := l.value(w.op.Arg(0), broadcastCoords(w.op.Arg(0).Shape(), l.at))
+	if err != nil {
+		return err
+	}
+	if w.arg == 1 {
+		replaced = l.b.Apply(ir.OpNot, ir.Bool, nil, replaced)
+	}
+	v, err := l.value(w.values(), broadcastCoords(w.values().Shape(), l.at))
+	if err != nil {
+		return err
+	}
+	l.k.Guard = &kernel.Guard{Point: replaced}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], true),
+		Index: linear(l.space, l.at), Value: kernel.Unstored(v)})
 	return nil
 }
 

@@ -106,7 +106,93 @@ var inPlaceStates = []struct {
 		%twice = add %first, %first
 		%b = dynamic_update_slice %s, %twice, %at
 		update %s = %b
-		output "y" %b`, true},
+		output "y" %b`, false},
+	{"a row is read, changed and written", "map map", `
+		%old = dynamic_slice %s, %at {size=[1]}
+		%new = add %old, %row
+		%b = dynamic_update_slice %s, %new, %at
+		update %s = %b`, false},
+	{"rows multiplied go where others, changed, are read by position", "matmul row row map map", `
+		%w = weight {name="w", dtype=f32, shape=[8,8]}
+		%old = dynamic_slice %s, %at {size=[1]}
+		%new = matmul %old, %w
+		%a = dynamic_update_slice %s, %new, %other
+		%two = slice %positions {starts=[0], limits=[2]}
+		%rows = index_select %s, %two
+		%twice = add %rows, %rows
+		%b = index_add %a, %two, %twice
+		update %s = %b`, false},
+	{"the place depends on the old value", "map map", `
+		%one = slice %s {starts=[0,0,0], limits=[1,1,1]}
+		%num = reshape %one {shape=[]}
+		%place = cast %num {dtype=i32}
+		%b = dynamic_update_slice %s, %row, %place
+		update %s = %b`, false},
+	{"most of the old value in the update", "map map", `
+		%five = slice %s {starts=[1,0,0], limits=[6,4,8]}
+		%b = dynamic_update_slice %s, %five, %at
+		update %s = %b`, true},
+	{"rows in another order", "row map map", `
+		%flat = reshape %positions {shape=[6,1,1]}
+		%idx = broadcast %flat {shape=[6,4,8]}
+		%b = scatter %s, %idx, %s {unique=true}
+		update %s = %b`, true},
+	{"all of one number", "map", `
+		%c = const {data=f32[](0.5)}
+		%b = broadcast %c {shape=[6,4,8]}
+		update %s = %b`, true},
+	{"a row of one number", "map", `
+		%c = const {data=f32[](0.5)}
+		%r = broadcast %c {shape=[1,4,8]}
+		%b = dynamic_update_slice %s, %r, %at
+		update %s = %b`, false},
+	{"where a mask says", "map", `
+		%zero = const {data=i32[](0)}
+		%seen = gt %positions, %zero
+		%mask = reshape %seen {shape=[6,1,1]}
+		%c = const {data=f32[](0.5)}
+		%b = where %mask, %c, %s
+		update %s = %b`, false},
+	{"where a mask of integers does not say", "map", `
+		%mask = reshape %positions {shape=[6,1,1]}
+		%b = where %mask, %s, %updates
+		update %s = %b`, false},
+	{"where a mask says, and a row", "map map", `
+		%zero = const {data=i32[](0)}
+		%seen = gt %positions, %zero
+		%mask = reshape %seen {shape=[6,1,1]}
+		%a = where %mask, %row, %s
+		%b = dynamic_update_slice %a, %row, %at
+		update %s = %b`, false},
+	{"where the old value says", "map", `
+		%zero = const {data=f32[](0)}
+		%neg = lt %s, %zero
+		%b = where %neg, %zero, %s
+		update %s = %b`, true},
+	{"a piece between pieces of the old value", "map", `
+		%head = slice %s {starts=[0,0,0], limits=[6,1,8]}
+		%tail = slice %s {starts=[0,2,0], limits=[6,4,8]}
+		%b = concat %head, %lane, %tail {axis=1}
+		update %s = %b`, false},
+	{"pieces around one of the old value", "map map", `
+		%mid = slice %s {starts=[1,0,0], limits=[5,4,8]}
+		%b = concat %row, %mid, %row
+		update %s = %b`, false},
+	{"f16 added at places that differ", "map", `
+		%h = state {name="h", dtype=f16, shape=[6,8]}
+		%v = input {name="v", dtype=f16, shape=[3,8]}
+		%i = iota {dtype=i32, shape=[3]}
+		%b = index_add %h, %i, %v {unique=true}
+		update %h = %b`, false},
+	{"f16 added at places that may be equal", "row map", `
+		%h = state {name="h", dtype=f16, shape=[6,8]}
+		%v = input {name="v", dtype=f16, shape=[6,8]}
+		%b = index_add %h, %positions, %v
+		update %h = %b`, true},
+	{"the old value moved by one", "map map", `
+		%tail = slice %s {starts=[1,0,0], limits=[6,4,8]}
+		%b = concat %tail, %row
+		update %s = %b`, true},
 	{"a write that is also read by itself", "map", `
 		%a = dynamic_update_slice %s, %row, %at
 		%b = dynamic_update_slice %a, %row, %other

@@ -156,10 +156,10 @@ func (c *call) sizes(r *resizing) {
 		case whole == f:
 			r.size[i] = s[i].Times(int64(whole))
 		default:
-			inverse := math.Round(1 / f)
-			d, ok := s[i].Quo(int64(inverse))
-			if !ok || math.Abs(1/inverse-f) > 1e-6 {
-				c.fail("axis %d of extent %s times %v is no whole number: fix the symbol's value", i, s[i], f)
+			num, den, ok := frontend.Fraction(f)
+			d, err := s[i].Times(num).FloorQuo(max(den, 1))
+			if !ok || err != nil {
+				c.fail("axis %d of extent %s times %v is no fraction of it: fix the symbol's value", i, s[i], f)
 			}
 			r.size[i] = d
 		}
@@ -188,21 +188,26 @@ func (c *call) resize(r *resizing) tensor {
 	return x
 }
 
-// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor.
+// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor. Nearest elements
+// are those of a factor only if that is a fraction exactly; interpolation bears f32's last bit.
 func (r *resizing) byOp() tensor {
 	s := r.x.Shape()
-	first := len(s)
+	first, exact, fractions := len(s), true, true
 	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] != r.size[i] {
+		if s[i] != r.size[i] || r.scale[i] != 1 {
 			first = i
 		}
-		exact := !s[i].IsStatic() || !r.size[i].IsStatic() || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add)
-		if !exact {
-			return tensor{}
+		num, den, ok := frontend.Fraction(r.scale[i])
+		switch static := s[i].IsStatic() && r.size[i].IsStatic(); {
+		case static:
+			exact = exact && float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add)
+		case r.scale[i] != 1: // else the extent is given, and not the factor
+			exact = exact && ok && s[i].Times(num) == r.size[i].Times(den)
 		}
+		fractions = fractions && ok && (r.mode != "nearest" || float64(num)/float64(den) == r.scale[i])
 	}
 	n := len(s) - first
-	if n == 0 || n > 3 || r.antialias || r.exclude || r.roi != nil {
+	if n == 0 || n > 3 || r.antialias || r.exclude || r.roi != nil || !exact && !fractions {
 		return tensor{}
 	}
 	var size []frontend.Dim
@@ -210,7 +215,10 @@ func (r *resizing) byOp() tensor {
 		size = append(size, d)
 	}
 	if r.mode == "nearest" && r.coordinates == "asymmetric" && r.nearest == "floor" {
-		return r.x.ResizeNearest(size...)
+		if exact {
+			return r.x.ResizeNearest(size...)
+		}
+		return r.x.ResizeBy(frontend.Nearest, r.scale[first:], size...)
 	}
 	corners := r.coordinates == "align_corners"
 	half := r.coordinates == "half_pixel"
@@ -218,8 +226,12 @@ func (r *resizing) byOp() tensor {
 		half = !slices.ContainsFunc(r.size[first:], func(d ir.Dim) bool { return d.Min() < 2 && d.IsStatic() })
 	}
 	switch {
-	case !corners && !half || !r.x.DType().IsFloat():
+	case !corners && !half || !r.x.DType().IsFloat() || corners && !exact:
 		return tensor{}
+	case !exact && r.mode == "linear":
+		return r.x.ResizeBy(frontend.Linear, r.scale[first:], size...)
+	case !exact && r.mode == "cubic" && r.a == -0.75:
+		return r.x.ResizeBy(frontend.Cubic, r.scale[first:], size...)
 	case r.mode == "linear":
 		return r.x.ResizeLinear(corners, size...)
 	case r.mode == "cubic" && r.a == -0.75:

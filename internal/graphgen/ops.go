@@ -346,9 +346,13 @@ func (g *generator) matmul() *ir.Node {
 	if g.rng.IntN(4) == 0 {
 		b = append(g.broadcastable(a.Shape()[:a.Rank()-2]), b...)
 	}
-	out := g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, a.DType())}, attrs...)
+	dtype := a.DType()
+	if dtype.IsFloat() && g.rng.IntN(8) == 0 {
+		dtype = g.oneOf(ir.F16, ir.BF16, ir.F32)
+	}
+	out := g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, dtype)}, attrs...)
 	for out != nil && g.rng.IntN(3) == 0 { // siblings, as query, key and value are
-		g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, a.DType())}, attrs...)
+		g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, dtype)}, attrs...)
 		if g.rng.IntN(2) == 0 {
 			break
 		}
@@ -370,6 +374,10 @@ func (g *generator) quantized() *ir.Node {
 		return g.add(ir.OpEmbedding, []*ir.Node{w, g.ints()}, attr("dtype", g.float))
 	case 1:
 		return g.add(ir.OpDequantize, []*ir.Node{w}, attr("dtype", g.float))
+	}
+	if g.rng.IntN(4) == 0 { // rows in blocks, too
+		return g.add(ir.OpMatMul, []*ir.Node{g.blocks(g.oneOf(ir.Q8_0, ir.Q8_1), k), w}, attr("transpose_b", true),
+			g.precision())
 	}
 	a := g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
 	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true), g.precision())

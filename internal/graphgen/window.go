@@ -92,11 +92,15 @@ func (g *generator) resize() *ir.Node {
 	if x == nil || op != ir.OpResizeNearest && !isFloat(x) {
 		return nil
 	}
-	size := attr("size", g.shape(min(1+g.rng.IntN(2), x.Rank())))
-	if op == ir.OpResizeNearest {
-		return g.add(op, []*ir.Node{x}, size)
+	axes := min(1+g.rng.IntN(2), x.Rank())
+	attrs := []ir.Attr{attr("size", g.shape(axes))}
+	switch {
+	case g.rng.IntN(4) == 0:
+		attrs = append(attrs, attr("scales", g.perAxis(2*axes, 1, 7)))
+	case op != ir.OpResizeNearest:
+		attrs = append(attrs, attr("align_corners", g.rng.IntN(2) == 0))
 	}
-	return g.add(op, []*ir.Node{x}, size, attr("align_corners", g.rng.IntN(2) == 0))
+	return g.add(op, []*ir.Node{x}, attrs...)
 }
 
 // windowed bounds convolutions, pooling and resizing.

@@ -18,17 +18,19 @@ type matrices[T float32 | float64] struct {
 func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
 func matmul(c *call) (value, error) {
-	b := c.args[1]
-	if b.i != nil {
+	if c.args[1].i != nil {
 		return matmulInts(c)
 	}
-	if b.b != nil {
-		dec, err := b.b.decode(b.typ)
-		if err != nil {
+	for i, x := range c.args {
+		if x.b == nil {
+			continue
+		}
+		var err error
+		if c.args[i].n, err = x.b.decode(x.typ); err != nil {
 			return value{}, err
 		}
-		b.n = dec
 	}
+	b := c.args[1]
 	if b.n != nil {
 		return matmulFloats(c, b.n)
 	}

@@ -1,5 +1,7 @@
 package interp
 
+import "github.com/vkc-go/vkc/ir"
+
 // weighted is an element of the input along one axis and its share in the
 // result.
 type weighted struct {
@@ -8,8 +10,8 @@ type weighted struct {
 }
 
 // resize sums the products of the shares along up to three resized axes.
-// share gives those of result coordinate i along an axis of extents from, to.
-func resize(c *call, share func(i, from, to int) []weighted) (value, error) {
+// share gives those of a result's coordinate along an axis.
+func resize(c *call, share func(p place) []weighted) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	axes := len(c.attrs().Shape("size"))
 	in, to := [maxAxes]int{1, 1, 1}, [maxAxes]int{1, 1, 1}
@@ -26,7 +28,7 @@ func resize(c *call, share func(i, from, to int) []weighted) (value, error) {
 			for axis := range maxAxes {
 				shares[axis] = []weighted{{0, 1}}
 				if axis >= maxAxes-axes {
-					shares[axis] = share(at[axis], in[axis], to[axis])
+					shares[axis] = share(c.place(axis-maxAxes+axes, at[axis], in[axis], to[axis]))
 				}
 			}
 			for i := range len(out) / outSize {
@@ -63,12 +65,21 @@ func notEmpty(c *call, from, to int) error {
 	return nil
 }
 
-// source returns where in the input coordinate i lies: an element and the
+// place is a coordinate of the result along an axis of that extent in x, scaled by to/from.
+type place struct{ i, extent, from, to int }
+
+// place is coordinate i along the resized axis of that number, which goes from one extent to another.
+func (c *call) place(axis, i, from, to int) place {
+	num, den := ir.ResizeScale(c.attrs(), axis, ir.D(from), ir.D(to))
+	return place{i: i, extent: from, from: den.Static(), to: num.Static()}
+}
+
+// source returns where in the input it lies: an element and the
 // fraction of the way to the next, from an exact quotient.
-func source(i, from, to int, alignCorners bool) (at int, frac float64) {
-	num, den := (2*i+1)*from-to, 2*to
+func (p place) source(alignCorners bool) (at int, frac float64) {
+	num, den := (2*p.i+1)*p.from-p.to, 2*p.to
 	if alignCorners {
-		num, den = i*(from-1), max(to-1, 1)
+		num, den = p.i*(p.from-1), max(p.to-1, 1)
 	}
 	at = num / den
 	if num%den < 0 {
@@ -79,22 +90,22 @@ func source(i, from, to int, alignCorners bool) (at int, frac float64) {
 
 func resizeLinear(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
-	return resize(c, func(i, from, to int) []weighted {
-		at, frac := source(i, from, to, align)
+	return resize(c, func(p place) []weighted {
+		at, frac := p.source(align)
 		return []weighted{
-			{clampIndex(int64(at), from), 1 - frac},
-			{clampIndex(int64(at+1), from), frac},
+			{clampIndex(int64(at), p.extent), 1 - frac},
+			{clampIndex(int64(at+1), p.extent), frac},
 		}
 	})
 }
 
 func resizeCubic(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
-	return resize(c, func(i, from, to int) []weighted {
-		at, t := source(i, from, to, align)
+	return resize(c, func(p place) []weighted {
+		at, t := p.source(align)
 		list := make([]weighted, 4)
 		for k, w := range [4]float64{keysOuter(1 + t), keysInner(t), keysInner(1 - t), keysOuter(2 - t)} {
-			list[k] = weighted{clampIndex(int64(at+k-1), from), w}
+			list[k] = weighted{clampIndex(int64(at+k-1), p.extent), w}
 		}
 		return list
 	})
@@ -118,6 +129,7 @@ func resizeNearest(c *call) (value, error) {
 		if axis < outer {
 			return i
 		}
-		return i * x.dims[axis] / c.dims[axis]
+		p := c.place(axis-outer, i, x.dims[axis], c.dims[axis])
+		return min(i*p.from/p.to, p.extent-1)
 	})
 }

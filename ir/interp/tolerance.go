@@ -118,7 +118,7 @@ const byteRows = 6.0 / 254
 // Matrix units cut sums off rather than rounding them, after every 8 products at
 // the most often, by half a unit of f32 on average.
 func splitOperands(n *ir.Node) float64 {
-	if n.DType() != ir.F32 || n.Arg(1).DType() != ir.F32 {
+	if n.DType() != ir.F32 || n.Arg(1).DType().IsBlock() {
 		return 0
 	}
 	depth := n.Arg(0).Shape()[n.Arg(0).Rank()-1]

@@ -143,9 +143,47 @@ func (s *suite) quantized() {
 			return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{2, 256}, small), w}, attr("transpose_b", true))
 		})
 	}
+	s.blockRows()
 	s.add(ir.OpDequantize, "q8_0/2x64", func(b *builder, t ir.DType) *ir.Node {
 		return b.view(ir.OpDequantize, b.leaf(ir.OpWeight, ir.Q8_0, []int{2, 64}, small, 0), attr("dtype", t))
 	}).every()
+}
+
+// blockRows adds products whose rows are in blocks: by blocks of every format, by floats, along other axes, made of
+// floats on the way, and where rows may become bytes.
+func (s *suite) blockRows() {
+	product := func(name string, a, w ir.DType, m, k int, attrs ...ir.Attr) *template {
+		t := s.add(ir.OpMatMul, fmt.Sprintf("%s by %s/%dx37x%d%s", a, w, m, k, name), func(b *builder, _ ir.DType) *ir.Node {
+			return b.op(ir.OpMatMul, []*ir.Node{b.leaf(ir.OpWeight, a, []int{m, k}, small, 0),
+				b.leaf(ir.OpWeight, w, []int{37, k}, small, 0)},
+				append(attrs, attr("transpose_b", true))...)
+		})
+		t.types = []ir.DType{ir.F32}
+		return t
+	}
+	for _, q := range ir.DTypes() {
+		if q.IsBlock() {
+			product("", ir.Q8_0, q, 3, 256)
+			product("", q, ir.F16, 2, 256).smoke = q == ir.Q4_0
+		}
+	}
+	for _, m := range []int{1, 40} {
+		product("", ir.Q8_1, ir.Q4_0, m, 256).smoke = true
+		for _, a := range []ir.DType{ir.Q8_0, ir.Q8_1} {
+			product("/int8", a, ir.Q4_K, m, 512, attr("precision", ir.PrecisionBytes))
+		}
+	}
+	for _, p := range []string{ir.PrecisionFull, ir.PrecisionBytes} {
+		s.add(ir.OpMatMul, "q8_0 on the way by q4_0/5x37x64/"+p, func(b *builder, t ir.DType) *ir.Node {
+			a := b.view(ir.OpQuantize, b.input(t, []int{5, 64}, small), attr("dtype", ir.Q8_0))
+			return b.op(ir.OpMatMul, []*ir.Node{a, b.leaf(ir.OpWeight, ir.Q4_0, []int{37, 64}, small, 0)},
+				attr("transpose_b", true), attr("precision", p))
+		}).smoke = p == ir.PrecisionFull
+	}
+	s.add(ir.OpMatMul, "q4_0 columns by q8_0/64x37x33", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpMatMul, []*ir.Node{b.leaf(ir.OpWeight, ir.Q4_0, []int{33, 64}, small, 0),
+			b.leaf(ir.OpWeight, ir.Q8_0, []int{33, 96}, small, 0)}, attr("transpose_a", true))
+	}).types = []ir.DType{ir.F32}
 }
 
 func (s *suite) concats() {

@@ -3,6 +3,7 @@ package optest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -33,6 +34,7 @@ func (s *suite) contractions() {
 		})
 	}
 	s.byteProducts()
+	s.mixedProducts()
 	s.batches()
 	s.experts()
 	s.attentions()
@@ -81,6 +83,21 @@ func (s *suite) byteProducts() {
 			scaled := b.op(ir.OpMul, []*ir.Node{floats, b.input(ir.F32, []int{rows, 1}, small)})
 			return b.op(ir.OpAdd, []*ir.Node{scaled, b.input(ir.F32, []int{48}, small)})
 		})
+	}
+}
+
+// mixedProducts adds products of every two dtypes of floats: rows that are tiled, and a single one.
+func (s *suite) mixedProducts() {
+	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2, ir.F64}
+	for i, u := range floats {
+		others := slices.Delete(slices.Clone(floats), i, i+1)
+		for _, m := range []int{1, 33} {
+			t := s.add(ir.OpMatMul, fmt.Sprintf("%dx40x67 by %s", m, u), func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{m, 67}, small), b.input(u, []int{40, 67}, small)},
+					attr("transpose_b", true))
+			})
+			t.types, t.broad, t.smoke = others, true, m == 33 && u.BlockBytes() > 1 && u != ir.F64
+		}
 	}
 }
 
@@ -351,6 +368,13 @@ func (s *suite) pools() {
 
 func (s *suite) resizes() {
 	for _, op := range []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic} {
+		for _, tt := range []struct {
+			from, to []int
+			scales   []int64
+		}{{[]int{2, 5, 7}, []int{7, 4}, []int64{3, 2, 2, 3}}, {[]int{3, 9}, []int{13}, []int64{7, 5}}, {[]int{5}, []int{5}, []int64{2, 1}}} {
+			s.unary(op, fmt.Sprintf("to %s/scales %v", shapeName(tt.to), tt.scales), tt.from, plain, small,
+				attr("size", ir.ShapeOf(tt.to...)), attr("scales", tt.scales)).smoke = len(tt.to) == 2
+		}
 		for i, tt := range []struct{ from, to []int }{
 			{[]int{2, 5, 7}, []int{11, 3}}, {[]int{1}, []int{7}}, {[]int{7}, []int{1}}, {[]int{2, 3, 1031}, []int{67}}, {[]int{3, 3, 4, 5}, []int{6, 4, 11}}, {[]int{2, 5}, []int{0, 4}}, {[]int{6, 6}, []int{6, 6}},
 		} {

@@ -22,10 +22,10 @@ const (
 	tileCols = 24 // a multiple of the columns of either assembly
 )
 
-// matrices accepts a product of floats, or of floats by blocks, whose outer axes are equal or a's alone.
+// matrices accepts a product of floats and blocks whose outer axes are equal or a's alone.
 func matrices(n *ir.Node) bool {
 	a, b := n.Args()[0], n.Args()[1]
-	if !isNarrow(a.DType()) || !isNarrow(b.DType()) && !b.DType().IsBlock() || n.Attrs().Bool("transpose_a") {
+	if a.DType().IsInteger() || n.DType() == ir.F64 || n.Attrs().Bool("transpose_a") {
 		return false
 	}
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
