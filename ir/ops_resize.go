@@ -18,7 +18,8 @@ func init() {
 		Doc: "numerator and denominator of the factor of each resized axis, for coordinates where size was rounded: to/from stands for that fraction; empty means that of the extents"}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
-		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, scales},
+		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x,
+			Attrs: []AttrInfo{size, scales},
 			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
 			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
 		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x,
@@ -55,7 +56,8 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 			case from.Max() == 0 && to.Max() > 0:
 				return Type{}, fmt.Errorf("axis %d of %s is empty: there is nothing to resize", outer+i, x)
 			case len(c.Attrs.Ints("scales")) > 0 && (num.Add < 1 || num.Add > maxResize || den.Add < 1):
-				return Type{}, fmt.Errorf("axis %d has the scale %s/%s: want numbers from 1 to %d", outer+i, num, den, maxResize)
+				return Type{}, fmt.Errorf("axis %d has the scale %s/%s: want numbers from 1 to %d", outer+i, num,
+					den, maxResize)
 			case den.Max() > 0 && to.Max() > maxResize/den.Max():
 				return Type{}, fmt.Errorf("axis %d goes from %s to %s: the limit of their product is %d", outer+i,
 					den, to, maxResize)

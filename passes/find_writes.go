@@ -26,7 +26,8 @@ func findWrites(g *ir.Graph) (*ir.Graph, error) {
 		for i, p := range parts {
 			if keptAt(p, offsets[i], n) != old {
 				at := r.dimValue(offsets[i])
-				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, rw.Mapped(p), at}, ir.Attr{Name: "axis", Value: axis})
+				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, rw.Mapped(p), at},
+					ir.Attr{Name: "axis", Value: axis})
 			}
 		}
 		return out, r.err

@@ -267,7 +267,8 @@ func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 // canStoreFirst reports whether it is worth storing what a write takes of the old value: a
 // copy of the state moves more. A where would take as much as the state has.
 func canStoreFirst(write, taken *ir.Node) bool {
-	return write.Op() != ir.OpWhere && !write.DType().IsBlock() && taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
+	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
+		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
 }
 
 // takenBy are the arguments of writes, but for what these write into, by the values that they make.

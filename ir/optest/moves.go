@@ -153,7 +153,8 @@ func (s *suite) quantized() {
 // floats on the way, and where rows may become bytes.
 func (s *suite) blockRows() {
 	product := func(name string, a, w ir.DType, m, k int, attrs ...ir.Attr) *template {
-		t := s.add(ir.OpMatMul, fmt.Sprintf("%s by %s/%dx37x%d%s", a, w, m, k, name), func(b *builder, _ ir.DType) *ir.Node {
+		name = fmt.Sprintf("%s by %s/%dx37x%d%s", a, w, m, k, name)
+		t := s.add(ir.OpMatMul, name, func(b *builder, _ ir.DType) *ir.Node {
 			return b.op(ir.OpMatMul, []*ir.Node{b.leaf(ir.OpWeight, a, []int{m, k}, small, 0),
 				b.leaf(ir.OpWeight, w, []int{37, k}, small, 0)},
 				append(attrs, attr("transpose_b", true))...)

@@ -371,7 +371,10 @@ func (s *suite) resizes() {
 		for _, tt := range []struct {
 			from, to []int
 			scales   []int64
-		}{{[]int{2, 5, 7}, []int{7, 4}, []int64{3, 2, 2, 3}}, {[]int{3, 9}, []int{13}, []int64{7, 5}}, {[]int{5}, []int{5}, []int64{2, 1}}} {
+		}{
+			{[]int{2, 5, 7}, []int{7, 4}, []int64{3, 2, 2, 3}}, {[]int{3, 9}, []int{13}, []int64{7, 5}},
+			{[]int{5}, []int{5}, []int64{2, 1}},
+		} {
 			s.unary(op, fmt.Sprintf("to %s/scales %v", shapeName(tt.to), tt.scales), tt.from, plain, small,
 				attr("size", ir.ShapeOf(tt.to...)), attr("scales", tt.scales)).smoke = len(tt.to) == 2
 		}
