@@ -29,10 +29,10 @@ func (m msg) int(field int, v int64) msg {
 
 // Types of tensors and attributes.
 const (
-	float, int64s, boolean         = 1, 7, 9
-	attrInt, attrTensor, attrGraph = 2, 4, 5
-	attrString, attrFloats         = 3, 6
-	attrInts                       = 7
+	float, int64s, boolean                    = 1, 7, 9
+	attrFloat, attrInt, attrTensor, attrGraph = 1, 2, 4, 5
+	attrString, attrFloats                    = 3, 6
+	attrInts                                  = 7
 )
 
 // typed writes the type of a tensor. Extents are numbers or names, or nil for one that has neither.
@@ -106,6 +106,12 @@ func floatsAttr(name string, list ...float32) msg {
 		m = protowire.AppendFixed32(protowire.AppendTag(m, 7, protowire.Fixed32Type), math.Float32bits(v))
 	}
 	return m.int(20, attrFloats)
+}
+
+func floatAttr(name string, v float32) msg {
+	m := msg(protowire.AppendFixed32(protowire.AppendTag(msg{}.text(1, name), 2, protowire.Fixed32Type),
+		math.Float32bits(v)))
+	return m.int(20, attrFloat)
 }
 
 func graphAttr(name string, g msg) msg { return msg{}.text(1, name).bytes(6, g).int(20, attrGraph) }

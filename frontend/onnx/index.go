@@ -16,6 +16,7 @@ var indexOps = table{
 	"ScatterND":       tensorOp(scatterND),
 	"TensorScatter":   tensorOp(tensorScatter),
 	"TopK":            manyOp(topK),
+	"RotaryEmbedding": tensorOp(rotaryEmbedding),
 	"CumSum":          tensorOp(cumSum),
 }
 

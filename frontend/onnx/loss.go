@@ -43,11 +43,6 @@ func (c *call) likelihood(x tensor) tensor {
 	return loss
 }
 
-var microsoftOps = table{
-	"Gelu":     unary(tensor.GeluErf),
-	"FastGelu": unary(tensor.Gelu),
-}
-
 var randomOps = table{
 	"Dropout": manyOp(dropout),
 }

@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -113,18 +115,69 @@ func exactly(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 	return f(a, b)
 }
 
-func matmulInteger(c *call) tensor {
-	a, b := centred(c.x(0), c.zeroPoint(2, true)), centred(c.x(1), c.zeroPoint(3, false))
-	return exactly(a.Dim(-1).Max(), a, b, matmul).Cast(ir.I32)
+// signed makes bytes of signs of those without, of which each is less by the offset that it returns.
+func signed(x tensor) (tensor, float64) {
+	if x.DType() == ir.U8 {
+		return x.Xor(x.Lit(128)).Cast(ir.I8), 128
+	}
+	return x, 0
 }
 
+// isZero reports whether input i is left out, or nothing but zeros that are known when the graph is built.
+func (c *call) isZero(i int) bool {
+	if !c.has(i) {
+		return true
+	}
+	d := constant(c.in[i])
+	if d == nil {
+		return false
+	}
+	list, err := d.Ints()
+	return err == nil && !slices.ContainsFunc(list, func(n int64) bool { return n != 0 })
+}
+
+// byteProduct is the product of matrices of bytes, inputs a and b, less their zero points, inputs za and zb, in i32: of
+// signed bytes, which devices multiply as they are, and what the zero points add to that,
+// (a-za)(b-zb) = ab - za*b - a*zb + za*zb, by the sums of columns and of rows.
+func (c *call) byteProduct(a, za, b, zb int) tensor {
+	x, y := c.x(a), c.x(b)
+	if x.Rank() < 2 || y.Rank() < 2 {
+		x, y := centred(x, c.zeroPoint(za, true)), centred(y, c.zeroPoint(zb, false))
+		return exactly(x.Dim(-1).Max(), x, y, matmul).Cast(ir.I32)
+	}
+	left, offA := signed(x)
+	right, offB := signed(y)
+	out := left.MatMul(right)
+	// shift is what a byte lacks to its value less the zero point.
+	shift := func(zero tensor, offset float64) tensor {
+		if zero.IsZero() {
+			return c.b.Scalar(ir.I32, offset)
+		}
+		zero = zero.Cast(ir.I32)
+		return zero.Lit(offset).Sub(zero)
+	}
+	plainA, plainB := offA == 0 && c.isZero(za), offB == 0 && c.isZero(zb)
+	shiftA, shiftB := shift(c.zeroPoint(za, true), offA), shift(c.zeroPoint(zb, false), offB)
+	if !plainA {
+		out = out.Add(right.Cast(ir.I32).SumKeep(-2).Mul(shiftA))
+	}
+	if !plainB {
+		out = out.Add(left.Cast(ir.I32).SumKeep(-1).Mul(shiftB))
+	}
+	if !plainA && !plainB {
+		out = out.Add(shiftA.Mul(shiftB).Mul(c.b.DimValue(left.Dim(-1))))
+	}
+	return out
+}
+
+func matmulInteger(c *call) tensor { return c.byteProduct(0, 2, 1, 3) }
+
 func qlinearMatMul(c *call) tensor {
-	a, b := centred(c.x(0), c.zeroPoint(2, true)), centred(c.x(3), c.zeroPoint(5, false))
 	as := c.x(1)
 	if as.Rank() == 1 && !as.Dim(0).Is(1) {
 		as = as.Unsqueeze(1)
 	}
-	y := castTo(exactly(a.Dim(-1).Max(), a, b, matmul), ir.F32)
+	y := c.byteProduct(0, 2, 3, 5).Cast(ir.F32)
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 

@@ -3,10 +3,13 @@ package onnx
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
 
 var sampleOps = table{
+	"AffineGrid": tensorOp(affineGrid),
+	"Col2Im":     tensorOp(col2im),
 	"GridSample": tensorOp(gridSample),
 	"RoiAlign":   tensorOp(roiAlign),
 }
@@ -228,4 +231,71 @@ func roiAlign(c *call) tensor {
 		c.fail("mode max is not supported")
 	}
 	return cell(blended(coords, 0, 2, linearShares, p.at).Mul(inside)).Mean(3, 5)
+}
+
+// affineGrid gives the places of an image's elements, from -1 to 1 along each axis and the innermost axis first, as an
+// affine map moves them.
+func affineGrid(c *call) tensor {
+	theta, size := c.x(0), c.ints(1)
+	if len(size) < 4 || len(size) > 5 {
+		c.fail("size is %v, want [N, C, H, W] or [N, C, D, H, W]", size)
+	}
+	dims := size[2:]
+	align := c.intAttr("align_corners", 0) != 0
+	place := func(i, n int) float32 {
+		switch {
+		case align && n > 1:
+			return float32(2*i)/float32(n-1) - 1
+		case align:
+			return -1
+		}
+		return float32(2*i+1)/float32(n) - 1
+	}
+	points := volume(dims)
+	list := make([]float32, 0, points*(len(dims)+1))
+	for p := range points {
+		rest := p
+		for axis := len(dims) - 1; axis >= 0; axis-- {
+			list = append(list, place(rest%dims[axis], dims[axis]))
+			rest /= dims[axis]
+		}
+		list = append(list, 1)
+	}
+	base := castTo(c.b.Const(list, points, len(dims)+1), theta.DType())
+	to := ir.Shape{theta.Shape()[0]}
+	for _, n := range dims {
+		to = append(to, ir.D(n))
+	}
+	return base.MatMulT(theta).Reshape(append(to, ir.D(len(dims))))
+}
+
+// col2im adds up columns, each a window of an image, at their places: a transposed convolution of each channel by
+// windows that have a 1 at one place.
+func col2im(c *call) tensor {
+	x, image, block := c.x(0), c.ints(1), c.ints(2)
+	n, s := len(block), x.Shape()
+	positions := volume(block)
+	if len(image) != n || n < 1 || n > 3 || x.Rank() != 3 || !s[1].IsStatic() || s[1].Static()%positions != 0 {
+		c.fail("of %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
+	}
+	stride, dilation, pads := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1), c.perAxis("pads", 2*n, 0)
+	to, rest := ir.Shape{s[0], s[1]}, make([]int, n)
+	for i := range n {
+		room := image[i] + pads[i] + pads[n+i] - dilation[i]*(block[i]-1) - 1
+		if room < 0 {
+			c.fail("a block of %v does not fit into the image %v", block, image)
+		}
+		to = append(to, ir.D(room/stride[i]+1))
+		rest[i] = room % stride[i]
+	}
+	channels := s[1].Static() / positions
+	ones := make([]float32, channels*positions*positions)
+	for ch := range channels {
+		for p := range positions {
+			ones[(ch*positions+p)*positions+p] = 1
+		}
+	}
+	w := castTo(c.b.Const(ones, append([]int{channels * positions, 1}, block...)...), x.DType())
+	return x.Reshape(to).ConvTranspose(w, frontend.Stride(stride...), frontend.PaddingLowHigh(pads[:n:n], pads[n:]),
+		frontend.Dilation(dilation...), frontend.OutputPadding(rest...), frontend.Groups(channels))
 }

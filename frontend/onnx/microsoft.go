@@ -1,0 +1,134 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// microsoftOps are ops that ONNX Runtime adds, as its optimizer and exporters leave them in models.
+var microsoftOps = table{
+	"Gelu":                             unary(tensor.GeluErf),
+	"FastGelu":                         tensorOp(func(c *call) tensor { return c.biased().Gelu() }),
+	"BiasGelu":                         tensorOp(func(c *call) tensor { return c.biased().GeluErf() }),
+	"QuickGelu":                        tensorOp(quickGelu),
+	"FusedMatMul":                      tensorOp(fusedMatMul),
+	"SkipLayerNormalization":           manyOp(skipLayerNorm),
+	"SkipSimplifiedLayerNormalization": manyOp(skipRMSNorm),
+	"SimplifiedLayerNormalization":     tensorOp(rmsNorm),
+	"QLinearAdd":                       tensorOp(qlinear(tensor.Add)),
+	"QLinearMul":                       tensorOp(qlinear(tensor.Mul)),
+	"QuantizeLinear":                   tensorOp(quantizeLinear),
+	"DequantizeLinear":                 tensorOp(dequantizeLinear),
+	"RotaryEmbedding":                  tensorOp(microsoftRotary),
+}
+
+// biased is input 0 plus input 1, if that is there.
+func (c *call) biased() tensor {
+	if !c.has(1) {
+		return c.x(0)
+	}
+	return c.x(0).Add(c.x(1))
+}
+
+// quickGelu is x*sigmoid(alpha*x).
+func quickGelu(c *call) tensor {
+	alpha := c.floatAttr("alpha", 1.702)
+	return wide(c.x(0), func(x tensor) tensor { return x.Mul(x.MulScalar(alpha).Sigmoid()) })
+}
+
+func fusedMatMul(c *call) tensor {
+	a, b := c.x(0), c.x(1)
+	c.refuse("transBatchA", c.intAttr("transBatchA", 0) != 0, "batches that are transposed are not supported")
+	c.refuse("transBatchB", c.intAttr("transBatchB", 0) != 0, "batches that are transposed are not supported")
+	if c.intAttr("transA", 0) != 0 && a.Rank() > 1 {
+		a = a.T()
+	}
+	if c.intAttr("transB", 0) != 0 && b.Rank() > 1 {
+		b = b.T()
+	}
+	y := matmul(a, b)
+	if alpha := c.floatAttr("alpha", 1); alpha != 1 {
+		y = y.MulScalar(alpha)
+	}
+	return y
+}
+
+// skipped is the sum of input, skip and, as input i, a bias.
+func (c *call) skipped(i int) tensor {
+	x := c.x(0).Add(c.x(1))
+	if c.has(i) {
+		x = x.Add(c.x(i))
+	}
+	return x
+}
+
+func skipLayerNorm(c *call) []*value {
+	sum := c.skipped(4)
+	c.refuse("outputs", c.wants(1) || c.wants(2), "mean and deviation of a skip normalization are not supported")
+	gamma := c.x(2)
+	beta := c.b.Full(gamma.DType(), 0, gamma.Shape())
+	if c.has(3) {
+		beta = c.x(3)
+	}
+	return several(sum.LayerNorm(gamma, beta, c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
+}
+
+func skipRMSNorm(c *call) []*value {
+	sum := c.skipped(3)
+	c.refuse("outputs", c.wants(1) || c.wants(2), "mean and deviation of a skip normalization are not supported")
+	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
+}
+
+// qlinear is an op of two quantized tensors, each with a scale and a zero point, whose result is quantized, too.
+func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor {
+		a := centred(c.x(0), c.zeroPoint(2, false)).Mul(c.x(1).Reshape())
+		b := centred(c.x(3), c.zeroPoint(5, false)).Mul(c.x(4).Reshape())
+		return quantized(f(a, b), c.x(6).Reshape(), c.zeroPoint(7, false), c.dtypeOf(c.in[0]))
+	}
+}
+
+// microsoftRotary has positions before the tables, and one position for all sequences where there is a single number.
+func microsoftRotary(c *call) tensor {
+	x, at := c.x(0), c.x(1)
+	if at.Rank() == 1 {
+		axis := x.Rank() - 2
+		batch, length := x.Shape()[0], x.Shape()[axis]
+		at = c.b.Iota(ir.I64, 1, ir.Shape{batch, length}).Add(castTo(at, ir.I64))
+	}
+	return c.rotated(x, c.x(2), c.x(3), at)
+}
+
+func rotaryEmbedding(c *call) tensor {
+	at := tensor{}
+	if c.has(3) {
+		at = c.x(3)
+	}
+	return c.rotated(c.x(0), c.x(1), c.x(2), at)
+}
+
+// rotated turns pairs of elements of each head by tables of cosines and sines, [positions, pairs] of which at picks
+// rows, or [batch, length, pairs] without it. x is [batch, heads, length, size], or [batch, length, heads*size].
+func (c *call) rotated(x, cos, sin, at tensor) tensor {
+	if !at.IsZero() {
+		flat := at.Reshape(-1)
+		to := append(append(ir.Shape{}, at.Shape()...), cos.Shape()[1])
+		cos, sin = cos.IndexSelect(0, flat).Reshape(to), sin.IndexSelect(0, flat).Reshape(to)
+	}
+	if turn := c.intAttr("rotary_embedding_dim", 0); turn > 0 && !cos.Dim(-1).Is(turn/2) {
+		c.fail("rotary_embedding_dim is %d for tables %s: want one of their rows for each pair", turn, cos)
+	}
+	var options []frontend.RopeOption
+	if c.intAttr("interleaved", 0) == 0 {
+		options = append(options, frontend.RopeHalf())
+	}
+	if x.Rank() == 4 {
+		return x.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+	}
+	heads, s := c.intAttr("num_heads", 0), x.Shape()
+	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
+		c.fail("x is %s with num_heads %d: want [batch, heads, length, size] or [batch, length, heads*size]", x, heads)
+	}
+	y := x.Reshape(s[0], s[1], heads, s[2].Static()/heads)
+	return y.RopeTables(cos.Unsqueeze(2), sin.Unsqueeze(2), options...).Reshape(s)
+}

@@ -1,0 +1,75 @@
+package onnx_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// of gives a node a domain.
+func of(domain string, n msg) msg { return n.text(7, domain) }
+
+// TestOpsByHand compares ops of which ONNX's own tests here have none with values worked out by hand.
+func TestOpsByHand(t *testing.T) {
+	const ms = "com.microsoft"
+	gelu := func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }
+	bytes := func(values ...int64) *ir.Data {
+		d, err := ir.FromInts(ir.U8, values, len(values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	const u8 = 2
+	two := floats("b", []float32{1, -1}, 2)
+	for name, c := range map[string]struct {
+		inputs  []part
+		weights []part
+		node    msg
+		in      map[string]*ir.Data
+		want    *ir.Data
+	}{
+		"BiasGelu": {inputs(port("x", float, 2)), weights(two), of(ms, node("BiasGelu", names("x", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 2)}, f32(t, []float64{gelu(2), gelu(1)}, 2)},
+		"QuickGelu": {inputs(port("x", float, 1)), nil, of(ms, node("QuickGelu", names("x"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{2}, 1)}, f32(t, []float64{2 / (1 + math.Exp(-3.404))}, 1)},
+		"FusedMatMul": {inputs(port("x", float, 2, 1)), weights(floats("b", []float32{3, 4}, 2, 1)),
+			of(ms, node("FusedMatMul", names("x", "b"), names("y"), intAttr("transA", 1), floatAttr("alpha", 0.5))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 2, 1)}, f32(t, []float64{5.5}, 1, 1)},
+		"SkipLayerNormalization": {inputs(port("x", float, 1, 2)), weights(floats("s", []float32{1, 1}, 1, 2), two),
+			of(ms, node("SkipLayerNormalization", names("x", "s", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{0, 2}, 1, 2)}, f32(t, []float64{-1, -1}, 1, 2)},
+		"SkipSimplifiedLayerNormalization": {inputs(port("x", float, 1, 2)),
+			weights(floats("s", []float32{1, 0}, 1, 2), two),
+			of(ms, node("SkipSimplifiedLayerNormalization", names("x", "s", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{0, 7}, 1, 2)}, f32(t, []float64{0.2, -1.4}, 1, 2)},
+		"QLinearAdd": { // (12-10)*0.5 + (4-0)*0.25 = 2 and (8-10)*0.5 + 2 = 1, in steps of 0.1 around 3
+			inputs(port("x", u8, 2), port("xz", u8, 1), port("b", u8, 2), port("yz", u8, 1)),
+			weights(floats("xs", []float32{0.5}), floats("bs", []float32{0.25}), floats("ys", []float32{0.1})),
+			of(ms, node("QLinearAdd", names("x", "xs", "xz", "b", "bs", "", "ys", "yz"), names("y"))),
+			map[string]*ir.Data{"x": bytes(12, 8), "xz": bytes(10), "b": bytes(4, 8), "yz": bytes(3)}, bytes(23, 13)},
+		"AffineGrid": {inputs(port("x", float, 1, 2, 3)), weights(ints("size", []int64{1, 1, 1, 2}, 4)),
+			node("AffineGrid", names("x", "size"), names("y")), // x' = 2x+3, y' = y-1, of x = -0.5 and 0.5, y = 0
+			map[string]*ir.Data{"x": f32(t, []float64{2, 0, 3, 0, 1, -1}, 1, 2, 3)},
+			f32(t, []float64{2, -1, 4, -1}, 1, 1, 2, 2)},
+		"Col2Im": {inputs(port("x", float, 1, 2, 3)), weights(ints("image", []int64{1, 4}, 2), ints("block", []int64{1, 2}, 2)),
+			node("Col2Im", names("x", "image", "block"), names("y")), // windows [1 4], [2 5], [3 6], one apart
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4, 5, 6}, 1, 2, 3)},
+			f32(t, []float64{1, 6, 8, 6}, 1, 1, 1, 4)},
+		"RotaryEmbedding": {inputs(port("x", float, 1, 1, 2, 2)),
+			weights(floats("cos", []float32{1, 0}, 2, 1), floats("sin", []float32{0, 1}, 2, 1), ints("at", []int64{1, 0}, 1, 2)),
+			node("RotaryEmbedding", names("x", "cos", "sin", "at"), names("y")), // a quarter turn, and none
+			map[string]*ir.Data{"x": f32(t, []float64{3, 4, 5, 6}, 1, 1, 2, 2)}, f32(t, []float64{-4, 3, 5, 6}, 1, 1, 2, 2)},
+		"RotaryEmbedding of heads side by side": {inputs(port("x", float, 1, 1, 4)),
+			weights(floats("cos", []float32{0}, 1, 1), floats("sin", []float32{1}, 1, 1), ints("at", []int64{0}, 1)),
+			of(ms, node("RotaryEmbedding", names("x", "at", "cos", "sin"), names("y"), intAttr("num_heads", 2))),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4}, 1, 1, 4)}, f32(t, []float64{-2, 1, -4, 3}, 1, 1, 4)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := built(t, model(23, graph(c.inputs, c.weights, nodes(c.node), outputs("y"))), onnx.Options{})
+			is(t, run(t, f, c.in)["y"], c.want)
+		})
+	}
+}
