@@ -54,12 +54,14 @@ func TestOpsByHand(t *testing.T) {
 			node("AffineGrid", names("x", "size"), names("y")), // x' = 2x+3, y' = y-1, of x = -0.5 and 0.5, y = 0
 			map[string]*ir.Data{"x": f32(t, []float64{2, 0, 3, 0, 1, -1}, 1, 2, 3)},
 			f32(t, []float64{2, -1, 4, -1}, 1, 1, 2, 2)},
-		"Col2Im": {inputs(port("x", float, 1, 2, 3)), weights(ints("image", []int64{1, 4}, 2), ints("block", []int64{1, 2}, 2)),
+		"Col2Im": {inputs(port("x", float, 1, 2, 3)),
+			weights(ints("image", []int64{1, 4}, 2), ints("block", []int64{1, 2}, 2)),
 			node("Col2Im", names("x", "image", "block"), names("y")), // windows [1 4], [2 5], [3 6], one apart
 			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4, 5, 6}, 1, 2, 3)},
 			f32(t, []float64{1, 6, 8, 6}, 1, 1, 1, 4)},
 		"RotaryEmbedding": {inputs(port("x", float, 1, 1, 2, 2)),
-			weights(floats("cos", []float32{1, 0}, 2, 1), floats("sin", []float32{0, 1}, 2, 1), ints("at", []int64{1, 0}, 1, 2)),
+			weights(floats("cos", []float32{1, 0}, 2, 1), floats("sin", []float32{0, 1}, 2, 1),
+				ints("at", []int64{1, 0}, 1, 2)),
 			node("RotaryEmbedding", names("x", "cos", "sin", "at"), names("y")), // a quarter turn, and none
 			map[string]*ir.Data{"x": f32(t, []float64{3, 4, 5, 6}, 1, 1, 2, 2)}, f32(t, []float64{-4, 3, 5, 6}, 1, 1, 2, 2)},
 		"RotaryEmbedding of heads side by side": {inputs(port("x", float, 1, 1, 4)),
