@@ -70,11 +70,6 @@ func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 	return apply(s, args)
 }
 
-// IsBasic reports whether f is one basic reduction of the elements as they are.
-func (f *Fold) IsBasic() bool {
-	return f != nil && f.Steps[0].Map == nil && f.Finish.Leaf == LeafResult
-}
-
 // Short forms for the rows.
 var (
 	element   = &Scalar{Leaf: LeafElement}
