@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers test test-full client-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers drivers-test test test-full client-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ demo: setup ## run a language model's forward pass from generated shaders, check
 
 drivers: ## install drivers of GPUs that are not here (AMD, Qualcomm, Apple, NVIDIA), which report and compile, into .tools/drivers
 	@scripts/setup --drivers
+
+drivers-test: setup drivers ## compile every kernel of the benchmark and of vkc verify --ops on each of them; most of an hour
+	go test ./internal/drivers -all -timeout 3h -v
 
 models: ## fetch the models of examples/ocr and examples/vad with npm, into .tools/models
 	@scripts/models

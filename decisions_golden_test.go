@@ -80,7 +80,7 @@ func decisionsOf(t *testing.T, list []subject) string {
 			}
 			var order []string
 			profiles := map[string][]string{}
-			for _, profile := range target.Profiles() {
+			for _, profile := range target.Kinds() {
 				text := decisions(t, g, profile)
 				if profiles[text] == nil {
 					order = append(order, text)

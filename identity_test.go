@@ -68,7 +68,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 	if testing.Short() {
 		graphs = 25
 	}
-	for _, profile := range target.Profiles() {
+	for _, profile := range target.Kinds() {
 		caps, err := target.Profile(profile)
 		if err != nil {
 			t.Fatal(err)

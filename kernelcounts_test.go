@@ -170,7 +170,7 @@ func TestStepKernels(t *testing.T) {
 	g := build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
 	names := map[string][]string{}
 	fewest := math.MaxInt
-	for _, device := range target.Profiles() {
+	for _, device := range target.Kinds() {
 		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", device, err)
@@ -180,7 +180,7 @@ func TestStepKernels(t *testing.T) {
 		}
 		fewest = min(fewest, len(low.Kernels))
 	}
-	for _, device := range target.Profiles() {
+	for _, device := range target.Kinds() {
 		t.Logf("%-12s %2d", device, len(names[device]))
 		if len(names[device]) > fewest+2 {
 			t.Errorf("%s: %d kernels, want at most %d: %s", device, len(names[device]), fewest+2,

@@ -34,7 +34,7 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, profile := range target.Profiles() {
+				for _, profile := range target.Kinds() {
 					wantPacked(t, with, profile, dt, n*k)
 				}
 			}

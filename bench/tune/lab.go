@@ -26,6 +26,8 @@ type device struct {
 	caps  target.Caps
 	tools *spirv.Toolchain
 	cache string
+	// capture is what the driver is to keep of pipelines.
+	capture vk.Capture
 	// change, for tests, spoils the text of some schedules.
 	change func(s kernel.Schedule, source string) string
 }
@@ -270,8 +272,8 @@ func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]err
 func (s *stand) pipeline(c *contender, code []byte) (err error) {
 	n := c.needs.SubgroupSize
 	full := n > 0 && c.needs.Workgroup%n == 0 && s.caps.Features.FullSubgroups
-	c.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: s.kernel.Name, Code: code, Buffers: len(s.buffers),
-		SubgroupSize: n, FullSubgroups: full})
+	c.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: s.kernel.Name, Code: code,
+		Buffers: len(s.kernel.Bindings), SubgroupSize: n, FullSubgroups: full, Capture: s.capture})
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -24,7 +25,8 @@ import (
 type tuneFlags struct {
 	suites, symbols       []string
 	filter, device, scale string
-	output                string
+	output, against       string
+	estimate              bool
 	graph                 graphFlags
 	budget                time.Duration
 	list, reset, json     bool
@@ -45,11 +47,17 @@ left out early; one that is more than 2 % faster than the default (10 % on a pro
 
 All measurements are kept in a file for this device and driver. The next vkc tune goes on where this one ended; Ctrl-C
 loses a few schedules at most. compile, run and bench read the file by themselves, unless --no-tuning is given; compile
---tuning FILE takes one from another machine. A file that is damaged, or from another device or version, is not used.`,
+--tuning FILE takes one from another machine. A file that is damaged, or from another device or version, is not used.
+
+--estimate runs nothing. It takes for the time of a schedule what the driver's statistics of the compiled kernel come to
+(vkc dump --stats), with the speed that its class of devices is taken to have: for devices that are not here, on drivers
+that only compile. Results are not checked, and times are marked as estimated; they order schedules. --against FILE says
+how alike they order them to what was measured.`,
 		Example: `  vkc tune GRAPH.json --symbol T=1
   vkc tune --suite matvec --filter q4_K --budget 2m
   vkc tune GRAPH.json --list
-  vkc tune GRAPH.json --output h100.json`,
+  vkc tune GRAPH.json --output h100.json
+  vkc tune GRAPH.json --estimate --output estimated.json --against h100.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("tune: unexpected argument %q; see vkc tune --help", args[1])
@@ -76,6 +84,10 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
 	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, "+
 		"instead of the device's own")
+	flags.BoolVar(&f.estimate, "estimate", false, "estimate times by the driver's statistics, and run nothing; "+
+		"goes with --output")
+	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the times in `FILE` of "+
+		"vkc tune --output")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
 	flags.BoolVar(&f.reset, "reset", false, "forget all earlier measurements first")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -86,6 +98,12 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 func (f *tuneFlags) check(args []string) error {
 	if f.budget < 0 {
 		return usagef("--budget %v: want a time, or 0", f.budget)
+	}
+	if f.estimate && f.output == "" {
+		return usagef("--estimate goes with --output FILE: estimates do not take the place of measurements")
+	}
+	if f.against != "" && !f.estimate {
+		return usagef("--against goes with --estimate")
 	}
 	if len(args) > 0 && len(f.suites) > 0 {
 		return usagef("--suite goes without GRAPH")
@@ -118,7 +136,11 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	lab, caps, err := tune.NewLab(ctx, dev)
+	newLab := tune.NewLab
+	if f.estimate {
+		newLab = tune.NewEstimator
+	}
+	lab, caps, err := newLab(ctx, dev)
 	if err != nil {
 		return err
 	}
@@ -127,7 +149,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	if file.Machine == (target.Machine{}) && !f.list {
+	if file.Machine == (target.Machine{}) && !f.list && !f.estimate {
 		if len(args) > 0 { // what cannot be tuned is refused before the device is measured, which takes seconds
 			if _, err := a.tuneKernels(ctx, args, symbols, caps, f); err != nil {
 				return err
@@ -155,7 +177,39 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	}
 	rows, stopped := tune.Tune(ctx, lab, kernels, file, opt)
 	bar.end()
-	return errors.Join(stopped, a.printTuning(rows, file, path, f))
+	return errors.Join(stopped, a.printTuning(rows, file, path, f), a.printAgreement(file, f))
+}
+
+// printAgreement prints how alike estimates and measurements order schedules.
+func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
+	if f.against == "" || f.json {
+		return nil
+	}
+	measured, err := tunefile.Read(f.against)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KERNEL\tSCHEDULES\tRANK CORRELATION")
+	var all []float64
+	for _, k := range tune.Compare(file, measured) {
+		if k.Schedules < 3 || math.IsNaN(k.Correlation) {
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.2f\n", k.About, k.Schedules, k.Correlation)
+		all = append(all, k.Correlation)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(a.stdout, "no kernel has three schedules that %s timed too\n", f.against)
+		return err
+	}
+	slices.Sort(all)
+	_, err = fmt.Fprintf(a.stdout, "%d kernels, median %.2f, from %.2f to %.2f\n", len(all), all[len(all)/2], all[0],
+		all[len(all)-1])
+	return err
 }
 
 // progressText says how far a tuning is.
@@ -235,6 +289,11 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 			a.note("the earlier measurements are not used: %s", oneLine(err))
 		}
 		file = tunefile.New(caps)
+		file.Estimated = f.estimate
+	}
+	if file.Estimated != f.estimate {
+		return "", nil, usagef("%s holds what was %s: name another --output, or pass --reset", path,
+			map[bool]string{true: "estimated", false: "measured"}[file.Estimated])
 	}
 	return path, file, nil
 }

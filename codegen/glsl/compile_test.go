@@ -117,7 +117,7 @@ func TestRandomGraphsCompile(t *testing.T) {
 		for _, sym := range s.Program.Symbols {
 			symbols = append(symbols, sym.Name)
 		}
-		device := target.Profiles()[int(seed)%len(target.Profiles())]
+		device := target.Kinds()[int(seed)%len(target.Kinds())]
 		for i, k := range s.Kernels {
 			name := fmt.Sprintf("seed%d_%d_%s_%s", seed, i, k.Name, device)
 			if source, ok := emitFor(t, k, profile(t, device), symbols); ok {

@@ -191,7 +191,7 @@ func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader,
 // matrix units, and takes them through compiler, optimizer and validator.
 func TestMatrixUnitsCompile(t *testing.T) {
 	t.Parallel()
-	for _, name := range target.Profiles() {
+	for _, name := range target.Kinds() {
 		caps := profile(t, name)
 		if !caps.Features.CooperativeMatrix {
 			continue

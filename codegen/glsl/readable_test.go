@@ -51,7 +51,7 @@ func TestProgramsAreReadable(t *testing.T) {
 		}
 		g, err := c.Graph(c.Sizes)
 		check(t, err)
-		for _, p := range target.Profiles() {
+		for _, p := range target.Kinds() {
 			addSources(t, sources, c.Name, p, g)
 		}
 	}
@@ -68,7 +68,7 @@ func TestRandomProgramsAreReadable(t *testing.T) {
 	for seed := range uint64(40) {
 		g, err := graphgen.New(seed, graphgen.Options{})
 		check(t, err)
-		for _, p := range target.Profiles() {
+		for _, p := range target.Kinds() {
 			addSources(t, sources, fmt.Sprintf("seed %d", seed), p, g)
 		}
 	}

@@ -10,6 +10,7 @@ var cpu = class{
 	heuristics: func(caps Caps) heuristics {
 		t := genericHeuristics(caps, "lavapipe")
 		t.fill = 16
+		t.registers = 1 << 16 // all are in memory, which caches hold
 		t.mapWorkgroup = 64
 		t.mapTiles = false       // its caches hold lines across, and a barrier costs more
 		t.coarsenGathers = false // nothing else runs meanwhile

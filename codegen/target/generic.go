@@ -21,6 +21,7 @@ func genericHeuristics(caps Caps, profile string) heuristics {
 		fill:           fillOf(caps),
 		cache:          2 << 20,
 		subgroup:       subgroupOf(caps),
+		registers:      255, // most devices have more, or say so in the file of their class
 		mapWorkgroup:   128,
 		mapTiles:       true,
 		coarsenGathers: true, // several loads are under way at once (M-gather-coarsening)

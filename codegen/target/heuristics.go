@@ -20,6 +20,10 @@ type heuristics struct {
 	// through shared memory.
 	subgroup int
 
+	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few subgroups fit a
+	// core that it waits for memory.
+	registers int
+
 	mapWorkgroup   int  // invocations of an elementwise workgroup
 	coarsenGathers bool // whether an invocation takes several points where indices are loaded
 	mapTiles       bool // whether operands that lie across come through shared memory
@@ -47,8 +51,9 @@ type heuristics struct {
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
 
-	vecWorkgroup int // invocations of a matvec workgroup
-	vecColumns   int // columns that share the reading of A
+	vecWorkgroup int   // invocations of a matvec workgroup
+	vecColumns   int   // columns that share the reading of A
+	vecSums      int64 // most sums of an invocation of a matvec, beyond which the compiler spills; 0: it does not
 	// how elements that are no blocks are read by more and more rows; vecColumns goes for the others
 	vecRows  blockVecs
 	units    map[ir.DType]formatUnits // how few rows by blocks go to matrix units, where that is faster
@@ -115,7 +120,7 @@ func classOf(caps Caps) class {
 }
 
 // Class names the group of devices by whose rules schedules for this device
-// are chosen: "nvidia" or "generic".
+// are chosen, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
 // fillOf estimates how many workgroups keep a device busy: two for each core

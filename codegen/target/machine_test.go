@@ -6,7 +6,7 @@ import "testing"
 // them.
 func TestMachine(t *testing.T) {
 	for _, c := range classes {
-		for _, name := range Profiles() {
+		for _, name := range Kinds() {
 			if m := c.heuristics(profile(t, name)).Machine; m.CopyGBps <= 0 || m.MatrixF16 <= 0 || m.MatrixI8 <= 0 ||
 				m.VectorF32 <= 0 || m.LaunchNs <= 0 {
 				t.Errorf("%s as %s: %+v; the profile that its class names needs a machine", name, c.name, m)

@@ -19,7 +19,9 @@ var profileFiles embed.FS
 // reader should know about where they come from, and what was measured there.
 type profileFile struct {
 	Notes []string `json:"notes"`
-	Caps  Caps     `json:"caps"`
+	// VariantOf names the profile that stands for the kind of device, if this is another device of it.
+	VariantOf string `json:"variant_of,omitempty"`
+	Caps      Caps   `json:"caps"`
 	// Tuning is schedules that were measured on the device, as vkc tune --json
 	// prints them.
 	Tuning Tuning `json:"tuning,omitempty"`
@@ -37,6 +39,15 @@ func Profiles() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Kinds returns the names of the built-in profiles that stand for a kind of device: those that tables compare, and whose
+// decisions are kept in golden/decisions. The others are variants of one of these.
+func Kinds() []string {
+	return slices.DeleteFunc(Profiles(), func(name string) bool {
+		f, err := readProfile(name)
+		return err == nil && f.VariantOf != ""
+	})
 }
 
 // Profile returns the caps of a built-in profile, for compiling without the
@@ -105,8 +116,17 @@ func ReadProfile(path string) (Caps, Tuning, error) {
 // EncodeProfile is the text of a profile: of caps without what tells one device of a kind from another, notes on
 // where they are from, and the schedules that were measured there.
 func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
-	caps.DeviceUUID, caps.DriverUUID, caps.PipelineCacheUUID = "", "", ""
-	text, err := json.MarshalIndent(profileFile{Notes: notes, Caps: caps, Tuning: tuning}, "", "  ")
+	return profileFile{Notes: notes, Caps: caps, Tuning: tuning}.encode()
+}
+
+// EncodeVariant is the text of a built-in profile of a device that is of a kind with that of another profile.
+func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
+	return profileFile{Notes: notes, VariantOf: of, Caps: caps}.encode()
+}
+
+func (f profileFile) encode() ([]byte, error) {
+	f.Caps.DeviceUUID, f.Caps.DriverUUID, f.Caps.PipelineCacheUUID = "", "", ""
+	text, err := json.MarshalIndent(f, "", "  ")
 	return append(text, '\n'), err
 }
 

@@ -99,7 +99,7 @@ func TestProfileTuning(t *testing.T) {
 func TestProfileClasses(t *testing.T) {
 	for name, want := range map[string]string{
 		"generic": "generic", "lavapipe": "cpu", "nvidia-h100": "nvidia", "amd-rdna3": "amd", "intel-xe": "intel", "arm-mali": "arm",
-		"qualcomm-adreno740": "qualcomm",
+		"qualcomm-adreno740": "qualcomm", "apple-m1": "apple", "amd-rdna4": "amd", "nvidia-ada-nvk": "nvidia", "swiftshader": "cpu",
 	} {
 		caps, err := Profile(name)
 		if err != nil {
@@ -109,7 +109,7 @@ func TestProfileClasses(t *testing.T) {
 			t.Errorf("%s is of class %s, want %s", name, got, want)
 		}
 	}
-	// Mesa's drivers of Apple's devices report Mesa as their vendor.
+	// Mesa's drivers of what has no id of its own report Mesa as their vendor.
 	if got := Class(Caps{VendorID: 0x10005, Type: DeviceIntegrated}); got != "generic" {
 		t.Errorf("an integrated device of Mesa's is of class %s", got)
 	}

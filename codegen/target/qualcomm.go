@@ -8,8 +8,10 @@ var qualcomm = class{
 	owns: func(c Caps) bool { return c.VendorID == VendorQCOM },
 	heuristics: func(caps Caps) heuristics {
 		t := genericHeuristics(caps, "qualcomm-adreno740")
+		t.registers = 128 // of 192, which leave 2 waves of 16 on a core
 		t.rowLanes = 256
 		t.vecWorkgroup = 128
+		t.vecSums = 8 // each takes some 10 registers over blocks (golden/drivers)
 		return t
 	},
 }

@@ -14,17 +14,24 @@ type Candidate struct {
 }
 
 // Candidates lists the schedules worth trying for a kernel on a device, the
-// one expected to be fastest first. Some may not pass [Check].
+// one expected to be fastest first; those that are likely to need more registers
+// than there are come last. Some may not pass [Check].
 func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 	f, ok := families[k.Family]
 	if !ok {
 		return nil
 	}
-	all := f.candidates(classOf(caps).heuristics(caps), k, caps)
-	for i := range all {
-		all[i].Schedule = Settle(k, all[i].Schedule, caps)
+	h := classOf(caps).heuristics(caps)
+	var all, spilling []Candidate
+	for _, c := range f.candidates(h, k, caps) {
+		c.Schedule = Settle(k, c.Schedule, caps)
+		if Registers(k, c.Schedule) > h.registers {
+			spilling = append(spilling, c)
+		} else {
+			all = append(all, c)
+		}
 	}
-	return all
+	return append(all, spilling...)
 }
 
 // Select returns the first of [Candidates] that passes [Check], and the reason
@@ -187,6 +194,9 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		cols := v.columns
 		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.fill/2 {
 			cols /= 2 // rather than leave cores idle
+		}
+		for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
+			cols /= 2
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
 		s.TileK, s.Ahead, s.Subnormals, s.Tables = v.run, v.ahead, v.subnormals, v.tables

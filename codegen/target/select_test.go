@@ -175,7 +175,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestSelectFitsEverywhere(t *testing.T) {
-	for _, name := range Profiles() {
+	for _, name := range Kinds() {
 		caps := profile(t, name)
 		for what, k := range samples {
 			s, reason, err := Select(k, caps)

@@ -63,7 +63,11 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	most := min(h.rowLanes, 256)
-	for most < SelectBins && ceilDiv(n, int64(most)) > maxCached {
+	fits := func(wg int) bool {
+		s := kernel.Schedule{Variant: kernel.VarSelect, Cache: int(ceilDiv(n, int64(wg)))}
+		return s.Cache <= maxCached && Registers(k, s) <= h.registers
+	}
+	for most < SelectBins && !fits(most) {
 		most *= 2
 	}
 	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {

@@ -20,6 +20,8 @@ type Tuned struct {
 	Schedule kernel.Schedule `json:"schedule"`
 	Micros   float64         `json:"us"`                // the median time of a dispatch
 	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 where there was no other
+	// Estimated says that nothing was run: times are what a driver's statistics come to.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Hash identifies what a tuning chooses, for caches of what was made with it:
@@ -38,10 +40,14 @@ func (t Tuning) Hash() string {
 
 // String is what a schedule's reason says.
 func (t Tuned) String() string {
-	if t.Next == 0 {
-		return fmt.Sprintf("tuned: %.4g us", t.Micros)
+	how := "tuned"
+	if t.Estimated {
+		how = "estimated"
 	}
-	return fmt.Sprintf("tuned: %.4g us, next best %.4g", t.Micros, t.Next)
+	if t.Next == 0 {
+		return fmt.Sprintf("%s: %.4g us", how, t.Micros)
+	}
+	return fmt.Sprintf("%s: %.4g us, next best %.4g", how, t.Micros, t.Next)
 }
 
 // TuningKey identifies a kernel by its structure alone: family, extents,

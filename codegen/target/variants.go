@@ -365,8 +365,20 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	}
 	add := func(t matrixTile) {
 		t.K *= narrow
-		if s, ok := t.schedule(k, caps); ok {
-			all = append(all, s)
+		s, ok := t.schedule(k, caps)
+		if !ok {
+			return
+		}
+		all = append(all, s)
+		if s.Subgroup == 0 {
+			return
+		}
+		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 { // such as waves of 32 and 64
+			if n != s.Subgroup && caps.canRelyOn(n) {
+				other := s
+				other.Subgroup, other.Workgroup = n, s.Workgroup/s.Subgroup*n
+				all = append(all, other)
+			}
 		}
 	}
 	for m := range doublings(16, 256) {

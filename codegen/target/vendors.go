@@ -5,6 +5,7 @@ package target
 const (
 	VendorAMD    = 0x1002
 	VendorNVIDIA = 0x10de
+	VendorApple  = 0x106b
 	VendorARM    = 0x13b5
 	VendorGoogle = 0x1ae0
 	VendorQCOM   = 0x5143
@@ -12,4 +13,4 @@ const (
 )
 
 // classes are tried in order. What none owns gets generic, from its caps alone.
-var classes = []class{cpu, nvidia, amd, intel, arm, qualcomm, generic}
+var classes = []class{cpu, nvidia, amd, intel, arm, qualcomm, apple, generic}

@@ -89,7 +89,7 @@ func TestManyOperands(t *testing.T) {
 
 // TestManyOperandsLower takes them as far as GLSL for every profile.
 func TestManyOperandsLower(t *testing.T) {
-	for _, profile := range target.Profiles() {
+	for _, profile := range target.Kinds() {
 		caps, err := target.Profile(profile)
 		if err != nil {
 			t.Fatal(err)

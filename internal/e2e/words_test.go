@@ -26,7 +26,7 @@ func TestBytesCompileAnywhere(t *testing.T) {
 		x = x.MatMulT(b.Weight("output.weight", ir.F32, 10, 128)).Add(b.Weight("output.bias", ir.F32, 10))
 		b.Output("class", x.Argmax(-1).Cast(ir.I64).Add(b.Input("first", ir.I64, n)))
 	})
-	for _, name := range target.Profiles() {
+	for _, name := range target.Kinds() {
 		caps, err := target.Profile(name)
 		if err != nil {
 			t.Fatal(err)

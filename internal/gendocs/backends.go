@@ -24,7 +24,7 @@ var missing = regexp.MustCompile(`feature (\w+):|(max\w+) \d+:`)
 // backends returns the section of docs/OPS.md on which op takes which dtypes
 // where. A case of each op and dtype is compiled for every profile.
 func backends() (string, error) {
-	profiles := target.Profiles()
+	profiles := target.Kinds()
 	filter, dtypes := oneOfEach()
 	columns := map[string]map[ir.Op]string{}
 	for _, name := range profiles {

@@ -80,6 +80,8 @@ type File struct {
 	Kernels   []Kernel `json:"kernels"`
 	// Machine is how fast the device is, measured before any kernel.
 	Machine target.Machine `json:"machine,omitzero"`
+	// Estimated says that nothing was run: times are what the driver's statistics come to.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // envelope is the file as it is written.
@@ -305,7 +307,9 @@ func (f *File) Tuning() target.Tuning {
 	t := target.Tuning{}
 	for _, k := range f.Kernels {
 		if k.Best != nil {
-			t[k.Key] = *k.Best
+			won := *k.Best
+			won.Estimated = f.Estimated
+			t[k.Key] = won
 		}
 	}
 	return t

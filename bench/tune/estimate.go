@@ -1,0 +1,139 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// NewEstimator returns a Lab that runs nothing: it takes for the time of a schedule what the driver's statistics of the
+// compiled kernel come to, on drivers that give any. Results are not checked. What it says orders schedules of one
+// kernel; it is no measurement.
+func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
+	if dev.IsCPU() || !dev.Caps().Features.PipelineExecutableProperties {
+		return nil, target.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
+			"(VK_KHR_pipeline_executable_properties), so there is nothing to estimate by", dev.Name())
+	}
+	d, err := newDevice(ctx, dev.Vulkan())
+	if err != nil {
+		return nil, target.Caps{}, err
+	}
+	d.capture = vk.CaptureStatistics
+	return estimator{d}, d.caps, nil
+}
+
+type estimator struct{ *device }
+
+// Open implements [Lab].
+func (e estimator) Open(_ context.Context, k *Kernel) (Stand, error) {
+	return &estimates{stand{device: e.device, kernel: k}}, nil
+}
+
+// estimates is a stand without buffers.
+type estimates struct{ stand }
+
+// Check implements [Stand]: there are no results.
+func (*estimates) Check(context.Context, int) error { return nil }
+
+// Time implements [Stand].
+func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int) ([]time.Duration, error) {
+	times := make([]time.Duration, len(which))
+	for n, i := range which {
+		c := e.list[i]
+		cost, err := c.pipeline.Cost()
+		if err != nil {
+			return nil, err
+		}
+		groups, err := c.grid.Eval(e.kernel.Symbols)
+		if err != nil {
+			return nil, err
+		}
+		workgroups := float64(groups[0]) * float64(groups[1]) * float64(groups[2])
+		ns := estimate(e.kernel, c.schedule, e.caps, cost, workgroups, c.needs.Workgroup, c.needs.SubgroupSize)
+		times[n] = max(time.Duration(math.Round(min(ns, 1e15))), 1)
+	}
+	return times, nil
+}
+
+// estimate is the nanoseconds of a dispatch: those of its memory traffic, or of its instructions, whichever take longer.
+// A subgroup keeps a scheduler busy for its own cycles, or waits for memory as long as no other subgroup is there to fill
+// in, which occupancy says. Drivers count a loop's body some fixed number of times, so that schedules of fewer, longer
+// steps would look worse than they are: cycles are taken times the steps that there are.
+func estimate(k *Kernel, s kernel.Schedule, caps target.Caps, cost runtime.KernelCost, workgroups float64,
+	workgroup, subgroup int) float64 {
+	machine := target.MachineOf(caps)
+	width := float64(cmp.Or(subgroup, int(caps.SubgroupSize), 1))
+	cycles := cmp.Or(cost[runtime.InverseThroughput], cost[runtime.Instructions], cost[runtime.CodeSize]/instructionBytes)
+	if occupancy := cost[runtime.Occupancy]; occupancy > 0 {
+		cycles = max(cycles, cost[runtime.Latency]/occupancy)
+	}
+	cycles += spillCycles * cost[runtime.Spills]
+	subgroups := math.Ceil(float64(workgroup) / width)
+	cores := float64(max(caps.Cores, 1))
+	rounds := math.Ceil(workgroups/cores) * cores // the last one may leave cores idle
+	// A cycle of all cores, if each did one multiply-add a lane in it.
+	perCycle := 1e3 * machine.VectorF32 / (2 * width)
+	compute := rounds * subgroups * cycles * steps(k.Kernel, s) / max(perCycle, 1e-3)
+	memory := float64(k.step.Moved) / max(machine.CopyGBps, 1e-3)
+	return max(compute, memory) + machine.LaunchNs
+}
+
+const (
+	instructionBytes = 16 // of NVIDIA's, whose own driver tells bytes only
+	spillCycles      = 4  // of a register that goes to memory and back, at least
+)
+
+// steps is how often a kernel goes around its loop over what it folds, in units of what drivers count.
+func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
+	const counted = 8 // times that a driver counts a body
+	fold, each := float64(k.Fold.Max()), 0
+	switch s.Variant {
+	case kernel.VarMatTile, kernel.VarMatDirect, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarSkinny:
+		each = s.TileK
+	case kernel.VarMatVec, kernel.VarRowSerial, kernel.VarRowGroup:
+		each = max(s.LanesPerRow, 1) * max(s.Vec, s.TileK)
+	case kernel.VarFlashTile, kernel.VarFlashVec, kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
+		each = s.TileN * max(s.Splits, 1)
+	}
+	if each == 0 {
+		return 1
+	}
+	return max(fold/float64(each), 1) / counted
+}
+
+// Agreement is how alike two files rank the schedules of a kernel.
+type Agreement struct {
+	About       string
+	Schedules   int     // that both timed
+	Correlation float64 // of ranks; NaN of fewer than two
+}
+
+// Compare returns the rank correlation of the times of two files, for each kernel that both have at the same lengths.
+func Compare(a, b *tunefile.File) []Agreement {
+	var all []Agreement
+	for _, k := range a.Kernels {
+		other := b.Find(k.Key)
+		if other == nil || fmt.Sprint(other.Lengths) != fmt.Sprint(k.Lengths) {
+			continue
+		}
+		var x, y []float64
+		for _, m := range k.Measured {
+			for _, o := range other.Measured {
+				if m.Schedule == o.Schedule && m.Micros > 0 && o.Micros > 0 {
+					x, y = append(x, m.Micros), append(y, o.Micros)
+				}
+			}
+		}
+		all = append(all, Agreement{k.About, len(x), Spearman(x, y)})
+	}
+	return all
+}
