@@ -64,15 +64,16 @@ func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int)
 	return times, nil
 }
 
-// estimate is the nanoseconds of a dispatch: those of its memory traffic, or of its instructions, whichever take longer.
-// A subgroup keeps a scheduler busy for its own cycles, or waits for memory as long as no other subgroup is there to fill
-// in, which occupancy says. Drivers count a loop's body some fixed number of times, so that schedules of fewer, longer
-// steps would look worse than they are: cycles are taken times the steps that there are.
+// estimate is the nanoseconds of a dispatch: those of its memory traffic, or of its instructions, whichever take
+// longer. A subgroup keeps a scheduler busy for its own cycles, or waits for memory as long as no other subgroup is
+// there to fill in, which occupancy says. Drivers count a loop's body some fixed number of times, so that schedules of
+// fewer, longer steps would look worse than they are: cycles are taken times the steps that there are.
 func estimate(k *Kernel, s kernel.Schedule, caps target.Caps, cost runtime.KernelCost, workgroups float64,
 	workgroup, subgroup int) float64 {
 	machine := target.MachineOf(caps)
 	width := float64(cmp.Or(subgroup, int(caps.SubgroupSize), 1))
-	cycles := cmp.Or(cost[runtime.InverseThroughput], cost[runtime.Instructions], cost[runtime.CodeSize]/instructionBytes)
+	cycles := cmp.Or(cost[runtime.InverseThroughput], cost[runtime.Instructions],
+		cost[runtime.CodeSize]/instructionBytes)
 	if occupancy := cost[runtime.Occupancy]; occupancy > 0 {
 		cycles = max(cycles, cost[runtime.Latency]/occupancy)
 	}
@@ -103,6 +104,7 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 		each = max(s.LanesPerRow, 1) * max(s.Vec, s.TileK)
 	case kernel.VarFlashTile, kernel.VarFlashVec, kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
 		each = s.TileN * max(s.Splits, 1)
+	default: // each invocation does its part once
 	}
 	if each == 0 {
 		return 1

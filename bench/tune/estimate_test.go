@@ -49,7 +49,8 @@ func TestCompare(t *testing.T) {
 	file := func(times ...float64) *tunefile.File {
 		k := tunefile.Kernel{Key: "k", About: "map"}
 		for i, us := range times {
-			k.Measured = append(k.Measured, tunefile.Measurement{Schedule: schedule(i), Status: tunefile.OK, Micros: us})
+			k.Measured = append(k.Measured,
+				tunefile.Measurement{Schedule: schedule(i), Status: tunefile.OK, Micros: us})
 		}
 		return &tunefile.File{Kernels: []tunefile.Kernel{k}}
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Spearman returns the rank correlation of two lists of equal length: 1 where both order alike, -1 where they order the
-// other way round, 0 where the one says nothing of the other. Equal values share the mean of their ranks. (Spearman, The
-// proof and measurement of association between two things, 1904.) It is NaN where a list has no order: fewer than two
+// Spearman returns the rank correlation of two lists of equal length: 1 where both order alike, -1 where they order
+// the other way round, 0 where the one says nothing of the other. Equal values share the mean of their ranks. (Spearman,
+// The proof and measurement of association between two things, 1904.) It is NaN where a list has no order: fewer than two
 // values, or all equal.
 func Spearman(a, b []float64) float64 {
 	n := min(len(a), len(b))

@@ -18,7 +18,8 @@ func TestSpearman(t *testing.T) {
 		{[]float64{1, 1}, []float64{1, 2}, math.NaN()},
 		{nil, nil, math.NaN()},
 	} {
-		if got := Spearman(test.a, test.b); math.Abs(got-test.want) > 1e-12 || math.IsNaN(got) != math.IsNaN(test.want) {
+		got := Spearman(test.a, test.b)
+		if math.Abs(got-test.want) > 1e-12 || math.IsNaN(got) != math.IsNaN(test.want) {
 			t.Errorf("Spearman(%v, %v) = %v, want %v", test.a, test.b, got, test.want)
 		}
 	}

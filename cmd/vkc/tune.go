@@ -86,7 +86,8 @@ how alike they order them to what was measured.`,
 		"instead of the device's own")
 	flags.BoolVar(&f.estimate, "estimate", false, "estimate times by the driver's statistics, and run nothing; "+
 		"goes with --output")
-	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the times in `FILE` of "+
+	flags.StringVar(&f.against, "against", "", "with --estimate: print the rank correlation with the "+
+		"times in `FILE` of "+
 		"vkc tune --output")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
 	flags.BoolVar(&f.reset, "reset", false, "forget all earlier measurements first")

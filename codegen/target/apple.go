@@ -1,7 +1,7 @@
 package target
 
-// apple: an invocation has 256 registers of 16 bits, and beyond spills. Subgroups of 32, 32 KiB of shared memory, unified
-// memory. Mesa's driver, which reports Mesa as the vendor, is told by its driver id.
+// apple: an invocation has 256 registers of 16 bits, and beyond spills. Subgroups of 32, 32 KiB of shared memory,
+// unified memory. Mesa's driver, which reports Mesa as the vendor, is told by its driver id.
 var apple = class{
 	name: "apple",
 	owns: func(c Caps) bool { return c.VendorID == VendorApple || c.DriverID == driverHoneykrisp },

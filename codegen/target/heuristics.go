@@ -20,8 +20,8 @@ type heuristics struct {
 	// through shared memory.
 	subgroup int
 
-	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few subgroups fit a
-	// core that it waits for memory.
+	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few
+	// subgroups fit a core that it waits for memory.
 	registers int
 
 	mapWorkgroup   int  // invocations of an elementwise workgroup

@@ -41,8 +41,8 @@ func Profiles() []string {
 	return names
 }
 
-// Kinds returns the names of the built-in profiles that stand for a kind of device: those that tables compare, and whose
-// decisions are kept in golden/decisions. The others are variants of one of these.
+// Kinds returns the names of the built-in profiles that stand for a kind of device: those that tables compare,
+// and whose decisions are kept in golden/decisions. The others are variants of one of these.
 func Kinds() []string {
 	return slices.DeleteFunc(Profiles(), func(name string) bool {
 		f, err := readProfile(name)

@@ -23,6 +23,7 @@ func Registers(k *kernel.Kernel, s kernel.Schedule) int {
 		sh, lanes := flashShapeOf(k), max(s.LanesPerRow, 1)
 		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
 		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
+	default:
+		return 0
 	}
-	return 0
 }

@@ -373,7 +373,8 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		if s.Subgroup == 0 {
 			return
 		}
-		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 { // such as waves of 32 and 64
+		// such as waves of 32 and 64
+		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 {
 			if n != s.Subgroup && caps.canRelyOn(n) {
 				other := s
 				other.Subgroup, other.Workgroup = n, s.Workgroup/s.Subgroup*n

@@ -48,8 +48,8 @@ type subject struct {
 	graph func() (*ir.Graph, error)
 }
 
-// subjects are the cases of the benchmark, models with fewer layers among them, and of vkc verify --ops those that stand
-// for each op and dtype.
+// subjects are the cases of the benchmark, models with fewer layers among them, and of vkc verify --ops those that
+// stand for each op and dtype.
 func subjects(all bool) (list []subject) {
 	suites := []string{"matmul", "attention", "ops", "memory"}
 	if all {
@@ -148,11 +148,13 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 			}
 			seen[key] = true
 			sh := low.Program.Shaders[n]
-			rows = append(rows, compiled{Device: strings.TrimSpace(caps.Name + ", " + caps.DriverName + " " + caps.DriverInfo),
+			device := strings.TrimSpace(caps.Name + ", " + caps.DriverName + " " + caps.DriverInfo)
+			rows = append(rows, compiled{Device: device,
 				Case: s.name, Kernel: k.Name, Schedule: low.Schedules[i].String(),
 				Registers: target.Registers(k, low.Schedules[i])})
 			shaders = append(shaders, sh)
-			sources = append(sources, spirv.Shader{Name: sh.Name, Source: low.GLSL[n], TargetEnv: glsl.TargetEnv(sh.Needs)})
+			sources = append(sources, spirv.Shader{Name: sh.Name, Source: low.GLSL[n],
+				TargetEnv: glsl.TargetEnv(sh.Needs)})
 		}
 		if len(rows) >= batch {
 			if err := flush(); err != nil {
@@ -275,8 +277,8 @@ func summary(d driver, rows []compiled) string {
 			spilled++
 		}
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %.1f s, %s of %s |", d.name, rows[0].Device, len(rows), failed, spilled,
-		float64(slowest.Nanos)/1e9, slowest.Kernel, slowest.Case)
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %.1f s, %s of %s |", d.name, rows[0].Device, len(rows), failed,
+		spilled, float64(slowest.Nanos)/1e9, slowest.Kernel, slowest.Case)
 }
 
 // estimates says how well package target estimates registers.
@@ -287,7 +289,8 @@ func estimates(rows []compiled) string {
 			have, want = append(have, float64(r.Registers)), append(want, n)
 		}
 	}
-	return fmt.Sprintf("estimates of registers of %d kernels: rank correlation %.2f", len(have), tune.Spearman(have, want))
+	return fmt.Sprintf("estimates of registers of %d kernels: rank correlation %.2f", len(have),
+		tune.Spearman(have, want))
 }
 
 // compare compares a table with its file, or writes it.
@@ -317,7 +320,7 @@ func compare(t *testing.T, path, text string) {
 		}
 	}
 	if missing > 0 || len(have) != len(want) {
-		t.Errorf("%s has %d lines, and %d of these %d are not there: -update-golden writes it anew; read the diff", path,
-			len(want), missing, len(have))
+		t.Errorf("%s has %d lines, and %d of these %d are not there: -update-golden writes it anew; read the diff",
+			path, len(want), missing, len(have))
 	}
 }

@@ -30,27 +30,33 @@ type driver struct {
 	runs    bool   // whether it runs kernels: vkc verify --ops does that, and it has no statistics
 }
 
-// drivers are those of .tools/drivers. A profile that is of the kind of another one is taken to be as fast, core for core.
+// drivers are those of .tools/drivers. A profile that is of the kind of another one is taken to be as fast, core for
+// core.
 var drivers = []driver{
 	{name: "radv:navi21", profile: "amd-rdna2", of: "amd-rdna3",
 		notes: []string{"RDNA 2: no matrix units; dot products of bytes."}},
 	{name: "radv:navi31", profile: "amd-rdna3", sample: true,
-		notes: []string{"96 compute units of two SIMDs with 16 wave slots each; waves of 64, or 32 where a kernel asks; 6 MB of " +
+		notes: []string{"96 compute units of two SIMDs with 16 wave slots each; waves of 64, or 32 where a kernel " +
+			"asks; 6 MB of " +
 			"L2 before 96 MB of Infinity Cache.",
-			"Of its 960 GB/s of memory a copy is taken to reach 800; arithmetic is of its maker's data sheet, launches are guessed."},
+			"Of its 960 GB/s of memory a copy is taken to reach 800; arithmetic is of its maker's data sheet, " +
+				"launches are guessed."},
 		machine: target.Machine{CopyGBps: 800, MatrixF16: 123, MatrixI8: 123, VectorF32: 61, LaunchNs: 5000}},
 	{name: "radv:navi33", profile: "amd-rdna3-navi33", of: "amd-rdna3"},
 	{name: "radv:gfx1201", profile: "amd-rdna4", of: "amd-rdna3"},
 	{name: "turnip:630", profile: "qualcomm-adreno630", of: "qualcomm-adreno740", memory: 6 << 30},
 	{name: "turnip:740", profile: "qualcomm-adreno740", sample: true, memory: 8 << 30,
-		notes: []string{"An Adreno 740 of a Snapdragon 8 Gen 2: six shader processors of 32 KiB of shared memory each; waves of " +
+		notes: []string{"An Adreno 740 of a Snapdragon 8 Gen 2: six shader processors of 32 KiB of shared memory " +
+			"each; waves of " +
 			"64 or 128; unified memory.",
-			"Its 67 GB/s of memory serve all of the chip, of which a copy is taken to reach 40; arithmetic is from published " +
+			"Its 67 GB/s of memory serve all of the chip, of which a copy is taken to reach 40; arithmetic is from " +
+				"published " +
 				"figures, launches are guessed."},
 		machine: target.Machine{CopyGBps: 40, MatrixF16: 3.7, MatrixI8: 7.4, VectorF32: 1.8, LaunchNs: 10000}},
 	{name: "turnip:830", profile: "qualcomm-adreno830", of: "qualcomm-adreno740", memory: 12 << 30},
 	{name: "honeykrisp", profile: "apple-m1", of: "generic", sample: true, memory: 8 << 30,
-		notes: []string{"Of its 68 GB/s of memory, which serve all of the chip, a copy is taken to reach 58; arithmetic is of its " +
+		notes: []string{"Of its 68 GB/s of memory, which serve all of the chip, a copy is taken to reach 58; " +
+			"arithmetic is of its " +
 			"maker's data sheet, launches are guessed."},
 		machine: target.Machine{CopyGBps: 58, MatrixF16: 2.6, MatrixI8: 2.6, VectorF32: 2.6, LaunchNs: 10000}},
 	{name: "nvk:190", profile: "nvidia-ada-nvk", of: "nvidia-h100", sample: true},
@@ -123,7 +129,7 @@ func on(t *testing.T, d driver, what string) []byte {
 	if os.Getenv("VKC_EXEC") != "" { // os.Executable names the loader of another prefix
 		self = os.Args[0]
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), childTime)
+	ctx, cancel := context.WithTimeout(t.Context(), childTime) // clock: a compiler that has no end
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$@"`, childMemory), "sh", run, self,
 		"-child", what, fmt.Sprintf("-all=%v", *all))
