@@ -6,9 +6,9 @@ import (
 )
 
 // Spearman returns the rank correlation of two lists of equal length: 1 where both order alike, -1 where they order
-// the other way round, 0 where the one says nothing of the other. Equal values share the mean of their ranks. (Spearman,
-// The proof and measurement of association between two things, 1904.) It is NaN where a list has no order: fewer than two
-// values, or all equal.
+// the other way round, 0 where the one says nothing of the other. Equal values share the mean of their ranks. It is
+// NaN where a list has no order: fewer than two values, or all equal. (Spearman, The proof and measurement of
+// association between two things, 1904.)
 func Spearman(a, b []float64) float64 {
 	n := min(len(a), len(b))
 	x, y := ranks(a[:n]), ranks(b[:n])
