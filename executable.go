@@ -111,9 +111,9 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 // ResetStates sets all states to what they hold after loading.
 func (e *Executable) ResetStates() error { return e.program().ResetStates() }
 
-// NewStates makes states besides the program's own, all zero, which runs read and update that are given them
-// ([RunOptions].States): so one program serves several conversations, say. Runs on different states take turns all the
-// same. Close them before the executable.
+// NewStates makes states besides the program's own, with what those hold after loading, which runs read and update
+// that are given them ([RunOptions].States): so one program serves several conversations, say. Runs on different
+// states take turns all the same. Close them before the executable.
 func (e *Executable) NewStates() (States, error) { return e.program().NewStates() }
 
 // Device names what the program runs on, for people.

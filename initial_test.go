@@ -95,6 +95,26 @@ func TestInitialStates(t *testing.T) {
 			t.Fatal(where, err)
 		}
 		check(where+", after a reset", exe)
+		own, err := exe.NewStates()
+		if err != nil {
+			t.Fatal(where, err)
+		}
+		for again := range 2 {
+			for name, bits := range want {
+				if d, err := own.Read(name); err != nil || !bytes.Equal(d.Bytes, bits) {
+					t.Errorf("%s, own states %d: state %q has other bits: %v", where, again, name, err)
+				}
+			}
+			if _, err := exe.Run(ctx, nil, vkc.RunOptions{States: own}); err != nil {
+				t.Fatal(where, err)
+			}
+			if err := own.Reset(); err != nil {
+				t.Fatal(where, err)
+			}
+		}
+		if err := own.Close(); err != nil {
+			t.Error(where, err)
+		}
 		if err := exe.Close(); err != nil {
 			t.Error(where, err)
 		}

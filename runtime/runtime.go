@@ -44,7 +44,7 @@ type Executable interface {
 	// ResetStates sets all states to what they hold after loading. Where states begin as weights, the weights that the
 	// program was loaded with are read again.
 	ResetStates() error
-	// NewStates makes states of their own for runs that are given them, all zero.
+	// NewStates makes states of their own for runs that are given them, with what states hold after loading.
 	NewStates() (States, error)
 
 	// Device names what the program runs on, for people.

@@ -219,7 +219,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 			return err
 		}
 		_ = e.takeFaults() // what a warm-up computes is nobody's result
-		return e.resetStates(ctx, func(state int) bool { return !e.borrowed[e.program.States[state].Buffer] })
+		return e.resetStates(ctx, e.reset, e.ranges, func(state int) bool {
+			return !e.borrowed[e.program.States[state].Buffer]
+		})
 	}); err != nil {
 		return nil, err
 	}

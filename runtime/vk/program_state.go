@@ -66,18 +66,20 @@ func (e *Executable) ResetStates() error {
 		return e.wrap("reset states of", err)
 	}
 	defer e.give()
-	if err := e.resetStates(context.Background(), func(int) bool { return true }); err != nil {
+	if err := e.resetStates(context.Background(), e.reset, e.ranges, func(int) bool { return true }); err != nil {
 		return e.wrap("reset states of", err)
 	}
 	return nil
 }
 
-// resetStates zeroes all states, and gives those that which picks what else they begin as.
-func (e *Executable) resetStates(ctx context.Context, which func(state int) bool) error {
-	if e.reset == nil {
+// resetStates zeroes all states, of which ranges has the places, by what recordReset has made for them, and gives those
+// that which picks what else they begin as.
+func (e *Executable) resetStates(ctx context.Context, reset *Recording, ranges []BufferRange,
+	which func(state int) bool) error {
+	if reset == nil {
 		return nil
 	}
-	if _, err := e.device.Submit(e.reset); err != nil {
+	if _, err := e.device.Submit(reset); err != nil {
 		return err
 	}
 	for i, port := range e.program.States {
@@ -88,7 +90,7 @@ func (e *Executable) resetStates(ctx context.Context, which func(state int) bool
 		if err != nil {
 			return err
 		}
-		at := e.ranges[port.Buffer]
+		at := ranges[port.Buffer]
 		if err := e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), func(p []byte, from int64) error {
 			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil }) // of a file, if it is a weight
 		}); err != nil {

@@ -70,8 +70,7 @@ func (s *states) make() error {
 		return err
 	}
 	s.keep(s.reset)
-	_, err = e.device.Submit(s.reset)
-	return err
+	return e.resetStates(context.Background(), s.reset, s.ranges, func(int) bool { return true })
 }
 
 // closeList closes what was made, the latest first, which only retires it.
@@ -116,8 +115,7 @@ func (s *states) Write(name string, d *ir.Data) error {
 // Reset implements runtime.States.
 func (s *states) Reset() error {
 	return s.use("reset own states of", func(e *Executable) error {
-		_, err := e.device.Submit(s.reset)
-		return err
+		return e.resetStates(context.Background(), s.reset, s.ranges, func(int) bool { return true })
 	})
 }
 
