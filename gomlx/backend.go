@@ -36,8 +36,8 @@ type Backend struct {
 
 var _ compute.Backend = (*Backend)(nil)
 
-// New opens the backend on a device, named as [vkc.OpenDevice] takes it. Without a name it is the best GPU, and where there
-// is none the processor, without Vulkan.
+// New opens the backend on a device, named as [vkc.OpenDevice] takes it. Without a name it is the best GPU, and where
+// there is none the processor, without Vulkan.
 func New(device string) (*Backend, error) {
 	d, err := vkc.OpenDevice(device)
 	if err == nil && device == "" && d.Caps().Type == target.DeviceCPU {

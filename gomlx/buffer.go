@@ -13,8 +13,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storage is where the elements of a tensor are: in host memory, on the device, or in a state of a program, or in several of
-// these. They do not change. Buffers and the values of a computation under way may share one; the last to close it frees it.
+// storage is where the elements of a tensor are: in host memory, on the device, or in a state of a program, or in
+// several of these. They do not change. Buffers and the values of a computation under way may share one; the last to
+// close it frees it.
 type storage struct {
 	backend *Backend
 	dims    []int
@@ -38,8 +39,8 @@ func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
 	return s
 }
 
-// inRun is the largest tensor, in bytes, that goes to the device as part of each run that has it. A larger one is copied there
-// once, and stays. The runtime waits for no run whose inputs from the host are all at most that large.
+// inRun is the largest tensor, in bytes, that goes to the device as part of each run that has it. A larger one is
+// copied there once, and stays. The runtime waits for no run whose inputs from the host are all at most that large.
 const inRun = 64 << 10
 
 // forRun returns the elements as an input of a run: on the device, or from the host.
@@ -88,8 +89,8 @@ func (s *storage) read(to []byte) error {
 	return nil
 }
 
-// leaveState moves elements that are in the program's state alone to the host, unless nobody but others than so many users
-// can ask for them.
+// leaveState moves elements that are in the program's state alone to the host, unless nobody but others than so many
+// users can ask for them.
 func (s *storage) leaveState(p *program, others int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,14 +142,16 @@ type Buffer struct {
 
 var _ compute.Buffer = (*Buffer)(nil)
 
-// newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers to it.
+// newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers
+// to it.
 func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
 	buf := &Buffer{backend: b, shape: shapes.Make(t, s.dims...), store: s}
 	buf.freed = runtime.AddCleanup(buf, func(s *storage) { _ = s.close() }, s)
 	return buf
 }
 
-// held returns the buffer's storage with a use of its own, which the caller closes. A buffer that is donated gives its own.
+// held returns the buffer's storage with a use of its own, which the caller closes. A buffer that is donated gives
+// its own.
 func (buf *Buffer) held(donate bool) (*storage, error) {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()

@@ -47,8 +47,8 @@ func (b *Builder) function(name string, parent *Function) *Function {
 // OpShape implements compute.Builder.
 func (b *Builder) OpShape(v compute.Value) (shapes.Shape, error) { return b.main.Shape(v) }
 
-// Compile implements compute.Builder. Programs are compiled for the device at the first call, when it is known what is donated
-// and which extents dynamic axes have.
+// Compile implements compute.Builder. Programs are compiled for the device at the first call, when it is known what
+// is donated and which extents dynamic axes have.
 func (b *Builder) Compile() (compute.Executable, error) {
 	switch {
 	case b.compiled:
@@ -98,8 +98,8 @@ func one(b func(in []frontend.Tensor) frontend.Tensor) build {
 	return func(_ *lowering, in []frontend.Tensor) []frontend.Tensor { return []frontend.Tensor{b(in)} }
 }
 
-// Function keeps the operations of a function or closure. Its methods are compute.Function's; those that vkc cannot do are
-// of the embedded type and return compute.ErrNotImplemented.
+// Function keeps the operations of a function or closure. Its methods are compute.Function's; those that vkc cannot
+// do are of the embedded type and return compute.ErrNotImplemented.
 type Function struct {
 	notimplemented.Function
 	builder    *Builder
@@ -171,7 +171,8 @@ func (f *Function) values(op compute.OpType, of ...compute.Value) ([]*value, err
 			return nil, errors.Errorf("%s: operand %d, a %T, is no value of backend %s", op, i, given, Name)
 		}
 		if !f.within(v.op.function) {
-			return nil, errors.Errorf("%s: operand %d is a value of function %q, from where it cannot be seen in %q", op, i,
+			return nil, errors.Errorf("%s: operand %d is a value of function %q, from where it cannot be seen in %q",
+				op, i,
 				v.op.function.name, f.name)
 		}
 		values[i] = v
@@ -254,7 +255,8 @@ func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 }
 
 // addOne is add for one result. err, if not nil, is that of the shapes.
-func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape, err error, b build) (compute.Value, error) {
+func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape, err error, b build) (compute.Value,
+	error) {
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +276,8 @@ func tryOut(op *operation) error {
 	}
 	_, err := frontend.Build(op.kind.String(), func(b *frontend.Builder) {
 		l := newLowering(b, shapes.AxisBindings{})
-		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }), []*operation{op}, nil)
+		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }),
+			[]*operation{op}, nil)
 		for i, v := range op.results {
 			b.Output(outputName(i), l.value(v))
 		}

@@ -110,8 +110,10 @@ func TestLikeGo(t *testing.T) {
 	var cases []computation
 	add := func(c computation) { cases = append(cases, c) }
 	for _, to := range []dtypes.DType{dtypes.Float32, dtypes.Float64, dtypes.Int32, dtypes.Bool} {
-		add(computation{name: "from uint64 to " + to.String(), in: []any{[]uint64{0, 1, 1 << 32, 1<<63 + 1<<20, math.MaxUint64}},
-			dims: [][]int{{5}}, of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], to)) }, tol: 1e-7})
+		add(computation{name: "from uint64 to " + to.String(), in: []any{[]uint64{0, 1, 1 << 32, 1<<63 + 1<<20,
+			math.MaxUint64}},
+			dims: [][]int{{5}}, of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], to)) },
+			tol: 1e-7})
 	}
 	add(computation{name: "to uint64", in: []any{[]float32{0, 1.5, 3e9, 1e19, 1.8e19}}, dims: [][]int{{5}},
 		of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], dtypes.Uint64)) }})
@@ -119,7 +121,8 @@ func TestLikeGo(t *testing.T) {
 		[]int32{math.MinInt32, -3, -1, 0, 1, math.MaxInt32}, []uint32{0, 1, 1 << 31, math.MaxUint32, 7, 8},
 		[]int64{math.MinInt64, -3, -1, 0, 1 << 40, math.MaxInt64}}
 	for _, in := range bits {
-		add(computation{name: fmt.Sprintf("bits of %T", in), in: []any{in}, dims: [][]int{{6}}, of: func(f fn, p vs) (vs, error) {
+		add(computation{name: fmt.Sprintf("bits of %T", in), in: []any{in}, dims: [][]int{{6}}, of: func(f fn,
+			p vs) (vs, error) {
 			n, err := f.BitCount(p[0])
 			if err != nil {
 				return nil, err
@@ -150,8 +153,9 @@ func TestLikeGo(t *testing.T) {
 	for _, reduce := range []compute.ReduceOpType{compute.ReduceOpSum, compute.ReduceOpProduct, compute.ReduceOpMax,
 		compute.ReduceOpMin} {
 		for _, window := range [][]int{{1, 3, 2}, {2, 1, 20}} {
-			add(computation{name: fmt.Sprint("windows ", reduce, window), in: []any{normals(r, 4*7*30)}, dims: [][]int{{4, 7, 30}},
-				tol: 1e-4, of: func(f fn, p vs) (vs, error) {
+			add(computation{name: fmt.Sprint("windows ", reduce, window), in: []any{normals(r, 4*7*30)},
+				dims: [][]int{{4, 7, 30}},
+				tol:  1e-4, of: func(f fn, p vs) (vs, error) {
 					return single(f.ReduceWindow(p[0], reduce, window, []int{1, 2, 3}, []int{1, 2, 1}, []int{1, 1, 1},
 						[][2]int{{0, 1}, {2, 0}, {1, 1}}))
 				}})
@@ -167,11 +171,13 @@ func TestLikeGo(t *testing.T) {
 				return single(of(p[0], p[1], []int{1, 3, 3}, []int{1, 2, 2}, [][2]int{{0, 0}, {1, 0}, {0, 0}}))
 			}})
 	}
-	add(computation{name: "gather of windows", in: []any{normals(r, 5*6*7), []int32{0, 1, 9, -2, 3, 5}}, dims: [][]int{{5, 6, 7}, {3, 2}},
+	add(computation{name: "gather of windows", in: []any{normals(r, 5*6*7), []int32{0, 1, 9, -2, 3, 5}},
+		dims: [][]int{{5, 6, 7}, {3, 2}},
 		of: func(f fn, p vs) (vs, error) {
 			return single(f.Gather(p[0], p[1], 1, []int{0, 2, 3}, nil, []int{2, 0}, []int{2, 4, 3}, false))
 		}})
-	add(computation{name: "gather of rows", in: []any{normals(r, 5*6), []uint8{4, 0, 200}}, dims: [][]int{{5, 6}, {3, 1}},
+	add(computation{name: "gather of rows", in: []any{normals(r, 5*6), []uint8{4, 0, 200}}, dims: [][]int{{5, 6}, {3,
+		1}},
 		of: func(f fn, p vs) (vs, error) {
 			return single(f.Gather(p[0], p[1], 1, []int{1}, []int{0}, []int{0}, []int{1, 6}, false))
 		}})
@@ -198,18 +204,24 @@ func TestLikeGo(t *testing.T) {
 		of: func(f fn, p vs) (vs, error) {
 			return single(f.Pad(p[0], p[1], compute.PadAxis{Start: 1, End: 2, Interior: 2}, compute.PadAxis{End: 1}))
 		}})
-	for _, in := range []any{normals(r, 60), integers[int32](r, 60, 50), integers[int64](r, 60, 1<<40), integers[uint8](r, 60, 20)} {
-		add(computation{name: fmt.Sprintf("products of %T", in), in: []any{in, in}, dims: [][]int{{2, 3, 2, 5}, {5, 2, 3, 2}}, tol: 1e-5,
+	for _, in := range []any{normals(r, 60), integers[int32](r, 60, 50), integers[int64](r, 60, 1<<40),
+		integers[uint8](r, 60, 20)} {
+		add(computation{name: fmt.Sprintf("products of %T", in), in: []any{in, in}, dims: [][]int{{2, 3, 2, 5}, {5, 2,
+			3, 2}}, tol: 1e-5,
 			of: func(f fn, p vs) (vs, error) {
-				return single(f.DotGeneral(p[0], []int{3}, []int{1}, p[1], []int{0}, []int{2}, compute.DotGeneralConfig{}))
+				return single(f.DotGeneral(p[0], []int{3}, []int{1}, p[1], []int{0}, []int{2},
+					compute.DotGeneralConfig{}))
 			}})
 	}
 	for _, groups := range [][2]int{{1, 1}, {2, 1}, {1, 2}} {
-		add(computation{name: fmt.Sprint("convolution in groups ", groups), in: []any{normals(r, 4*4*9*8), normals(r, 3*3*4/groups[0]*4)},
+		add(computation{name: fmt.Sprint("convolution in groups ", groups), in: []any{normals(r, 4*4*9*8), normals(r,
+			3*3*4/groups[0]*4)},
 			dims: [][]int{{4, 9, 8, 4}, {3, 3, 4 / groups[0], 4}}, tol: 1e-4, of: func(f fn, p vs) (vs, error) {
 				return single(f.ConvGeneral(p[0], p[1], compute.ConvolveAxesConfig{InputBatch: 0, InputChannels: 3,
-					InputSpatial: []int{1, 2}, KernelInputChannels: 2, KernelOutputChannels: 3, KernelSpatial: []int{0, 1},
-					OutputBatch: 0, OutputChannels: 3, OutputSpatial: []int{1, 2}}, []int{2, 1}, [][2]int{{1, 2}, {0, 1}}, []int{1, 2},
+					InputSpatial: []int{1, 2}, KernelInputChannels: 2, KernelOutputChannels: 3, KernelSpatial: []int{0,
+						1},
+					OutputBatch: 0, OutputChannels: 3, OutputSpatial: []int{1, 2}}, []int{2, 1}, [][2]int{{1, 2}, {0,
+					1}}, []int{1, 2},
 					[]int{2, 1}, groups[0], groups[1]))
 			}})
 	}
@@ -218,7 +230,8 @@ func TestLikeGo(t *testing.T) {
 		"rising":   func(f fn, p vs) (compute.Value, error) { return f.GreaterThan(p[1], p[0]) },
 		"combined": sortsByRemainder,
 	} {
-		add(computation{name: "sort " + name, in: []any{integers[int32](r, 48, 20), normals(r, 48)}, dims: [][]int{{2, 8, 3}, {2, 8, 3}},
+		add(computation{name: "sort " + name, in: []any{integers[int32](r, 48, 20), normals(r, 48)}, dims: [][]int{{2,
+			8, 3}, {2, 8, 3}},
 			of: func(f fn, p vs) (vs, error) {
 				less, err := f.Closure()
 				if err != nil {
@@ -242,9 +255,15 @@ func TestLikeGo(t *testing.T) {
 				return f.Sort(less, 1, true, p...)
 			}})
 	}
-	for _, n := range []int32{0, 1, 7} {
-		add(computation{name: fmt.Sprint("loop of ", n, " rounds with a branch in it"), in: []any{[]int32{n}, normals(r, 6)},
+	for _, n := range []int32{0, 1, 7, tripsInRun, 2*tripsInRun + 5} {
+		add(computation{name: fmt.Sprint("loop of ", n, " rounds with a branch in it"), in: []any{[]int32{n},
+			normals(r, 6)},
 			dims: [][]int{{}, {6}}, tol: 1e-6, of: loopWithBranch})
+	}
+	for _, n := range []int32{0, 3} {
+		add(computation{name: fmt.Sprint("loop of ", n, " rounds with a loop in it"), in: []any{[]int32{n}},
+			dims: [][]int{{}},
+			of:   loopWithLoop})
 	}
 	add(computation{name: "call", in: []any{normals(r, 6)}, dims: [][]int{{6}}, tol: 1e-6, of: calls})
 	add(computation{name: "a result twice, and a parameter", in: []any{normals(r, 6)}, dims: [][]int{{6}}, tol: 1e-6,
@@ -263,13 +282,15 @@ func TestLikeGo(t *testing.T) {
 		default:
 			n = 5
 		}
-		add(computation{name: fmt.Sprint("layer norm over ", axes), in: []any{normals(r, 60), normals(r, n), normals(r, n)},
+		add(computation{name: fmt.Sprint("layer norm over ", axes), in: []any{normals(r, 60), normals(r, n), normals(r,
+			n)},
 			dims: [][]int{{3, 4, 5}, dims, dims}, tol: 1e-5, of: func(f fn, p vs) (vs, error) {
 				return single(f.FusedLayerNorm(p[0], axes, 1e-5, p[1], p[2]))
 			}})
 	}
 	for activation := range activations {
-		add(computation{name: "dense " + activation.String(), in: []any{normals(r, 2*3*4), normals(r, 4*2*3), normals(r, 6)},
+		add(computation{name: "dense " + activation.String(), in: []any{normals(r, 2*3*4), normals(r, 4*2*3),
+			normals(r, 6)},
 			dims: [][]int{{2, 3, 4}, {4, 2, 3}, {2, 3}}, tol: 1e-5, of: func(f fn, p vs) (vs, error) {
 				return single(f.FusedDense(p[0], p[1], p[2], compute.DenseConfig{Activation: activation}))
 			}})
@@ -294,7 +315,8 @@ func TestLikeGo(t *testing.T) {
 			add(computation{name: fmt.Sprint("blocks of ", format, ", constant: ", constant),
 				in:   []any{raw, normals(r, 2*512), normals(r, 8), []int32{7, 0, 3}},
 				dims: [][]int{{8, len(raw) / 8}, {2, 512}, {8}, {3, 1}}, tol: 2e-4, of: func(f fn, p vs) (vs, error) {
-					if _, ours := f.(*Function); !ours && (format == compute.GGMLQ2_K || format == compute.GGMLQ3_K || format == compute.GGMLQ5_K) {
+					if _, ours := f.(*Function); !ours && (format == compute.GGMLQ2_K || format == compute.GGMLQ3_K ||
+						format == compute.GGMLQ5_K) {
 						return denseAndLookup(f, p, decoded) // the Go backend has not got these
 					}
 					w, err := weights(f, p)
@@ -312,7 +334,8 @@ func TestLikeGo(t *testing.T) {
 	}
 	for _, zero := range []bool{false, true} {
 		add(computation{name: fmt.Sprint("integers with scales, zero points: ", zero),
-			in:   []any{normals(r, 2*6), integers[int8](r, 6*10, 100), normals(r, 6*3), normals(r, 6*3), normals(r, 10)},
+			in: []any{normals(r, 2*6), integers[int8](r, 6*10, 100), normals(r, 6*3), normals(r, 6*3), normals(r,
+				10)},
 			dims: [][]int{{2, 6}, {6, 10}, {6, 3}, {6, 3}, {10}}, tol: 1e-4, of: func(f fn, p vs) (vs, error) {
 				q := &compute.Quantization{Scheme: compute.QuantLinear, Scale: p[2], BlockAxis: 1, BlockSize: 4}
 				if zero {
@@ -337,8 +360,10 @@ func TestLikeGo(t *testing.T) {
 					t.Fatalf("result %d is %s, want %s", i, got[i].shape, w.shape)
 				}
 				for j, v := range w.values {
-					if g := got[i].values[j]; g != v && !(math.Abs(g-v) <= c.tol*(1+math.Abs(v))) && !(math.IsNaN(g) && math.IsNaN(v)) {
-						t.Fatalf("result %d, element %d is %v, want %v\n got %v\nwant %v", i, j, g, v, got[i].values, w.values)
+					if g := got[i].values[j]; g != v && !(math.Abs(g-v) <= c.tol*(1+math.Abs(v))) && !(math.IsNaN(g) &&
+						math.IsNaN(v)) {
+						t.Fatalf("result %d, element %d is %v, want %v\n got %v\nwant %v", i, j, g, v, got[i].values,
+							w.values)
 					}
 				}
 			}
@@ -361,7 +386,8 @@ func denseAndLookup(f compute.Function, p []compute.Value, decoded []float32) ([
 	return []compute.Value{y, e}, err
 }
 
-// sortsByRemainder is an order that vkc's sort does not have: by a remainder, and where those are equal, by the float.
+// sortsByRemainder is an order that vkc's sort does not have: by a remainder, and where those are equal, by the
+// float.
 func sortsByRemainder(f compute.Function, p []compute.Value) (compute.Value, error) {
 	five, err := f.Constant([]int32{5})
 	if err != nil {
@@ -391,7 +417,8 @@ func sortsByRemainder(f compute.Function, p []compute.Value) (compute.Value, err
 }
 
 // closure makes one of parameters of those shapes.
-func closure(f compute.Function, of []shapes.Shape, body func(f compute.Function, p []compute.Value) ([]compute.Value, error)) (
+func closure(f compute.Function, of []shapes.Shape, body func(f compute.Function, p []compute.Value) ([]compute.Value,
+	error)) (
 	compute.Function, error) {
 	c, err := f.Closure()
 	if err != nil {
@@ -474,6 +501,54 @@ func loopWithBranch(f compute.Function, p []compute.Value) ([]compute.Value, err
 	}
 	y, err := f.Mul(out[1], shift)
 	return []compute.Value{out[0], y}, err
+}
+
+// loopWithLoop adds up the squares of the numbers below n, each by as many additions.
+func loopWithLoop(f compute.Function, p []compute.Value) ([]compute.Value, error) {
+	zero, err := f.Constant([]int32{0})
+	if err != nil {
+		return nil, err
+	}
+	number := shapes.Make(dtypes.Int32)
+	// below makes a loop that goes while its first value is below the limit, and adds step to the second.
+	below := func(f compute.Function, limit compute.Value, of func(f compute.Function, i,
+		sum compute.Value) (compute.Value, error),
+		first ...compute.Value) ([]compute.Value, error) {
+		condition, err := closure(f, []shapes.Shape{number, number}, func(f compute.Function,
+			s []compute.Value) ([]compute.Value, error) {
+			return single(f.LessThan(s[0], limit))
+		})
+		if err != nil {
+			return nil, err
+		}
+		body, err := closure(f, []shapes.Shape{number, number}, func(f compute.Function,
+			s []compute.Value) ([]compute.Value, error) {
+			one, err := f.Constant([]int32{1})
+			if err != nil {
+				return nil, err
+			}
+			sum, err := of(f, s[0], s[1])
+			if err != nil {
+				return nil, err
+			}
+			next, err := f.Add(s[0], one)
+			return []compute.Value{next, sum}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return f.While(condition, body, first...)
+	}
+	return below(f, p[0], func(f compute.Function, i, sum compute.Value) (compute.Value, error) {
+		inner, err := below(f, i, func(f compute.Function, _, sum compute.Value) (compute.Value,
+			error) {
+			return f.Add(sum, i)
+		}, zero, sum)
+		if err != nil {
+			return nil, err
+		}
+		return inner[1], nil
+	}, zero, zero)
 }
 
 // calls calls a function twice.

@@ -75,7 +75,8 @@ func bytesOf(flat any, shape shapes.Shape) ([]byte, error) {
 		if v.Kind() == reflect.Slice {
 			length = v.Len()
 		}
-		return nil, errors.Errorf("a %T of %d values for shape %s: want a slice of %d values of %s", flat, length, shape,
+		return nil, errors.Errorf("a %T of %d values for shape %s: want a slice of %d values of %s", flat, length,
+			shape,
 			shape.Size(), shape.DType.GoType())
 	}
 	return unsafe.Slice((*byte)(v.UnsafePointer()), v.Len()*int(v.Type().Elem().Size())), nil

@@ -22,7 +22,8 @@ var operations = func() map[compute.OpType]bool {
 		compute.OpTypeSchedulingBarrier, compute.OpTypeIsFinite, compute.OpTypeIsNaN, compute.OpTypeConvertDType,
 		compute.OpTypeWhere, compute.OpTypeClamp,
 		compute.OpTypeReshape, compute.OpTypeTranspose, compute.OpTypeBroadcastInDim, compute.OpTypeIota,
-		compute.OpTypeReverse, compute.OpTypeSlice, compute.OpTypeConcatenate, compute.OpTypePad, compute.OpTypeDynamicSlice,
+		compute.OpTypeReverse, compute.OpTypeSlice, compute.OpTypeConcatenate, compute.OpTypePad,
+		compute.OpTypeDynamicSlice,
 		compute.OpTypeDynamicUpdateSlice, compute.OpTypeDynamicDimensionSize, compute.OpTypeDynamicShape,
 		compute.OpTypeDynamicReshape,
 		compute.OpTypeArgMinMax, compute.OpTypeReduceWindow, compute.OpTypeSelectAndScatterMax,
@@ -180,8 +181,8 @@ func (f *Function) Identity(x compute.Value) (compute.Value, error) {
 	return args[0], nil
 }
 
-// OptimizationBarrier implements compute.Function. vkc changes no result by what it merges, so that there is nothing to keep
-// apart.
+// OptimizationBarrier implements compute.Function. vkc changes no result by what it merges, so that there is nothing
+// to keep apart.
 func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Value, error) {
 	args, err := f.values(compute.OpTypeOptimizationBarrier, operands...)
 	if err != nil {
@@ -304,9 +305,10 @@ func leadingZeros(x tensor) tensor {
 	return cast(w.Lit(float64(width)).Sub(bitCount(w)), x.DType())
 }
 
-// shift makes a shift of numbers of up to 32 bits from one of words. It gives beyond, of the number, where the distance is
-// the number's width or more.
-func shift(words func(x tensor) tensor, by func(x, n tensor) tensor, beyond func(x tensor) tensor) func(x, n tensor) tensor {
+// shift makes a shift of numbers of up to 32 bits from one of words. It gives beyond, of the number, where the
+// distance is the number's width or more.
+func shift(words func(x tensor) tensor, by func(x, n tensor) tensor, beyond func(x tensor) tensor) func(x,
+	n tensor) tensor {
 	return func(x, n tensor) tensor {
 		width := float64(8 * x.DType().BlockBytes())
 		fits := n.Lt(n.Lit(width))

@@ -56,7 +56,8 @@ func (e *Executable) Outputs() (of []shapes.Shape) {
 func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.DeviceNum) ([]compute.Buffer, error) {
 	parameters := e.function.parameters
 	if len(inputs) != len(parameters) || len(donate) != 0 && len(donate) != len(inputs) {
-		return nil, errors.Errorf("computation %q: %d inputs and %d donations for %d parameters", e.function.builder.name,
+		return nil, errors.Errorf("computation %q: %d inputs and %d donations for %d parameters",
+			e.function.builder.name,
 			len(inputs), len(donate), len(parameters))
 	}
 	extents := shapes.AxisBindings{}
@@ -143,7 +144,8 @@ type step struct {
 	flow    flow
 }
 
-// flow is a loop or a branch, which the host runs: it takes and gives storages, of which it closes none that it is given.
+// flow is what the host runs, a loop or what has one in it: it takes and gives storages, of which it closes none that
+// it is given.
 type flow interface {
 	// compile makes the routines of the flow's functions.
 	compile(extents shapes.AxisBindings) (flow, error)
@@ -151,9 +153,9 @@ type flow interface {
 	run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error)
 }
 
-// compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its parameters.
-// Operations are in a program of level n if they need the results of n loops and branches one after another; those that
-// need constants alone are written wherever they are used.
+// compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its
+// parameters. Operations are in a program of level n if they need the results of n loops and branches one after
+// another; those that need constants alone are written wherever they are used.
 func compile(f *Function, captured []*value, extents shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	r := &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
 	s := newSchedule(r.inputs, f.results)
@@ -273,7 +275,8 @@ func (s *schedule) visit(v *value) {
 }
 
 // addProgram adds the program of a level, unless there is nothing to compute.
-func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes.AxisBindings, donated map[*value]bool) error {
+func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes.AxisBindings,
+	donated map[*value]bool) error {
 	var in, out []*value
 	seen := map[*value]bool{}
 	var walk func(v *value)
@@ -326,8 +329,8 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes
 	return nil
 }
 
-// inPlace chooses a result for each donated input, in their order, that is written over it: the first one of its type. An
-// input that is a result itself, or is taken for blocks, stays as it is.
+// inPlace chooses a result for each donated input, in their order, that is written over it: the first one of its
+// type. An input that is a result itself, or is taken for blocks, stays as it is.
 func (r *routine) inPlace(s *schedule, out []*value, donated map[*value]bool) map[int]int {
 	kept := map[*value]bool{}
 	for _, v := range r.results {

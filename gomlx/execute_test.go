@@ -379,7 +379,8 @@ func TestAttentionVJP(t *testing.T) {
 		return []compute.Value{y}, err
 	}
 	forward := executable(t, b, []shapes.Shape{q, k, k}, attend)
-	backward := executable(t, b, []shapes.Shape{q, k, k, q}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
+	backward := executable(t, b, []shapes.Shape{q, k, k, q}, func(f compute.Function,
+		p []compute.Value) ([]compute.Value, error) {
 		dq, dk, dv, err := f.FusedScaledDotProductAttentionVJP(p[0], p[1], p[2], layout, config, nil, nil, p[3])
 		return []compute.Value{dq, dk, dv}, err
 	})

@@ -20,13 +20,16 @@ func (f *Function) complete(kind compute.OpType, of compute.Function, parameters
 	case g.results == nil:
 		return nil, errors.Errorf("%s: function %q returns nothing yet", kind, g.name)
 	case g.parent != nil && !f.within(g.parent):
-		return nil, errors.Errorf("%s: the closure is one of function %q, which is not around this one", kind, g.parent.name)
+		return nil, errors.Errorf("%s: the closure is one of function %q, which is not around this one", kind,
+			g.parent.name)
 	case len(g.parameters) != len(parameters):
-		return nil, errors.Errorf("%s: function %q takes %d values, want %d", kind, g.name, len(g.parameters), len(parameters))
+		return nil, errors.Errorf("%s: function %q takes %d values, want %d", kind, g.name, len(g.parameters),
+			len(parameters))
 	}
 	for i, p := range g.parameters {
 		if !p.shape.Equal(parameters[i]) {
-			return nil, errors.Errorf("%s: parameter %d of function %q is %s, want %s", kind, i, g.name, p.shape, parameters[i])
+			return nil, errors.Errorf("%s: parameter %d of function %q is %s, want %s", kind, i, g.name, p.shape,
+				parameters[i])
 		}
 	}
 	return g, nil
@@ -101,7 +104,7 @@ func (f *Function) While(condition, body compute.Function, initial ...compute.Va
 	if !slices.EqualFunc(b.results, args, func(r, a *value) bool { return r.shape.Equal(a.shape) }) {
 		return nil, errors.Errorf("%s: the body returns %v, want %v", kind, shapesOf(b.results), shapesOf(args))
 	}
-	w := &while{functions: [2]*Function{c, b}, captured: [2][]*value{captures(c), captures(b)}}
+	w := f.newWhile(c, b)
 	op := &operation{kind: kind, args: slices.Concat(args, w.captured[0], w.captured[1]), flow: w}
 	return valuesOf(f.keep(op, shapesOf(args)...)), nil
 }
@@ -131,7 +134,17 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 			shapesOf(n.results))
 	}
 	b := &branch{branches: []*Function{n, y}, captured: [][]*value{captures(n), captures(y)}}
-	op := &operation{kind: kind, args: slices.Concat(args, b.captured[0], b.captured[1]), flow: b}
+	op := &operation{kind: kind, args: slices.Concat(args, b.captured[0], b.captured[1])}
+	if hasFlow(n, y) {
+		op.flow = b
+	} else {
+		op.build = func(l *lowering, in []tensor) []tensor {
+			captured := in[1+len(b.captured[0]):]
+			return l.b.If(in[0],
+				func() []tensor { return l.call(y, b.captured[1], captured, false) },
+				func() []tensor { return l.call(n, b.captured[0], in[1:1+len(b.captured[0])], false) })
+		}
+	}
 	return valuesOf(f.keep(op, shapesOf(y.results)...)), nil
 }
 
@@ -155,52 +168,110 @@ func holds(s *storage) (bool, error) {
 	return b[0] != 0, err
 }
 
-// while runs its body as long as its condition holds. It takes the first state and then what the two functions capture.
+// tripsInRun is how often a loop goes on without the host. Loops of vkc end after a known number of trips, those of
+// GoMLX when they like: so the host looks in between whether one is to go on.
+const tripsInRun = 64
+
+// while runs a round again and again until it says that the loop is over. It takes the first state, and then what
+// condition and round capture. The round is as many trips as go without the host, or else one, before which the
+// condition is asked.
 type while struct {
-	functions [2]*Function // condition, body
+	functions []*Function // the round, and the condition if it is to be asked first
 	captured  [2][]*value
 	compiled  []*routine
 }
 
+// newWhile makes the round of a loop, as a closure.
+func (f *Function) newWhile(condition, body *Function) *while {
+	round := f.builder.function("", f)
+	of := shapesOf(body.results)
+	var state []*value
+	for _, s := range of {
+		state = append(state, round.keep(&operation{kind: compute.OpTypeParameter}, s)...)
+	}
+	round.parameters = state
+	w := &while{functions: []*Function{round}}
+	asked, taken := captures(condition), captures(body)
+	call := func(g *Function, captured, args []*value) []*value {
+		op := &operation{kind: compute.OpTypeCall, args: slices.Concat(args, captured)}
+		if hasFlow(g) {
+			op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}}
+		} else {
+			op.build = func(l *lowering, in []tensor) []tensor { return l.call(g, captured, in, false) }
+		}
+		return round.keep(op, shapesOf(g.results)...)
+	}
+	var next []*value
+	if hasFlow(condition, body) {
+		w.functions = append(w.functions, condition)
+		w.captured[1] = asked
+		next = call(body, taken, state)
+	} else {
+		op := &operation{kind: compute.OpTypeWhile, args: slices.Concat(state, asked, taken)}
+		op.build = func(l *lowering, in []tensor) []tensor {
+			n := len(state)
+			conditions, bodies := in[n:n+len(asked)], in[n+len(asked):]
+			return l.b.While(tripsInRun, in[:n],
+				func(s []tensor) tensor { return l.call(condition, asked, slices.Concat(s, conditions), false)[0] },
+				func(s []tensor) []tensor { return l.call(body, taken, slices.Concat(s, bodies), false) })
+		}
+		next = round.keep(op, of...)
+	}
+	round.results = slices.Concat(next, call(condition, asked, next))
+	w.captured[0] = captures(round)
+	return w
+}
+
 func (w *while) compile(extents shapes.AxisBindings) (flow, error) {
-	compiled, err := compileAll(w.functions[:], w.captured[:], extents)
+	compiled, err := compileAll(w.functions, w.captured[:], extents)
 	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
 }
 
 func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
 	n := len(w.functions[0].parameters)
-	condition, body := in[n:n+len(w.captured[0])], in[n+len(w.captured[0]):]
+	first := n + len(w.captured[0])
 	state := make([]*storage, n)
 	for i, s := range in[:n] {
 		state[i] = s.share()
 	}
-	for {
-		goesOn, err := w.compiled[0].run(ctx, b, slices.Concat(state, condition))
+	if len(w.compiled) > 1 {
+		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, in[first:]))
+		more := false
+		if err == nil {
+			more, err = holds(asked[0])
+			closeAll(asked)
+		}
 		if err != nil {
 			closeAll(state)
 			return nil, err
 		}
-		more, err := holds(goesOn[0])
-		closeAll(goesOn)
-		if err == nil && !more {
+		if !more {
 			return state, nil
 		}
-		var next []*storage
-		if err == nil {
-			next, err = w.compiled[1].run(ctx, b, slices.Concat(state, body))
-		}
+	}
+	for {
+		next, err := w.compiled[0].run(ctx, b, slices.Concat(state, in[n:first]))
 		closeAll(state)
 		if err != nil {
 			return nil, err
 		}
-		state = next
+		more, err := holds(next[n])
+		closeAll(next[n:])
+		state = next[:n]
+		if err != nil {
+			closeAll(state)
+			return nil, err
+		}
+		if !more {
+			return state, nil
+		}
 	}
 }
 
 func (w *while) routines() []*routine { return w.compiled }
 
-// branch runs one of its functions. Of two it takes the condition, which chooses the second one, and then what the functions
-// capture. Of one, a call, it takes the parameters and then that.
+// branch runs one of its functions. Of two it takes the condition, which chooses the second one, and then what the
+// functions capture. Of one, a call, it takes the parameters and then that.
 type branch struct {
 	branches []*Function
 	captured [][]*value
@@ -229,12 +300,14 @@ func (w *branch) run(ctx context.Context, b *Backend, in []*storage) ([]*storage
 
 func (w *branch) routines() []*routine { return w.compiled }
 
-// maxCompared bounds how many elements are sorted by an order that vkc's sort does not have: each is compared with each.
+// maxCompared bounds how many elements are sorted by an order that vkc's sort does not have: each is compared with
+// each.
 const maxCompared = 4096
 
-// Sort implements compute.Function. Orders by one operand are vkc's own; for others each element's place is the number of
-// those before it. All sorts are stable.
-func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) ([]compute.Value, error) {
+// Sort implements compute.Function. Orders by one operand are vkc's own; for others each element's place is the
+// number of those before it. All sorts are stable.
+func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) ([]compute.Value,
+	error) {
 	kind := compute.OpTypeSort
 	args, err := f.values(kind, inputs...)
 	if err != nil {
@@ -264,7 +337,8 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 	captured := captures(less)
 	by, descending, known := order(less)
 	if !known && !elementwise(less) {
-		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by a comparator that is not made of elementwise operations", kind)
+		return nil, errors.Wrapf(compute.ErrNotImplemented,
+			"%s by a comparator that is not made of elementwise operations", kind)
 	}
 	n := len(args)
 	results, err := f.add(kind, slices.Concat(args, captured), func(l *lowering, in []tensor) []tensor {
@@ -336,11 +410,13 @@ func elementwise(f *Function) bool {
 	return ok
 }
 
-// places returns for each element how many are before it: those less, and those not greater that stand before it already.
+// places returns for each element how many are before it: those less, and those not greater that stand before it
+// already.
 func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axis int) tensor {
 	count := in[0].Dim(axis).Static()
 	if count > maxCompared {
-		l.fail(errors.Errorf("%d elements are sorted by a comparator of more than one comparison: the limit is %d", count,
+		l.fail(errors.Errorf("%d elements are sorted by a comparator of more than one comparison: the limit is %d",
+			count,
 			maxCompared))
 	}
 	// Axis `axis` counts elements, and the one after it those that they are compared with.

@@ -116,7 +116,8 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 		outputs, in = ws.Dimensions[:ws.Rank()-1], ws.Dimensions[ws.Rank()-1]
 	}
 	if last := xs.Dimensions[xs.Rank()-1]; last != in {
-		return nil, errors.Errorf("%s: x is %s and the weight %s: the contracted extents are %d and %d", kind, xs, ws, last, in)
+		return nil, errors.Errorf("%s: x is %s and the weight %s: the contracted extents are %d and %d", kind, xs, ws,
+			last, in)
 	}
 	shape := xs.Clone()
 	shape.Dimensions = append(shape.Dimensions[:xs.Rank()-1:xs.Rank()-1], outputs...)
@@ -145,7 +146,8 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 }
 
 // FusedAttentionQKVProjection implements compute.Function.
-func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value, queryDim, keyValueDim int) (
+func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value, queryDim,
+	keyValueDim int) (
 	query, key, value compute.Value, err error) {
 	kind := compute.OpTypeFusedAttentionQKVProjection
 	args, err := f.values(kind, append([]compute.Value{x, weight}, given(biasQ, biasK, biasV)...)...)
@@ -154,7 +156,8 @@ func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV co
 	}
 	xs, ws := args[0].shape, args[1].shape
 	if xs.Rank() != 2 || ws.Rank() != 2 || ws.Dimensions[1] != queryDim+2*keyValueDim {
-		return nil, nil, nil, errors.Errorf("%s: x is %s and the weight %s: want two axes, and %d columns", kind, xs, ws,
+		return nil, nil, nil, errors.Errorf("%s: x is %s and the weight %s: want two axes, and %d columns", kind, xs,
+			ws,
 			queryDim+2*keyValueDim)
 	}
 	of := make([]shapes.Shape, 3)
@@ -285,8 +288,8 @@ func (a *attention) check(kind compute.OpType, args []*value) error {
 	return nil
 }
 
-// FusedScaledDotProductAttention implements compute.Function. Its gradient needs no states but the operands: the result
-// stands for them.
+// FusedScaledDotProductAttention implements compute.Function. Its gradient needs no states but the operands: the
+// result stands for them.
 func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Value, layout compute.AttentionAxesLayout,
 	options *compute.ScaledDotProductAttentionConfig) (compute.Value, []compute.Value, error) {
 	kind := compute.OpTypeFusedScaledDotProductAttention
@@ -308,7 +311,8 @@ func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Valu
 }
 
 // FusedScaledDotProductAttentionVJP implements compute.Function.
-func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.Value, layout compute.AttentionAxesLayout,
+func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.Value,
+	layout compute.AttentionAxesLayout,
 	options *compute.ScaledDotProductAttentionConfig, _ compute.Value, _ []compute.Value, gradient compute.Value) (
 	dQuery, dKey, dValue compute.Value, err error) {
 	kind := compute.OpTypeFusedScaledDotProductAttentionVJP
@@ -393,7 +397,8 @@ func (f *Function) BatchNormGradient(x, scale, mean, variance, gradient compute.
 		for _, a := range others {
 			n *= x.Dim(a).Static()
 		}
-		// The mean and the variance are functions of x, so that their gradients are taken off (Ioffe and Szegedy 2015, section 3).
+		// The mean and the variance are functions of x, so that their gradients are taken off (Ioffe and Szegedy
+		// 2015, section 3).
 		unit := normalized(x, mean, variance, epsilon, axis)
 		dOffset, dScale := dy.Sum(others...), dy.Mul(unit).Sum(others...)
 		inner := dy.Sub(c(dOffset.DivScalar(float64(n)))).Sub(unit.Mul(c(dScale.DivScalar(float64(n)))))

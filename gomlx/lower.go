@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// lowering writes operations into a graph. Mistakes end the graph's build with an error, as all do in package frontend.
+// lowering writes operations into a graph. Mistakes end the graph's build with an error, as all do in package
+// frontend.
 type lowering struct {
 	b       *frontend.Builder
 	extents shapes.AxisBindings // of dynamic axes, by name
@@ -21,11 +22,12 @@ type lowering struct {
 }
 
 func newLowering(b *frontend.Builder, extents shapes.AxisBindings) *lowering {
-	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{}, blocks: map[*value]frontend.Tensor{}}
+	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{},
+		blocks: map[*value]frontend.Tensor{}}
 }
 
-// inputs makes values inputs of the graph, in that order, for operations that it has. What is over is a state instead, since it
-// is written over, and so are blocks, which only what is on the device already can be.
+// inputs makes values inputs of the graph, in that order, for operations that it has. What is over is a state
+// instead, since it is written over, and so are blocks, which only what is on the device already can be.
 func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
 	for _, op := range ops {
@@ -120,8 +122,8 @@ func (l *lowering) value(v *value) frontend.Tensor {
 	return l.tensors[v]
 }
 
-// call writes a function here: its results, for tensors that stand for its parameters and for what it takes from functions
-// around it. widened says that parameters are scalars which stand for tensors.
+// call writes a function here: its results, for tensors that stand for its parameters and for what it takes from
+// functions around it. widened says that parameters are scalars which stand for tensors.
 func (l *lowering) call(f *Function, captured []*value, in []frontend.Tensor, widened bool) []frontend.Tensor {
 	inner := newLowering(l.b, l.extents)
 	inner.widened = widened || l.widened

@@ -240,8 +240,8 @@ func (f *Function) DynamicUpdateSlice(x, update compute.Value, starts []compute.
 		one(func(in []tensor) tensor { return updateFrom(0, in[0], in[1], scalars(in[2:])) }))
 }
 
-// updateFrom writes update over x along the axes from one on: the part of x along it is updated along those after it, and
-// written back.
+// updateFrom writes update over x along the axes from one on: the part of x along it is updated along those after it,
+// and written back.
 func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
 	for axis < x.Rank() && x.Dim(axis) == update.Dim(axis) {
 		axis++
@@ -276,7 +276,8 @@ func (f *Function) DynamicDimensionSize(x compute.Value, axis int) (compute.Valu
 	if axis < 0 || axis >= of.Rank() {
 		return nil, errors.Errorf("DynamicDimensionSize: axis %d of shape %s", axis, of)
 	}
-	results := f.keep(&operation{kind: compute.OpTypeDynamicDimensionSize, build: func(l *lowering, _ []tensor) []tensor {
+	results := f.keep(&operation{kind: compute.OpTypeDynamicDimensionSize, build: func(l *lowering,
+		_ []tensor) []tensor {
 		return []tensor{l.b.Const(int32(l.dims(of)[axis]))}
 	}}, shapes.Make(dtypes.Int32))
 	return results[0], nil

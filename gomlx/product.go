@@ -69,7 +69,8 @@ func matrixOf(x tensor, batch, contracting []int) tensor {
 		}
 		return n
 	}
-	return transpose(x, slices.Concat(batch, cross, contracting)).Reshape(count(batch), count(cross), count(contracting))
+	return transpose(x, slices.Concat(batch, cross, contracting)).Reshape(count(batch), count(cross),
+		count(contracting))
 }
 
 // product is a[B,M,K] times b[B,N,K], added up in one dtype and returned in another.
@@ -94,7 +95,8 @@ func product(a, b tensor, sums, to ir.DType) tensor {
 }
 
 // ConvGeneral implements compute.Function.
-func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int, paddings [][2]int,
+func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int,
+	paddings [][2]int,
 	inputDilations, kernelDilations []int, channelGroups, batchGroups int) (compute.Value, error) {
 	kind := compute.OpTypeConvGeneral
 	args, err := f.values(kind, x, kernel)
@@ -108,7 +110,8 @@ func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxe
 	spatial := len(axes.InputSpatial)
 	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor {
 		x := in[0].Transpose(slices.Concat([]int{axes.InputBatch, axes.InputChannels}, axes.InputSpatial)...)
-		w := in[1].Transpose(slices.Concat([]int{axes.KernelOutputChannels, axes.KernelInputChannels}, axes.KernelSpatial)...)
+		w := in[1].Transpose(slices.Concat([]int{axes.KernelOutputChannels, axes.KernelInputChannels},
+			axes.KernelSpatial)...)
 		groups := channelGroups
 		if batchGroups > 1 {
 			// Groups of the batch meet output channels of their own, as groups of channels would.
@@ -178,7 +181,8 @@ func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, c
 	if err != nil {
 		return nil, err
 	}
-	shape, err := shapeinference.Gather(args[0].shape, args[1].shape, vectorAxis, offsetAxes, collapsed, startMap, sliceSizes,
+	shape, err := shapeinference.Gather(args[0].shape, args[1].shape, vectorAxis, offsetAxes, collapsed, startMap,
+		sliceSizes,
 		sorted)
 	if err == nil && len(startMap) == 0 {
 		err = errors.Wrapf(compute.ErrNotImplemented, "Gather without indexed axes")
@@ -210,8 +214,8 @@ func sizesOf(of []int, x tensor) []int {
 	return of
 }
 
-// indexVectors returns the components of index vectors along an axis, each of the shape without the axis, as i32 or, where it
-// has more bits, i64.
+// indexVectors returns the components of index vectors along an axis, each of the shape without the axis, as i32 or,
+// where it has more bits, i64.
 func indexVectors(indices tensor, axis int) []tensor {
 	if axis == indices.Rank() {
 		indices = indices.Unsqueeze(axis)
@@ -289,8 +293,8 @@ func frontOrder(rank int, front []int) []int {
 }
 
 // vectorsOf makes index vectors of their components: one for each element of a window along the axes that they index.
-// widened is those of the axes along which a window has more than one element, which become axes of the result after the
-// batch's.
+// widened is those of the axes along which a window has more than one element, which become axes of the result after
+// the batch's.
 func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []int) {
 	batch := at[0].Rank()
 	for _, a := range startMap {
@@ -318,19 +322,22 @@ func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []i
 }
 
 // ScatterSum implements compute.Function.
-func (f *Function) ScatterSum(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+func (f *Function) ScatterSum(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
+	sorted,
 	unique bool) (compute.Value, error) {
 	return f.scatter(compute.OpTypeScatterSum, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
 // ScatterMax implements compute.Function.
-func (f *Function) ScatterMax(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+func (f *Function) ScatterMax(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
+	sorted,
 	unique bool) (compute.Value, error) {
 	return f.scatter(compute.OpTypeScatterMax, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
 // ScatterMin implements compute.Function.
-func (f *Function) ScatterMin(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int, sorted,
+func (f *Function) ScatterMin(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
+	sorted,
 	unique bool) (compute.Value, error) {
 	return f.scatter(compute.OpTypeScatterMin, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
@@ -354,8 +361,8 @@ func scatterLargest(x, indices, updates tensor) tensor {
 	return scatterOrdered(x, indices, updates, updates.Reshape(-1).Argsort(0), -1).Max(x)
 }
 
-// scatterOrdered writes elements in an order, so that the last one of each place stays. Places without any have the largest
-// value of the dtype, or with a negative sign the smallest.
+// scatterOrdered writes elements in an order, so that the last one of each place stays. Places without any have the
+// largest value of the dtype, or with a negative sign the smallest.
 func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 	dims := sizes(x)
 	place, pitch := tensor{}, 1
@@ -379,7 +386,8 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 	if err != nil {
 		return nil, err
 	}
-	shape, err := shapeinference.Scatter(args[0].shape, args[1].shape, args[2].shape, vectorAxis, windowAxes, inserted, toAxes)
+	shape, err := shapeinference.Scatter(args[0].shape, args[1].shape, args[2].shape, vectorAxis, windowAxes, inserted,
+		toAxes)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by inputName or
-// stateName, in their order, and its outputs by outputName. A state is an input that stays from run to run: blocks, or what
-// is donated and updated in place.
+// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by
+// inputName or stateName, in their order, and its outputs by outputName. A state is an input that stays from run to
+// run: blocks, or what is donated and updated in place.
 type program struct {
 	executable *vkc.Executable
 	uses       int
@@ -37,8 +37,8 @@ func inputNumber(name string, in []*storage) (int, error) {
 	return i, nil
 }
 
-// programKey tells graphs apart: by their hash, which leaves names out, and by the places of inputs, states and outputs among
-// those of a step, which the names say.
+// programKey tells graphs apart: by their hash, which leaves names out, and by the places of inputs, states and
+// outputs among those of a step, which the names say.
 func programKey(g *ir.Graph) string {
 	var key strings.Builder
 	key.WriteString(g.HashString())
@@ -102,7 +102,8 @@ func (p *program) close() {
 
 // run runs the program. Its results stay on the device: those that updates has the number of an input for are in that
 // input's state from then on.
-func (p *program) run(ctx context.Context, b *Backend, in []*storage, results int, updates map[int]int) ([]*storage, error) {
+func (p *program) run(ctx context.Context, b *Backend, in []*storage, results int, updates map[int]int) ([]*storage,
+	error) {
 	host := vkc.Tensors{}
 	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
 	for _, port := range p.executable.Inputs() {

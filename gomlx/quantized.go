@@ -20,8 +20,9 @@ var blockTypes = map[compute.GGMLQuantType]ir.DType{
 	compute.GGMLQ6_K:  ir.Q6_K,
 }
 
-// blocksOf checks that a value is the bytes of rows of blocks, and returns their dtype and the shape of what they hold. It must
-// be a constant or a parameter of the main function: such a tensor lies on the device as blocks, which no operation makes.
+// blocksOf checks that a value is the bytes of rows of blocks, and returns their dtype and the shape of what they
+// hold. It must be a constant or a parameter of the main function: such a tensor lies on the device as blocks, which
+// no operation makes.
 func blocksOf(kind compute.OpType, v *value, q *compute.Quantization) (t ir.DType, rows, columns int, err error) {
 	t, ok := blockTypes[q.GGMLType]
 	s := v.shape
@@ -40,7 +41,8 @@ func blocksOf(kind compute.OpType, v *value, q *compute.Quantization) (t ir.DTyp
 }
 
 // QuantizedEmbeddingLookup implements compute.Function.
-func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *compute.Quantization) (compute.Value, error) {
+func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *compute.Quantization) (compute.Value,
+	error) {
 	kind := compute.OpTypeQuantizedEmbeddingLookup
 	args, err := f.values(kind, data, indices)
 	if err != nil {
@@ -98,8 +100,9 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 	case q.Scheme != compute.QuantLinear || ws.DType.Bits() < 8 || !ws.DType.IsInt():
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by scheme %s of %s", kind, q.Scheme, ws.DType)
 	case ws.Rank() != 2 || q.BlockAxis != 1 || q.BlockSize < 1:
-		return nil, errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, and blocks along axis 1",
-			kind, ws, q.BlockSize, q.BlockAxis)
+		return nil,
+			errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, blocks along axis 1",
+				kind, ws, q.BlockSize, q.BlockAxis)
 	default:
 		in, out = ws.Dimensions[0], ws.Dimensions[1]
 	}

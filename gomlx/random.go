@@ -9,9 +9,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RNGBitGenerator implements compute.Function by Philox-4x32 with 10 rounds (Salmon et al. 2011), vkc's generator. The first
-// number of the state is the seed, exclusive or the third one, and the second the offset, which goes on by what was taken.
-func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (newState, values compute.Value, err error) {
+// RNGBitGenerator implements compute.Function by Philox-4x32 with 10 rounds (Salmon et al. 2011), vkc's generator.
+// The first number of the state is the seed, exclusive or the third one, and the second the offset, which goes on by
+// what was taken.
+func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (newState, values compute.Value,
+	err error) {
 	kind := compute.OpTypeRNGBitGenerator
 	args, err := f.values(kind, state)
 	if err != nil {

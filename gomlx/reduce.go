@@ -161,7 +161,8 @@ func (f *Function) ArgMinMax(x compute.Value, axis int, to dtypes.DType, isMin b
 	}))
 }
 
-// windowOps has what each reduction of windows begins with, for padding, and how it combines two elements and folds an axis.
+// windowOps has what each reduction of windows begins with, for padding, and how it combines two elements and folds
+// an axis.
 var windowOps = map[compute.ReduceOpType]struct {
 	start func(t ir.DType) float64
 	by    func(x, y tensor) tensor
@@ -177,7 +178,8 @@ var windowOps = map[compute.ReduceOpType]struct {
 		func(x tensor, axis int) tensor { return x.ReduceMin(axis) }},
 }
 
-// bound is the largest value of a dtype, or with a negative sign the smallest. That of i64 is the largest float64 below it.
+// bound is the largest value of a dtype, or with a negative sign the smallest. That of i64 is the largest float64
+// below it.
 func bound(t ir.DType, sign int) float64 {
 	if t.IsFloat() {
 		return math.Inf(sign)
@@ -192,7 +194,8 @@ func bound(t ir.DType, sign int) float64 {
 	return float64(high)
 }
 
-// longWindow is the extent from which on windows are gathered and folded, where shorter ones are combined element by element.
+// longWindow is the extent from which on windows are gathered and folded, where shorter ones are combined element by
+// element.
 const longWindow = 16
 
 // ReduceWindow implements compute.Function. What it folds by can be folded axis by axis.
@@ -213,7 +216,8 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 	shape, err := shapeinference.ReduceWindow(args[0].shape, window, strides, inputDilations, windowDilations, paddings)
 	return f.addOne(kind, args, shape, err, func(l *lowering, in []tensor) []tensor {
 		t := in[0].DType()
-		if t.IsFloat() && t.BlockBytes() < 4 && (reduction == compute.ReduceOpSum || reduction == compute.ReduceOpProduct) {
+		if t.IsFloat() && t.BlockBytes() < 4 && (reduction == compute.ReduceOpSum ||
+			reduction == compute.ReduceOpProduct) {
 			in[0] = in[0].Cast(ir.F32)
 		}
 		y := pad(in[0], of.start(t), padAxes(paddings, inputDilations, len(window)))
@@ -289,7 +293,8 @@ func (f *Function) SelectAndScatterMin(x, source compute.Value, window, strides 
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMin, x, source, window, strides, paddings)
 }
 
-// selectAndScatter adds each element of source to the place of the first largest, or smallest, element of its window of x.
+// selectAndScatter adds each element of source to the place of the first largest, or smallest, element of its window
+// of x.
 func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value, window, strides []int,
 	paddings [][2]int) (compute.Value, error) {
 	args, err := f.values(kind, x, source)
@@ -323,7 +328,8 @@ func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value
 		for _, d := range dims {
 			n *= d
 		}
-		sums := x.Builder().Full(source.DType(), 0, n).ScatterAdd(0, place.Reshape(-1), source.Reshape(-1)).Reshape(dims)
+		sums := x.Builder().Full(source.DType(), 0, n).ScatterAdd(0, place.Reshape(-1),
+			source.Reshape(-1)).Reshape(dims)
 		for a, p := range axes {
 			sums = cut(sums, a, p.Start, dims[a]-p.End, 1)
 		}
@@ -338,7 +344,8 @@ func windowsLast(x tensor, counts, window, strides []int) tensor {
 		elements *= window[a]
 		w := windows{counts[a], window[a], strides[a], 1}
 		x = w.gather(x, a) // [..., windows, element, ...windows of axes after it, their elements]
-		x = moveAxis(x, a+1, len(window)).Reshape(append(append(append([]int{}, sizes(x)[:a+1]...), counts[a+1:]...), elements))
+		x = moveAxis(x, a+1, len(window)).Reshape(append(append(append([]int{}, sizes(x)[:a+1]...), counts[a+1:]...),
+			elements))
 	}
 	return x
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vkc has no unsigned integers of 64 bits. Those of GoMLX, which the state of its random numbers is made of, are i64 of the
-// same bits. So operations do for which the sign makes no difference, and conversions.
+// vkc has no unsigned integers of 64 bits. Those of GoMLX, which the state of its random numbers is made of, are i64
+// of the same bits. So operations do for which the sign makes no difference, and conversions.
 var signless = sets.MakeWith(
-	compute.OpTypeReshape, compute.OpTypeTranspose, compute.OpTypeBroadcastInDim, compute.OpTypeIota, compute.OpTypeReverse,
+	compute.OpTypeReshape, compute.OpTypeTranspose, compute.OpTypeBroadcastInDim, compute.OpTypeIota,
+	compute.OpTypeReverse,
 	compute.OpTypeSlice, compute.OpTypeConcatenate, compute.OpTypePad, compute.OpTypeDynamicSlice,
 	compute.OpTypeDynamicUpdateSlice, compute.OpTypeDynamicReshape, compute.OpTypeConvertDType, compute.OpTypeWhere,
 	compute.OpTypeAdd, compute.OpTypeSub, compute.OpTypeMul, compute.OpTypeBitwiseAnd, compute.OpTypeBitwiseOr,

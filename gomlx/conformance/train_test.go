@@ -1,5 +1,5 @@
-// Package conformance trains models by GoMLX on the backend vkc. Script scripts/gomlx runs it, and GoMLX's own tests of
-// graphs, which this module's dependencies are for.
+// Package conformance trains models by GoMLX on the backend vkc. Script scripts/gomlx runs it, and GoMLX's own tests
+// of graphs, which this module's dependencies are for.
 package conformance
 
 import (
@@ -96,7 +96,8 @@ var examples = map[string]example{
 				x[i], x[i+1] = float32(2*math.Cos(a)), float32(2*math.Sin(a))
 				x[i+2], x[i+3] = float32(2-2*math.Cos(b)), float32(1-2*math.Sin(b))
 			}
-			return tensors.FromFlatDataAndDimensions(x, 256, 2), tensors.FromFlatDataAndDimensions(make([]float32, 256), 256, 1)
+			return tensors.FromFlatDataAndDimensions(x, 256, 2), tensors.FromFlatDataAndDimensions(make([]float32,
+				256), 256, 1)
 		},
 		steps: 200, below: 2.2,
 	},
@@ -113,7 +114,8 @@ func (e example) trainer(tb testing.TB, backend compute.Backend) func() float64 
 	r := rand.New(rand.NewPCG(1, 2))
 	return func() float64 {
 		inputs, labels := e.batch(r)
-		metrics, err := trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{inputs}, Labels: []*tensors.Tensor{labels}})
+		metrics, err := trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{inputs},
+			Labels: []*tensors.Tensor{labels}})
 		if err != nil {
 			tb.Fatalf("%+v", err)
 		}
