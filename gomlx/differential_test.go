@@ -71,14 +71,20 @@ func (c computation) compute(t *testing.T, b compute.Backend) []result {
 	return results
 }
 
+// floats is values as float64; integers of 64 bits are two, of the upper and the lower half, so that all bits count.
 func floats(flat any) []float64 {
 	v := reflect.ValueOf(flat)
-	out := make([]float64, v.Len())
-	for i := range out {
-		if e := v.Index(i); e.Kind() == reflect.Bool {
-			out[i] = map[bool]float64{true: 1}[e.Bool()]
-		} else {
-			out[i] = e.Convert(reflect.TypeFor[float64]()).Float()
+	var out []float64
+	for i := range v.Len() {
+		switch e := v.Index(i); e.Kind() {
+		case reflect.Bool:
+			out = append(out, map[bool]float64{true: 1}[e.Bool()])
+		case reflect.Uint64:
+			out = append(out, float64(e.Uint()>>32), float64(uint32(e.Uint())))
+		case reflect.Int64:
+			out = append(out, float64(e.Int()>>32), float64(uint32(e.Int())))
+		default:
+			out = append(out, e.Convert(reflect.TypeFor[float64]()).Float())
 		}
 	}
 	return out
@@ -117,6 +123,18 @@ func TestLikeGo(t *testing.T) {
 	}
 	add(computation{name: "to uint64", in: []any{[]float32{0, 1.5, 3e9, 1e19, 1.8e19}}, dims: [][]int{{5}},
 		of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], dtypes.Uint64)) }})
+	numbers := []uint64{1, 2, 3, 1<<32 + 7, 1<<63 - 1, 1 << 63, 1<<63 + 12345, math.MaxUint64}
+	for kind := range unsignedOps {
+		add(computation{name: "uint64 " + kind.String(), in: []any{append([]uint64{0}, numbers...), numbers},
+			dims: [][]int{{9, 1}, {1, 8}}, of: func(f fn, p vs) (vs, error) {
+				of := map[compute.OpType]func(x, y compute.Value) (compute.Value, error){
+					compute.OpTypeDiv: f.Div, compute.OpTypeRem: f.Rem, compute.OpTypeMax: f.Max, compute.OpTypeMin: f.Min,
+					compute.OpTypeGreaterOrEqual: f.GreaterOrEqual, compute.OpTypeGreaterThan: f.GreaterThan,
+					compute.OpTypeLessOrEqual: f.LessOrEqual, compute.OpTypeLessThan: f.LessThan,
+				}
+				return single(of[kind](p[0], p[1]))
+			}})
+	}
 	bits := []any{[]int8{-128, -3, -1, 0, 1, 127}, []uint8{0, 1, 128, 255, 7, 8},
 		[]int32{math.MinInt32, -3, -1, 0, 1, math.MaxInt32}, []uint32{0, 1, 1 << 31, math.MaxUint32, 7, 8},
 		[]int64{math.MinInt64, -3, -1, 0, 1 << 40, math.MaxInt64}}

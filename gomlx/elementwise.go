@@ -139,7 +139,16 @@ func (f *Function) binary(kind compute.OpType, x, y compute.Value) (compute.Valu
 		return nil, err
 	}
 	shape, err := shapeinference.BinaryOp(kind, args[0].shape, args[1].shape)
-	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor { return binaryOps[kind](in[0], in[1]) }))
+	return f.addOne(kind, args, shape, err, pairwise(binaryOps, kind, args))
+}
+
+// pairwise is the build of a row of a table.
+func pairwise(table map[compute.OpType]func(x, y tensor) tensor, kind compute.OpType, args []*value) build {
+	of := table[kind]
+	if unsigned := unsignedOps[kind]; unsigned != nil && args[0].shape.DType == dtypes.Uint64 {
+		of = unsigned
+	}
+	return one(func(in []tensor) tensor { return of(in[0], in[1]) })
 }
 
 func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Value, error) {
@@ -148,7 +157,7 @@ func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Val
 		return nil, err
 	}
 	shape, err := shapeinference.ComparisonOp(kind, args[0].shape, args[1].shape)
-	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor { return comparisons[kind](in[0], in[1]) }))
+	return f.addOne(kind, args, shape, err, pairwise(comparisons, kind, args))
 }
 
 // predicate is unary with bools for a result.

@@ -24,10 +24,37 @@ var signless = sets.MakeWith(
 	compute.OpTypeScatterSum, compute.OpTypeRNGBitGenerator, compute.OpTypeBitCount, compute.OpTypeClz,
 )
 
+// unsignedOps has what the operations of two such numbers are instead, for which the sign makes a difference.
+var unsignedOps = map[compute.OpType]func(x, y tensor) tensor{
+	compute.OpTypeDiv:            divideUnsigned,
+	compute.OpTypeRem:            func(x, y tensor) tensor { return x.Sub(divideUnsigned(x, y).Mul(y)) },
+	compute.OpTypeMax:            func(x, y tensor) tensor { return inOrder(x).Max(inOrder(y)).Add(x.Lit(math.MinInt64)) },
+	compute.OpTypeMin:            func(x, y tensor) tensor { return inOrder(x).Min(inOrder(y)).Add(x.Lit(math.MinInt64)) },
+	compute.OpTypeGreaterOrEqual: func(x, y tensor) tensor { return inOrder(x).Ge(inOrder(y)) },
+	compute.OpTypeGreaterThan:    func(x, y tensor) tensor { return inOrder(x).Gt(inOrder(y)) },
+	compute.OpTypeLessOrEqual:    func(x, y tensor) tensor { return inOrder(x).Le(inOrder(y)) },
+	compute.OpTypeLessThan:       func(x, y tensor) tensor { return inOrder(x).Lt(inOrder(y)) },
+}
+
+// inOrder is numbers with a sign in the order that these have without one. Twice it is the number itself.
+func inOrder(x tensor) tensor { return x.Add(x.Lit(math.MinInt64)) }
+
+// divideUnsigned divides by signed division (Warren, Hacker's Delight, section 9-3); x/0 is 0.
+func divideUnsigned(x, y tensor) tensor {
+	half := x.And(x.Lit(-2)).Div(x.Lit(2))
+	half = x.Lt(x.Lit(0)).Where(inOrder(half), half)
+	quotient := half.Div(y).Mul(x.Lit(2))
+	rest := x.Sub(quotient.Mul(y))
+	quotient = quotient.Add(inOrder(rest).Ge(inOrder(y)).Cast(ir.I64))
+	large := inOrder(x).Ge(inOrder(y)).Cast(ir.I64) // by 2^63 and more
+	zero := y.Lit(0)
+	return y.Eq(zero).Where(zero, y.Lt(zero).Where(large, quotient))
+}
+
 // checkUint64 refuses an operation on such numbers that would take them for signed ones.
 func checkUint64(op *operation) error {
 	for _, v := range append(append([]*value{}, op.args...), op.results...) {
-		if v.shape.DType == dtypes.Uint64 && !signless.Has(op.kind) {
+		if v.shape.DType == dtypes.Uint64 && !signless.Has(op.kind) && unsignedOps[op.kind] == nil {
 			return errors.Wrapf(compute.ErrNotImplemented, "%s of %s in backend %s", op.kind, dtypes.Uint64, Name)
 		}
 	}
