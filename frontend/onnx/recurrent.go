@@ -12,8 +12,8 @@ var recurrentOps = table{
 	"RNN":  manyOp(rnn),
 }
 
-// recurrence is one direction of a recurrent layer. Steps are written out: each is a product of the state by the
-// recurrent weights, and the inputs of all steps are multiplied at once before.
+// recurrence is one direction of a recurrent layer: a loop over the steps, each a product of the state by the recurrent
+// weights. The inputs of all steps are multiplied at once before. A few steps are written out.
 type recurrence struct {
 	c       *call
 	x       tensor // [T, N, 4*H], or as many gates as there are: the inputs times their weights
@@ -105,9 +105,6 @@ func (c *call) recurrent(gates, states int, defaults []string,
 		c.fail("of %s with weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
 	}
 	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
-	if !steps.IsStatic() || steps.Add < 1 || steps.Add > maxSteps {
-		c.fail("it goes over %s steps, which are written out: want a number from 1 to %d", steps, maxSteps)
-	}
 	direction := c.textAttr("direction", "forward")
 	count := 1
 	if direction == "bidirectional" {
@@ -140,7 +137,7 @@ func (c *call) recurrent(gates, states int, defaults []string,
 				state[i] = c.b.Full(x.DType(), 0, batch, hidden)
 			}
 		}
-		out, state := l.run(steps.Static(), state, step)
+		out, state := l.run(steps, state, step)
 		all = append(all, out)
 		for i := range last {
 			last[i] = append(last[i], state[i])
@@ -159,13 +156,31 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	return several(results...)
 }
 
-// maxSteps is how many steps are written out at most.
-const maxSteps = 4096
+// writtenSteps is up to how many steps are written out: kernels of neighbouring steps may then be fused.
+const writtenSteps = 4
 
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
 // run goes over the steps, and returns the outputs [T, N, H] and the last state.
-func (l *recurrence) run(steps int, state []tensor,
+func (l *recurrence) run(steps ir.Dim, state []tensor,
+	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
+	if steps.IsStatic() && steps.Add > 0 && steps.Add <= writtenSteps {
+		return l.write(steps.Static(), state, step)
+	}
+	b := l.c.b
+	scan := b.Scan
+	if l.reverse {
+		scan = b.ScanBack
+	}
+	last, all := scan(state, []tensor{l.x, b.Iota(ir.I32, 0, steps)}, func(state, at []tensor) (next, outs []tensor) {
+		next, out := l.step(at[0], at[1], state, step)
+		return next, []tensor{out}
+	})
+	return all[0], last
+}
+
+// write writes the steps out.
+func (l *recurrence) write(steps int, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
 	out := make([]tensor, steps)
 	for i := range steps {
@@ -173,18 +188,24 @@ func (l *recurrence) run(steps int, state []tensor,
 		if l.reverse {
 			t = steps - 1 - i
 		}
-		next := step(l, l.x.Index(0, t), state)
-		out[t] = next[0]
-		if !l.lengths.IsZero() { // a sequence that is over, or has not begun, keeps its state
-			running := l.lengths.Gt(l.lengths.Lit(float64(t))).Unsqueeze(1)
-			for k := range next {
-				next[k] = running.Where(next[k], state[k])
-			}
-			out[t] = running.Where(out[t], out[t].Lit(0))
-		}
-		state = next
+		state, out[t] = l.step(l.x.Index(0, t), l.c.b.Scalar(ir.I32, float64(t)), state, step)
 	}
 	return stacked(out, 0), state
+}
+
+// step is step number t of the inputs x: the next state, and the output.
+func (l *recurrence) step(x, t tensor, state []tensor,
+	step func(l *recurrence, x tensor, state []tensor) []tensor) (next []tensor, out tensor) {
+	next = step(l, x, state)
+	out = next[0]
+	if !l.lengths.IsZero() { // a sequence that is over, or has not begun, keeps its state
+		running := l.lengths.Gt(t).Unsqueeze(1)
+		for k := range next {
+			next[k] = running.Where(next[k], state[k])
+		}
+		out = running.Where(out, out.Lit(0))
+	}
+	return next, out
 }
 
 // gate is the part of [N, gates*H] that is gate i.
@@ -210,6 +231,10 @@ func rnn(c *call) []*value {
 func lstm(c *call) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
 	activations := []string{"Sigmoid", "Tanh", "Tanh"}
+	var peepholes tensor
+	if c.has(7) {
+		peepholes = c.x(7)
+	}
 	return c.recurrent(4, 2, activations, func(l *recurrence, x tensor, state []tensor) []tensor {
 		z := x.Add(l.recurrentPart(state[0]))
 		peep := func(gate tensor, i int, of tensor) tensor { return gate }
@@ -218,7 +243,7 @@ func lstm(c *call) []*value {
 			if l.reverse && c.textAttr("direction", "") == "bidirectional" {
 				d = 1
 			}
-			p := c.x(7).Index(0, d)
+			p := peepholes.Index(0, d)
 			peep = func(gate tensor, i int, of tensor) tensor {
 				return gate.Add(p.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(of))
 			}
