@@ -23,18 +23,21 @@ func (p *Program) planStates() []bool {
 	}
 	for _, u := range p.graph.Updates() {
 		n := u.Value
-		list[n.ID()] = p.kernels != nil && n.Op() == ir.OpDynamicUpdateSlice && n.Arg(0) == u.State &&
+		list[n.ID()] = p.kernels != nil && writesParts(n) && n.Arg(0) == u.State &&
 			p.plan.uses[u.State.ID()] == 1
 	}
 	return list
 }
+
+// writesParts reports whether a node is its argument 0 with parts of it written anew.
+func writesParts(n *ir.Node) bool { return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND }
 
 // makes reports whether the elements of a node's result are surely not those of an argument or of a constant.
 func (p *Program) makes(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false
 	}
-	return n.Op() == ir.OpDynamicUpdateSlice || p.kernels != nil && p.kernels[n.ID()] != nil ||
+	return writesParts(n) || p.kernels != nil && p.kernels[n.ID()] != nil ||
 		n.Op().Info().Class == ir.ClassElementwise && n.Op() != ir.OpCast
 }
 

@@ -1,5 +1,7 @@
 package interp
 
+import "slices"
+
 // scatterRuns changes runs of consecutive elements of dst, in order: run i of
 // src goes where to says, if anywhere.
 func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
@@ -116,5 +118,27 @@ func scatterND(c *call) (value, error) {
 	if c.args[0].typ.IsBlock() {
 		return scatterBlocks(c, rows)
 	}
+	if c.undo != nil { // which an op that adds has not
+		base, updates := c.args[0], c.args[2]
+		switch {
+		case base.n != nil && updates.n != nil:
+			overwrite(c.undo, base.n, updates.n, rows.run, rows.at)
+			return base, nil
+		case base.i != nil && updates.i != nil:
+			overwrite(c.undo, base.i, updates.i, rows.run, rows.at)
+			return base, nil
+		}
+	}
 	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
+}
+
+// overwrite writes runs of src over those of dst where to says, and notes how to take that back.
+func overwrite[T any](u *undo, dst, src []T, run int, to func(i int) (int, bool)) {
+	for i := 0; run > 0 && i*run < len(src); i++ {
+		if at, ok := to(i); ok {
+			old := slices.Clone(dst[at : at+run])
+			*u = append(*u, func() { copy(dst[at:], old) })
+			copy(dst[at:at+run], src[i*run:])
+		}
+	}
 }
