@@ -30,7 +30,9 @@ func (p *Program) planStates() []bool {
 }
 
 // writesParts reports whether a node is its argument 0 with parts of it written anew.
-func writesParts(n *ir.Node) bool { return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND }
+func writesParts(n *ir.Node) bool {
+	return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND
+}
 
 // makes reports whether the elements of a node's result are surely not those of an argument or of a constant.
 func (p *Program) makes(n *ir.Node) bool {

@@ -7,21 +7,33 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestInPlace runs an update that is written over its state, of floats and of blocks: a run that fails after it
-// leaves the state as it was.
+// TestInPlace runs an update that is written over its state, of floats and of blocks, as a slice or by coordinates: a
+// run that fails after it leaves the state as it was.
 func TestInPlace(t *testing.T) {
-	for _, d := range []ir.DType{ir.F32, ir.F16, ir.Q8_0} {
+	for _, c := range []struct {
+		dtype   ir.DType
+		scatter bool
+	}{{ir.F32, false}, {ir.F16, false}, {ir.Q8_0, false}, {ir.F32, true}, {ir.F16, true}} {
+		d, where := c.dtype, ir.Shape{}
+		if c.scatter {
+			where = ir.ShapeOf(2, 1)
+		}
 		failed := errors.New("the kernel failed")
 		var fail error
 		b := newGraph(t)
 		ring := b.leaf(ir.OpState, "ring", d, ir.ShapeOf(3, 32))
-		x, at := b.input("x", ir.F32, ir.ShapeOf(2, 32)), b.input("at", ir.I32, ir.Shape{})
+		x, at := b.input("x", ir.F32, ir.ShapeOf(2, 32)), b.input("at", ir.I32, where)
 		to := ir.OpCast
 		if d.IsBlock() {
 			to = ir.OpQuantize
 		}
 		x = b.add(to, []*ir.Node{x}, "dtype", d)
-		after := b.add(ir.OpDynamicUpdateSlice, []*ir.Node{ring, x, at}, "wrap", true)
+		var after *ir.Node
+		if c.scatter {
+			after = b.add(ir.OpScatterND, []*ir.Node{ring, at, x})
+		} else {
+			after = b.add(ir.OpDynamicUpdateSlice, []*ir.Node{ring, x, at}, "wrap", true)
+		}
 		b.update(ring, after)
 		y := b.input("y", ir.F32, ir.ShapeOf(1))
 		b.output("z", b.add(ir.OpNeg, []*ir.Node{y}))
@@ -41,9 +53,15 @@ func TestInPlace(t *testing.T) {
 			}
 			return floats(t, ir.F32, list, 2, 32)
 		}
+		places := func(at int64) *ir.Data {
+			if c.scatter {
+				return integers(t, ir.I32, []int64{at, (at + 1) % 3}, 2, 1)
+			}
+			return integers(t, ir.I32, []int64{at})
+		}
 		step := func(v float64, at int64) error {
 			_, err := p.Run(t.Context(), map[string]*ir.Data{"x": rows(v), "y": floats(t, ir.F32, []float64{1}, 1),
-				"at": integers(t, ir.I32, []int64{at})}, nil)
+				"at": places(at)}, nil)
 			return err
 		}
 		for i, tt := range []struct {
