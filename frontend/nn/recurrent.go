@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// Recurrent layers go over x [T, N, in], T steps of N sequences, from a state [N, hidden], which is zeros where it is the
-// zero Tensor. Weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, where they are there,
+// Recurrent layers go over x [T, N, in], T steps of N sequences, from a state [N, hidden], which is zeros where it is
+// the zero Tensor. Weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, where they are there,
 // ih.bias and hh.bias: those that PyTorch calls weight_ih_l0 and so on, with the gates in its order. The inputs of all
 // steps are multiplied at once, before the loop.
 
@@ -81,9 +81,10 @@ func (r recurrence) run(states []frontend.Tensor,
 			states[i] = b.Full(r.x.DType(), 0, r.x.Dim(1), r.hidden)
 		}
 	}
-	last, all := b.Scan(states, []frontend.Tensor{r.x}, func(state, in []frontend.Tensor) (next, outs []frontend.Tensor) {
+	body := func(state, in []frontend.Tensor) (next, outs []frontend.Tensor) {
 		next = step(in[0], state)
 		return next, next[:1]
-	})
+	}
+	last, all := b.Scan(states, []frontend.Tensor{r.x}, body)
 	return last, all[0]
 }

@@ -46,7 +46,8 @@ func TestRecurrentLayersAreLoops(t *testing.T) {
 		}
 		written, looped := built(t, layer(4), onnx.Options{}), built(t, layer("T"), onnx.Options{})
 		if loops(written) != 0 || loops(looped) != 2 {
-			t.Errorf("%s: %d loops where steps are written out, %d where they are not", op, loops(written), loops(looped))
+			t.Errorf("%s: %d loops where steps are written out, %d where they are not", op, loops(written),
+				loops(looped))
 		}
 		x := countUp(24)
 		for i := range x {
