@@ -7,9 +7,9 @@ import (
 )
 
 // Recurrent layers go over x [T, N, in], T steps of N sequences, from a state [N, hidden], which is zeros where it is
-// the zero Tensor. Weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, where they are there,
-// ih.bias and hh.bias: those that PyTorch calls weight_ih_l0 and so on, with the gates in its order. The inputs of all
-// steps are multiplied at once, before the loop.
+// the zero Tensor. Weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, where they are
+// there, ih.bias and hh.bias: those that PyTorch calls weight_ih_l0 and so on, with the gates in its order. The inputs
+// of all steps are multiplied at once, before the loop.
 
 // RNN is h = tanh(ih(x) + hh(h)) (Elman 1990). It returns the states of all steps [T, N, hidden], and the last one.
 func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
@@ -25,7 +25,8 @@ func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 // state and cell.
 func LSTM(x, h, c frontend.Tensor, w Weights) (all, lastH, lastC frontend.Tensor) {
 	r := newRecurrence("lstm", x, w, 4)
-	states, all := r.run([]frontend.Tensor{h, c}, func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor {
+	states, all := r.run([]frontend.Tensor{h, c}, func(in frontend.Tensor,
+		state []frontend.Tensor) []frontend.Tensor {
 		z := in.Add(Linear(state[0], w.Sub("hh")))
 		i, f, g, o := r.gate(z, 0).Sigmoid(), r.gate(z, 1).Sigmoid(), r.gate(z, 2).Tanh(), r.gate(z, 3).Sigmoid()
 		cell := f.Mul(state[1]).Add(i.Mul(g))
