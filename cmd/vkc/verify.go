@@ -6,6 +6,7 @@ import (
 	"errors"
 	"regexp"
 	goruntime "runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
@@ -37,7 +38,22 @@ type problemReport struct {
 	Doctor  []finding   `json:"doctor"`
 	Devices devicesInfo `json:"devices"`
 	Verify  verifyInfo  `json:"verify"`
+	// Failing has the programs of the first cases that failed.
+	Failing []failingProgram `json:"failing,omitempty"`
+	Error   string           `json:"error,omitempty"` // why there are no results
 }
+
+// failingProgram is the program of a case that failed, as it was compiled for the device.
+type failingProgram struct {
+	Case    string   `json:"case"`
+	Graph   string   `json:"graph"`
+	Kernels []string `json:"kernels,omitempty"` // with their schedules
+	GLSL    []string `json:"glsl,omitempty"`    // by shader
+	Error   string   `json:"error,omitempty"`   // why it has no kernels
+}
+
+// maxFailing bounds the programs in a report: more would say the same.
+const maxFailing = 20
 
 func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
@@ -50,7 +66,8 @@ cases, how many passed, failed and were refused, and the worst error, in units o
 is a failure) and absolute. Then come the reasons of refusals, and each failure.
 
 What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed. Where something is wrong,
-send what --report writes: the results, beside vkc's version, what vkc doctor found, and all that is known of the devices.
+send what --report writes: the results and the programs that failed, beside vkc's version, what vkc doctor found, and all
+that is known of the devices. It is written even where the device cannot be opened.
 
 Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles the
 graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the same
@@ -119,13 +136,13 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	}
 	dev, err := vkc.OpenDevice(f.device)
 	if err != nil {
-		return err
+		return a.reportError(ctx, f.report, err)
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	a.note("device %s", dev.Why())
 	report, err := a.prove(ctx, dev, opt)
 	if err != nil {
-		return err
+		return a.reportError(ctx, f.report, err)
 	}
 	if f.json {
 		err = a.printJSON(verification(dev, report, f.cases))
@@ -133,7 +150,8 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 		err = report.WriteTable(a.stdout)
 	}
 	if err == nil && f.report != "" {
-		err = a.writeReport(ctx, f.report, verification(dev, report, f.cases))
+		err = a.writeReport(ctx, f.report, problemReport{Verify: verification(dev, report, f.cases),
+			Failing: failing(ctx, dev, report)})
 	}
 	if err != nil {
 		return err
@@ -141,9 +159,47 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	return report.Err()
 }
 
-// writeReport writes the results and what they depend on.
-func (a *app) writeReport(ctx context.Context, path string, v verifyInfo) error {
-	r := problemReport{Version: thisVersion(), Verify: v}
+// failing returns the programs of the first cases that failed, compiled one by one.
+func failing(ctx context.Context, dev *vkc.Device, report *optest.Report) (list []failingProgram) {
+	for _, res := range report.Results {
+		if res.Outcome != optest.Fail || len(list) == maxFailing {
+			continue
+		}
+		i := slices.IndexFunc(optest.Cases(), func(c optest.Case) bool { return c.Name == res.Case })
+		if i < 0 {
+			continue
+		}
+		g, _, ok := optest.Cases()[i].Build(res.DType)
+		if !ok {
+			continue
+		}
+		f := failingProgram{Case: res.Case, Graph: g.String()}
+		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+		switch {
+		case err != nil:
+			f.Error = oneLine(err)
+		case p.Contents.Program != nil:
+			for _, st := range p.Contents.Program.Steps {
+				f.Kernels = append(f.Kernels, st.Name+": "+st.Schedule)
+			}
+			f.GLSL = p.Contents.GLSL
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// reportError writes a report, if one is asked for, of what kept the cases from being run, and returns that.
+func (a *app) reportError(ctx context.Context, path string, why error) error {
+	if path == "" {
+		return why
+	}
+	return errors.Join(why, a.writeReport(ctx, path, problemReport{Error: oneLine(why)}))
+}
+
+// writeReport adds to results what they depend on, and writes them.
+func (a *app) writeReport(ctx context.Context, path string, r problemReport) error {
+	r.Version = thisVersion()
 	var err error
 	if r.Devices, err = listDevices(); err != nil {
 		r.Devices.Error = oneLine(err)

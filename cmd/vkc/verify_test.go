@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir/optest"
 )
 
 func TestVerify(t *testing.T) {
@@ -52,6 +56,36 @@ func TestVerifyReport(t *testing.T) {
 		t.Errorf("the report is\n%s", text)
 	}
 	fails(t, exitUsage, []string{"verify", "bundle.vkb", "--report", path}, "--report goes with --ops")
+
+	// A device that cannot be opened is what a report is for.
+	run(t, "verify", "--ops", "--device", "no device of that name", "--report", path)
+	if text, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	r = problemReport{}
+	if err := json.Unmarshal(text, &r); err != nil || r.Error == "" || len(r.Doctor) == 0 {
+		t.Errorf("%v: the report is\n%s", err, text)
+	}
+}
+
+// TestFailing: of a case that failed, the report has the graph, the kernels and their GLSL.
+func TestFailing(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	dev, err := vkc.OpenDevice("vulkan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	relu := func(c optest.Case) bool { return strings.HasPrefix(c.Name, "relu/f32/") }
+	c := optest.Cases()[slices.IndexFunc(optest.Cases(), relu)]
+	list := failing(t.Context(), dev, &optest.Report{Results: []optest.Result{
+		{Case: "of another version", Outcome: optest.Fail}, {Case: c.Name, DType: c.DType, Outcome: optest.Fail},
+		{Case: c.Name, DType: c.DType, Outcome: optest.Pass}}})
+	if len(list) != 1 || list[0].Case != c.Name || !strings.Contains(list[0].Graph, "relu") || len(list[0].Kernels) == 0 ||
+		len(list[0].GLSL) == 0 || !strings.Contains(list[0].GLSL[0], "void main") {
+		t.Errorf("%+v", list)
+	}
 }
 
 // TestVerifyDevice verifies one op on the device, and one that it refuses or not.
