@@ -104,6 +104,46 @@ func features(p *C.vkc_probe) target.Features {
 	}
 }
 
+// nativeFeatures are the features of shaders that a device is to have, the other way round than features.
+func nativeFeatures(f *target.Features) C.vkc_features {
+	flag := func(on bool) C.uint32_t {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	return C.vkc_features{
+		float16:                   flag(f.Float16),
+		float64:                   flag(f.Float64),
+		int8:                      flag(f.Int8),
+		int16:                     flag(f.Int16),
+		int64:                     flag(f.Int64),
+		storage8:                  flag(f.Storage8),
+		storage16:                 flag(f.Storage16),
+		push_constant8:            flag(f.PushConstant8),
+		push_constant16:           flag(f.PushConstant16),
+		buffer_device_address:     flag(f.BufferDeviceAddress),
+		scalar_block_layout:       flag(f.ScalarBlockLayout),
+		memory_model:              flag(f.MemoryModel),
+		memory_model_device_scope: flag(f.MemoryModelDeviceScope),
+		integer_dot_product:       flag(f.IntegerDotProduct),
+		atomic_float32_add:        flag(f.AtomicFloat32Add),
+		shared_atomic_float32_add: flag(f.SharedAtomicFloat32Add),
+		subgroup_size_control:     flag(f.SubgroupSizeControl),
+		full_subgroups:            flag(f.FullSubgroups),
+		subgroup_extended_types:   flag(f.SubgroupExtendedTypes),
+		maximal_reconvergence:     flag(f.MaximalReconvergence),
+		workgroup_explicit_layout: flag(f.WorkgroupExplicitLayout),
+		zero_init_workgroup:       flag(f.ZeroInitWorkgroup),
+		bfloat16:                  flag(f.BFloat16),
+		bfloat16_matrix:           flag(f.BFloat16Matrix),
+		float8:                    flag(f.Float8),
+		float8_matrix:             flag(f.Float8Matrix),
+		cooperative_matrix:        flag(f.CooperativeMatrix),
+		cooperative_matrix2:       flag(f.CooperativeMatrix2),
+	}
+}
+
 func matrix2(p *C.vkc_probe) *target.Matrix2 {
 	f := &p.features
 	return &target.Matrix2{

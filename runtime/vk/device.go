@@ -110,7 +110,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 		options.BlockBytes = defaultBlockBytes
 	}
 	family, _ := computeFamily(info.QueueFamilies)
-	native, r := inst.native.createDevice(inst.physical[index], family, options.Robust)
+	native, r := inst.native.createDevice(inst.physical[index], family, options.Robust, &info.Caps.Features)
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ import (
 	"unsafe"
 
 	goki "github.com/goki/vulkan"
+
+	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // This file is the only door to C: every method is one call. github.com/goki/vulkan serves where it is
@@ -138,13 +140,16 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
-func (n nativeInstance) createDevice(p physicalDevice, family int, robust bool) (nativeDevice, Result) {
+// createDevice enables of the features of shaders those of use, as far as the device has them.
+func (n nativeInstance) createDevice(p physicalDevice, family int, robust bool,
+	use *target.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device
 	var ask C.int
 	if robust {
 		ask = 1
 	}
-	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), ask, &dev))
+	features := nativeFeatures(use)
+	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), ask, &features, &dev))
 	return nativeDevice{dev}, r
 }
 

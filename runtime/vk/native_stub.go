@@ -2,7 +2,11 @@
 
 package vk
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
 
 // Without cgo openNative fails, so no instance or device exists, and nothing below is ever called; it
 // is here so that the package has the same API in both builds.
@@ -23,7 +27,7 @@ func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }
 func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }
 func (nativeInstance) probe(physicalDevice) (DeviceInfo, Result) { return DeviceInfo{}, unreachable }
-func (nativeInstance) createDevice(physicalDevice, int, bool) (nativeDevice, Result) {
+func (nativeInstance) createDevice(physicalDevice, int, bool, *target.Features) (nativeDevice, Result) {
 	return nativeDevice{}, unreachable
 }
 

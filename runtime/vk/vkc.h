@@ -101,8 +101,9 @@ int vkc_memory_budget(vkc_device *dev, uint64_t budget[16], uint64_t usage[16]);
 
 // Device and objects (vkc_device.c).
 
-// robust asks for checks of every access to a buffer.
-int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, vkc_device **out);
+// robust asks for checks of every access to a buffer. Of the features of shaders only those of use are enabled.
+int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, const vkc_features *use,
+                          vkc_device **out);
 // vkc_device_robust is 0 without such checks, 1 with robustBufferAccess and 2 with robustBufferAccess2.
 int vkc_device_robust(vkc_device *dev);
 void *vkc_device_handle(vkc_device *dev);

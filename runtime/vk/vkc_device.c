@@ -71,7 +71,8 @@ int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]) {
     return dev->calibrate(dev->handle, 2, clocks, out, &out[2]);
 }
 
-int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, vkc_device **out) {
+int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, const vkc_features *use,
+                          vkc_device **out) {
     VkPhysicalDeviceProperties properties;
     inst->vkGetPhysicalDeviceProperties(physical, &properties);
     uint32_t api = properties.apiVersion < inst->api ? properties.apiVersion : inst->api;
@@ -81,6 +82,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, i
     VkResult r = vkc_query_features(inst, physical, api, &f);
     if (r != VK_SUCCESS) return r;
     vkc_keep_used(&f, robust);
+    vkc_keep_features(&f, use);
     if (robust && !f.core.features.robustBufferAccess) return VK_ERROR_FEATURE_NOT_PRESENT;
     if (!f.v12.timelineSemaphore) return VK_ERROR_FEATURE_NOT_PRESENT;
 

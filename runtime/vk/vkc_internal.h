@@ -161,6 +161,8 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
 // vkCreateDevice: an enabled feature may cost. robustBufferAccess checks every access, so it is kept
 // for robust devices only.
 void vkc_keep_used(vkc_feature_chain *f, int robust);
+// vkc_keep_features clears the features of shaders that are none of use.
+void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use);
 // vkc_loader_lookup is vkGetInstanceProcAddr.
 PFN_vkVoidFunction vkc_loader_lookup(VkInstance instance, const char *name);
 

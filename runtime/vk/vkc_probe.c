@@ -143,6 +143,50 @@ void vkc_keep_used(vkc_feature_chain *f, int robust) {
     f->atomic_float = atomics;
 }
 
+void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use) {
+    if (!use->float64) f->core.features.shaderFloat64 = VK_FALSE;
+    if (!use->int16) f->core.features.shaderInt16 = VK_FALSE;
+    if (!use->int64) f->core.features.shaderInt64 = VK_FALSE;
+    if (!use->float16) f->v12.shaderFloat16 = VK_FALSE;
+    if (!use->int8) f->v12.shaderInt8 = VK_FALSE;
+    if (!use->storage8) f->v12.storageBuffer8BitAccess = VK_FALSE;
+    if (!use->storage8) f->v12.uniformAndStorageBuffer8BitAccess = VK_FALSE;
+    if (!use->storage16) f->v11.storageBuffer16BitAccess = VK_FALSE;
+    if (!use->storage16) f->v11.uniformAndStorageBuffer16BitAccess = VK_FALSE;
+    if (!use->push_constant8) f->v12.storagePushConstant8 = VK_FALSE;
+    if (!use->push_constant16) f->v11.storagePushConstant16 = VK_FALSE;
+    if (!use->buffer_device_address) f->v12.bufferDeviceAddress = VK_FALSE;
+    if (!use->scalar_block_layout) f->v12.scalarBlockLayout = VK_FALSE;
+    if (!use->memory_model) f->v12.vulkanMemoryModel = VK_FALSE;
+    if (!use->memory_model_device_scope) f->v12.vulkanMemoryModelDeviceScope = VK_FALSE;
+    if (!use->subgroup_extended_types) f->v12.shaderSubgroupExtendedTypes = VK_FALSE;
+    if (!use->integer_dot_product) f->dot.shaderIntegerDotProduct = VK_FALSE;
+    if (!use->atomic_float32_add) f->atomic_float.shaderBufferFloat32AtomicAdd = VK_FALSE;
+    if (!use->shared_atomic_float32_add) f->atomic_float.shaderSharedFloat32AtomicAdd = VK_FALSE;
+    if (!use->subgroup_size_control) f->subgroup_size.subgroupSizeControl = VK_FALSE;
+    if (!use->full_subgroups) f->subgroup_size.computeFullSubgroups = VK_FALSE;
+    if (!use->maximal_reconvergence) f->reconvergence.shaderMaximalReconvergence = VK_FALSE;
+    if (!use->workgroup_explicit_layout) f->explicit_layout.workgroupMemoryExplicitLayout = VK_FALSE;
+    if (!use->zero_init_workgroup) f->zero_init.shaderZeroInitializeWorkgroupMemory = VK_FALSE;
+    if (!use->bfloat16) f->bfloat16.shaderBFloat16Type = VK_FALSE;
+    if (!use->bfloat16_matrix) f->bfloat16.shaderBFloat16CooperativeMatrix = VK_FALSE;
+    if (!use->float8) f->float8.shaderFloat8 = VK_FALSE;
+    if (!use->float8_matrix) f->float8.shaderFloat8CooperativeMatrix = VK_FALSE;
+    if (!use->cooperative_matrix) f->matrix.cooperativeMatrix = VK_FALSE;
+    if (!use->cooperative_matrix) f->matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+    if (!use->cooperative_matrix2) {
+        f->matrix2.cooperativeMatrixWorkgroupScope = VK_FALSE;
+        f->matrix2.cooperativeMatrixFlexibleDimensions = VK_FALSE;
+        f->matrix2.cooperativeMatrixReductions = VK_FALSE;
+        f->matrix2.cooperativeMatrixConversions = VK_FALSE;
+        f->matrix2.cooperativeMatrixPerElementOperations = VK_FALSE;
+        f->matrix2.cooperativeMatrixTensorAddressing = VK_FALSE;
+        f->matrix2.cooperativeMatrixBlockLoads = VK_FALSE;
+    }
+    // What needs another one goes with it.
+    if (!f->v12.vulkanMemoryModel) f->v12.vulkanMemoryModelDeviceScope = VK_FALSE;
+}
+
 static void report_features(const vkc_feature_chain *f, vkc_features *out) {
     uint32_t has = f->extensions;
     out->float16 = f->v12.shaderFloat16;
