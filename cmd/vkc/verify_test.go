@@ -82,8 +82,8 @@ func TestFailing(t *testing.T) {
 	list := failing(t.Context(), dev, &optest.Report{Results: []optest.Result{
 		{Case: "of another version", Outcome: optest.Fail}, {Case: c.Name, DType: c.DType, Outcome: optest.Fail},
 		{Case: c.Name, DType: c.DType, Outcome: optest.Pass}}})
-	if len(list) != 1 || list[0].Case != c.Name || !strings.Contains(list[0].Graph, "relu") || len(list[0].Kernels) == 0 ||
-		len(list[0].GLSL) == 0 || !strings.Contains(list[0].GLSL[0], "void main") {
+	if len(list) != 1 || list[0].Case != c.Name || !strings.Contains(list[0].Graph, "relu") ||
+		len(list[0].Kernels) == 0 || len(list[0].GLSL) == 0 || !strings.Contains(list[0].GLSL[0], "void main") {
 		t.Errorf("%+v", list)
 	}
 }
