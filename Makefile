@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers drivers-test test test-full client-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers drivers-test test test-full client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test 
 
 browser-test: ## have a browser (Debian's chromium) use the page of vkc serve; what drives it is downloaded
 	cd serve/clienttest && go test ./browser
+
+beam-test: ## run the transforms of module beam/ on Apache Beam's SDK, which is downloaded; minutes of compiling
+	cd beam && go test ./...
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))
