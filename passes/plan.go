@@ -524,6 +524,7 @@ func (pl *planner) placeTemps() {
 // barriers puts a barrier before every step that touches what a step since
 // the last barrier wrote, or writes what one has read.
 func (pl *planner) barriers() {
+	borders := pl.p.Borders()
 	since := touched{pl: pl}
 	since.clear()
 	for i := range pl.p.Steps {
@@ -531,7 +532,7 @@ func (pl *planner) barriers() {
 		if pl.p.Begins(i) {
 			since.clear()
 		}
-		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts) || pl.p.Borders(i)
+		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts) || borders[i]
 		if st.Barrier {
 			since.clear()
 		}

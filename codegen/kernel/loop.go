@@ -40,27 +40,30 @@ type Region struct {
 // end is the step after the region.
 func (r Region) end() int { return r.First + r.Count }
 
-// Borders reports whether a region begins with step i or ended before it, or a gate stands before it: there is a
-// barrier.
-func (p *Program) Borders(i int) bool {
+// Borders reports of each step whether a region begins with it or ended before it, or a gate stands before it: there is
+// a barrier.
+func (p *Program) Borders() []bool {
+	is := make([]bool, len(p.Steps)+1)
 	for _, r := range p.Regions {
-		if r.First == i || r.end() == i || r.Gated && r.First+1 == i {
-			return true
-		}
+		is[r.First], is[r.end()] = true, true
+		is[r.First+1] = is[r.First+1] || r.Gated
 	}
-	return false
+	return is[:len(p.Steps)]
 }
 
 // Gated lists the steps that a gate decides on, in order. Step Gated()[i] has three words from word 3*i on in the
 // buffers of kinds BufGrids and BufGated.
 func (p *Program) Gated() []int {
+	is := make([]bool, len(p.Steps))
+	for _, r := range p.Regions {
+		for i := r.First + 1; r.Gated && i < r.end(); i++ {
+			is[i] = true
+		}
+	}
 	var list []int
-	for i := range p.Steps {
-		for _, r := range p.Regions {
-			if r.Gated && i > r.First && i < r.end() {
-				list = append(list, i)
-				break
-			}
+	for i, gated := range is {
+		if gated {
+			list = append(list, i)
 		}
 	}
 	return list
@@ -98,12 +101,13 @@ func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat 
 // maxRegionDepth is how deep regions may lie in one another.
 const maxRegionDepth = 2*ir.MaxBodyDepth + 1
 
-// checkRegions refuses regions that neither lie in one another nor apart, and gates that write no counts.
+// maxRegions bounds the regions of a program.
+const maxRegions = 1 << 16
+
+// checkRegions refuses regions that neither lie in one another nor apart.
 func (p *Program) checkRegions() error {
-	for i, s := range p.Steps {
-		if !s.Barrier && p.Borders(i) {
-			return fmt.Errorf("step %d (%s): no barrier stands where a region begins or ends", i, s.Name)
-		}
+	if len(p.Regions) > maxRegions {
+		return fmt.Errorf("%d regions, more than %d", len(p.Regions), maxRegions)
 	}
 	var open []Region
 	for i, r := range p.Regions {
@@ -115,7 +119,7 @@ func (p *Program) checkRegions() error {
 			last = open[len(open)-1]
 		}
 		switch {
-		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps),
+		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps) || r.First > len(p.Steps),
 			r.First < last.First || r.end() > last.end(),
 			i > 0 && r.First < p.Regions[i-1].First, len(open) > 0 && r.First == last.First && last.Gated:
 			return fmt.Errorf("region %d: %d steps from %d on do not lie in the %d from %d on", i, r.Count, r.First,
@@ -129,10 +133,32 @@ func (p *Program) checkRegions() error {
 			return fmt.Errorf("region %d: %w", i, err)
 		}
 		open = append(open, r)
-		if !r.Gated {
+	}
+	return nil
+}
+
+// checkGates refuses regions without barriers, gates that write no workgroup counts, and counts of other steps. The
+// buffers of all steps exist.
+func (p *Program) checkGates() error {
+	for i, borders := range p.Borders() {
+		if borders && !p.Steps[i].Barrier {
+			return fmt.Errorf("step %d (%s): no barrier stands where a region begins or ends", i, p.Steps[i].Name)
+		}
+	}
+	words := int64(3 * len(p.Gated()))
+	counts := map[BufferKind]bool{}
+	for i, b := range p.Buffers {
+		if b.Kind != BufGrids && b.Kind != BufGated {
 			continue
 		}
-		writes := false
+		if b.DType != ir.U32 || b.Shape.MaxElems() != words || counts[b.Kind] {
+			return fmt.Errorf("buffer %d (%s): %s%s for the workgroup counts of %d steps", i, b.Name, b.DType, b.Shape,
+				words/3)
+		}
+		counts[b.Kind] = true
+	}
+	for i, r := range p.Regions {
+		writes := !r.Gated
 		for _, b := range p.Steps[r.First].Binds {
 			writes = writes || b.Write && p.Buffers[b.Buffer].Kind == BufGated
 		}

@@ -235,6 +235,9 @@ func (p *Program) Check() error {
 	if err := p.checkTexts(); err != nil {
 		return err
 	}
+	if err := p.checkRegions(); err != nil {
+		return err
+	}
 	for i, b := range p.Buffers {
 		if err := p.checkBuffer(b); err != nil {
 			return fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
@@ -269,7 +272,7 @@ func (p *Program) Check() error {
 	if err := p.checkPrepared(); err != nil {
 		return err
 	}
-	if err := p.checkRegions(); err != nil {
+	if err := p.checkGates(); err != nil {
 		return err
 	}
 	if err := p.checkFaults(); err != nil {
@@ -371,15 +374,11 @@ func (p *Program) checkBuffer(b Buffer) error {
 		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
 			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
 		}
-	case BufGrids, BufGated:
-		if b.DType != ir.U32 || need != 12*int64(len(p.Gated())) {
-			return fmt.Errorf("%s for the workgroup counts of %d steps", t, len(p.Gated()))
-		}
 	case BufFault:
 		if b.DType != ir.U32 || need != 4 {
 			return fmt.Errorf("%s for a word", t)
 		}
-	case BufInput, BufOutput, BufState, BufPrepared:
+	case BufInput, BufOutput, BufState, BufPrepared, BufGrids, BufGated:
 	default:
 		return fmt.Errorf("unknown kind %q", b.Kind)
 	}

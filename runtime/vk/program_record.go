@@ -212,6 +212,7 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	if err != nil {
 		return nil, err
 	}
+	borders := e.program.Borders()
 	c := e.device.NewCommandList()
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
@@ -225,7 +226,7 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	}
 	for n, i := range steps {
 		switch {
-		case n > 0 && e.gatedGrids != nil && (e.program.Borders(i) || stamps != nil):
+		case n > 0 && e.gatedGrids != nil && (borders[i] || stamps != nil):
 			// Gates write what dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
 		case n > 0 && (e.program.Steps[i].Barrier || stamps != nil):
