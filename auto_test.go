@@ -345,6 +345,14 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 	needTools(t)
 	doubles := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F64, 3).AddScalar(1)) })
 	floats := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 3).AddScalar(1)) })
+	symbolic := build(t, func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 1<<32+1)).AddScalar(1))
+	})
+	weights := vkc.WeightMap{"big": tensorOf(t, make([]float32, 1<<19), 1<<19)}
+	remembering := build(t, func(b *frontend.Builder) {
+		big := b.Weight("big", ir.F32, 1<<19)
+		b.Output("y", b.Input("x", ir.F32, 3).Add(big.Slice(0, 0, 3)).AddScalar(1))
+	})
 	for _, tt := range []struct {
 		name   string
 		graph  *ir.Graph
@@ -357,6 +365,8 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 			caps.Features.Float64 = false
 			vkc.SetCaps(dev, caps)
 		}, "it lacks"},
+		{"positions", symbolic, tensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds"},
+		{"memory", remembering, tensorOf(t, []float32{1, 2, 3}, 3), nil, "limited to"},
 		{"tools", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
 			t.Setenv(spirv.ToolsEnv, "")
 			t.Setenv("PATH", t.TempDir())
@@ -366,14 +376,18 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ownCache(t)
 			noTrial(t)
-			dev := openDevice(t)
-			tt.refuse(t, dev)
-			if _, err := dev.LoadGraph(t.Context(), tt.graph, nil); err == nil ||
+			dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(1<<20))
+			vktest.Need(t, err)
+			defer dev.Close()
+			if tt.refuse != nil {
+				tt.refuse(t, dev)
+			}
+			if _, err := dev.LoadGraph(t.Context(), tt.graph, weights); err == nil ||
 				!strings.Contains(err.Error(), tt.why) {
 				t.Fatalf("the device that was named: %v, want %q", err, tt.why)
 			}
 			vkc.OpenedByAuto(dev)
-			exe, err := dev.LoadGraph(t.Context(), tt.graph, nil)
+			exe, err := dev.LoadGraph(t.Context(), tt.graph, weights)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package vkc_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // stepping gives x+1 and the sum of x, of any number of rows of four.
@@ -307,6 +309,62 @@ func TestCloseDuringRuns(t *testing.T) {
 			}
 			wg.Go(func() { x.Read(ctx); x.Close() })
 			wg.Wait()
+		}
+	})
+}
+
+// TestCopyTo: a tensor copied to another device is an input of programs there, of several chunks and of nothing, and is
+// its own when the first is closed.
+func TestCopyTo(t *testing.T) {
+	ctx := t.Context()
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		for _, name := range []string{"vulkan", "cpu"} {
+			other, err := vkc.OpenDevice(name)
+			vktest.Need(t, err)
+			t.Cleanup(func() { other.Close() })
+			const rows = 300<<10 + 1 // above 4 MiB
+			there, here := loadStepping(t, other, rows), loadStepping(t, dev, rows)
+			values := make([]float32, 4*rows)
+			for i := range values {
+				values[i] = float32(i % 4099)
+			}
+			x := upload(t, here, tensorOf(t, values, rows, 4))
+			if _, err := there.Run(ctx, nil, given(x, "next", "sum")); err == nil {
+				t.Error("an input of another device is taken")
+			}
+			y, err := x.CopyTo(ctx, there)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Close()
+			res, err := there.Run(ctx, nil, given(y, "next", "sum"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Kept["sum"].Close()
+			d, err := res.Kept["next"].Read(ctx)
+			for i, have := range floatsOf(t, d, err) {
+				if have != values[i]+1 {
+					t.Fatalf("element %d is %v, want %v", i, have, values[i]+1)
+				}
+			}
+			res.Kept["next"].Close()
+			if _, err := x.CopyTo(ctx, there); !errors.Is(err, runtime.ErrClosed) {
+				t.Errorf("a closed tensor: %v", err)
+			}
+			if err := y.Close(); err != nil {
+				t.Error(err)
+			}
+			empty := upload(t, here, tensorOf(t, []float32{}, 0, 4))
+			none, err := empty.CopyTo(ctx, there)
+			if err != nil || none.Size() != 0 {
+				t.Errorf("of nothing: %v, %v", none, err)
+			}
+			none.Close()
+			empty.Close()
+			if _, err := there.UploadFrom(ctx, ir.F32, []int{2}, bytes.NewReader(make([]byte, 7))); err == nil {
+				t.Error("8 bytes of 7 are taken")
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package vkc
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -61,6 +62,9 @@ func (notLoaded) Run(context.Context, Tensors, ...RunOptions) (*Result, error) {
 func (notLoaded) Upload(context.Context, *ir.Data) (*DeviceTensor, error) {
 	return nil, errNotLoaded
 }
+func (notLoaded) UploadFrom(context.Context, ir.DType, []int, io.ReaderAt) (*DeviceTensor, error) {
+	return nil, errNotLoaded
+}
 func (notLoaded) ReadState(string) (*ir.Data, error) { return nil, errNotLoaded }
 func (notLoaded) WriteState(string, *ir.Data) error  { return errNotLoaded }
 func (notLoaded) ResetStates() error                 { return errNotLoaded }
@@ -96,6 +100,12 @@ func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*R
 // program there. An output that is to stay there is named in RunOptions.Keep.
 func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
 	return e.program().Upload(ctx, d)
+}
+
+// UploadFrom is [Executable.Upload] of a tensor whose bytes from has, as row-major elements of that type and shape:
+// of a file, say. They are read a few MiB at a time.
+func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
+	return e.program().UploadFrom(ctx, t, dims, from)
 }
 
 // ReadState returns a copy of what a state holds, after the runs under way.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -212,6 +213,11 @@ func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, sym
 // Upload implements runtime.Executable: to the first device.
 func (x *layered) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
 	return x.parts[0].Upload(ctx, d)
+}
+
+// UploadFrom implements runtime.Executable: to the first device.
+func (x *layered) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
+	return x.parts[0].UploadFrom(ctx, t, dims, from)
 }
 
 // stateOf returns the part that has a state.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -36,6 +37,9 @@ type Executable interface {
 
 	// Upload returns a copy of d where the program runs.
 	Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error)
+	// UploadFrom is Upload of a tensor whose bytes from has, as row-major elements of that
+	// type and shape. They are read a few MiB at a time.
+	UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error)
 
 	// ReadState returns a copy of what a state holds.
 	ReadState(name string) (*ir.Data, error)

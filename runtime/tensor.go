@@ -18,8 +18,7 @@ var ErrClosed = errors.New("already closed")
 // device. A run leaves one of each output in RunOptions.Keep, Executable.Upload
 // makes one, and a run of any program on the same device takes it as an input
 // (RunOptions.Inputs). The CPU fast path has them in its own memory. Their contents
-// do not change. To bring one to another device, Read it and Upload it there, which
-// goes by way of host memory.
+// do not change. CopyTo brings one to another device, by way of host memory.
 //
 // All methods may be called concurrently. Close each tensor before its device.
 type DeviceTensor struct {
@@ -189,6 +188,52 @@ func (t *DeviceTensor) readBytes(ctx context.Context, p []byte, offset int64) er
 	return nil
 }
 
+// CopyTo returns a copy of the tensor where a program runs, as on another device. It goes through host memory, a few
+// MiB at a time.
+func (t *DeviceTensor) CopyTo(ctx context.Context, program Executable) (*DeviceTensor, error) {
+	if err := t.hold(); err != nil {
+		return nil, fmt.Errorf("copy %w", err)
+	}
+	defer t.release()
+	c, err := program.UploadFrom(ctx, t.dtype, t.dims, tensorReader{ctx, t})
+	if err != nil {
+		return nil, fmt.Errorf("copy %v: %w", t, err)
+	}
+	return c, nil
+}
+
+// tensorReader reads a tensor until a context ends.
+type tensorReader struct {
+	ctx context.Context
+	t   *DeviceTensor
+}
+
+// ReadAt implements io.ReaderAt for ranges that exist.
+func (r tensorReader) ReadAt(p []byte, offset int64) (int, error) {
+	if err := r.t.readBytes(r.ctx, p, offset); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// chunk is how many bytes ReadChunks reads at once.
+const chunk = 4 << 20
+
+// ReadChunks is for backends: it reads size bytes, a few MiB at a time and in order, and has each written.
+func ReadChunks(from io.ReaderAt, size int64, write func(p []byte, at int64) error) error {
+	p := make([]byte, min(size, chunk))
+	for at := int64(0); at < size; at += int64(len(p)) {
+		p = p[:min(size-at, int64(len(p)))]
+		if n, err := from.ReadAt(p, at); n < len(p) {
+			return fmt.Errorf("read %d bytes from %d on, of %d: %w", len(p), at, size, err)
+		}
+		if err := write(p, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close gives the memory back, once the runs and reads that have begun are done
 // with it: they end as if it were open. Closing twice is fine.
 func (t *DeviceTensor) Close() error {
@@ -256,7 +301,7 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 // ErrElsewhere is for backends: an input is a tensor of another device than the program's.
 func ErrElsewhere(name string, t *DeviceTensor, device string) error {
 	return fmt.Errorf("input %q is %v, which lies on another device (%s) than the program (%s): give the program its "+
-		"bytes (DeviceTensor.Read), or a copy on its device (Executable.Upload of them)", name, t, t.Device(), device)
+		"bytes (DeviceTensor.Read), or a copy on its device (DeviceTensor.CopyTo)", name, t, t.Device(), device)
 }
 
 // Traffic counts the bytes of tensors that passed between the caller's memory and a device.

@@ -88,6 +88,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	if device == nil {
 		device = &own
 	}
+	device.add(p)
 	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, what: what,
 		workers: workers, program: p}, nil
 }
@@ -207,6 +208,9 @@ func (e *executable) Device() string {
 func (e *executable) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.program != nil {
+		e.device.remove(e.program)
+	}
 	e.program = nil
 	return nil
 }

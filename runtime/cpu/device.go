@@ -1,14 +1,19 @@
 package cpu
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	goruntime "runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -19,6 +24,25 @@ type Device struct {
 	closed  atomic.Bool
 	in, out atomic.Uint64
 	tensors atomic.Int64 // bytes of device tensors that are open
+
+	mu       sync.Mutex // guards what follows
+	programs map[*interp.Program]bool
+}
+
+// add and remove keep the list of programs that are loaded.
+func (d *Device) add(p *interp.Program) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.programs == nil {
+		d.programs = map[*interp.Program]bool{}
+	}
+	d.programs[p] = true
+}
+
+func (d *Device) remove(p *interp.Program) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.programs, p)
 }
 
 // own is the device of programs that are given none.
@@ -41,11 +65,21 @@ func (d *Device) Traffic() runtime.Traffic {
 	return runtime.Traffic{In: d.in.Load(), Out: d.out.Load()}
 }
 
-// Memory is the bytes of device tensors that are open.
+// Memory is the bytes of device tensors that are open, and of weights and states of programs as runs have them. Blocks,
+// and floats that are multiplied as their file has them, count where they lie, which may be in a file that is mapped.
 func (d *Device) Memory() runtime.MemoryUse {
 	use := runtime.MemoryUse{}
-	if d != nil && d.tensors.Load() > 0 {
-		use[runtime.OwnTensors] = uint64(d.tensors.Load())
+	if d == nil {
+		return use
+	}
+	d.mu.Lock()
+	weights, states := interp.Held(slices.Collect(maps.Keys(d.programs)))
+	d.mu.Unlock()
+	for owner, n := range map[runtime.MemoryOwner]int64{runtime.OwnTensors: d.tensors.Load(),
+		runtime.OwnWeights: weights, runtime.OwnStates: states} {
+		if n > 0 {
+			use[owner] = uint64(n)
+		}
 	}
 	return use
 }
@@ -90,20 +124,40 @@ func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, 
 
 // Upload implements runtime.Executable.
 func (e *executable) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
-	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
-	}
-	if _, err := e.open(); err != nil {
-		return nil, err
-	}
 	if d == nil {
 		return nil, errors.New("cpu: upload: the tensor is nil")
 	}
 	if err := d.Check(); err != nil {
 		return nil, fmt.Errorf("cpu: upload: %w", err)
 	}
+	return e.UploadFrom(ctx, d.DType, d.Dims, bytes.NewReader(d.Bytes))
+}
+
+// UploadFrom implements runtime.Executable.
+func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
+	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
+	}
+	if _, err := e.open(); err != nil {
+		return nil, err
+	}
+	if from == nil {
+		return nil, errors.New("cpu: upload: there is nothing to read from")
+	}
+	d, err := ir.NewData(t, dims...)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
+	}
+	err = runtime.ReadChunks(from, int64(len(d.Bytes)), func(p []byte, at int64) error {
+		copy(d.Bytes[at:], p)
+		return runtime.CheckContext(ctx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
+	}
 	e.device.in.Add(uint64(len(d.Bytes)))
-	return e.device.newTensor("uploaded", &ir.Data{DType: d.DType, Dims: d.Dims, Bytes: append([]byte{}, d.Bytes...)})
+	return e.device.newTensor("uploaded", d)
 }
 
 // hold returns all inputs of a run as host tensors, and keeps those that are device tensors

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -60,6 +61,37 @@ func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, e
 
 // Upload implements runtime.Executable. It waits for runs under way.
 func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
+	if data == nil {
+		return nil, e.wrap("upload for", errors.New("the tensor is nil"))
+	}
+	if err := data.Check(); err != nil {
+		return nil, e.wrap("upload for", err)
+	}
+	return e.upload(ctx, data.DType, data.Dims, func(b *Buffer) error {
+		return e.device.Upload(ctx, b, 0, data.Bytes)
+	})
+}
+
+// UploadFrom implements runtime.Executable. It waits for runs under way.
+func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
+	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	if from == nil {
+		return nil, e.wrap("upload for", errors.New("there is nothing to read from"))
+	}
+	return e.upload(ctx, t, dims, func(b *Buffer) error {
+		size, err := ir.ByteSize(t, dims)
+		if err != nil {
+			return err
+		}
+		return runtime.ReadChunks(from, size, func(p []byte, at int64) error {
+			return e.device.Upload(ctx, b, at, p)
+		})
+	})
+}
+
+// upload makes a tensor that fill writes.
+func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
+	fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, e.wrap("upload for", err)
 	}
@@ -67,27 +99,25 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.Device
 		return nil, e.wrap("upload for", err)
 	}
 	defer e.give()
-	t, err := e.device.uploadTensor(ctx, data)
+	tensor, err := e.device.newUploaded(t, dims, fill)
 	if err != nil {
 		return nil, e.wrap("upload for", err)
 	}
-	return t, nil
+	return tensor, nil
 }
 
-func (d *Device) uploadTensor(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
-	if data == nil {
-		return nil, errors.New("the tensor is nil")
-	}
-	if err := data.Check(); err != nil {
-		return nil, err
-	}
-	b, err := d.newTensor("uploaded tensor", int64(len(data.Bytes)), DeviceMemory)
+func (d *Device) newUploaded(dtype ir.DType, dims []int, fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
+	size, err := ir.ByteSize(dtype, dims)
 	if err != nil {
 		return nil, err
 	}
-	t, err := runtime.NewDeviceTensor("uploaded", data.DType, data.Dims, deviceMemory{Buffer: b})
+	b, err := d.newTensor("uploaded tensor", size, DeviceMemory)
+	if err != nil {
+		return nil, err
+	}
+	t, err := runtime.NewDeviceTensor("uploaded", dtype, dims, deviceMemory{Buffer: b})
 	if err == nil {
-		err = d.Upload(ctx, b, 0, data.Bytes)
+		err = fill(b)
 	}
 	if err != nil {
 		b.Close()

@@ -1,0 +1,42 @@
+package interp
+
+// Held is how many bytes the weights of programs take, with all that is computed of them alone, and their states. What
+// programs share counts once.
+func Held(programs []*Program) (weights, states int64) {
+	seen := map[any]bool{} // by the first element
+	once := func(list map[any]int) (n int64) {
+		for at, size := range list {
+			if at != nil && !seen[at] {
+				seen[at] = true
+				n += int64(size)
+			}
+		}
+		return n
+	}
+	for _, p := range programs {
+		for _, v := range p.consts {
+			weights += once(v.memory())
+		}
+		for _, v := range p.snapshot() {
+			states += once(v.memory())
+		}
+	}
+	return weights, states
+}
+
+// memory is the bytes of a value's elements, by the first of them.
+func (v value) memory() map[any]int {
+	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i)}
+	if s := v.stored(); s != nil {
+		list[start(s.Bytes)] = len(s.Bytes)
+	}
+	return list
+}
+
+// start is where the elements of a list begin, or nil.
+func start[T any](list []T) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
