@@ -1,7 +1,7 @@
 // A module of its own, so that vkc does not depend on GoMLX.
 module github.com/vkc-go/vkc/gomlx
 
-go 1.26.5
+go 1.26.0
 
 replace github.com/vkc-go/vkc => ..
 
