@@ -199,7 +199,9 @@ func TestFindAttention(t *testing.T) {
 			if have := families(s); have != want || c.ran == 0 {
 				t.Errorf("%d runs of kernels %q, want %q\n%s", c.ran, have, want, s.Text())
 			}
-			if strings.HasPrefix(tt.name, "heads that share") && !strings.Contains(s.Kernels[0].String(), "2 groups") {
+			// where keys are depends on the batch and the group alone, and not on the query's head
+			if keys := "load 1 [96*a1 + 48*a2 + 8*"; strings.HasPrefix(tt.name, "heads that share") &&
+				!strings.Contains(s.Kernels[0].String(), keys) {
 				t.Errorf("the heads of keys are not shared:\n%s", s.Kernels[0])
 			}
 		})
