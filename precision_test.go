@@ -58,7 +58,9 @@ func TestWithPrecision(t *testing.T) {
 		b.Output("other", x.Relu())
 		b.Output("picked", x.Reshape(4, 1, 32).MatMulID(b.Weight("experts", ir.Q8_0, 3, 8, 32),
 			b.Input("ids", ir.I32, 4, 2)))
-		b.Output("window", b.Input("image", ir.F32, 1, 2, 8).Conv(b.Weight("filter", ir.F32, 3, 2, 3)))
+		image, filter := b.Input("image", ir.F32, 1, 2, 8), b.Weight("filter", ir.F32, 3, 2, 3)
+		b.Output("window", image.Conv(filter))
+		b.Output("half window", image.Conv(filter, frontend.InPrecision(frontend.HalfPrecision)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +82,10 @@ func TestWithPrecision(t *testing.T) {
 		if window == "" {
 			window = p
 		}
-		if list := precisions(have); !slices.Equal(list, []string{p, ir.PrecisionHalfSums, p, window}) {
+		if list := precisions(have); !slices.Equal(list, []string{p, ir.PrecisionHalfSums, p, window, ir.PrecisionHalf}) {
 			t.Errorf("%s: precisions are %v", p, list)
 		}
-		if len(have.Outputs()) != 5 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
+		if len(have.Outputs()) != 6 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
 			t.Errorf("%s: another graph is expected if it is not full", p)
 		}
 	}

@@ -25,9 +25,7 @@ func TestContextShift(t *testing.T) {
 		for i, s := range samplings {
 			s.Logprobs = o.Ahead != 4 // which looks at one step at a time
 			ask := func() {
-				for _, token := range answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 5)), 9+i), s) {
-					got[i] = append(got[i], token)
-				}
+				got[i] = append(got[i], answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 5)), 9+i), s)...)
 			}
 			if o.Parallel > 1 {
 				all.Go(ask)

@@ -319,7 +319,8 @@ func TestLossScale(t *testing.T) {
 	p := build(t, func(b *frontend.Builder) {
 		scale := b.State("scale", ir.F32)
 		w := []frontend.Tensor{b.State("w", ir.F32, 1)}
-		l := optim.LossScale{Growth: 2, Backoff: 0.5, Every: 2, Max: 32}
+		l := optim.NewLossScale()
+		l.Every, l.Max = 2, 32 // as 2000 steps are too many
 		g := b.Input("g", ir.F16, 1).Mul(scale.Cast(ir.F16))
 		out, finite := l.Step(scale, g)
 		b.Output("g", out[0])
