@@ -3,6 +3,7 @@ package vkc_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // storedMLP is a graph of the kinds of ops that take quantized weights, its matrices declared in that dtype.
@@ -74,6 +76,68 @@ func TestStoredWeights(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestEveryStoredDType runs one graph on the reference with its weights in every dtype that files have floats in: the
+// values are those of the same graph with the decoded weights.
+func TestEveryStoredDType(t *testing.T) {
+	dev, err := vkc.OpenDevice("reference")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g := storedMLP(t, ir.F32)
+	run := func(weights vkc.WeightMap) []float64 {
+		t.Helper()
+		exe, err := dev.LoadGraph(t.Context(), g, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		res, err := exe.Run(t.Context(), vkc.Tensors{"ids": tensorOf(t, []int32{5, 63, 0}, 3)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := res.Outputs["y"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return y
+	}
+	for _, dt := range ir.DTypes() {
+		if !dt.IsBlock() && dt != ir.F16 && dt != ir.BF16 {
+			continue
+		}
+		stored, decoded := weightsOf(t, dt), vkc.WeightMap{}
+		for name, d := range stored {
+			values := make([]float32, d.Elems())
+			if dt.IsBlock() && d.DType.IsBlock() {
+				if err := quant.Dequantize(values, d.DType, d.Bytes); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				list, err := d.Floats()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range list {
+					values[i] = float32(v)
+				}
+			}
+			decoded[name] = tensorOf(t, values, d.Dims...)
+		}
+		have, want := run(stored), run(decoded)
+		largest := 0.0
+		for _, w := range want {
+			largest = max(largest, math.Abs(w))
+		}
+		for i, w := range want { // products may sum in another order
+			if !(math.Abs(have[i]-w) <= 1e-5*largest) {
+				t.Errorf("%s: element %d is %v, want %v", dt, i, have[i], w)
+				break
+			}
 		}
 	}
 }
