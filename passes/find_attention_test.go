@@ -1,8 +1,12 @@
 package passes_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/passes"
 )
 
 // spelledAttentions are attentions of 2 batches, 4 heads, 5 queries, 6 keys and 8 elements, as
@@ -172,23 +176,25 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%o = matmul %p, %v`},
 }
 
+// attentionLeaves are what spellings are made of.
+const attentionLeaves = `
+	%q = input {name="q", dtype=f32, shape=[2,4,5,8]}
+	%k = input {name="k", dtype=f32, shape=[2,4,6,8]}
+	%v = input {name="v", dtype=f32, shape=[2,4,6,8]}
+	%k2 = input {name="k2", dtype=f32, shape=[2,2,6,8]}
+	%v2 = input {name="v2", dtype=f32, shape=[2,2,6,8]}
+	%ql = input {name="ql", dtype=f32, shape=[2,5,4,8]}
+	%kl = input {name="kl", dtype=f32, shape=[2,6,4,8]}
+	%vl = input {name="vl", dtype=f32, shape=[2,6,4,8]}
+	%mask = input {name="mask", dtype=f32, shape=[2,1,5,6]}
+	%bias = input {name="bias", dtype=f32, shape=[4,1,6]}
+	%seen = input {name="seen", dtype=bool, shape=[5,6]}`
+
 // TestFindAttention: attention that is spelled by ops is one kernel, of the same values.
 func TestFindAttention(t *testing.T) {
-	const leaves = `
-		%q = input {name="q", dtype=f32, shape=[2,4,5,8]}
-		%k = input {name="k", dtype=f32, shape=[2,4,6,8]}
-		%v = input {name="v", dtype=f32, shape=[2,4,6,8]}
-		%k2 = input {name="k2", dtype=f32, shape=[2,2,6,8]}
-		%v2 = input {name="v2", dtype=f32, shape=[2,2,6,8]}
-		%ql = input {name="ql", dtype=f32, shape=[2,5,4,8]}
-		%kl = input {name="kl", dtype=f32, shape=[2,6,4,8]}
-		%vl = input {name="vl", dtype=f32, shape=[2,6,4,8]}
-		%mask = input {name="mask", dtype=f32, shape=[2,1,5,6]}
-		%bias = input {name="bias", dtype=f32, shape=[4,1,6]}
-		%seen = input {name="seen", dtype=bool, shape=[5,6]}`
 	for _, tt := range spelledAttentions {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, leaves+tt.body+"\noutput \"o\" %o"), 1, 6)
+			s, c, err := checkGraph(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), 1, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,5 +211,29 @@ func TestFindAttention(t *testing.T) {
 				t.Errorf("the heads of keys are not shared:\n%s", s.Kernels[0])
 			}
 		})
+	}
+}
+
+// TestAttentionTable: docs/ATTENTION.md says which kernels each spelling becomes.
+func TestAttentionTable(t *testing.T) {
+	const page = "../docs/ATTENTION.md"
+	text := "# Attention by ops\n\nHow exporters spell attention, and the kernels that it becomes: where it is `attention`, " +
+		"scores are never stored.\nWritten by `go test ./passes -run AttentionTable -update-golden`.\n\n" +
+		"| spelling | kernels | which |\n|---|---:|---|\n"
+	for _, tt := range spelledAttentions {
+		s, err := passes.Run(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		text += fmt.Sprintf("| %s | %d | %s |\n", tt.name, len(s.Kernels), strings.ReplaceAll(families(s), " ", ", "))
+	}
+	if *updateGolden {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil || string(have) != text {
+		t.Errorf("%s is stale, %v: go test ./passes -run AttentionTable -update-golden", page, err)
 	}
 }
