@@ -3,8 +3,8 @@ package graphgen
 import "github.com/vkc-go/vkc/ir"
 
 // Shrink makes a graph smaller for as long as fails holds for what is left. It
-// drops outputs and updates, makes outputs of what outputs are computed from,
-// and replaces nodes by arguments of the same type or by inputs.
+// drops outputs and updates, makes outputs of updates and of what outputs are
+// computed from, and replaces nodes by arguments of the same type or by inputs.
 func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	for {
 		smaller := shrinkOnce(g, fails)
@@ -29,6 +29,9 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	}
 	for i := range g.Updates() {
 		if h := try(rebuild(g, nil, nil, func(j int) bool { return j != i })); h != nil {
+			return h
+		}
+		if h := try(showUpdate(g, i)); h != nil {
 			return h
 		}
 	}
@@ -82,6 +85,29 @@ func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate fun
 				if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
 					return err
 				}
+			}
+		}
+		return nil
+	})
+}
+
+// showUpdate makes an output of a state's new value, which the state then does not get.
+func showUpdate(g *ir.Graph, update int) (*ir.Graph, error) {
+	return copyGraph(g, nil, func(h *ir.Graph, made []*ir.Node) error {
+		for _, o := range g.Outputs() {
+			if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
+				return err
+			}
+		}
+		for i, u := range g.Updates() {
+			if i == update {
+				if err := h.Output("new "+u.State.Name(), made[u.Value.ID()]); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
+				return err
 			}
 		}
 		return nil
