@@ -82,7 +82,8 @@ func TestWithPrecision(t *testing.T) {
 		if window == "" {
 			window = p
 		}
-		if list := precisions(have); !slices.Equal(list, []string{p, ir.PrecisionHalfSums, p, window, ir.PrecisionHalf}) {
+		want := []string{p, ir.PrecisionHalfSums, p, window, ir.PrecisionHalf}
+		if list := precisions(have); !slices.Equal(list, want) {
 			t.Errorf("%s: precisions are %v", p, list)
 		}
 		if len(have.Outputs()) != 6 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
