@@ -217,8 +217,8 @@ func TestFindAttention(t *testing.T) {
 // TestAttentionTable: docs/ATTENTION.md says which kernels each spelling becomes.
 func TestAttentionTable(t *testing.T) {
 	const page = "../docs/ATTENTION.md"
-	text := "# Attention by ops\n\nHow exporters spell attention, and the kernels that it becomes: where it is `attention`, " +
-		"scores are never stored.\nWritten by `go test ./passes -run AttentionTable -update-golden`.\n\n" +
+	text := "# Attention by ops\n\nHow exporters spell attention, and the kernels that it becomes: where it is " +
+		"`attention`, scores are never stored.\nWritten by `go test ./passes -run AttentionTable -update-golden`.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
 	for _, tt := range spelledAttentions {
 		s, err := passes.Run(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})
