@@ -26,6 +26,9 @@ func (d Devices) LoadLayers(ctx context.Context, g *ir.Graph, weights ir.WeightS
 	if len(d) == 0 {
 		return nil, errors.New("load layers: there are no devices: OpenDevices makes some, unless it returns an error")
 	}
+	if g == nil {
+		return nil, errors.New("load layers: the graph is nil")
+	}
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("load layers: %w", err)
 	}

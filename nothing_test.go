@@ -17,10 +17,10 @@ var api apitest.Package
 // is closed.
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil),
-		(*vkc.CheckReport)(nil), (*vkc.Pending)(nil),
+		(*vkc.CheckReport)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
 		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil))
 	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{}, &vkc.Pending{},
-		&vkc.UnsupportedError{}, &vkc.CustomOpError{},
+		vkc.Devices{}, &vkc.Replicas{}, &vkc.UnsupportedError{}, &vkc.CustomOpError{},
 		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
 		vkc.OpenBundleBytes, vkc.ReadGraph,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
@@ -73,6 +73,15 @@ type runOnly struct{ *vkc.Executable }
 
 func (runOnly) Close() error       { return nil }
 func (runOnly) ResetStates() error { return nil }
+
+// NewStates closes what it makes, as the device would be closed under it.
+func (r runOnly) NewStates() error {
+	own, err := r.Executable.NewStates()
+	if err != nil {
+		return err
+	}
+	return own.Close()
+}
 
 // TestRunAfterDeviceClose: an executable of a closed device says so.
 func TestRunAfterDeviceClose(t *testing.T) {

@@ -94,10 +94,19 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 }
 
 // Executables are the program on each device, in the order of the devices. Close closes them.
-func (r *Replicas) Executables() []*Executable { return r.exes }
+func (r *Replicas) Executables() []*Executable {
+	if r == nil {
+		return nil
+	}
+	return r.exes
+}
 
-// pick returns the device with the fewest runs on their way, with this one counted. done ends the run.
+// pick returns the device with the fewest runs on their way, with this one counted. done ends the run. What was never
+// loaded gives an executable that says so.
 func (r *Replicas) pick() (exe *Executable, done func()) {
+	if r == nil || len(r.exes) == 0 {
+		return nil, func() {}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	best := r.next

@@ -153,7 +153,7 @@ func init() {
 			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * expm1({0} / {alpha}) : {0})"}, Tol: Tolerance{Eps: 64, Abs: 1e-7},
 			Cost: 6, Doc: "x, or alpha*(e^(x/alpha)-1) below 0 (Barron 2017)."},
 		floatUnary(OpSoftsign, "softsign", 8, func(x float64) float64 { return x / (1 + math.Abs(x)) },
-			"{0} / (1.0 + abs({0}))", "x/(1+|x|)."),
+			"div_full({0}, 1.0 + abs({0}))", "x/(1+|x|)."),
 		OpInfo{Op: OpNot, Name: "not", Class: ClassElementwise, Args: oneArg, Infer: inferBits,
 			Int: unaryI(func(x int64) int64 { return ^x }), GLSL: GLSL{Int: "~{0}", Uint: "~{0}", Bool: "!{0}"}, NoGrad: noFloats, Doc: "Logical not of a bool, bitwise not of an integer."},
 		OpInfo{Op: OpIsNaN, Name: "is_nan", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,

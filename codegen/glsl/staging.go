@@ -209,7 +209,11 @@ func (c *staging) axisVariable(axis int) string {
 // beyond the rows or columns whatever does.
 func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) string {
 	var along, across text
-	if !wholeStep(c.extent(st.axis), from[st.axis], st.inner) {
+	begun := c.extent(st.axis) // to where octets lie that begin within the operand
+	if begun.IsStatic() {
+		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
+	}
+	if !wholeStep(begun, from[st.axis], st.inner) {
 		along = binary("<", inner, c.dim(c.extent(st.axis)))
 	}
 	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {

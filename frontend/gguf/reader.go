@@ -126,7 +126,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 
 // unsupportedTypes names the GGML types that GGUF files may hold and ir does not.
 var unsupportedTypes = map[uint32]string{
-	4: "q4_2", 5: "q4_3", 25: "i16",
+	4: "q4_2", 5: "q4_3",
 	31: "q4_0_4_4", 32: "q4_0_4_8", 33: "q4_0_8_8",
 	36: "iq4_nl_4_4", 37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
 }

@@ -60,9 +60,9 @@ func TestEveryOp(t *testing.T) {
 
 // TestDTypes checks the dtypes of the cases of some ops, one per class of rule.
 func TestDTypes(t *testing.T) {
-	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3}
-	ints := []ir.DType{ir.I32, ir.I8, ir.I64}
-	uints := []ir.DType{ir.U32, ir.U8}
+	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
+	ints := []ir.DType{ir.I32, ir.I8, ir.I16, ir.I64}
+	uints := []ir.DType{ir.U32, ir.U8, ir.U16}
 	all := slices.Concat(floats, ints, uints, []ir.DType{ir.Bool})
 	for op, want := range map[ir.Op][]ir.DType{
 		ir.OpExp: floats, ir.OpAdd: slices.Concat(floats, ints, uints), ir.OpNeg: slices.Concat(floats, ints), ir.OpWhere: all, ir.OpCast: all, ir.OpShl: {ir.I32, ir.U32},

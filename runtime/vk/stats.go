@@ -83,6 +83,9 @@ type costRow struct {
 	times float64
 }
 
+// costOffsets is what drivers add to a number, by its name: NVIDIA's sets bit 36 of its size of local memory.
+var costOffsets = map[string]float64{"Local Memory Size": 1 << 36}
+
 // costRows is what drivers call what, by VkDriverId. Names are those of the drivers' sources (Mesa 26.2); the
 // proprietary driver of NVIDIA is closed, and its rows are what it was seen to report.
 var costRows = map[uint32][]costRow{
@@ -148,7 +151,7 @@ func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	for _, s := range rows {
 		for _, row := range costRows[driver] {
 			if row.name == s.Name {
-				cost[row.item] += s.Value * row.times
+				cost[row.item] += (s.Value - costOffsets[s.Name]) * row.times
 			}
 		}
 	}

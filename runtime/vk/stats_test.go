@@ -22,6 +22,8 @@ func TestCostOf(t *testing.T) {
 			{Name: "Spilled SGPRs", Value: 2},
 			{Name: "Spilled VGPRs", Value: 1}, {Name: "Inverse Throughput", Value: 50}},
 			runtime.KernelCost{runtime.Registers: 12, runtime.Spills: 3, runtime.InverseThroughput: 50}},
+		"NVIDIA": {4, []vk.Statistic{{Name: "Register Count", Value: 255}, {Name: "Local Memory Size", Value: 1<<36 + 112}},
+			runtime.KernelCost{runtime.Registers: 255, runtime.Scratch: 112}},
 		"turnip": {18, []vk.Statistic{{Name: "Registers used", Value: 6}, {Name: "Code size", Value: 264}},
 			runtime.KernelCost{runtime.Registers: 24, runtime.CodeSize: 1056}},
 		"honeykrisp": {26, []vk.Statistic{{Name: "GPRs", Value: 9}, {Name: "Threads", Value: 1024}},
