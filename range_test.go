@@ -77,20 +77,24 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestSignedIndices: SPIR-V takes an index as a number with a sign, so what lies behind an address is reached by two
-// indices where it has more elements than such a number counts.
-func TestSignedIndices(t *testing.T) {
+// TestFarRows: SPIR-V takes an index as a number with a sign, and drivers may count bytes in 32 bits, so what lies
+// behind an address is reached row by row where it has more bytes than such a number counts.
+func TestFarRows(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	caps := profile(t, "lavapipe")
 	caps.MaxStorageRange = 128 << 20
-	for rows, folded := range map[int]bool{20000: false, 40000: true} {
+	for _, tt := range []struct {
+		dtype  string
+		rows   int
+		folded bool
+	}{{"u8", 20000, false}, {"u8", 40000, true}, {"f32", 5000, false}, {"f32", 10000, true}} {
 		g, err := ir.Parse(fmt.Sprintf(`graph "large" {
-			%%x = weight {name="table", dtype=u8, shape=[%d,100000]}
+			%%x = weight {name="table", dtype=%s, shape=[%d,100000]}
 			%%i = input {name="i", dtype=i64, shape=[4]}
 			%%y = index_select %%x, %%i {axis=0}
 			output "o" %%y
-		}`, rows))
+		}`, tt.dtype, tt.rows))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,8 +102,8 @@ func TestSignedIndices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := p.Contents.GLSL[0]; strings.Contains(text, "_at.data[(i) >> 16][(i) & 65535u]") != folded {
-			t.Errorf("%d rows:\n%s", rows, text)
+		if text := p.Contents.GLSL[0]; strings.Contains(text, "_row((i) >> 16)).data[(i) & 65535u]") != tt.folded {
+			t.Errorf("%d rows of %s:\n%s", tt.rows, tt.dtype, text)
 		}
 	}
 }

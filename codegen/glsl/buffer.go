@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -28,7 +29,7 @@ type buffer struct {
 	access map[string]string
 	// far says that the binding holds the buffer's address; see [target.ByAddress].
 	far bool
-	// folded are its arrays that are declared as rows, behind a macro of one position.
+	// folded are its arrays that are reached row by row, behind a macro of one position.
 	folded map[string]bool
 }
 
@@ -196,12 +197,14 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 	return append(all, b.planeArrays()...)
 }
 
-// foldFar makes the functions read arrays behind addresses by a macro of the position, where positions reach 2^31 and
-// no array is handed as a whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions
-// have 32 bits without one: as it is, one of 2^31 would be before the array.
+// foldFar makes the functions read arrays behind addresses by a macro of the position, which adds rows to the address
+// in 64 bits, where the array has 2^31 bytes and more. SPIR-V takes an index as a number with a sign, and drivers may
+// count the bytes up to an element in 32 bits, whatever the address has: an H100's does. An array that a built-in
+// function is handed as a whole can be as large as that count.
 func (e *emitter) foldFar(functions []string) {
 	for _, b := range e.buffers {
-		if !b.far || b.Elems <= maxIndex {
+		bytes := b.bytes()
+		if !b.far || bytes <= maxIndex {
 			continue
 		}
 		for _, a := range e.arraysOf(b) {
@@ -214,6 +217,9 @@ func (e *emitter) foldFar(functions []string) {
 			}
 			if b.folded[a.name] = ok; ok {
 				copy(functions, folded)
+			} else if bytes > math.MaxUint32 || b.Elems > maxIndex {
+				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: use smaller "+
+					"tensors", b.Name, bytes)
 			}
 		}
 	}
@@ -221,6 +227,11 @@ func (e *emitter) foldFar(functions []string) {
 
 // maxIndex is the last position that is an index in SPIR-V.
 const maxIndex = math.MaxInt32
+
+// bytes is the size of all elements.
+func (b *buffer) bytes() int64 {
+	return b.Elems / int64(b.DType.BlockElems()) * int64(b.DType.BlockBytes())
+}
 
 // callsForIndices writes name(i) for every name[i] of a text, or reports that the name stands there without an index.
 func callsForIndices(f, name string) (string, bool) {
@@ -255,6 +266,42 @@ type array struct {
 	note       string // a comment, with a space before it
 }
 
+// rowElems is how many elements a row of a folded array has.
+const rowElems = 1 << 16
+
+// far is the declaration of a folded array, whose row is a reference of its own.
+func (a array) far(slot int) string {
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[%d]; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { uvec2 %[7]s_at; };
+// The address of a row of %[4]d elements, counted in 64 bits.
+uvec2 %[7]s_row(uint row) {
+    uint high, low, carry;
+    umulExtended(row, %[8]du, high, low);
+    low = uaddCarry(%[7]s_at.x, low, carry);
+    return uvec2(low, %[7]s_at.y + high + carry);
+}
+#define %[7]s(i) %[2]s_array(%[7]s_row((i) >> 16)).data[(i) & %[9]du]
+`, a.qualifiers, blockName(a.name), a.typ, rowElems, a.note, slot, a.name, rowElems*typeBytes(a.typ), rowElems-1)
+}
+
+// typeBytes is the size of a scalar or vector in a buffer.
+func typeBytes(typ string) int {
+	kind, width := typ, 1
+	if base, n, ok := strings.Cut(typ, "vec"); ok {
+		kind = base
+		width, _ = strconv.Atoi(n)
+	}
+	switch kind {
+	case "int8_t", "uint8_t", "i8", "u8":
+		return width
+	case "int16_t", "uint16_t", "float16_t", "bfloat16_t", "i16", "u16", "f16", "bf16":
+		return 2 * width
+	case "int64_t", "uint64_t", "double", "i64", "u64", "d":
+		return 8 * width
+	}
+	return 4 * width
+}
+
 // declaration prints the block of an array. Where the binding holds the buffer's address, that is a reference
 // behind a block, and the array's name stands for what it refers to.
 func (b *buffer) declaration(a array) string {
@@ -263,14 +310,13 @@ func (b *buffer) declaration(a array) string {
 		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot,
 			a.qualifiers, block, a.typ, a.name, a.note)
 	}
-	extent, macro := "[]", fmt.Sprintf("%s %[1]s_at.data", a.name)
 	if b.folded[a.name] {
-		extent, macro = "[][65536]", fmt.Sprintf("%s(i) %[1]s_at.data[(i) >> 16][(i) & 65535u]", a.name)
+		return a.far(b.slot)
 	}
-	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data%s; };%s
-layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[7]s_at; };
-#define %[8]s
-`, a.qualifiers, block, a.typ, extent, a.note, b.slot, a.name, macro)
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
+#define %[6]s %[6]s_at.data
+`, a.qualifiers, block, a.typ, a.note, b.slot, a.name)
 }
 
 // arrayOf is a buffer as elements of width neighbours.

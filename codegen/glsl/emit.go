@@ -235,6 +235,9 @@ func (e *emitter) header() string {
 	for _, x := range e.extensions() {
 		fmt.Fprintf(&b, "#extension %s : require\n", x)
 	}
+	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
+		b.WriteString("#extension GL_EXT_buffer_reference_uvec2 : require\n")
+	}
 	if e.unrolls() {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}
