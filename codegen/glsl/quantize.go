@@ -77,9 +77,9 @@ func (e *emitter) makeBlock() {
 }
 
 // quantizeLibrary makes blocks exactly as package quant does: what Vulkan leaves
-// to a device, the last bits of a division and the rounding to f16, is done in
-// integers, and products that are rounded before they are added are precise, so
-// that no compiler fuses them. An element of a block in these formats is found
+// to a device, the last bits of a division, the rounding to f16 and products that
+// are denormal, is done in integers, and products that are rounded before they are
+// added are precise, so that no compiler fuses them. An element of a block in these formats is found
 // from the 16-bit units of the block, the first in halves[0].
 var quantizeLibrary = []helper{
 	{"shift_even", f32Only, nil, `
@@ -130,6 +130,29 @@ uint divide_bits(uint a, uint b) {
     if (exponent <= 0) return sign | shift_even(quotient, uint(3 - exponent));
     return sign | (uint(exponent - 1) << 23) + shift_even(quotient, 2u);
 }`},
+	{"exact_product", f32Only, []string{"shift_even", "significand"}, `
+// a * b, rounded to nearest. A device may take denormals for zero, so the device
+// makes only the products well above them.
+float exact_product(float a, float b) {
+    precise float product = a * b;
+    uint sign = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
+    if ((floatBitsToUint(product) & 0x7fffffffu) >= 0x01000000u) return product;
+    uint u = floatBitsToUint(a) & 0x7fffffffu, v = floatBitsToUint(b) & 0x7fffffffu;
+    if (u == 0u || v == 0u) return uintBitsToFloat(sign);
+    int exponent_u, exponent_v;
+    uint high, low;
+    umulExtended(significand(u, exponent_u), significand(v, exponent_v), high, low);
+    // 30 or 31 bits of the product, with a mark where more would follow.
+    uint kept = high << 15 | low >> 17;
+    if ((low & 0x1ffffu) != 0u) kept |= 1u;
+    int unit = 134 - exponent_u - exponent_v; // kept >> unit counts the least denormal
+    int drop = max(unit, findMSB(kept) - 23);
+    if (drop > 31) return uintBitsToFloat(sign);
+    return uintBitsToFloat(sign | (uint(drop - unit) << 23) + shift_even(kept, uint(drop)));
+}`},
+	{"exceeds", f32Only, nil, `
+// Whether a > b, neither of them negative and either perhaps denormal.
+bool exceeds(float a, float b) { return floatBitsToInt(a) > max(0, floatBitsToInt(b)); }`},
 	{"half_bits", f32Only, []string{"shift_even"}, `
 // The f16 nearest to a float that is not NaN, both as bits.
 uint half_bits(uint bits) {
@@ -290,7 +313,7 @@ vec2 fit_iq4_nl(float x[32], float inverse) {
     }
     return sums;
 }`},
-	{"scale_iq4_nl", f32Only, []string{"divide_bits", "largest_of", "fit_iq4_nl"}, `
+	{"scale_iq4_nl", f32Only, []string{"divide_bits", "exact_product", "exceeds", "largest_of", "fit_iq4_nl"}, `
 // Of 16 scales the one of least squared error, weighted by the square of each
 // element, as bits.
 uint scale_iq4_nl(float x[32]) {
@@ -302,9 +325,7 @@ uint scale_iq4_nl(float x[32]) {
     precise float best = uintBitsToFloat(d) * sums.x;
     for (int n = -7; n <= 7; ++n) {
         sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(float(n) - 127.0), largest)));
-        precise float square = sums.x * sums.x;
-        precise float least = best * sums.y;
-        if (sums.y > 0.0 && square > least) {
+        if (sums.y > 0.0 && exceeds(exact_product(sums.x, sums.x), exact_product(best, sums.y))) {
             d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
             best = uintBitsToFloat(d) * sums.x;
         }

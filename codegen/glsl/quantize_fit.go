@@ -76,7 +76,7 @@ vec2 level_sums(float x[32], float w[32], uint count, float inverse, float least
     }
     return sums;
 }`},
-	{"fit_scale", f32Only, []string{"largest_of", "exact_quotient", "level_sums"}, `
+	{"fit_scale", f32Only, []string{"largest_of", "exact_quotient", "exact_product", "exceeds", "level_sums"}, `
 // Of 19 scales the one of least weighted squared error, and the levels at it less
 // the least. The outermost level is the least.
 float fit_scale(float x[32], float w[32], uint count, float least, float most, out uint q[32]) {
@@ -93,9 +93,7 @@ float fit_scale(float x[32], float w[32], uint count, float least, float most, o
         precise float moved = -0.1 * float(n);
         precise float edge = least + moved;
         sums = level_sums(x, w, count, exact_quotient(edge, largest), least, most, level);
-        precise float square = sums.x * sums.x;
-        precise float bound = best * sums.y;
-        if (sums.y > 0.0 && square > bound) {
+        if (sums.y > 0.0 && exceeds(exact_product(sums.x, sums.x), exact_product(best, sums.y))) {
             scale = exact_quotient(sums.x, sums.y);
             best = scale * sums.x;
             for (uint i = 0u; i < count; ++i) q[i] = uint(int(level[i] - least));
@@ -103,7 +101,8 @@ float fit_scale(float x[32], float w[32], uint count, float least, float most, o
     }
     return scale;
 }`},
-	{"descend_scale", f32Only, []string{"largest_of", "exact_quotient", "round_int", "level_sums"}, `
+	{"descend_scale", f32Only, []string{"largest_of", "exact_quotient", "exact_product", "exceeds", "round_int",
+		"level_sums"}, `
 // The scale of 16 elements in levels -4 to 3, and those less -4: five passes move
 // one level at a time to where the others would have it.
 float descend_scale(float x[32], float w[32], out uint q[32]) {
@@ -131,11 +130,9 @@ float descend_scale(float x[32], float w[32], out uint q[32]) {
             precise float next_square = weighted_next * next;
             rest = rest + there;
             squares = squares + next_square;
-            precise float gain = rest * rest;
-            gain = gain * sums.y;
-            precise float bound = sums.x * sums.x;
-            bound = bound * squares;
-            if (squares > 0.0 && gain > bound) {
+            float gain = exact_product(exact_product(rest, rest), sums.y);
+            float bound = exact_product(exact_product(sums.x, sums.x), squares);
+            if (squares > 0.0 && exceeds(gain, bound)) {
                 level[i] = next;
                 sums = vec2(rest, squares);
                 moved = true;
