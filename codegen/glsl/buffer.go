@@ -218,8 +218,8 @@ func (e *emitter) foldFar(functions []string) {
 			if b.folded[a.name] = ok; ok {
 				copy(functions, folded)
 			} else if bytes > math.MaxUint32 || b.Elems > maxIndex {
-				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: use smaller "+
-					"tensors", b.Name, bytes)
+				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
+					"use smaller tensors", b.Name, bytes)
 			}
 		}
 	}
