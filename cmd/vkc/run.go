@@ -43,9 +43,9 @@ Where the best device is a software one, auto tries the graph there and on the C
 that the device cannot run, auto runs on the fast path, and says why. Neither is so with --check, --profile and --trace,
 which look at kernels.
 
-With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a gap:
-by the clock of the device, on what its buffers hold, and by the wall clock, with inputs and outputs. The states of a
-graph go on.
+With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a gap.
+Printed are medians: of the kernels alone by the device's clock, and of whole runs, with inputs and outputs, by the wall
+clock. The states of a graph go on.
 
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,
