@@ -113,7 +113,8 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
 		"the model was trained for)")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
-	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run; of verbs for models only vkc serve takes several")
+	flags.StringVarP(&f.options.Device, "device", "d", "auto",
+		"as for vkc run; of verbs for models only vkc serve takes several")
 }
 
 // check refuses flags that are wrong, before a file is opened, and completes the options.
