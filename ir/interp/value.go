@@ -1,7 +1,9 @@
 package interp
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -98,6 +100,12 @@ func fromData(d *ir.Data) value {
 
 // decodeNarrow decodes floats of at most 32 bits.
 func decodeNarrow(dst []float32, t ir.DType, src []byte) {
+	if t == ir.F32 { // as they are
+		for j := range dst {
+			dst[j] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*j:]))
+		}
+		return
+	}
 	var buf [1024]float64
 	size := t.BlockBytes()
 	for len(dst) > 0 {
@@ -119,6 +127,10 @@ func (v value) data() (*ir.Data, error) {
 	switch {
 	case v.b != nil:
 		copy(d.Bytes, v.b.raw)
+	case v.typ == ir.F32 && v.n != nil: // as they are
+		for j, x := range v.n {
+			binary.LittleEndian.PutUint32(d.Bytes[4*j:], math.Float32bits(x))
+		}
 	case v.typ.IsFloat():
 		ir.EncodeFloats(d.Bytes, v.typ, v.floats())
 	default:

@@ -9,15 +9,36 @@ import (
 // elementWork is how many multiply-adds a step of a row is worth.
 const elementWork = 4
 
-// binary makes the kernel of a function of two elements.
-func binary(f func(x, y float32) float32) func(*interp.Call) error {
+// binary makes the kernel of a function of two rows, which has a loop of its own: a call for each element takes longer
+// than the arithmetic.
+func binary(f func(out, x, y []float32)) func(*interp.Call) error {
 	return func(c *interp.Call) error {
 		x, y := c.Args[0].Floats, c.Args[1].Floats
-		return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				c.Out[i] = f(x[i], y[i])
-			}
-		})
+		return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) { f(c.Out[lo:hi], x[lo:hi], y[lo:hi]) })
+	}
+}
+
+func sums(out, x, y []float32) {
+	for i := range out {
+		out[i] = x[i] + y[i]
+	}
+}
+
+func differences(out, x, y []float32) {
+	for i := range out {
+		out[i] = x[i] - y[i]
+	}
+}
+
+func products(out, x, y []float32) {
+	for i := range out {
+		out[i] = x[i] * y[i]
+	}
+}
+
+func quotients(out, x, y []float32) {
+	for i := range out {
+		out[i] = x[i] / y[i]
 	}
 }
 
