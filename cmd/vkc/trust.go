@@ -36,7 +36,7 @@ func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the bundle's shaders are not valid, and could crash the driver: %w", err)
+		return fmt.Errorf("the bundle's shaders are not known to be valid, and others could crash the driver: %w", err)
 	}
 	return nil
 }
