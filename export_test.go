@@ -47,19 +47,20 @@ func SplitAllOperands() (restore func()) {
 
 type splitsAll struct{ target.Pricer }
 
-func (splitsAll) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
+func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
 	const tile = 256
 	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
+	var all []kernel.StoredOperand
 	for _, p := range k.Products {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			axis := len(k.Parallel) - 2 + i
 			if p.BF16x3 {
-				s.Operands = append(s.Operands, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
+				all = append(all, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
 					Depth: whole(k.Fold), Across: !target.FoldContiguous(k, v, axis)})
 			}
 		}
 	}
-	return s
+	return kernel.Sizes{Operands: [][]kernel.StoredOperand{all}}
 }
 
 func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc"
@@ -24,7 +25,7 @@ type Model struct {
 	Prompts   []int    // tokens of prompts
 	Answers   []int    // tokens that are generated one by one
 	Depths    []int    // tokens of the text before
-	Batch     int      // of a prompt, at a time
+	Batches   []int    // tokens of a prompt that programs take at a time, at most; the fewest first
 	Repeats   int      // of each test, by the wall clock
 	Cache     ir.DType // of keys and values, as llm.Cache takes it
 	Precision string   // one of vkc.Precisions
@@ -74,8 +75,9 @@ func (m *Model) Cases() ([]Case, error) {
 	if m.config, err = llm.FromGGUF(m.File); err != nil {
 		return nil, err
 	}
-	if m.Batch < 1 || m.Repeats < 1 {
-		return nil, fmt.Errorf("bench: %d tokens at a time and %d repeats: want at least 1", m.Batch, m.Repeats)
+	if len(m.Batches) == 0 || m.Batches[0] < 1 || !slices.IsSorted(m.Batches) || m.Repeats < 1 {
+		return nil, fmt.Errorf("bench: %v tokens at a time and %d repeats: want at least 1, the fewest tokens first",
+			m.Batches, m.Repeats)
 	}
 	var list []Case
 	for _, depth := range m.Depths {
@@ -157,7 +159,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 		}
 	}
 	for m.filled < t.depth { // what is there does not matter, but that it is a text's
-		n := min(m.Batch, t.depth-m.filled)
+		n := min(m.most(), t.depth-m.filled)
 		if err := m.run(ctx, m.filled, n); err != nil {
 			return err
 		}
@@ -167,6 +169,31 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 		return err
 	}
 	res.Status = OK
+	if r.Trace == nil {
+		return nil
+	}
+	return m.profile(ctx, t, func(p *runtime.Profile) {
+		r.Trace(Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t}, p)
+	})
+}
+
+// profile has the model take a part of a prompt, or a token, once more, and shows where the time goes.
+func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Profile)) error {
+	size := 1
+	if t.prompt {
+		size = min(m.most(), t.tokens)
+	}
+	in, symbols, err := m.tokens(t.depth+t.tokens-size, size)
+	if err != nil {
+		return err
+	}
+	var out *runtime.Result
+	for range 2 { // the second profiled run has its commands recorded already
+		if out, err = m.loaded.of(size).exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols, Profile: true}); err != nil {
+			return err
+		}
+	}
+	show(out.Profile)
 	return nil
 }
 
@@ -175,7 +202,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	m := t.model
 	batch := 1
 	if t.prompt {
-		batch = m.Batch
+		batch = m.most()
 	}
 	// The time of a run grows with the length of the text: the middle stands for all.
 	size := min(batch, t.tokens)
@@ -222,6 +249,9 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	}
 	return nil
 }
+
+// most is how many tokens of a prompt are taken at a time.
+func (m *Model) most() int { return min(m.Batches[len(m.Batches)-1], m.context) }
 
 // run has the model take that many random tokens, after a text of that length.
 func (m *Model) run(ctx context.Context, after, n int) error {
@@ -293,20 +323,28 @@ type modelProgram struct {
 	exe   *vkc.Executable
 }
 
-// modelPrograms are the two programs of a model, which share weights and states.
-type modelPrograms struct{ prompt, step modelProgram }
+// modelPrograms are the programs of a model, which share weights and states: a step, and what reads a prompt by so many
+// tokens at most.
+type modelPrograms struct {
+	step    *modelProgram
+	prompts []*modelProgram
+	most    []int
+}
 
 // of is the program that takes so many tokens.
 func (p *modelPrograms) of(tokens int) *modelProgram {
-	if tokens > 1 {
-		return &p.prompt
+	if tokens == 1 {
+		return p.step
 	}
-	return &p.step
+	i, _ := slices.BinarySearch(p.most, tokens)
+	return p.prompts[min(i, len(p.prompts)-1)]
 }
+
+func (p *modelPrograms) all() []*modelProgram { return append([]*modelProgram{p.step}, p.prompts...) }
 
 func (p *modelPrograms) close() error {
 	var errs []error
-	for _, one := range []*modelProgram{&p.prompt, &p.step} {
+	for _, one := range p.all() {
 		if one.exe != nil {
 			errs = append(errs, one.exe.Close())
 		}
@@ -319,16 +357,23 @@ func (p *modelPrograms) close() error {
 
 // compileModel compiles the first layers of a model with what comes before and after.
 func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
-	p = &modelPrograms{}
-	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.Batch)
+	p = &modelPrograms{step: &modelProgram{}}
+	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.most())
 	cfg.Layers = layers
-	if p.prompt.graph, err = llm.Steps(cfg, min(m.Batch, m.context), m.context, cache, window); err != nil {
-		return nil, err
-	}
 	if p.step.graph, err = llm.Step(cfg, m.context, cache, window, llm.Likeliest()); err != nil {
 		return nil, err
 	}
-	for _, one := range []*modelProgram{&p.prompt, &p.step} {
+	for _, n := range m.Batches {
+		if n = min(n, m.context); slices.Contains(p.most, n) {
+			continue
+		}
+		g, err := llm.Steps(cfg, n, m.context, cache, window)
+		if err != nil {
+			return nil, err
+		}
+		p.prompts, p.most = append(p.prompts, &modelProgram{graph: g}), append(p.most, n)
+	}
+	for _, one := range p.all() {
 		if one.graph, err = vkc.WithPrecision(one.graph, m.Precision); err == nil {
 			one.prog, err = r.compile(ctx, one.graph)
 		}
@@ -347,8 +392,10 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 		return errors.Join(err, p.close())
 	}
 	opt.Share = p.step.exe
-	if p.prompt.exe, err = r.Device.Load(ctx, p.prompt.prog, opt); err != nil {
-		return errors.Join(err, p.close())
+	for _, one := range p.prompts {
+		if one.exe, err = r.Device.Load(ctx, one.prog, opt); err != nil {
+			return errors.Join(err, p.close())
+		}
 	}
 	return nil
 }
@@ -370,7 +417,7 @@ func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*mode
 		if err != nil {
 			return nil, errors.Join(err, all.close())
 		}
-		if layers < m.config.Layers && !(some.prompt.hasKernelsOf(&all.prompt) && some.step.hasKernelsOf(&all.step)) {
+		if layers < m.config.Layers && !some.hasKernelsOf(all) {
 			if err := some.close(); err != nil {
 				return nil, errors.Join(err, all.close())
 			}
@@ -392,6 +439,16 @@ func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*mode
 	return all, nil
 }
 
+// hasKernelsOf reports whether the programs of p have all kernels of those of another.
+func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
+	for i, one := range p.all() {
+		if !one.hasKernelsOf(other.all()[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // hasKernelsOf reports whether p has all kernels of another program.
 func (p *modelProgram) hasKernelsOf(other *modelProgram) bool {
 	own := map[string]bool{}
@@ -406,16 +463,22 @@ func (p *modelProgram) hasKernelsOf(other *modelProgram) bool {
 	return true
 }
 
-// checkTokens are the tokens of a prompt's parts in the check; one more follows them.
-var checkTokens = []int{24, 8}
+// checkTokens are how many tokens each program of prompts takes in the check, and the first one takes again.
+const checkTokens, checkAgain = 24, 8
 
-// check compares the logits after a prompt, in two parts, and after one more token with
+// check compares the logits after a prompt, a part of it by each program, and after one more token with
 // the reference, which finds the states that the device left.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	length := 0
-	for _, n := range append(checkTokens, 1) {
-		n = max(min(n, m.Batch, m.context/4), 1)
-		one := p.of(n)
+	for i, one := range append(slices.Clone(p.prompts), p.prompts[0], p.step) {
+		n := 1
+		switch {
+		case i < len(p.prompts):
+			n = checkTokens
+		case i == len(p.prompts):
+			n = checkAgain
+		}
+		n = max(min(n, m.Batches[0], m.context/4), 1)
 		if length+n > m.context {
 			break
 		}

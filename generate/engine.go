@@ -296,7 +296,11 @@ func (e *engine) step(ctx context.Context) {
 	if prompt == nil {
 		return
 	}
-	logits, err := prompt.readPart(ctx, prompt.of.text)
+	most := e.model.part
+	if len(rows) > 0 { // all wait for the part of one
+		most = e.model.prompts[0].rows
+	}
+	logits, err := prompt.readPart(ctx, prompt.of.text, most)
 	if err != nil || len(prompt.past) == len(prompt.of.text) {
 		e.after(ctx, []*slot{prompt}, []outcome{{logits: logits}}, err)
 	}

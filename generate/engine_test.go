@@ -372,7 +372,7 @@ func testLostDevice(t *testing.T, m *Model) {
 		})
 	}
 	started.Wait()
-	if err := errors.Join(m.prompt.Close(), m.step.Close()); err != nil {
+	if err := errors.Join(m.prompts[0].exe.Close(), m.step.Close()); err != nil {
 		t.Fatal(err)
 	}
 	clients.Wait()
@@ -593,7 +593,7 @@ func TestCacheTypes(t *testing.T) {
 		if kept == ir.Invalid {
 			kept = ir.F16
 		}
-		for _, exe := range []*vkc.Executable{m.step, m.prompt} {
+		for _, exe := range []*vkc.Executable{m.step, m.prompts[0].exe} {
 			d, err := exe.ReadState("cache_k.0")
 			if err != nil {
 				t.Fatal(err)

@@ -79,21 +79,25 @@ type Options struct {
 	Ahead int
 }
 
-// part is how many tokens of a prompt are taken at a time. A GPU is faster with more: an H200 reads
-// 12,290 tokens a second of a 7B model by 512, and 9,020 by 128 (M-prompt-parts). Of several
-// answers, all wait for the part of one, so that it is shorter.
-func (o Options) part() int {
-	if o.Parallel > 1 {
+// partOf is how many tokens of a prompt are taken at a time, at most. A GPU is faster with more (M-prompt-parts), but
+// what is computed anew of a prompt with Deterministic begins at a whole part, and each text keeps as many positions
+// more where layers have a window.
+func (m *Model) partOf(o Options) int {
+	several := o.Parallel > 1
+	switch {
+	case several && (o.Deterministic || m.config.Window > 0):
 		return 128
+	case o.Deterministic:
+		return 512
 	}
-	return 512
+	return llm.LargestPart
 }
 
 // cache says what is kept of keys and values, and in what.
 func (m *Model) cache(o Options) []llm.Option {
 	var list []llm.Option
 	if !o.ContextShift {
-		list = append(list, llm.KeepWindow(o.part()))
+		list = append(list, llm.KeepWindow(m.part))
 	}
 	if o.Parallel > 1 {
 		list = append(list, llm.Texts(o.Parallel), llm.Pages(m.pages))
@@ -132,12 +136,12 @@ type Model struct {
 	places        int // for texts, on the device
 	deterministic bool
 	pages         int // that texts share, see Options.Positions; 0 for none
-	part          int // see Options.part
+	part          int // see partOf
 	device        *vkc.Device
 	auto          bool            // it was vkc's choice, so that the reference may run what it does not
-	prompt        *vkc.Executable // several tokens of a text at once
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer texts, the fewest first
+	prompts       []class         // several tokens of a text at once, the fewest first
 	shift         *vkc.Executable // forgets tokens of a text; nil where an answer ends with the context
 	keep          int             // tokens that stay then
 	drafts        *vkc.Executable // a token and guesses of what follows it; nil where none are made
@@ -266,25 +270,26 @@ func (m *Model) read(path string, o *Options) error {
 	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
 		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	}
-	m.part, m.deterministic = o.part(), o.Deterministic
+	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic
 	return m.checkPositions(*o)
 }
 
-// class is a program of a step for so many texts at most.
+// class is a program of a step for so many texts at most, or for so many tokens of a prompt.
 type class struct {
-	rows int
-	exe  *vkc.Executable
+	rows   int
+	prompt bool
+	exe    *vkc.Executable
 }
 
 // classStep is how many times as many texts a class takes as the one before it.
 const classStep = 4
 
-// graphs returns the programs that the model needs, with how many texts each takes: a step of all texts first, then
-// those of fewer, and that of prompts last.
-func (m *Model) graphs(o Options) (list []*ir.Graph, rows []int, err error) {
+// graphs returns the programs that the model needs: a step of all texts first, then
+// those of fewer, and those of prompts last.
+func (m *Model) graphs(o Options) (list []*ir.Graph, classes []class, err error) {
 	options := m.cache(o)
 	add := func(n int, g *ir.Graph, failed error) {
-		list, rows, err = append(list, g), append(rows, n), errors.Join(err, failed)
+		list, classes, err = append(list, g), append(classes, class{rows: n}), errors.Join(err, failed)
 	}
 	steps := append(slices.Clone(options), llm.Likeliest())
 	if m.places == 1 {
@@ -298,15 +303,31 @@ func (m *Model) graphs(o Options) (list []*ir.Graph, rows []int, err error) {
 			add(n, g, err)
 		}
 	}
-	g, failed := llm.Steps(m.config, min(m.part, m.context), m.context, options...)
-	add(0, g, failed)
-	return list, rows, err
+	for _, n := range m.parts() {
+		g, failed := llm.Steps(m.config, n, m.context, options...)
+		add(n, g, failed)
+		classes[len(classes)-1].prompt = true
+	}
+	return list, classes, err
+}
+
+// parts are how many tokens of a prompt programs take at most. Processors are as fast with one program for all, and
+// where memory is short, temporaries of many tokens are not worth it.
+func (m *Model) parts() []int {
+	if m.device != nil && m.device.IsCPU() {
+		return []int{min(m.part, 512)}
+	}
+	list := llm.Parts(m.part)
+	if m.gpuMemory > 0 && len(list) > 1 {
+		list = list[:len(list)-1]
+	}
+	return list
 }
 
 // loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
 // unless it is to be known before how much memory these take.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
-	graphs, rows, err := m.graphs(o)
+	graphs, classes, err := m.graphs(o)
 	if err != nil {
 		return err
 	}
@@ -353,10 +374,11 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		if n := rows[1+i]; n > 0 {
-			m.classes = append(m.classes, class{n, exe})
+		c := classes[1+i]
+		if c.exe = exe; c.prompt {
+			m.prompts = append(m.prompts, c)
 		} else {
-			m.prompt = exe
+			m.classes = append(m.classes, c)
 		}
 	}
 	return nil
@@ -370,6 +392,16 @@ func (m *Model) stepOf(rows int) *vkc.Executable {
 		}
 	}
 	return m.step
+}
+
+// promptOf returns the program that reads so many tokens of a prompt.
+func (m *Model) promptOf(tokens int) *vkc.Executable {
+	for _, c := range m.prompts {
+		if tokens <= c.rows {
+			return c.exe
+		}
+	}
+	return m.prompts[len(m.prompts)-1].exe
 }
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
@@ -413,8 +445,8 @@ func (m *Model) Close() error {
 		m.engine.close()
 	}
 	errs := []error{m.closeSpeculation(), m.samplers.close()}
-	programs := []*vkc.Executable{m.prompt, m.shift}
-	for _, c := range m.classes {
+	programs := []*vkc.Executable{m.shift}
+	for _, c := range append(m.prompts, m.classes...) {
 		programs = append(programs, c.exe)
 	}
 	for _, exe := range append(programs, m.step) {

@@ -57,22 +57,22 @@ func (s *slot) keep(tokens int) {
 func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
 	s.keep(s.known(prompt))
 	for len(s.past) < len(prompt) {
-		if logits, err = s.readPart(ctx, prompt); err != nil {
+		if logits, err = s.readPart(ctx, prompt, s.model.part); err != nil {
 			return nil, err
 		}
 	}
 	return logits, nil
 }
 
-// readPart has the device take the next tokens of a text, as many as it takes at a time.
-func (s *slot) readPart(ctx context.Context, text []int32) ([]float32, error) {
+// readPart has the device take the next tokens of a text: as many as it takes at a time, and most at most.
+func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32, error) {
 	next := text[len(s.past):]
 	if len(next) == 1 && s.model.places == 1 {
 		return s.run(ctx, s.model.step, next, true)
 	}
-	part := s.model.part
-	next = next[:min(len(next), part)]
-	logits, err := s.run(ctx, s.model.prompt, next, len(s.past)+len(next) == len(text))
+	part, prompts := s.model.part, s.model.prompts
+	next = next[:min(len(next), most, prompts[len(prompts)-1].rows)]
+	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.past)+len(next) == len(text))
 	if err == nil && len(next) == part && s.parts+part == len(s.past) {
 		s.parts = len(s.past)
 	}

@@ -16,7 +16,7 @@ import (
 func implicitGEMM(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	w := newStoredWindows(s, k)
-	if w == nil || readsBlocks(k, k.Products[0].A) { // which are never stored as anything else
+	if w == nil || k.ReadsBlocks(k.Products[0].A) { // they would be decoded in every run
 		return nil
 	}
 	stores, product, err := w.kernels()

@@ -40,14 +40,23 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 			return list
 		}
 	}
-	if operands := s.sizes(k).Operands; k.Guard == nil && (!apart || coversAll(k, operands)) {
-		if stores, rest := s.packOperandsOf(k, operands, apart); len(stores) > 0 {
-			p := propose("store operands", id, append(stores, rest)...)
-			if apart { // estimates promise more of these products than they hold
-				p = propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
-				p.Margin = 1.25
-			}
+	for _, operands := range s.sizes(k).Operands {
+		if k.Guard != nil || apart && !coversAll(k, operands) {
+			continue
+		}
+		stores, rest := s.packOperandsOf(k, operands, apart)
+		switch {
+		case len(stores) == 0:
+		case apart: // estimates promise more of these products than they hold
+			p := propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
+			p.Margin = 1.25
 			list = append(list, p)
+		default:
+			what := "store operands"
+			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
+				what += ", decoded"
+			}
+			list = append(list, propose(what, id, append(stores, rest)...))
 		}
 	}
 	return list

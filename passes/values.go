@@ -85,12 +85,3 @@ func storedFirst(k *kernel.Kernel) plan.ValueID {
 	}
 	return k.Bindings[k.Stores[0].Bind].Buffer
 }
-
-// readsBlocks reports whether a value of a kernel is decoded from a block format.
-func readsBlocks(k *kernel.Kernel, v *kernel.Expr) bool {
-	found := false
-	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
-		found = found || e.Kind == kernel.ExprLoad && k.Bindings[e.Bind].DType.IsBlock()
-	})
-	return found
-}

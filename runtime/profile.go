@@ -99,22 +99,52 @@ func (p *Profile) Busy() time.Duration {
 // maxOpsShown bounds the column of ops, in bytes.
 const maxOpsShown = 60
 
+// kernelTimes are runs of equal kernels, whose times, operations and bytes are added up.
+type kernelTimes struct {
+	KernelTime
+	runs int
+}
+
+// grouped adds up what equal kernels took, those first that took longest.
+func grouped(list []KernelTime) (sums []kernelTimes) {
+	at := map[string]int{}
+	for _, k := range list {
+		key := strings.Join(append([]string{k.Name, k.Schedule}, k.Ops...), "\x00")
+		i, ok := at[key]
+		if !ok {
+			i = len(sums)
+			at[key], sums = i, append(sums, kernelTimes{KernelTime: k})
+			sums[i].Nanos, sums[i].Flops, sums[i].Moved = 0, 0, 0
+		}
+		s := &sums[i]
+		s.Nanos, s.Flops, s.Moved, s.runs = s.Nanos+k.Nanos, s.Flops+k.Flops, s.Moved+k.Moved, s.runs+1
+	}
+	slices.SortStableFunc(sums, func(a, b kernelTimes) int { return cmp.Compare(b.Nanos, a.Nanos) })
+	return sums
+}
+
 // WriteTable prints the profile as a table for people. It has all kernels in
-// the order of the run or, where top is not 0, the slowest top ones.
+// the order of the run or, where top is not 0, the top ones that take longest, equal kernels together.
 func (p *Profile) WriteTable(w io.Writer, top int) error {
 	if p == nil || w == nil {
 		return errors.New("there is no profile, or nowhere to write it: ask for one with RunOptions.Profile")
 	}
-	list := p.Kernels
+	var list []kernelTimes
 	if top > 0 {
-		list = slices.Clone(list)
-		slices.SortStableFunc(list, func(a, b KernelTime) int { return cmp.Compare(b.Nanos, a.Nanos) })
+		list = grouped(p.Kernels)
 		list = list[:min(top, len(list))]
+	} else {
+		for _, k := range p.Kernels {
+			list = append(list, kernelTimes{k, 1})
+		}
 	}
-	busy := p.Busy()
+	busy, shown := p.Busy(), 0
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	columns := profileColumns(list)
 	if len(list) > 0 {
+		if top > 0 {
+			fmt.Fprint(t, "runs\t")
+		}
 		fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\t", "us", "share", "GFLOP/s", "GB/s")
 		for _, c := range columns {
 			fmt.Fprintf(t, "%7s\t", c.name)
@@ -122,17 +152,20 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 		fmt.Fprint(t, "kernel\tschedule\tops\n")
 	}
 	for _, k := range list {
+		if shown += k.runs; top > 0 {
+			fmt.Fprintf(t, "%4d\t", k.runs)
+		}
 		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t", float64(k.Nanos)/1e3,
 			100*float64(k.Nanos)/float64(max(busy, 1)), k.GFlops(), k.GBps())
 		for _, c := range columns {
-			fmt.Fprintf(t, "%7s\t", c.of(k))
+			fmt.Fprintf(t, "%7s\t", c.of(k.KernelTime))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", k.Name, k.Schedule, shownOps(k.Ops))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if n := len(p.Kernels) - len(list); n > 0 {
+	if n := len(p.Kernels) - shown; n > 0 {
 		if _, err := fmt.Fprintf(w, "(%d more kernels)\n", n); err != nil {
 			return err
 		}
@@ -148,7 +181,7 @@ type profileColumn struct {
 }
 
 // profileColumns are those of the limits of the device and of what the driver says.
-func profileColumns(list []KernelTime) []profileColumn {
+func profileColumns(list []kernelTimes) []profileColumn {
 	share := func(have, peak float64) string {
 		if have == 0 || peak == 0 {
 			return ""
@@ -165,7 +198,7 @@ func profileColumns(list []KernelTime) []profileColumn {
 		}
 	}
 	return slices.DeleteFunc(all, func(c profileColumn) bool {
-		return !slices.ContainsFunc(list, func(k KernelTime) bool { return c.of(k) != "" })
+		return !slices.ContainsFunc(list, func(k kernelTimes) bool { return c.of(k.KernelTime) != "" })
 	})
 }
 

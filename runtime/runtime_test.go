@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,14 @@ func TestProfileTable(t *testing.T) {
 	if s := b.String(); !strings.Contains(s, "mm") || strings.Contains(s, "add") ||
 		!strings.Contains(s, "(2 more kernels)") {
 		t.Errorf("the slowest kernel alone:\n%s", s)
+	}
+	twice := &Profile{Kernels: append(slices.Clone(p.Kernels), p.Kernels[0])}
+	b.Reset()
+	if err := twice.WriteTable(&b, 2); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); !strings.Contains(s, "   2        2.00   40.0%") || !strings.Contains(s, "(1 more kernels)") {
+		t.Errorf("equal kernels together:\n%s", s)
 	}
 	if p.Kernels[0].Name != "add" {
 		t.Error("printing changed the order")

@@ -7,13 +7,41 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CanPrepare reports whether a kernel computes the same in every run: it reads
-// only what is fixed, or what ready reports of a buffer, and has no symbols.
+const (
+	// preparedGrowth bounds what a kernel may keep: so many times the bytes that
+	// it reads. Operands in two or three parts of bf16 take up to 1.5, with their padding
+	// a little more. Decoded blocks take 1.88 and more: they are stored in every run, or not at all.
+	preparedGrowth = 1.75
+	// preparedSmall is what any kernel may keep, if it reads nothing at all.
+	preparedSmall = 64 << 10
+)
+
+// CanPrepare reports whether a kernel is to run once, when the program is loaded. It then
+// computes the same in every run, since it reads only what is fixed, or what ready reports
+// of a buffer, and has no symbols. And what it keeps is little, beside what it reads: one that
+// makes much of little, as a broadcast does, stays with the run.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
 			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
-		})
+		}) && k.keepsLittle()
+}
+
+func (k *Kernel) keepsLittle() bool {
+	read, kept := int64(0), int64(0)
+	for _, b := range k.Bindings {
+		bytes, err := b.DType.BytesFor(b.Elems)
+		switch {
+		case b.Fault:
+		case err != nil:
+			return false
+		case b.Write:
+			kept += bytes
+		default:
+			read += bytes
+		}
+	}
+	return float64(kept) <= max(preparedGrowth*float64(read), preparedSmall)
 }
 
 // IsFixed reports whether a value is the same in every run, at each point of

@@ -23,9 +23,9 @@ func (e Estimate) Gain() float64 { return e.Before - max(e.Margin, 1)*e.After }
 
 // Sizes are what a device suggests that rules propose for a kernel.
 type Sizes struct {
-	Operands []StoredOperand // of a matrix product
-	Tails    []Tail          // of a matrix product
-	Parts    []int           // of a contraction, or of the keys of an attention
+	Operands [][]StoredOperand // of a matrix product, ways to store some of them
+	Tails    []Tail            // of a matrix product
+	Parts    []int             // of a contraction, or of the keys of an attention
 }
 
 // StoredOperand says that an operand of a matrix product is to be stored before
@@ -37,6 +37,15 @@ type StoredOperand struct {
 	Rows, Depth int
 	// Across stores columns instead: neighbours lie along the operand's own axis.
 	Across bool
+}
+
+// ReadsBlocks reports whether a value is decoded from a block format.
+func (k *Kernel) ReadsBlocks(v *Expr) bool {
+	found := false
+	Walk([]*Expr{v}, func(e *Expr) {
+		found = found || e.Kind == ExprLoad && k.Bindings[e.Bind].DType.IsBlock()
+	})
+	return found
 }
 
 // Tail says that the results of a matrix product from From on along an axis,

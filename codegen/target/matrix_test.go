@@ -2,6 +2,7 @@ package target
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,36 +170,48 @@ func TestStoredOperands(t *testing.T) {
 	cases := []struct {
 		what        string
 		k           *kernel.Kernel
-		want        int // operands
-		rows, depth int // of the first
+		want        int  // operands
+		rows, depth int  // of the first
+		decoded     bool // another way has decoded weights, too
 	}{
-		{"as it lies", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true), 0, 0, 0},
-		{"f32 by f16", inF16(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true)), 1, 0, 0},
-		{"f32 by f32", inF16(matMul(one, ir.D(4000), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 4096, 0},
-		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
-		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
-		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096},
-		{"bytes as they lie", bytesMul(ir.D(4096), ir.D(4096), ir.D(4112), ir.I8, false), 0, 0, 0},
-		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4224},
-		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
-		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
-		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},
-		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0},
-		{"taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0},
-		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096},
-		{"T rows, taken apart", apart(matMul(one, T, ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0},
-		{"T deep, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), T, ir.F32, true)), 0, 0, 0},
-		{"nothing to add up, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(0), ir.F32, true)), 0, 0, 0},
-		{"few rows, taken apart", apart(matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, true)), 0, 0, 0},
+		{"as it lies", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true), 0, 0, 0, false},
+		{"f32 by f16", inF16(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true)), 1, 0, 0, false},
+		{"f32 by f32", inF16(matMul(one, ir.D(4000), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 4096, 0, false},
+		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0, true},
+		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0, true},
+		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096, false},
+		{"bytes as they lie", bytesMul(ir.D(4096), ir.D(4096), ir.D(4112), ir.I8, false), 0, 0, 0, false},
+		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4224, false},
+		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0, true},
+		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0, false},
+		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0, true},
+		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0, false},
+		{"taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0, false},
+		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096, false},
+		{"T rows, taken apart", apart(matMul(one, T, ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0, false},
+		{"T deep, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), T, ir.F32, true)), 0, 0, 0, false},
+		{"nothing to add up, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(0), ir.F32, true)), 0, 0, 0, false},
+		{"few rows, taken apart", apart(matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, true)), 0, 0, 0, false},
 	}
 	for _, n := range []int{4095, 4096} { // neighbours stay neighbours where tiles are whole
-		list := NewPricer(caps).Sizes(apart(matMul(one, ir.D(n), ir.D(n), ir.D(n), ir.F32, false))).Operands
+		list := NewPricer(caps).Sizes(apart(matMul(one, ir.D(n), ir.D(n), ir.D(n), ir.F32, false))).Operands[0]
 		if list[0].Across || list[1].Across != (n == 4096) {
 			t.Errorf("%d columns: %+v", n, list)
 		}
 	}
 	for _, c := range cases {
-		got := NewPricer(caps).Sizes(c.k).Operands
+		var got []kernel.StoredOperand
+		decoded := false
+		for _, way := range NewPricer(caps).Sizes(c.k).Operands {
+			if slices.ContainsFunc(way, func(o kernel.StoredOperand) bool { return c.k.ReadsBlocks(o.Operand) }) {
+				decoded = true
+			} else {
+				got = way
+			}
+		}
+		if decoded != c.decoded {
+			t.Errorf("%s: weights stored decoded: %v", c.what, decoded)
+		}
 		if len(got) != c.want || c.want > 0 && (got[0].Rows != c.rows || got[0].Depth != c.depth) {
 			t.Errorf("%s: %+v, want %d of %d rows, %d deep", c.what, got, c.want, c.rows, c.depth)
 		}

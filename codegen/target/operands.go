@@ -19,12 +19,24 @@ func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 // storing it is worth a thought.
 const minRereads = 4
 
+// waysToStore lists ways to store operands of a matrix product before it: all but those decoded
+// from blocks, which every tile decodes then, and those as well.
+func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
+	for _, decoded := range []bool{false, true} {
+		list := h.storedOperands(k, decoded)
+		if len(list) > 0 && (len(ways) == 0 || len(list) > len(ways[0])) {
+			ways = append(ways, list)
+		}
+	}
+	return ways
+}
+
 // storedOperands says how the operands of a matrix product are to lie that do not
 // lie as matrix units like them best: those that are computed, as from f32, or
-// whose rows do not begin at 16 bytes. Operands decoded from blocks stay as they
-// are. A product that is taken apart into bf16 has all of them stored, along the
+// whose rows do not begin at 16 bytes. Those decoded from blocks stay as they
+// are unless decoded is set. A product that is taken apart into bf16 has all of them stored, along the
 // axis that they lie along already.
-func (h heuristics) storedOperands(k *kernel.Kernel) (list []kernel.StoredOperand) {
+func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3
 	if apart {
@@ -42,7 +54,8 @@ func (h heuristics) storedOperands(k *kernel.Kernel) (list []kernel.StoredOperan
 			}
 			seen[v] = true
 			rereads := ceilDiv([]int64{sh.N, sh.M}[i], 128)
-			if !apart && (OctetLoad(k, v, r-2+i, dtype) || readsBlocks(k, v) || rereads < minRereads) {
+			stays := OctetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) || rereads < minRereads
+			if !apart && stays {
 				padded = false
 				continue
 			}
@@ -64,15 +77,6 @@ func (h heuristics) storedOperands(k *kernel.Kernel) (list []kernel.StoredOperan
 		}
 	}
 	return list
-}
-
-// readsBlocks reports whether a value is decoded from a block format.
-func readsBlocks(k *kernel.Kernel, v *kernel.Expr) bool {
-	found := false
-	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
-		found = found || e.Kind == kernel.ExprLoad && k.Bindings[e.Bind].DType.IsBlock()
-	})
-	return found
 }
 
 // spare reports whether the operands along an axis of the result lie in buffers

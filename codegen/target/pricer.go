@@ -55,7 +55,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
 		_, units := t.bestMatrixTime(k, p.Caps, 1)
 		if units || k.Products[0].BF16x3 {
-			s.Operands = t.storedOperands(k)
+			s.Operands = t.waysToStore(k)
 		}
 		if units && k.Fold.IsStatic() {
 			s.Tails, s.Parts = t.tails(k), partsOf(k)
@@ -190,7 +190,7 @@ func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 			from := extent.Add / tile * tile
 			// A few columns are a few rows with its sides exchanged: tiles would be mostly nothing.
 			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
-				!readsBlocks(k, p.B)
+				!k.ReadsBlocks(p.B)
 			tail := kernel.Tail{Axis: axis, From: from, Swap: few}
 			if extent.IsStatic() && from > 0 && from < extent.Add && !slices.Contains(list, tail) {
 				list = append(list, tail)

@@ -79,7 +79,7 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 			list[i].K *= 2
 		}
 	}
-	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
+	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
 	runs := inRuns(k)
 	return slices.DeleteFunc(list, func(tl matrixTile) bool {
 		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile, slower in convolutions

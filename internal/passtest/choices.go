@@ -34,7 +34,7 @@ func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.
 // Sizes are what the functions say.
 func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	if product := k.Family == kernel.FamilyMatMul; product && c.Operands != nil {
-		s.Operands = c.Operands(k)
+		s.Operands = [][]kernel.StoredOperand{c.Operands(k)}
 	}
 	if c.Tails != nil {
 		s.Tails = c.Tails(k)

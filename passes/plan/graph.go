@@ -186,8 +186,8 @@ func (g *Graph) inOrder(set map[KernelID]bool) []KernelID {
 }
 
 // Level is a number greater than that of all kernels that a kernel waits for, and the
-// least such. In a run, a kernel that reads nothing, as one that stores zeros, has the
-// greatest: what it makes is not kept for long.
+// least such. In a run, a kernel that reads nothing but what is fixed, as one that stores zeros or
+// decodes a weight, has the greatest: what it makes is not kept for long.
 func (g *Graph) Level(id KernelID) int {
 	if g.levels == nil {
 		g.findLevels()
@@ -221,7 +221,8 @@ func (g *Graph) findLevels() {
 		}
 	}
 	for _, id := range g.order {
-		if !g.once[id] && !slices.ContainsFunc(g.kernels[id].Bindings, func(b kernel.Binding) bool { return b.Read }) {
+		reads := func(b kernel.Binding) bool { return b.Read && !b.Fixed }
+		if !g.once[id] && !slices.ContainsFunc(g.kernels[id].Bindings, reads) {
 			g.levels[id] = max(g.levels[id], g.firstAfter(id)-1)
 		}
 	}
@@ -231,8 +232,12 @@ func (g *Graph) findLevels() {
 func (g *Graph) firstAfter(id KernelID) int {
 	first := 0
 	for _, b := range g.kernels[id].Bindings {
-		for _, touch := range []map[KernelID]bool{g.values[b.Buffer].readers, g.values[b.Buffer].writers} {
-			for other := range touch {
+		touch := []map[KernelID]bool{g.values[b.Buffer].writers}
+		if b.Write {
+			touch = append(touch, g.values[b.Buffer].readers)
+		}
+		for _, set := range touch {
+			for other := range set {
 				if level := g.levels[other]; level > g.levels[id] && (first == 0 || level < first) {
 					first = level
 				}

@@ -1,0 +1,18 @@
+package llm
+
+// The parts of a prompt that programs are made for. GPUs are hardly faster with more than the largest.
+const (
+	smallestPart = 128
+	partStep     = 4 // times as many tokens as the one before
+	LargestPart  = 2048
+)
+
+// Parts returns for how many tokens of a prompt, at most, programs are to be made that read a prompt in parts of up to
+// most tokens: the fewest first. One that takes many tokens decodes quantized weights once for all of them and
+// multiplies in large tiles, which few tokens would not fill.
+func Parts(most int) (list []int) {
+	for n := smallestPart; n < most; n *= partStep {
+		list = append(list, n)
+	}
+	return append(list, most)
+}
