@@ -14,7 +14,7 @@ import (
 // TestDecisions: which proposals for products are taken on which device.
 func TestDecisions(t *testing.T) {
 	const half, bf16x3, int8 = ir.PrecisionHalf, ir.PrecisionBF16x3, ir.PrecisionBytes
-	const apart = "store operands as sums of bf16"
+	const apart, decoded = "store operands as sums of bf16", "store operands, decoded"
 	for _, c := range []struct {
 		what, device string
 		m, n, k      string
@@ -26,10 +26,10 @@ func TestDecisions(t *testing.T) {
 		{"a row and a column more", "nvidia-h100", "4097", "4097", "4160", ir.F16, ir.F16, "", "cut axis 0 at 4096"},
 		{"a row more", "nvidia-h100", "4097", "4096", "4096", ir.F16, ir.F16, "", "cut axis 0 at 4096"},
 		{"a column more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.F16, "", "cut axis 1 at 4096"},
-		{"columns of blocks more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.Q4_0, half, ""},
+		{"columns of blocks more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.Q4_0, half, decoded},
 		{"rows and columns more", "nvidia-h100", "5000", "5000", "4096", ir.F16, ir.F16, "", "cut axis 0 at 4864, then axis 1 at 4992"},
 		{"a row less", "nvidia-h100", "4095", "4096", "4095", ir.F32, ir.F32, half, "store operands"},
-		{"rows that may be bytes", "nvidia-h100", "512", "4096", "4096", ir.F32, ir.Q4_0, int8, "store operands"},
+		{"rows that may be bytes", "nvidia-h100", "512", "4096", "4096", ir.F32, ir.Q4_0, int8, decoded},
 		{"few tiles", "nvidia-h100", "130", "512", "512", ir.F16, ir.F16, "", ""},
 		{"rows at run time", "nvidia-h100", "T", "4096", "4096", ir.F16, ir.F16, "", ""},
 		{"depth at run time", "nvidia-h100", "4097", "4096", "T", ir.F16, ir.F16, "", ""},

@@ -39,7 +39,13 @@ type copying struct {
 // copyOf reports whether each element of the one buffer that k writes is one of
 // another buffer as long.
 func copyOf(k *kernel.Kernel) (copying, bool) {
-	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || len(k.Bindings) != 2 {
+	tensors := 0
+	for _, b := range k.Bindings {
+		if !b.Params { // how many elements there are
+			tensors++
+		}
+	}
+	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || tensors != 2 {
 		return copying{}, false
 	}
 	st := k.Stores[0]

@@ -52,11 +52,11 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 			p.Margin = 1.25
 			list = append(list, p)
 		default:
-			what := "store operands"
+			p := propose("store operands", id, append(stores, rest)...)
 			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
-				what += ", decoded"
+				p.What, p.Margin = "store operands, decoded", 1.1 // they take memory, too
 			}
-			list = append(list, propose(what, id, append(stores, rest)...))
+			list = append(list, p)
 		}
 	}
 	return list
