@@ -89,9 +89,8 @@ type dtypeInfo struct {
 	ggml  int // type number in a GGUF file; -1 where GGUF has none
 }
 
-// dtypes is the whole table: one row per type. Block geometry follows GGML's
-// structs as they are stored in GGUF files (little-endian, no padding).
-var dtypes = [numDTypes]dtypeInfo{
+// dtypes is the whole table: one row per type. Those of block formats follow from theirs in blockFormats.
+var dtypes = withBlocks([numDTypes]dtypeInfo{
 	Invalid: {"invalid", KindInvalid, 0, 0, -1},
 
 	F32:    {"f32", KindFloat, 1, 4, 0},
@@ -108,31 +107,16 @@ var dtypes = [numDTypes]dtypeInfo{
 	I8:     {"i8", KindInt, 1, 1, 24},
 	U8:     {"u8", KindUint, 1, 1, -1},
 	Bool:   {"bool", KindBool, 1, 1, -1},
+})
 
-	Q4_0:    {"q4_0", KindBlock, 32, 18, 2},
-	Q4_1:    {"q4_1", KindBlock, 32, 20, 3},
-	Q5_0:    {"q5_0", KindBlock, 32, 22, 6},
-	Q5_1:    {"q5_1", KindBlock, 32, 24, 7},
-	Q8_0:    {"q8_0", KindBlock, 32, 34, 8},
-	Q8_1:    {"q8_1", KindBlock, 32, 36, 9},
-	Q2_K:    {"q2_K", KindBlock, 256, 84, 10},
-	Q3_K:    {"q3_K", KindBlock, 256, 110, 11},
-	Q4_K:    {"q4_K", KindBlock, 256, 144, 12},
-	Q5_K:    {"q5_K", KindBlock, 256, 176, 13},
-	Q6_K:    {"q6_K", KindBlock, 256, 210, 14},
-	Q8_K:    {"q8_K", KindBlock, 256, 292, 15},
-	IQ1_S:   {"iq1_s", KindBlock, 256, 50, 19},
-	IQ1_M:   {"iq1_m", KindBlock, 256, 56, 29},
-	IQ2_XXS: {"iq2_xxs", KindBlock, 256, 66, 16},
-	IQ2_XS:  {"iq2_xs", KindBlock, 256, 74, 17},
-	IQ2_S:   {"iq2_s", KindBlock, 256, 82, 22},
-	IQ3_XXS: {"iq3_xxs", KindBlock, 256, 98, 18},
-	IQ3_S:   {"iq3_s", KindBlock, 256, 110, 21},
-	IQ4_NL:  {"iq4_nl", KindBlock, 32, 18, 20},
-	IQ4_XS:  {"iq4_xs", KindBlock, 256, 136, 23},
-	TQ1_0:   {"tq1_0", KindBlock, 256, 54, 34},
-	TQ2_0:   {"tq2_0", KindBlock, 256, 66, 35},
-	MXFP4:   {"mxfp4", KindBlock, 32, 17, 39},
+// withBlocks gives block formats their rows of the table.
+func withBlocks(table [numDTypes]dtypeInfo) [numDTypes]dtypeInfo {
+	for t, f := range blockFormats {
+		if f != nil {
+			table[t] = dtypeInfo{f.Name, KindBlock, f.Elems, f.Bytes, f.GGML}
+		}
+	}
+	return table
 }
 
 // DTypes returns every valid data type, in declaration order.

@@ -5,13 +5,18 @@ import (
 	"slices"
 )
 
-// quantizable are the block formats that op quantize makes: those whose search tries a few scales. The others look for
-// each group of elements in a grid, which takes longer than what blocks made in a program are for.
-var quantizable = []DType{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ4_NL, IQ4_XS, TQ1_0,
-	TQ2_0, MXFP4}
-
-// QuantizeFormats returns the block formats that op quantize makes.
+// QuantizeFormats returns the block formats that op quantize makes: those whose search tries a few scales. The others
+// look for each group of elements in a grid, which takes longer than what blocks made in a program are for.
 func QuantizeFormats() []DType { return slices.Clone(quantizable) }
+
+var quantizable = func() (list []DType) {
+	for t, f := range blockFormats {
+		if f != nil && f.Encode != "" {
+			list = append(list, DType(t))
+		}
+	}
+	return list
+}()
 
 func init() {
 	rows(OpInfo{Op: OpQuantize, Name: "quantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},

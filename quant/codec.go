@@ -20,6 +20,8 @@ type codec struct {
 
 	limit    float32 // largest magnitude whose scale is finite in the format
 	weighted bool    // quantize uses importance weights
+
+	codebook func() *ir.Data // nil where the blocks say it all
 }
 
 // maxHalf is the largest finite float16, the bound on a block's stored scale.
@@ -30,33 +32,33 @@ const maxHalf = 65504
 const maxIQ4 = 64 * maxHalf
 
 var codecs = [...]codec{
-	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, true},
-	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, true},
-	ir.Q5_0: {dequantizeQ5_0, quantizeQ5_0, 16 * maxHalf, true},
-	ir.Q5_1: {dequantizeQ5_1, quantizeQ5_1, maxHalf, true},
-	ir.Q8_0: {dequantizeQ8_0, quantizeQ8_0, 127 * maxHalf, false},
-	ir.Q8_1: {dequantizeQ8_1, quantizeQ8_1, maxHalf / 32, false}, // s is a sum of 32
+	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, true, nil},
+	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, true, nil},
+	ir.Q5_0: {dequantizeQ5_0, quantizeQ5_0, 16 * maxHalf, true, nil},
+	ir.Q5_1: {dequantizeQ5_1, quantizeQ5_1, maxHalf, true, nil},
+	ir.Q8_0: {dequantizeQ8_0, quantizeQ8_0, 127 * maxHalf, false, nil},
+	ir.Q8_1: {dequantizeQ8_1, quantizeQ8_1, maxHalf / 32, false, nil}, // s is a sum of 32
 
-	ir.Q2_K: {dequantizeQ2_K, quantizeQ2_K, 2 * maxHalf, true},
-	ir.Q3_K: {dequantizeQ3_K, quantizeQ3_K, 32 * maxHalf, true},
-	ir.Q4_K: {dequantizeQ4_K, quantizeQ4_K, 8 * maxHalf, true},
-	ir.Q5_K: {dequantizeQ5_K, quantizeQ5_K, 8 * maxHalf, true},
-	ir.Q6_K: {dequantizeQ6_K, quantizeQ6_K, 1024 * maxHalf, true},
-	ir.Q8_K: {dequantizeQ8_K, quantizeQ8_K, math.MaxFloat32 / 2, false},
+	ir.Q2_K: {dequantizeQ2_K, quantizeQ2_K, 2 * maxHalf, true, nil},
+	ir.Q3_K: {dequantizeQ3_K, quantizeQ3_K, 32 * maxHalf, true, nil},
+	ir.Q4_K: {dequantizeQ4_K, quantizeQ4_K, 8 * maxHalf, true, nil},
+	ir.Q5_K: {dequantizeQ5_K, quantizeQ5_K, 8 * maxHalf, true, nil},
+	ir.Q6_K: {dequantizeQ6_K, quantizeQ6_K, 1024 * maxHalf, true, nil},
+	ir.Q8_K: {dequantizeQ8_K, quantizeQ8_K, math.MaxFloat32 / 2, false, nil},
 
-	ir.IQ1_S:   {dequantizeIQ1_S, quantizeIQ1_S, 8 * maxHalf, true},
-	ir.IQ1_M:   {dequantizeIQ1_M, quantizeIQ1_M, 8 * maxHalf, true},
-	ir.IQ2_XXS: {dequantizeIQ2_XXS, quantizeIQ2_XXS, 64 * maxHalf, true},
-	ir.IQ2_XS:  {dequantizeIQ2_XS, quantizeIQ2_XS, 64 * maxHalf, true},
-	ir.IQ2_S:   {dequantizeIQ2_S, quantizeIQ2_S, 64 * maxHalf, true},
-	ir.IQ3_XXS: {dequantizeIQ3_XXS, quantizeIQ3_XXS, 256 * maxHalf, true},
-	ir.IQ3_S:   {dequantizeIQ3_S, quantizeIQ3_S, 256 * maxHalf, true},
-	ir.IQ4_NL:  {dequantizeIQ4_NL, quantizeIQ4_NL, maxIQ4, true},
-	ir.IQ4_XS:  {dequantizeIQ4_XS, quantizeIQ4_XS, maxIQ4, true},
+	ir.IQ1_S:   {dequantizeIQ1_S, quantizeIQ1_S, 8 * maxHalf, true, ternaryBook},
+	ir.IQ1_M:   {dequantizeIQ1_M, quantizeIQ1_M, 8 * maxHalf, true, ternaryBook},
+	ir.IQ2_XXS: {dequantizeIQ2_XXS, quantizeIQ2_XXS, 64 * maxHalf, true, wordsOf8(gridIQ2XXS[:])},
+	ir.IQ2_XS:  {dequantizeIQ2_XS, quantizeIQ2_XS, 64 * maxHalf, true, wordsOf8(gridIQ2XS[:])},
+	ir.IQ2_S:   {dequantizeIQ2_S, quantizeIQ2_S, 64 * maxHalf, true, wordsOf8(gridIQ2S[:])},
+	ir.IQ3_XXS: {dequantizeIQ3_XXS, quantizeIQ3_XXS, 256 * maxHalf, true, wordsOf4(gridIQ3XXS[:])},
+	ir.IQ3_S:   {dequantizeIQ3_S, quantizeIQ3_S, 256 * maxHalf, true, wordsOf4(gridIQ3S[:])},
+	ir.IQ4_NL:  {dequantizeIQ4_NL, quantizeIQ4_NL, maxIQ4, true, levelsOf(&valuesIQ4NL)},
+	ir.IQ4_XS:  {dequantizeIQ4_XS, quantizeIQ4_XS, maxIQ4, true, levelsOf(&valuesIQ4NL)},
 
-	ir.TQ1_0: {dequantizeTQ1_0, quantizeTQ1_0, maxHalf, false},
-	ir.TQ2_0: {dequantizeTQ2_0, quantizeTQ2_0, maxHalf, false},
-	ir.MXFP4: {dequantizeMXFP4, quantizeMXFP4, 0x1p127, false},
+	ir.TQ1_0: {dequantizeTQ1_0, quantizeTQ1_0, maxHalf, false, nil},
+	ir.TQ2_0: {dequantizeTQ2_0, quantizeTQ2_0, maxHalf, false, nil},
+	ir.MXFP4: {dequantizeMXFP4, quantizeMXFP4, 0x1p127, false, levelsOf(&valuesMXFP4)},
 }
 
 // codecOf returns the row of t, empty where t is not a block format.

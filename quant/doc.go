@@ -9,7 +9,8 @@
 //	err := quant.Dequantize(values, ir.Q4_0, blocks)
 //
 // A format is one row of the codec table and one small file that holds the two
-// functions of that row, for one block each. Everything else (length checks,
+// functions of that row, for one block each. All else that is known of it is its row in
+// package ir ([ir.BlockFormat]). Everything else (length checks,
 // rows, parallelism, refusal of values a format cannot hold) is written once,
 // over the table. So are the searches for a group's scale: fitScale (levels times a
 // scale), lineSearch (a scale and a minimum) and gridFormat (a codebook).

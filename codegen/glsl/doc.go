@@ -7,7 +7,7 @@
 //	fmt.Println(shader.Source)
 //
 // Each kind of kernel has a file: map.go, row.go, matmul.go, matvec.go,
-// attention.go and so on. Block formats are rows of quant_formats.go.
+// attention.go and so on. Block formats are rows in package ir.
 //
 // Emit is a pure function of a kernel, its schedule and the device's
 // abilities: the same arguments give the same text, which makes the text's

@@ -196,12 +196,6 @@ func (e *emitter) check() {
 			e.fail("symbol %s is not one of the program's: %s", name, strings.Join(e.symbols, ", "))
 		}
 	}
-	for _, b := range e.k.Bindings {
-		if _, ok := blockFormats[b.DType]; b.DType.IsBlock() && !ok {
-			e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType,
-				readableFormats())
-		}
-	}
 	for _, st := range e.k.Stores {
 		if st.Bind < 0 || st.Bind >= len(e.k.Bindings) {
 			e.fail("store into binding %d of %d", st.Bind, len(e.k.Bindings))

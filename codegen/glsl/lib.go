@@ -88,7 +88,7 @@ func (e *emitter) functions(main []string) (functions, rest []string) {
 
 // library is in the order of the text: what a function uses stands before it.
 // Functions of floats follow IEEE in NaN and infinity.
-var library = slices.Concat(scalarLibrary, pairLibrary, quantizeLibrary, quantizeFits)
+var library = withQuantizers(slices.Concat(scalarLibrary, pairLibrary, quantizeLibrary, quantizeFits))
 
 var scalarLibrary = []helper{
 	{"INF", f32Only, nil, `

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // lookupReader decodes eight quants of a strip at once, by lookup tables in shared memory
@@ -17,15 +18,15 @@ type lookupReader struct {
 }
 
 func newLookupReader(v *matVec) bReader {
-	form := lookupForms[v.run.DType]
-	v.run.Form = form.of(v.run.Form)
+	f, _ := ir.BlockFormatOf(v.run.DType)
+	v.run.Form = octetForm(f)
 	v.paired = v.s.IntDot && v.run.Joined
 	r := &lookupReader{stripReader: &stripReader{v: v}}
 	r.addDots = r.addOctets
 	switch {
-	case form.masks == thirdMasks:
+	case f.Octets.Masks == ir.ThirdMasks:
 		r.less = 3
-	case form.masks == signMasks && v.s.IntDot && v.s.ThreadM < target.ManyRows:
+	case f.Octets.Masks == ir.SignMasks && v.s.IntDot && v.s.ThreadM < target.ManyRows:
 		r.less = 1
 	}
 	return r
@@ -61,9 +62,10 @@ func (t lookupTable) word(i text) string {
 func (v *matVec) shareLookup() {
 	t := v.run.DType
 	size, _ := target.LookupTableOf(t)
+	f, _ := ir.BlockFormatOf(t)
 	v.lookup = &lookupTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.s.Copies}
-	entry := strings.ReplaceAll(lookupForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
+	entry := strings.ReplaceAll(f.Octets.Entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
 	v.fillTable(v.lookup, size.Entries, "entry", entry)
 	signs := lookupTable{name: "sign_table", copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
@@ -162,7 +164,7 @@ func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows str
 // octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
 // with signed ones as they are.
 func (v *matVec) octetProduct(quants text) func(sum, x text) text {
-	if lookupForms[v.run.DType].masks == thirdMasks {
+	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
 		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
 	}
 	return v.bytesProduct(quants)

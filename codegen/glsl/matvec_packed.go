@@ -1,6 +1,9 @@
 package glsl
 
-import "github.com/vkc-go/vkc/codegen/kernel"
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
 
 // packedReader multiplies packed quants of two bits as they stand in their bytes, the
 // same sixteen places of four planes at once. Of a row it has the bytes of each plane,
@@ -19,6 +22,11 @@ func (r packedReader) prepare() {
 	r.v.prepareArithmetic()
 }
 
+func (r packedReader) form() *ir.BlockPacked {
+	f, _ := ir.BlockFormatOf(r.v.run.DType)
+	return f.Packed
+}
+
 // activations reads rows along a run whose planes begin at places of the contraction 32
 // apart.
 func (r packedReader) activations(run place) activations {
@@ -35,7 +43,7 @@ func (r packedReader) activations(run place) activations {
 			})
 			r.v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
 			bias := ""
-			if n := packedForms[r.v.run.DType].bias; n > 1 {
+			if n := r.form().Bias; n > 1 {
 				bias = finiteLit(float64(n), 32, "").s + " * "
 			}
 			r.v.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, plane.scales, plane.sums)
@@ -50,7 +58,7 @@ func (r packedReader) addColumn(run place, rows activations, j text) {
 		at := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, run.block)))
 		quants := r.v.variable("uvec4", "quants", call("fields_"+b.base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
-		if packedForms[b.DType].high != "" {
+		if r.form().High != "" {
 			bits := r.v.variable("uvec4", "bits", call("high_fields_"+b.base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
 			r.v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are

@@ -10,50 +10,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is one row of the table of formats that kernels can read. Its
-// snippets are bodies of GLSL functions over the bytes of one block; every
-// kernel decodes through them:
-//
-//	element = scale * (quant - bias) [+ offset]
-//
-// A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at):
-// four, two, one byte, or a half as a float, at a byte of the block; and by
-// WORDS(at), sixteen bytes, where blocks are multiples of that. How blocks
-// lie in memory is thus the business of those readers alone. Where blocks lie in
-// planes, the number that at begins with, or 0, says in which: at is then in
-// that part of the block (kernel.PlanesOf).
-type blockFormat struct {
-	kernel.BlockForm
-
-	// scale returns the scale of element e of the block; of affine formats a
-	// vec2 of scale and offset.
-	scale string
-	// planeScale is the same where blocks lie in planes, by readers of what is
-	// aligned there; empty is no different.
-	planeScale string
-
-	// quants returns the four quants of plane p as the bytes of a uint, signed
-	// ones or not; e is the first element of the quad in plane 0. Of wide formats it
-	// is of type QUANTS, uint, uvec2 or uvec4, by WORDS(at), four bytes, eight or
-	// sixteen.
-	quants string
-	// quants4 is the same for four quads where it is another text.
-	quants4 string
-	// levels returns them as a vec4 instead, where they are no bytes.
-	levels string
-}
-
-// withForms gives each row its form.
-func withForms(rows map[ir.DType]blockFormat) map[ir.DType]blockFormat {
-	for t, f := range rows {
-		f.BlockForm, _ = kernel.BlockFormOf(t)
-		rows[t] = f
-	}
-	return rows
-}
+// blockFormat is a row of the table of block formats as kernels read it.
+type blockFormat struct{ *ir.BlockFormat }
 
 // scaleType is what the scale snippet returns.
-func scaleType(f kernel.BlockForm) string {
+func scaleType(f ir.BlockForm) string {
 	if f.Affine {
 		return "vec2"
 	}
@@ -117,24 +78,14 @@ func blockNeeds(t ir.DType) []string {
 	return nil
 }
 
-// readableFormats lists the block formats that have kernels.
-func readableFormats() string {
-	var names []string
-	for t := range blockFormats {
-		names = append(names, t.String())
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
 // blockFormatOf returns the row of a buffer's format.
 func (e *emitter) blockFormatOf(b *buffer) blockFormat {
-	f, ok := blockFormats[b.DType]
+	f, ok := ir.BlockFormatOf(b.DType)
 	if !ok {
-		e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType,
-			readableFormats())
+		e.fail("binding %s is %s, which is no block format", b.Name, b.DType)
+		f = &ir.BlockFormat{}
 	}
-	return f
+	return blockFormat{f}
 }
 
 // blockDecoder returns the function that decodes one element of a buffer of
@@ -205,20 +156,20 @@ func (f blockFormat) planeArg(p string) string {
 func (e *emitter) blockParts(b *buffer) {
 	f := e.blockFormatOf(b)
 	e.blockScale(b)
-	if f.levels != "" {
-		e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.levels)
+	if f.Decode.Levels != "" {
+		e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.Decode.Levels)
 		return
 	}
 	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
-	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.quants))
+	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
 }
 
 // blockScale makes the text have the function of a buffer's scales.
 func (e *emitter) blockScale(b *buffer) {
 	f := e.blockFormatOf(b)
-	scale := f.scale
-	if b.Layout == kernel.LayoutPlanes && f.planeScale != "" {
-		scale = f.planeScale
+	scale := f.Decode.Scale
+	if b.Layout == kernel.LayoutPlanes && f.Decode.PlaneScale != "" {
+		scale = f.Decode.PlaneScale
 	}
 	e.blockFunction(b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
@@ -242,7 +193,7 @@ func (f blockFormat) quadNote() string {
 func (e *emitter) blockLevels(b *buffer) {
 	e.blockParts(b)
 	f := e.blockFormatOf(b)
-	if f.levels != "" {
+	if f.Decode.Levels != "" {
 		return
 	}
 	levels := "bytes_unsigned"
@@ -260,9 +211,9 @@ func (e *emitter) blockLevels(b *buffer) {
 // pairQuants that of two.
 func (e *emitter) wideQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	body := f.quants4
+	body := f.Decode.Quants4
 	if body == "" {
-		body = strings.ReplaceAll(f.quants, "QUANTS", "uvec4")
+		body = strings.ReplaceAll(f.Decode.Quants, "QUANTS", "uvec4")
 	}
 	e.blockFunction(b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
 	return "quants4_" + b.base
@@ -270,7 +221,7 @@ func (e *emitter) wideQuants(b *buffer) string {
 
 func (e *emitter) pairQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.quants)
+	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.Decode.Quants)
 	e.blockFunction(b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
 	return "quants2_" + b.base
 }
@@ -282,7 +233,7 @@ var (
 
 // blockFunction adds a function over the blocks of a buffer to the text, once.
 func (e *emitter) blockFunction(b *buffer, head, note, body string) {
-	f := blockFormats[b.DType]
+	f := e.blockFormatOf(b)
 	head = strings.ReplaceAll(head, "NAME", b.base)
 	if e.tables[head] {
 		return

@@ -12,7 +12,7 @@ import (
 // decodesOctets reports whether eight neighbours of a format share a scale, so
 // that they are best decoded to f16 together.
 func decodesOctets(t ir.DType) bool {
-	f, ok := blockFormats[t]
+	f, ok := ir.BlockFormatOf(t)
 	return ok && f.Run%target.OctetElems == 0
 }
 
@@ -34,10 +34,10 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	if e.err != nil {
 		return "unknown"
 	}
-	if f.levels != "" {
+	if f.Levels {
 		return e.levelsOctet(b)
 	}
-	pairs := f.ReadsPairs(b.Binding)
+	pairs := b.ReadsPairs()
 	if pairs {
 		e.blockScale(b)
 	} else {

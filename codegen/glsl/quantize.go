@@ -3,8 +3,11 @@ package glsl
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // emitQuantize writes a kernel that makes blocks, one to an invocation: it
@@ -74,6 +77,22 @@ func (e *emitter) makeBlock() {
 		e.line("%s[%s] = %s;", array, at, value)
 	}
 	e.close()
+}
+
+// withQuantizers adds the functions of block formats that make a block, which use functions of the library.
+func withQuantizers(library []helper) []helper {
+	all := slices.Clone(library)
+	for _, t := range ir.QuantizeFormats() {
+		f, _ := ir.BlockFormatOf(t)
+		h := helper{name: "quantize_" + f.Name, types: f32Only, source: f.Encode}
+		for _, u := range library {
+			if strings.Contains(f.Encode, u.name+"(") {
+				h.uses = append(h.uses, u.name)
+			}
+		}
+		all = append(all, h)
+	}
+	return all
 }
 
 // quantizeLibrary makes blocks exactly as package quant does: what Vulkan leaves
@@ -214,77 +233,12 @@ uint fifth_bits(uint level[32]) {
     for (uint i = 0u; i < 32u; ++i) bits |= level[i] >> 4 << i;
     return bits;
 }`},
-	{"quantize_q4_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles"}, `
-// A block of q4_0: the element of largest magnitude gets level -8.
-void quantize_q4_0(float x[32], out uint halves[9]) {
-    uint d = divide_bits(largest_of(x), floatBitsToUint(-8.0));
-    float inverse = inverse_of(d);
-    uint level[32];
-    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i], inverse, 8.5, 15);
-    halves[0] = half_bits(d);
-    for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
-}`},
-	{"quantize_q4_1", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles"}, `
-// A block of q4_1: levels 0 to 15 from the least element to the greatest.
-void quantize_q4_1(float x[32], out uint halves[10]) {
-    vec2 range = range_of(x);
-    uint d = divide_bits(floatBitsToUint(range.y - range.x), floatBitsToUint(15.0));
-    float inverse = inverse_of(d);
-    uint level[32];
-    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i] - range.x, inverse, 0.5, 15);
-    halves[0] = half_bits(d);
-    halves[1] = half_bits(floatBitsToUint(range.x));
-    for (uint i = 0u; i < 8u; ++i) halves[2u + i] = pack_nibbles(level, 2u * i);
-}`},
-	{"quantize_q5_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles", "fifth_bits"}, `
-// A block of q5_0: the element of largest magnitude gets level -16.
-void quantize_q5_0(float x[32], out uint halves[11]) {
-    uint d = divide_bits(largest_of(x), floatBitsToUint(-16.0));
-    float inverse = inverse_of(d);
-    uint level[32];
-    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i], inverse, 16.5, 31);
-    uint fifths = fifth_bits(level);
-    halves[0] = half_bits(d);
-    halves[1] = fifths & 0xffffu;
-    halves[2] = fifths >> 16;
-    for (uint i = 0u; i < 8u; ++i) halves[3u + i] = pack_nibbles(level, 2u * i);
-}`},
-	{"quantize_q5_1", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles", "fifth_bits"}, `
-// A block of q5_1: levels 0 to 31 from the least element to the greatest.
-void quantize_q5_1(float x[32], out uint halves[12]) {
-    vec2 range = range_of(x);
-    uint d = divide_bits(floatBitsToUint(range.y - range.x), floatBitsToUint(31.0));
-    float inverse = inverse_of(d);
-    uint level[32];
-    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i] - range.x, inverse, 0.5, 31);
-    uint fifths = fifth_bits(level);
-    halves[0] = half_bits(d);
-    halves[1] = half_bits(floatBitsToUint(range.x));
-    halves[2] = fifths & 0xffffu;
-    halves[3] = fifths >> 16;
-    for (uint i = 0u; i < 8u; ++i) halves[4u + i] = pack_nibbles(level, 2u * i);
-}`},
 	{"round_away", f32Only, nil, `
 // v rounded to the nearest integer, halves away from 0.
 int round_away(float v) {
     precise float whole = trunc(v);
     int level = int(whole);
     return abs(v - whole) >= 0.5 ? level + (v < 0.0 ? -1 : 1) : level;
-}`},
-	{"quantize_q8_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "round_away"}, `
-// A block of q8_0: levels -127 to 127, halves rounded away from 0.
-void quantize_q8_0(float x[32], out uint halves[17]) {
-    uint d = divide_bits(largest_of(x) & 0x7fffffffu, floatBitsToUint(127.0));
-    float inverse = inverse_of(d);
-    halves[0] = half_bits(d);
-    for (uint i = 0u; i < 16u; ++i) {
-        uint pair = 0u;
-        for (uint n = 0u; n < 2u; ++n) {
-            precise float scaled = x[2u * i + n] * inverse;
-            pair |= (uint(round_away(scaled)) & 255u) << 8u * n;
-        }
-        halves[1u + i] = pair;
-    }
 }`},
 	{"level_iq4_nl", f32Only, nil, `
 const float LEVELS_IQ4_NL[16] = float[](-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0);
@@ -331,15 +285,5 @@ uint scale_iq4_nl(float x[32]) {
         }
     }
     return d;
-}`},
-	{"quantize_iq4_nl", f32Only, []string{"half_bits", "inverse_of", "level_iq4_nl", "scale_iq4_nl", "pack_nibbles"}, `
-// A block of iq4_nl.
-void quantize_iq4_nl(float x[32], out uint halves[9]) {
-    uint d = scale_iq4_nl(x);
-    float inverse = inverse_of(d);
-    uint level[32];
-    for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(inverse * x[i]);
-    halves[0] = half_bits(d);
-    for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
 }`},
 }

@@ -297,20 +297,6 @@ void requantize(float x[256], int scales[16], float d, int least, int most, inou
         if (scale != 0.0) q[i] = uint(clamp(round_int(exact_quotient(x[i], scale)), least, most) - least);
     }
 }`},
-	{"quantize_q2_K", f32Only, []string{"fit_affine"}, `
-// A block of q2_K: 16 groups of 16 in levels 0 to 3.
-void quantize_q2_K(float x[256], out uint halves[42]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 16u, 3.0, -0.5, 0.1, 15u, true, 15, q, scales, mins);
-    for (uint i = 0u; i < 42u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 16u; ++i) halves[i / 2u] |= (scales[i] | mins[i] << 4) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 128u * 32u + i % 32u;
-        halves[8u + at / 2u] |= q[i] << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    halves[40] = d.x;
-    halves[41] = d.y;
-}`},
 	{"pack_scales_k4", f32Only, nil, `
 // Byte i of the 6-bit scales and minima of eight groups.
 uint pack_scales_k4(uint scales[16], uint mins[16], uint i) {
@@ -318,132 +304,6 @@ uint pack_scales_k4(uint scales[16], uint mins[16], uint i) {
     if (i < 4u) return scales[g] | scales[g + 4u] >> 4 << 6;
     if (i < 8u) return mins[g] | mins[g + 4u] >> 4 << 6;
     return scales[g + 4u] & 15u | (mins[g + 4u] & 15u) << 4;
-}`},
-	{"quantize_q4_K", f32Only, []string{"fit_affine", "pack_scales_k4"}, `
-// A block of q4_K: 8 groups of 32 in levels 0 to 15.
-void quantize_q4_K(float x[256], out uint halves[72]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 32u, 15.0, -1.0, 0.1, 20u, false, 63, q, scales, mins);
-    for (uint i = 0u; i < 72u; ++i) halves[i] = 0u;
-    halves[0] = d.x;
-    halves[1] = d.y;
-    for (uint i = 0u; i < 12u; ++i) halves[2u + i / 2u] |= pack_scales_k4(scales, mins, i) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 64u * 32u + i % 32u;
-        halves[8u + at / 2u] |= q[i] << i % 64u / 32u * 4u + at % 2u * 8u;
-    }
-}`},
-	{"quantize_q5_K", f32Only, []string{"fit_affine", "pack_scales_k4"}, `
-// A block of q5_K: 8 groups of 32 in levels 0 to 31.
-void quantize_q5_K(float x[256], out uint halves[88]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 32u, 31.0, -0.5, 0.1, 15u, false, 63, q, scales, mins);
-    for (uint i = 0u; i < 88u; ++i) halves[i] = 0u;
-    halves[0] = d.x;
-    halves[1] = d.y;
-    for (uint i = 0u; i < 12u; ++i) halves[2u + i / 2u] |= pack_scales_k4(scales, mins, i) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 64u * 32u + i % 32u, byte = i % 32u;
-        halves[8u + byte / 2u] |= q[i] >> 4 << i / 32u + byte % 2u * 8u;
-        halves[24u + at / 2u] |= (q[i] & 15u) << i % 64u / 32u * 4u + at % 2u * 8u;
-    }
-}`},
-	{"quantize_q3_K", f32Only, []string{"half_value", "finite_half", "descend_scale",
-		"round_signed_scales", "requantize"}, `
-// A block of q3_K: 16 groups of 16 in levels -4 to 3.
-void quantize_q3_K(float x[256], out uint halves[55]) {
-    uint q[256];
-    float scales[32];
-    bool zero = true;
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 16u; ++g) {
-        float xs[32], w[32];
-        for (uint i = 0u; i < 32u; ++i) {
-            xs[i] = i < 16u ? x[16u * g + i] : 0.0;
-            w[i] = xs[i] * xs[i];
-        }
-        uint level[32];
-        scales[g] = descend_scale(xs, w, level);
-        for (uint i = 0u; i < 16u; ++i) q[16u * g + i] = level[i];
-        zero = zero && scales[g] == 0.0;
-    }
-    for (uint i = 0u; i < 55u; ++i) halves[i] = 0u;
-    if (zero) return;
-    int rounded[16];
-    uint d = finite_half(round_signed_scales(scales, -32, 31, rounded));
-    requantize(x, rounded, half_value(d), -4, 3, q);
-    for (uint i = 0u; i < 256u; ++i) {
-        uint bits = i % 32u, at = i / 128u * 32u + bits;
-        halves[bits / 2u] |= q[i] >> 2 << i / 32u + bits % 2u * 8u;
-        halves[16u + at / 2u] |= (q[i] & 3u) << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    for (uint g = 0u; g < 16u; ++g) {
-        uint scale = uint(rounded[g] + 32);
-        halves[48u + g % 8u / 2u] |= (scale & 15u) << g / 8u * 4u + g % 2u * 8u;
-        halves[52u + g % 4u / 2u] |= scale >> 4 << g / 4u * 2u + g % 2u * 8u;
-    }
-    halves[54] = d;
-}`},
-	{"quantize_q6_K", f32Only, []string{"half_value", "finite_half", "fit_scale",
-		"round_signed_scales", "requantize"}, `
-// A block of q6_K: 16 groups of 16 in levels -32 to 31.
-void quantize_q6_K(float x[256], out uint halves[105]) {
-    uint q[256];
-    float scales[32];
-    bool zero = true;
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 16u; ++g) {
-        float xs[32], w[32];
-        for (uint i = 0u; i < 32u; ++i) {
-            xs[i] = i < 16u ? x[16u * g + i] : 0.0;
-            w[i] = xs[i] * xs[i];
-        }
-        uint level[32];
-        scales[g] = fit_scale(xs, w, 16u, -32.0, 31.0, level);
-        for (uint i = 0u; i < 16u; ++i) q[16u * g + i] = level[i];
-        zero = zero && abs(scales[g]) < 1e-15;
-    }
-    for (uint i = 0u; i < 105u; ++i) halves[i] = 0u;
-    if (zero) return;
-    int rounded[16];
-    uint d = finite_half(round_signed_scales(scales, -128, 127, rounded));
-    requantize(x, rounded, half_value(d), -32, 31, q);
-    for (uint i = 0u; i < 256u; ++i) {
-        uint part = i / 128u, run = i / 32u % 4u;
-        uint low = part * 64u + run % 2u * 32u + i % 32u, high = part * 32u + i % 32u;
-        halves[low / 2u] |= (q[i] & 15u) << run / 2u * 4u + low % 2u * 8u;
-        halves[64u + high / 2u] |= q[i] >> 4 << 2u * run + high % 2u * 8u;
-    }
-    for (uint g = 0u; g < 16u; ++g) halves[96u + g / 2u] |= (uint(rounded[g]) & 255u) << g % 2u * 8u;
-    halves[104] = d;
-}`},
-	{"quantize_iq4_xs", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of",
-		"round_int", "level_iq4_nl", "scale_iq4_nl", "pack_nibbles"}, `
-// A block of iq4_xs: 8 groups as in iq4_nl, with scales of 6 bits.
-void quantize_iq4_xs(float x[256], out uint halves[68]) {
-    float scales[32];
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 8u; ++g) {
-        float xs[32];
-        for (uint i = 0u; i < 32u; ++i) xs[i] = x[32u * g + i];
-        scales[g] = uintBitsToFloat(scale_iq4_nl(xs));
-    }
-    uint bits = divide_bits(largest_of(scales) ^ 0x80000000u, floatBitsToUint(32.0));
-    float d = uintBitsToFloat(bits), inverse = inverse_of(bits);
-    halves[0] = half_bits(bits);
-    for (uint i = 1u; i < 4u; ++i) halves[i] = 0u;
-    for (uint g = 0u; g < 8u; ++g) {
-        precise float scaled = inverse * scales[g];
-        int scale = clamp(round_int(scaled), -32, 31);
-        precise float unit = d * float(scale);
-        float group_inverse = inverse_of(floatBitsToUint(unit));
-        uint level[32];
-        for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(group_inverse * x[32u * g + i]);
-        for (uint i = 0u; i < 8u; ++i) halves[4u + 8u * g + i] = pack_nibbles(level, 2u * i);
-        uint stored = uint(scale + 32);
-        halves[2u + g / 4u] |= (stored & 15u) << g % 4u * 4u;
-        halves[1] |= stored >> 4 << 2u * g;
-    }
 }`},
 	{"largest_of_all", f32Only, nil, `
 // The element of the largest magnitude of a whole block, the first of equals, as bits.
@@ -454,78 +314,6 @@ uint largest_of_all(float x[256]) {
         if ((bits & 0x7fffffffu) > (largest & 0x7fffffffu)) largest = bits;
     }
     return largest;
-}`},
-	{"quantize_q8_1", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "round_away"}, `
-// A block of q8_1: q8_0 with the sum of the levels times the scale.
-void quantize_q8_1(float x[32], out uint halves[18]) {
-    uint d = divide_bits(largest_of(x) & 0x7fffffffu, floatBitsToUint(127.0));
-    float inverse = inverse_of(d);
-    int sum = 0;
-    for (uint i = 0u; i < 18u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 32u; ++i) {
-        precise float scaled = x[i] * inverse;
-        int level = round_away(scaled);
-        sum += level;
-        halves[2u + i / 2u] |= (uint(level) & 255u) << i % 2u * 8u;
-    }
-    precise float total = float(sum) * uintBitsToFloat(d);
-    halves[0] = half_bits(d);
-    halves[1] = half_bits(floatBitsToUint(total));
-}`},
-	{"quantize_q8_K", f32Only, []string{"divide_bits", "largest_of_all", "round_int"}, `
-// A block of q8_K: the element of largest magnitude gets level -127, and every 16
-// levels have their sum beside them.
-void quantize_q8_K(float x[256], out uint halves[146]) {
-    for (uint i = 0u; i < 146u; ++i) halves[i] = 0u;
-    uint inverse = divide_bits(floatBitsToUint(-127.0), largest_of_all(x));
-    if ((inverse & 0x7fffffffu) >= 0x7f800000u) return;
-    uint d = divide_bits(floatBitsToUint(1.0), inverse);
-    halves[0] = d & 0xffffu;
-    halves[1] = d >> 16;
-    for (uint g = 0u; g < 16u; ++g) {
-        int sum = 0;
-        for (uint i = 16u * g; i < 16u * g + 16u; ++i) {
-            precise float scaled = uintBitsToFloat(inverse) * x[i];
-            int level = min(round_int(scaled), 127);
-            sum += level;
-            halves[2u + i / 2u] |= (uint(level) & 255u) << i % 2u * 8u;
-        }
-        halves[130u + g] = uint(sum) & 0xffffu;
-    }
-}`},
-	{"quantize_tq1_0", f32Only, []string{"half_bits", "inverse_of", "largest_of_all", "round_away"}, `
-// A block of tq1_0: five digits of base 3 to a byte, as a fraction rounded up.
-void quantize_tq1_0(float x[256], out uint halves[27]) {
-    uint d = largest_of_all(x) & 0x7fffffffu;
-    float inverse = inverse_of(d);
-    for (uint i = 0u; i < 26u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 52u; ++i) {
-        uint run = i < 32u ? 32u : i < 48u ? 16u : 4u;
-        uint first = i < 32u ? i : i < 48u ? 128u + i : 192u + i;
-        uint fraction = 0u;
-        for (uint n = 0u; n < 5u; ++n) {
-            fraction *= 3u;
-            if (i < 48u || n < 4u) {
-                precise float scaled = x[first + n * run] * inverse;
-                fraction += uint(round_away(scaled) + 1);
-            }
-        }
-        halves[i / 2u] |= (fraction * 256u + 242u) / 243u << i % 2u * 8u;
-    }
-    halves[26] = half_bits(d);
-}`},
-	{"quantize_tq2_0", f32Only, []string{"half_bits", "inverse_of", "largest_of_all", "round_away"}, `
-// A block of tq2_0: levels -1 to 1, plus 1, in two bits.
-void quantize_tq2_0(float x[256], out uint halves[33]) {
-    uint d = largest_of_all(x) & 0x7fffffffu;
-    float inverse = inverse_of(d);
-    for (uint i = 0u; i < 32u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 256u; ++i) {
-        precise float scaled = x[i] * inverse;
-        uint at = i / 128u * 32u + i % 32u;
-        halves[at / 2u] |= uint(round_away(scaled) + 1) << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    halves[32] = half_bits(d);
 }`},
 	{"float_bits", f32Only, nil, `
 // The bits of the float m * 2^exponent, which there is.
@@ -547,24 +335,5 @@ uint exponent_mxfp4(uint largest) {
     // The logarithm is off by off / ln 2 of 2^-24, and floats there lie 2^(unit-23) apart.
     if (next != 0 && unit >= 0 && float(off) <= 0.6931 * float(1 << unit)) exponent = next;
     return uint(max(0, exponent + 125));
-}`},
-	{"quantize_mxfp4", f32Only, []string{"largest_of", "float_bits", "exponent_mxfp4"}, `
-const uint MIDDLES_MXFP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);
-
-// A block of mxfp4: the number of middles between levels that lie below each
-// magnitude. The middles are in halves of a level of 1.
-void quantize_mxfp4(float x[32], out uint halves[9]) {
-    uint exponent = exponent_mxfp4(largest_of(x) & 0x7fffffffu);
-    uint middle[7];
-    for (uint n = 0u; n < 7u; ++n) middle[n] = float_bits(MIDDLES_MXFP4[n], int(exponent) - 129);
-    for (uint i = 0u; i < 9u; ++i) halves[i] = 0u;
-    halves[0] = exponent;
-    for (uint i = 0u; i < 32u; ++i) {
-        uint bits = floatBitsToUint(x[i]), level = 0u;
-        for (uint n = 0u; n < 7u; ++n) level += middle[n] < (bits & 0x7fffffffu) ? 1u : 0u;
-        if (level > 0u) level |= bits >> 31 << 3;
-        uint at = 1u + i % 16u;
-        halves[at / 2u] |= level << i / 16u * 4u + at % 2u * 8u;
-    }
 }`},
 }

@@ -11,9 +11,9 @@ import (
 // TestMatFormats: matrix units take every block format of weights, in strips as its
 // runs have them.
 func TestMatFormats(t *testing.T) {
-	for dt := range blockFormats {
+	for _, dt := range ir.BlockFormats() {
 		m, ok := target.SkinnyFormatOf(dt)
-		if ok == (dt == ir.Q8_1 || dt == ir.Q8_K) { // of activations, not of weights
+		if f, _ := ir.BlockFormatOf(dt); ok == f.Activations {
 			t.Errorf("%s: whether matrix units take it should be otherwise", dt)
 		}
 		if !ok {

@@ -2,77 +2,6 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// BlockForm is how the elements of a block format come out of its bytes:
-//
-//	element = scale * (quant - bias) [+ offset]
-//
-// Elements come in quads, four neighbours of which the first is a multiple of
-// four. Planes quads, Stride apart, share the same bytes: q4_0 keeps element i
-// and i+16 in one byte, so it has 2 planes 16 apart.
-type BlockForm struct {
-	Planes, Stride int
-	Run            int  // elements that share a scale, from a multiple of it on
-	Bias           int  // of quants
-	Affine         bool // there is an offset
-	Signed         bool // quants are bytes with a sign
-	Levels         bool // quants are floats, and no bytes
-	Halved         bool // quants are half of what scale and bias go with
-	// Wide says that quants can be had for four quads in a row too, from the first
-	// of a multiple of as many on, and, but for FourOnly, for two. What the blocks
-	// hold must be aligned to sixteen bytes, as it is in planes.
-	Wide, FourOnly bool
-	// Packed says that four quants to a byte can be multiplied as they stand in it.
-	Packed bool
-	// Digits says that a byte is a fraction in base 3, of which eight quants come by
-	// multiplication; those of other formats come from a table.
-	Digits bool
-}
-
-// blockForms has a row for every format that kernels can read.
-var blockForms = map[ir.DType]BlockForm{
-	ir.Q4_0:    {Planes: 2, Stride: 16, Run: 32, Bias: 8, Wide: true},
-	ir.Q4_1:    {Planes: 2, Stride: 16, Run: 32, Affine: true, Wide: true},
-	ir.Q5_0:    {Planes: 2, Stride: 16, Run: 32, Bias: 16},
-	ir.Q5_1:    {Planes: 2, Stride: 16, Run: 32, Affine: true},
-	ir.Q8_0:    {Planes: 1, Stride: 4, Run: 32, Signed: true, Wide: true},
-	ir.Q8_1:    {Planes: 1, Stride: 4, Run: 32, Signed: true},
-	ir.Q2_K:    {Planes: 4, Stride: 32, Run: 16, Affine: true, Wide: true, Packed: true},
-	ir.Q3_K:    {Planes: 4, Stride: 32, Run: 16, Bias: 4, Wide: true, Packed: true},
-	ir.Q4_K:    {Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
-	ir.Q5_K:    {Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
-	ir.Q6_K:    {Planes: 4, Stride: 32, Run: 16, Bias: 32, Wide: true},
-	ir.Q8_K:    {Planes: 1, Stride: 4, Run: 256, Signed: true},
-	ir.IQ1_S:   {Planes: 2, Stride: 4, Run: 32, Bias: 9},
-	ir.IQ1_M:   {Planes: 2, Stride: 4, Run: 16, Bias: 9},
-	ir.IQ2_XXS: {Planes: 2, Stride: 4, Run: 32, Signed: true},
-	ir.IQ2_XS:  {Planes: 2, Stride: 4, Run: 16, Signed: true},
-	ir.IQ2_S:   {Planes: 2, Stride: 4, Run: 16, Signed: true},
-	ir.IQ3_XXS: {Planes: 2, Stride: 4, Run: 32, Signed: true},
-	ir.IQ3_S:   {Planes: 2, Stride: 4, Run: 32, Signed: true},
-	ir.IQ4_NL:  {Planes: 2, Stride: 16, Run: 32, Levels: true},
-	ir.IQ4_XS:  {Planes: 2, Stride: 16, Run: 32, Levels: true},
-	ir.MXFP4:   {Planes: 2, Stride: 16, Run: 32, Levels: true},
-	ir.TQ1_0:   {Planes: 1, Stride: 4, Run: 256, Bias: 1, Wide: true, FourOnly: true, Digits: true},
-	ir.TQ2_0:   {Planes: 4, Stride: 32, Run: 256, Bias: 1, Wide: true, Packed: true},
-}
-
-// BlockFormOf returns the form of a block format, and whether kernels read it.
-func BlockFormOf(t ir.DType) (BlockForm, bool) {
-	f, ok := blockForms[t]
-	return f, ok
-}
-
-// Superblock is the number of elements that planes of quads cover.
-func (f BlockForm) Superblock() int { return f.Planes * f.Stride }
-
-// Interleaved reports whether the planes of a quad lie apart and have scales of
-// their own; else they follow each other.
-func (f BlockForm) Interleaved() bool { return f.Stride > 4 }
-
-// NeedsSums reports whether products of quants, by a scale, lack sums of what the
-// quants are multiplied by.
-func (f BlockForm) NeedsSums() bool { return f.Affine || f.Bias != 0 }
-
 // PackedPlanes is how many quants a byte has where they are multiplied packed.
 const PackedPlanes = 4
 
@@ -86,7 +15,7 @@ const RoundedGroup = 32
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 type BlockRun struct {
 	DType  ir.DType
-	Form   BlockForm
+	Form   ir.BlockForm
 	Elems  int // of a block, that an invocation takes at once
 	Strips int // of them, a scale each
 	Quads  int // of a strip
@@ -97,8 +26,11 @@ type BlockRun struct {
 
 // NewBlockRun returns the run for about want elements at once.
 func NewBlockRun(t ir.DType, want int) BlockRun {
-	f := blockForms[t]
-	r := BlockRun{DType: t, Form: f, Strips: 1}
+	r := BlockRun{DType: t, Strips: 1}
+	if row, ok := ir.BlockFormatOf(t); ok {
+		r.Form = row.BlockForm
+	}
+	f := r.Form
 	perPlane, most := max(want/4/f.Planes, 1), f.Run/4
 	if f.Interleaved() {
 		r.Strips, most = f.Planes, min(most, f.Stride/4)
@@ -170,12 +102,15 @@ func (r BlockRun) Wide(b Binding) bool {
 
 // Pairs reports whether the quants of a strip are read eight bytes at a time.
 func (r BlockRun) Pairs(b Binding) bool {
-	return r.Form.ReadsPairs(b) && r.Quads == 2 && r.Form.Planes == 1
+	return b.ReadsPairs() && r.Quads == 2 && r.Form.Planes == 1
 }
 
 // ReadsPairs reports whether quants of two quads in a row can be had at once:
 // where those of four can, and wherever what the blocks hold is aligned as well.
-func (f BlockForm) ReadsPairs(b Binding) bool { return f.Wide && !f.FourOnly && b.alignedQuants() }
+func (b Binding) ReadsPairs() bool {
+	f, ok := ir.BlockFormatOf(b.DType)
+	return ok && f.Wide && !f.FourOnly && b.alignedQuants()
+}
 
 // BlockRows returns the format of the B operands of a product where all are
 // blocks of one, rows of whole blocks along the contraction, as they stand in

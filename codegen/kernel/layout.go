@@ -2,8 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -30,60 +28,22 @@ type Plane struct {
 // planeAlign is the alignment of planes in a buffer: the widest load.
 const planeAlign = 16
 
-// cut begins a plane at a byte of the block.
-type cut struct {
-	at   int
-	name string
-}
-
-// planeCuts says where the blocks of a format are cut. A part is what is read
-// together: quants, their high bits, signs, scales.
-var planeCuts = map[ir.DType][]cut{
-	ir.Q4_0:    {{0, "scale"}, {2, "quants"}},
-	ir.Q4_1:    {{0, "scale"}, {4, "quants"}},
-	ir.Q5_0:    {{0, "scale"}, {2, "high"}, {6, "quants"}},
-	ir.Q5_1:    {{0, "scale"}, {4, "high"}, {8, "quants"}},
-	ir.Q8_0:    {{0, "scale"}, {2, "quants"}},
-	ir.Q8_1:    {{0, "scale"}, {4, "quants"}},
-	ir.Q2_K:    {{0, "scales"}, {16, "quants"}, {80, "scale"}},
-	ir.Q3_K:    {{0, "high"}, {32, "quants"}, {96, "scales"}, {108, "scale"}},
-	ir.Q4_K:    {{0, "scales"}, {16, "quants"}},
-	ir.Q5_K:    {{0, "scales"}, {16, "high"}, {48, "quants"}},
-	ir.Q6_K:    {{0, "quants"}, {128, "high"}, {192, "scales"}, {208, "scale"}},
-	ir.Q8_K:    {{0, "scale"}, {4, "quants"}, {260, "sums"}},
-	ir.IQ1_S:   {{0, "scale"}, {2, "quants"}, {34, "high"}},
-	ir.IQ1_M:   {{0, "quants"}, {32, "high"}, {48, "scales"}},
-	ir.IQ2_XXS: {{0, "scale"}, {2, "quants"}},
-	ir.IQ2_XS:  {{0, "scale"}, {2, "quants"}, {66, "scales"}},
-	ir.IQ2_S:   {{0, "scale"}, {2, "quants"}, {34, "signs"}, {66, "high"}, {74, "scales"}},
-	ir.IQ3_XXS: {{0, "scale"}, {2, "quants"}, {66, "signs"}},
-	ir.IQ3_S:   {{0, "scale"}, {2, "quants"}, {66, "high"}, {74, "signs"}, {106, "scales"}},
-	ir.IQ4_NL:  {{0, "scale"}, {2, "quants"}},
-	ir.IQ4_XS:  {{0, "scales"}, {8, "quants"}},
-	ir.MXFP4:   {{0, "scale"}, {1, "quants"}},
-	ir.TQ1_0:   {{0, "quants"}, {48, "high"}, {52, "scale"}},
-	ir.TQ2_0:   {{0, "quants"}, {64, "scale"}},
-}
-
 // PlanesOf returns the planes of a block format in the order in which they lie
 // in a buffer, or nil for a dtype that has none.
 func PlanesOf(t ir.DType) []Plane {
-	var planes []Plane
-	cuts := planeCuts[t]
-	for i, c := range cuts {
-		end := t.BlockBytes()
-		if i+1 < len(cuts) {
-			end = cuts[i+1].at
+	f, ok := ir.BlockFormatOf(t)
+	if !ok {
+		return nil
+	}
+	planes := make([]Plane, len(f.Parts))
+	for i, p := range f.Parts {
+		end := f.Bytes
+		if i+1 < len(f.Parts) {
+			end = f.Parts[i+1].At
 		}
-		planes = append(planes, Plane{c.name, c.at, end - c.at})
+		planes[i] = Plane{p.Name, p.At, end - p.At}
 	}
 	return planes
-}
-
-// PlaneFormats returns the block formats that have planes, in the order of their
-// dtypes.
-func PlaneFormats() []ir.DType {
-	return slices.Sorted(maps.Keys(planeCuts))
 }
 
 // PlaneBase returns the byte of a buffer of that many blocks at which plane i
@@ -105,8 +65,8 @@ func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 		return 0, err
 	}
 	switch {
-	case l == LayoutPlanes && len(planeCuts[t]) > 0:
-		n = PlaneBase(t, len(planeCuts[t]), elems/int64(t.BlockElems()))
+	case l == LayoutPlanes && len(PlanesOf(t)) > 0:
+		n = PlaneBase(t, len(PlanesOf(t)), elems/int64(t.BlockElems()))
 	case l != LayoutBlocks:
 		return 0, fmt.Errorf("%s has no layout %q", t, l)
 	}
@@ -142,7 +102,7 @@ func UnpackPlanes(t ir.DType, src []byte, blocks int64) []byte {
 // PackPlanes returns the buffer of planes of the blocks in src.
 func PackPlanes(t ir.DType, src []byte) []byte {
 	blocks := int64(len(src) / t.BlockBytes())
-	out := make([]byte, PlaneBase(t, len(planeCuts[t]), blocks))
+	out := make([]byte, PlaneBase(t, len(PlanesOf(t)), blocks))
 	for i, p := range PlanesOf(t) {
 		PackPlane(out[PlaneBase(t, i, blocks):][:blocks*int64(p.Bytes)], t, p, src, 0)
 	}

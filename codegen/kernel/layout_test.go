@@ -30,7 +30,7 @@ func TestPlanesCoverBlocks(t *testing.T) {
 // them together again.
 func TestPackPlanes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, dt := range kernel.PlaneFormats() {
+	for _, dt := range ir.BlockFormats() {
 		const blocks = 37
 		src := make([]byte, blocks*dt.BlockBytes())
 		for i := range src {

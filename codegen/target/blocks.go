@@ -28,9 +28,9 @@ type blockHeuristics struct {
 // one row by the product itself.
 func unmeasuredBlocks(caps Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
-	for _, t := range kernel.PlaneFormats() {
+	for _, t := range ir.BlockFormats() {
 		all[t] = inPlanes()
-		if _, table := lookupTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
+		if _, table := LookupTableOf(t); !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
 			all[t] = inPlanes().orBytes(manyRows(32)).rounding(residentVec{run: 32, columns: 4, occupancy: 512})
 		}
 	}
@@ -107,10 +107,11 @@ func (v blockVec) adapted(rows int64) blockVec {
 // runOf is how many elements of a block an invocation takes at once where the
 // format was not measured.
 func (h heuristics) runOf(b ir.DType) int {
-	switch b {
-	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ2_0:
+	f, ok := ir.BlockFormatOf(b)
+	switch unit := b.BlockBytes() & -b.BlockBytes(); {
+	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, whose scales are unpacked once
 		return h.blockRunK
-	case ir.Q8_0, ir.MXFP4: // many narrow loads for their elements
+	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // less than two elements to an aligned load
 		return h.blockRun / 2
 	}
 	return h.blockRun

@@ -22,26 +22,17 @@ type SignTable struct{ Entries, Bytes, Copies int }
 
 var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 
-// lookupTables are the formats with codebooks. The eight elements of an entry of
-// iq1 take a nibble each; those of iq4 and mxfp4 are the levels of a byte's two
-// nibbles.
-var lookupTables = map[ir.DType]LookupTable{
-	ir.IQ1_S:   {Entries: 2048, Bytes: 4},
-	ir.IQ1_M:   {Entries: 2048, Bytes: 4},
-	ir.IQ2_XXS: {Entries: 256, Bytes: 8, Signs: eightSigns},
-	ir.IQ2_XS:  {Entries: 512, Bytes: 8, Signs: eightSigns},
-	ir.IQ2_S:   {Entries: 1024, Bytes: 8, Signs: fourSigns},
-	ir.IQ3_XXS: {Entries: 256, Bytes: 4, Signs: eightSigns},
-	ir.IQ3_S:   {Entries: 512, Bytes: 4, Signs: fourSigns},
-	ir.IQ4_NL:  {Entries: 256, Bytes: 4, Levels: true},
-	ir.IQ4_XS:  {Entries: 256, Bytes: 4, Levels: true},
-	ir.MXFP4:   {Entries: 256, Bytes: 4, Levels: true},
-}
+// signTables are the tables of so many signs.
+var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns the table of a format that has one.
+// LookupTableOf returns the table of a format that has one. The eight elements of an entry of iq1 take a nibble each;
+// where quants are floats, an entry has the levels of a byte's two nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
-	table, ok := lookupTables[t]
-	return table, ok
+	f, ok := ir.BlockFormatOf(t)
+	if !ok || f.Octets == nil || f.Octets.Entries == 0 {
+		return LookupTable{}, false
+	}
+	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
 }
 
 // maxLookupRows is by how many rows of floats eight quants are looked up at once: more scale quants
@@ -51,7 +42,7 @@ const maxLookupRows = 2
 // lookupTableBytes is the size of all tables that a matvec keeps in so many
 // copies: of one format.
 func lookupTableBytes(k *kernel.Kernel, copies int) int {
-	t := lookupTables[blocksOf(k)]
+	t, _ := LookupTableOf(blocksOf(k))
 	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
@@ -60,7 +51,7 @@ func lookupTableBytes(k *kernel.Kernel, copies int) int {
 // with room for the partial sums in the table once nothing reads it.
 func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
 	blocks := blocksOf(k)
-	t, ok := lookupTables[blocks]
+	t, ok := LookupTableOf(blocks)
 	switch {
 	case !ok || !s.Tables || s.StageRows && readsBytes(k):
 		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)

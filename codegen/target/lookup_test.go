@@ -63,7 +63,11 @@ func TestCheckLookup(t *testing.T) {
 // TestLookupTables holds the tables to what shared memory of 48 KiB, which the
 // devices have that copies were measured on, takes of them.
 func TestLookupTables(t *testing.T) {
-	for dtype, table := range lookupTables {
+	for _, dtype := range ir.BlockFormats() {
+		table, ok := LookupTableOf(dtype)
+		if !ok {
+			continue
+		}
 		k := planesVec(dtype, 1)
 		if size := lookupTableBytes(k, 1); size < table.Entries*table.Bytes || size > 40<<10 {
 			t.Errorf("%s: %d bytes", dtype, size)

@@ -70,18 +70,20 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	}
 	s.RoundRows, s.TileK = given.RoundRows, given.TileK
 	run := k.BlockRun(s)
+	row, _ := ir.BlockFormatOf(run.DType)
 	f, planes := run.Form, allPlanes(k)
 	bytes := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
 	s.IntDot = s.RoundRows || bytes && !f.Levels
 	switch ints := s.RoundRows || bytes; {
 	case planes && looksUp(run, given, ints):
-		s.Decode, s.IntDot, s.Copies = kernel.DecodeLookup, ints, given.Copies
-		if f.Digits {
-			s.Copies = 0
+		s.Decode, s.IntDot = kernel.DecodeLookup, ints
+		if _, table := LookupTableOf(run.DType); table {
+			s.Copies = given.Copies
 		}
 	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
 		s.Decode = kernel.DecodeWhole
-	case f.Packed && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.PackedPlanes && planes:
+	case row.Packed != nil && s.IntDot && s.ThreadM == 1 && planes && run.Quads == 4 &&
+		run.Strips == kernel.PackedPlanes:
 		s.Decode = kernel.DecodePacked
 	default:
 		s.Decode = kernel.DecodeStrips
@@ -119,11 +121,11 @@ func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 // looksUp reports whether a run is decoded by eight quants: of digits where each
 // is a constant, in integers; else by a table, of which a schedule has copies.
 func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
-	_, table := lookupTables[r.DType]
+	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
-	case !table && !r.Form.Digits || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
+	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
 		return false
-	case r.Form.Digits:
+	case f.Octets.Masks == ir.ThirdMasks:
 		return ints && r.Elems == r.DType.BlockElems()
 	}
 	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)

@@ -37,8 +37,8 @@ type SkinnyFormat struct {
 // SkinnyFormatOf returns what matrix units have to know of a block format, and false
 // for those that the skinny variant does not take: of activations, not of weights.
 func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
-	f, ok := kernel.BlockFormOf(t)
-	if !ok || t == ir.Q8_1 || t == ir.Q8_K {
+	f, ok := ir.BlockFormatOf(t)
+	if !ok || f.Activations {
 		return SkinnyFormat{}, false
 	}
 	m := SkinnyFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,

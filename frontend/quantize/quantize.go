@@ -156,7 +156,7 @@ func (p *Plan) setMetadata(w *gguf.Writer) error {
 		}
 	}
 	main, blocks := p.mainType()
-	if number, ok := fileTypes[main]; ok {
+	if number, ok := FileType(main); ok {
 		if err := w.Set(fileTypeKey, number); err != nil {
 			return err
 		}
@@ -194,22 +194,18 @@ func (t Tensor) elems() int64 {
 // are mostly of type t. Names with sizes, such as Q4_K_S and Q4_K_M, are mixtures of
 // llama.cpp's; a model of one K format has the number of the smallest.
 func FileType(t ir.DType) (number uint32, ok bool) {
-	number, ok = fileTypes[t]
+	if f, ok := ir.BlockFormatOf(t); ok {
+		return uint32(f.FileType), f.FileType != 0
+	}
+	number, ok = map[ir.DType]uint32{ir.F32: 0, ir.F16: 1, ir.BF16: 32}[t]
 	return number, ok
-}
-
-var fileTypes = map[ir.DType]uint32{
-	ir.F32: 0, ir.F16: 1, ir.BF16: 32,
-	ir.Q4_0: 2, ir.Q4_1: 3, ir.Q8_0: 7, ir.Q5_0: 8, ir.Q5_1: 9,
-	ir.Q2_K: 10, ir.Q3_K: 11, ir.Q4_K: 14, ir.Q5_K: 16, ir.Q6_K: 18,
-	ir.IQ2_XXS: 19, ir.IQ2_XS: 20, ir.IQ3_XXS: 23, ir.IQ1_S: 24, ir.IQ4_NL: 25, ir.IQ3_S: 26,
-	ir.IQ2_S: 28, ir.IQ4_XS: 30, ir.IQ1_M: 31, ir.TQ1_0: 36, ir.TQ2_0: 37, ir.MXFP4: 38,
 }
 
 // checkType refuses what no program loads weights in.
 func checkType(t ir.DType) error {
+	f, block := ir.BlockFormatOf(t)
 	switch _, encodes := quant.Supported(t); {
-	case t == ir.Q8_1 || t == ir.Q8_K:
+	case block && f.Activations:
 		return fmt.Errorf("%s is a format of activations, in which no program takes weights: use q8_0", t)
 	case encodes, t == ir.F32, t == ir.F16, t == ir.BF16:
 		return nil

@@ -106,12 +106,9 @@ func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note strin
 // fallback is the type for rows that are not whole blocks of a format: like
 // llama.cpp's quantizer, the next larger one with blocks of 32, or else f16.
 func fallback(want ir.DType, columns int) ir.DType {
-	small := map[ir.DType]ir.DType{
-		ir.Q4_K: ir.Q5_0, ir.Q5_K: ir.Q5_1, ir.Q6_K: ir.Q8_0, ir.TQ1_0: ir.Q4_0, ir.TQ2_0: ir.Q4_0,
-	}
-	to, ok := small[want]
-	if !ok {
-		to = ir.IQ4_NL // for iq1, iq2, iq3, iq4_xs, q2_K and q3_K
+	to := ir.IQ4_NL
+	if f, ok := ir.BlockFormatOf(want); ok && f.Fallback != ir.Invalid {
+		to = f.Fallback
 	}
 	if columns%to.BlockElems() != 0 {
 		return ir.F16

@@ -1,0 +1,200 @@
+package ir
+
+// codebookBlocks hold numbers of entries of a codebook (quant.Codebook), iq4 of single levels. Codebooks of the others
+// hold a quad in a word. Those of iq1 hold 8*(v+1) for v in -1 to 1; quants are in eighths, as the offset of one eighth
+// asks for.
+var codebookBlocks = map[DType]BlockFormat{
+	IQ1_S: {
+		Name: "iq1_s", Elems: 256, Bytes: 50, GGML: 19, FileType: 24,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Bias: 9},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {34, "high"}},
+		Decode: BlockDecode{
+			Scale: `return HALF(0u) * float(2u * (SHORT(34u + e / 32u * 2u) >> 12 & 7u) + 1u) * 0.125;`,
+			Quants: `
+uint high = SHORT(34u + e / 32u * 2u);
+uint entry = BYTE(2u + e / 8u) | (high >> e % 32u / 8u * 3u & 7u) << 8;
+return CODEBOOK[2u * entry + p] + ((high & 0x8000u) == 0u ? 0x02020202u : 0u);`},
+		Octets: &BlockOctets{
+			Entries: 2048, Bytes: 4, Entry: nibblesOf, Halved: true,
+			Quants: `
+uint high = SHORT(34u + e / 32u * 2u);
+uint entry = WORD(2u + e / 32u * 4u) >> e % 32u & 255u | (high >> e % 32u / 8u * 3u & 7u) << 8;
+uint nibbles = entry_NAME(entry) + ((high & 0x8000u) == 0u ? 0x11111111u : 0u);
+return uvec2(nibbles & 0x0f0f0f0fu, nibbles >> 4 & 0x0f0f0f0fu);`},
+	},
+	IQ1_M: {
+		Name: "iq1_m", Elems: 256, Bytes: 56, GGML: 29, FileType: 31,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Bias: 9},
+		Parts:     []BlockPart{{0, "quants"}, {32, "high"}, {48, "scales"}},
+		Decode: BlockDecode{
+			Scale: `
+uint low = WORD(48u), high = WORD(52u); // the top nibbles of the four shorts are d
+uint d = low >> 12 & 0xfu | low >> 24 & 0xf0u | high >> 4 & 0xf00u | high >> 16 & 0xf000u;
+uint packed = SHORT(48u + e / 64u * 2u) >> e / 16u % 4u * 3u & 7u;
+return unpackHalf2x16(d).x * float(2u * packed + 1u) * 0.125;`,
+			Quants: `
+uint high = BYTE(32u + e / 16u) >> e / 8u % 2u * 4u;
+uint entry = BYTE(e / 8u) | (high & 7u) << 8;
+return CODEBOOK[2u * entry + p] + ((high & 8u) == 0u ? 0x02020202u : 0u);`},
+		Octets: &BlockOctets{
+			Entries: 2048, Bytes: 4, Entry: nibblesOf, Halved: true,
+			Quants: `
+uint high = WORD(32u + e / 64u * 4u) >> e % 64u / 2u;
+uint entry = WORD(e / 32u * 4u) >> e % 32u & 255u | (high & 7u) << 8;
+uint nibbles = entry_NAME(entry) + ((high & 8u) == 0u ? 0x11111111u : 0u);
+return uvec2(nibbles & 0x0f0f0f0fu, nibbles >> 4 & 0x0f0f0f0fu);`},
+	},
+	IQ2_XXS: {
+		Name: "iq2_xxs", Elems: 256, Bytes: 66, GGML: 16, FileType: 19,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
+		Decode: BlockDecode{
+			Scale:      `return HALF(0u) * (0.5 + float(WORD(6u + e / 32u * 8u) >> 28)) * 0.25;`,
+			PlaneScale: `return HALF(0u) * (0.5 + float(PAIRS(2u + e / 32u * 8u).y >> 28)) * 0.25;`,
+			Quants: `
+uint signs = even_signs(WORD(6u + e / 32u * 8u) >> e % 32u / 8u * 7u & 127u);
+uint entry = BYTE(2u + e / 32u * 8u + e % 32u / 8u);
+return negate_bytes(CODEBOOK[2u * entry + p], signs >> 4u * p);`},
+		Octets: &BlockOctets{
+			Entries: 256, Bytes: 8, Signs: 7, Entry: eightOf, Masks: SignMasks, Signed: true,
+			Quants: `
+uvec2 packed = PAIRS(2u + e / 32u * 8u);
+uvec2 quads = entry_NAME(packed.x >> e % 32u & 255u);
+uvec2 masks = signs_NAME(packed.y >> e % 32u / 8u * 7u & 127u);`},
+	},
+	IQ2_XS: {
+		Name: "iq2_xs", Elems: 256, Bytes: 74, GGML: 17, FileType: 20,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Signed: true},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "scales"}},
+		Decode: BlockDecode{
+			Scale: `return HALF(0u) * (0.5 + float(BYTE(66u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;`,
+			Quants: `
+uint packed = SHORT(2u + e / 8u * 2u);
+return negate_bytes(CODEBOOK[2u * (packed & 511u) + p], even_signs(packed >> 9) >> 4u * p);`},
+		Octets: &BlockOctets{
+			Entries: 512, Bytes: 8, Signs: 7, Entry: eightOf, Masks: SignMasks, Signed: true,
+			Quants: `
+uint packed = PAIRS(2u + e / 32u * 8u)[e % 32u / 16u] >> e % 16u * 2u;
+uvec2 quads = entry_NAME(packed & 511u);
+uvec2 masks = signs_NAME(packed >> 9 & 127u);`},
+	},
+	IQ2_S: {
+		Name: "iq2_s", Elems: 256, Bytes: 82, GGML: 22, FileType: 28,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 16, Signed: true},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {34, "signs"}, {66, "high"}, {74, "scales"}},
+		Decode: BlockDecode{
+			Scale: `return HALF(0u) * (0.5 + float(BYTE(74u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;`,
+			Quants: `
+uint entry = BYTE(2u + e / 8u) | (BYTE(66u + e / 32u) >> e / 8u % 4u * 2u & 3u) << 8;
+return negate_bytes(CODEBOOK[2u * entry + p], BYTE(34u + e / 8u) >> 4u * p);`},
+		Octets: &BlockOctets{
+			Entries: 1024, Bytes: 8, Signs: 4, Entry: eightOf, Masks: SignMasks, Signed: true,
+			Quants: `
+uint high = BYTE(66u + e / 32u) >> e % 32u / 4u & 3u;
+uvec2 quads = entry_NAME(WORD(2u + e / 32u * 4u) >> e % 32u & 255u | high << 8);
+uint signs = WORD(34u + e / 32u * 4u) >> e % 32u;
+uvec2 masks = uvec2(signs_NAME(signs & 15u), signs_NAME(signs >> 4 & 15u));`},
+	},
+	IQ3_XXS: {
+		Name: "iq3_xxs", Elems: 256, Bytes: 98, GGML: 18, FileType: 23,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "signs"}},
+		Decode: BlockDecode{
+			Scale: `return HALF(0u) * (0.5 + float(WORD(66u + e / 32u * 4u) >> 28)) * 0.5;`,
+			Quants: `
+uint signs = even_signs(WORD(66u + e / 32u * 4u) >> e % 32u / 8u * 7u & 127u);
+return negate_bytes(CODEBOOK[BYTE(2u + e / 4u + p)], signs >> 4u * p);`},
+		Octets: &BlockOctets{
+			Entries: 256, Bytes: 4, Signs: 7, Entry: `CODEBOOK[n]`, Masks: SignMasks, Signed: true,
+			Quants: `
+uint two = PAIRS(2u + e / 32u * 8u)[e % 32u / 16u] >> e % 16u * 2u;
+uvec2 quads = uvec2(entry_NAME(two & 255u), entry_NAME(two >> 8 & 255u));
+uvec2 masks = signs_NAME(WORD(66u + e / 32u * 4u) >> e % 32u / 8u * 7u & 127u);`},
+	},
+	IQ3_S: {
+		Name: "iq3_s", Elems: 256, Bytes: 110, GGML: 21, FileType: 26,
+		BlockForm: BlockForm{Planes: 2, Stride: 4, Run: 32, Signed: true},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}, {66, "high"}, {74, "signs"}, {106, "scales"}},
+		Decode: BlockDecode{
+			Scale: `return HALF(0u) * float(2u * (BYTE(106u + e / 64u) >> e / 32u % 2u * 4u & 15u) + 1u);`,
+			Quants: `
+uint ninth = BYTE(66u + e / 32u) >> e / 4u % 8u + p & 1u;
+uint entry = BYTE(2u + e / 4u + p) | ninth << 8;
+return negate_bytes(CODEBOOK[entry], BYTE(74u + e / 8u) >> 4u * p);`},
+		Octets: &BlockOctets{
+			Entries: 512, Bytes: 4, Signs: 4, Entry: `CODEBOOK[n] >> 1 & 0x7f7f7f7fu`, Masks: OddMasks, Signed: true,
+			Quants: `
+uint two = PAIRS(2u + e / 32u * 8u)[e % 32u / 16u] >> e % 16u * 2u;
+uint high = BYTE(66u + e / 32u) >> e % 32u / 4u;
+uvec2 quads = uvec2(entry_NAME(two & 255u | (high & 1u) << 8), entry_NAME(two >> 8 & 255u | (high & 2u) << 7));
+uint signs = WORD(74u + e / 32u * 4u) >> e % 32u;
+uvec2 masks = uvec2(signs_NAME(signs & 15u), signs_NAME(signs >> 4 & 15u));`},
+	},
+	IQ4_NL: {
+		Name: "iq4_nl", Elems: 32, Bytes: 18, GGML: 20, FileType: 25,
+		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32},
+		Parts:     []BlockPart{{0, "scale"}, {2, "quants"}},
+		Decode: BlockDecode{
+			Scale:  `return HALF(0u);`,
+			Levels: nibbleLevels(`WORD(2u + e)`)},
+		Octets: &BlockOctets{
+			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
+			Quants: twoPlanes(`WORDS(2u)[e % 16u / 4u]`)},
+		Encode: `
+// A block of iq4_nl.
+void quantize_iq4_nl(float x[32], out uint halves[9]) {
+    uint d = scale_iq4_nl(x);
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(inverse * x[i]);
+    halves[0] = half_bits(d);
+    for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
+}`,
+	},
+	IQ4_XS: {
+		Name: "iq4_xs", Elems: 256, Bytes: 136, GGML: 23, FileType: 30,
+		BlockForm: BlockForm{Planes: 2, Stride: 16, Run: 32},
+		Parts:     []BlockPart{{0, "scales"}, {8, "quants"}},
+		Decode: BlockDecode{
+			Scale: `
+uint low = BYTE(4u + e / 64u) >> e / 32u % 2u * 4u & 15u;
+uint high = SHORT(2u) >> e / 32u * 2u & 3u;
+return HALF(0u) * (float(low | high << 4) - 32.0);`,
+			PlaneScale: `
+uvec2 packed = PAIRS(0u);
+uint low = packed.y >> e / 32u * 4u & 15u;
+uint high = packed.x >> 16u + e / 32u * 2u & 3u;
+return unpackHalf2x16(packed.x).x * (float(low | high << 4) - 32.0);`,
+			Levels: nibbleLevels(`WORD(8u + e / 32u * 16u + e % 16u)`)},
+		Octets: &BlockOctets{
+			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
+			Quants: twoPlanes(`WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
+		Encode: `
+// A block of iq4_xs: 8 groups as in iq4_nl, with scales of 6 bits.
+void quantize_iq4_xs(float x[256], out uint halves[68]) {
+    float scales[32];
+    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
+    for (uint g = 0u; g < 8u; ++g) {
+        float xs[32];
+        for (uint i = 0u; i < 32u; ++i) xs[i] = x[32u * g + i];
+        scales[g] = uintBitsToFloat(scale_iq4_nl(xs));
+    }
+    uint bits = divide_bits(largest_of(scales) ^ 0x80000000u, floatBitsToUint(32.0));
+    float d = uintBitsToFloat(bits), inverse = inverse_of(bits);
+    halves[0] = half_bits(bits);
+    for (uint i = 1u; i < 4u; ++i) halves[i] = 0u;
+    for (uint g = 0u; g < 8u; ++g) {
+        precise float scaled = inverse * scales[g];
+        int scale = clamp(round_int(scaled), -32, 31);
+        precise float unit = d * float(scale);
+        float group_inverse = inverse_of(floatBitsToUint(unit));
+        uint level[32];
+        for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(group_inverse * x[32u * g + i]);
+        for (uint i = 0u; i < 8u; ++i) halves[4u + 8u * g + i] = pack_nibbles(level, 2u * i);
+        uint stored = uint(scale + 32);
+        halves[2u + g / 4u] |= (stored & 15u) << g % 4u * 4u;
+        halves[1] |= stored >> 4 << 2u * g;
+    }
+}`,
+	},
+}
