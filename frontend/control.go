@@ -15,6 +15,8 @@ import (
 func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 	const op = "if"
 	b = b.current()
+	b.checkOpen(op)
+	defer b.leave()
 	var bodies [2]*Builder
 	for i, f := range []func() []Tensor{then, otherwise} {
 		body := b.body([]string{"then", "else"}[i])
@@ -48,6 +50,7 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 		fail("loop", errors.New("there is no function: it is nil"), first...)
 	}
 	l := b.loop("loop")
+	defer l.outer.leave()
 	i := l.counter()
 	l.carry(first, func(carried []Tensor) []Tensor { return body(i, carried) })
 	return l.end(trips, false)[1:]
@@ -63,6 +66,7 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 	b.checkOpen("while")
 	goesFirst := cond(first)
 	l := b.loop("while")
+	defer l.outer.leave()
 	goes := l.state(goesFirst)
 	var next []Tensor
 	l.carry(first, func(carried []Tensor) []Tensor {
@@ -105,6 +109,7 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	}
 	steps := xs[0].Dim(0)
 	l := b.loop(op)
+	defer l.outer.leave()
 	at := l.counter()
 	if back {
 		at = l.body.add(ir.OpSub, []Tensor{l.body.DimValue(steps), at.AddScalar(1)})
@@ -119,13 +124,61 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 		next, outs = body(carried, parts)
 		return next
 	})
-	for i, y := range outs {
-		y = l.body.own(op, i, y, outs)
-		stack := l.stateOf(Tensor{}, y.DType(), append(ir.Shape{steps}, y.Shape()...))
-		l.update(stack, stack.ScatterNDDistinct(at.Reshape(1, 1), y.Unsqueeze(0)))
-	}
+	l.stack(steps, at, outs)
 	all := l.end(steps, false)[1:]
 	return all[:len(first)], all[len(first):]
+}
+
+// Scanned is what a loop of ScanWhile leaves.
+type Scanned struct {
+	Last   []Tensor // what was carried last
+	Stacks []Tensor // what the trips returned besides, along a new outermost axis; zeros where there was no trip
+	Count  Tensor   // how many trips there were, an i32 scalar
+	Goes   Tensor   // whether the condition was true in the end; the zero Tensor without one
+}
+
+// ScanWhile is Loop that also stacks what body returns in outs, as Scan does. Unless goes, a bool scalar, is the zero
+// Tensor, the loop ends as soon as the condition is false: goes says so of the first trip, and what body returns first
+// of the next.
+func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
+	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
+	const op = "scan"
+	if body == nil {
+		fail(op, errors.New("there is no function: it is nil"), first...)
+	}
+	l := b.loop(op)
+	defer l.outer.leave()
+	var going []Tensor
+	if !goes.IsZero() {
+		going = []Tensor{l.state(goes)}
+	}
+	i := l.counter()
+	var goesOn Tensor
+	var outs []Tensor
+	l.carry(first, func(carried []Tensor) (next []Tensor) {
+		goesOn, next, outs = body(i, carried)
+		return next
+	})
+	for _, state := range going {
+		l.update(state, goesOn)
+	}
+	l.stack(trips, i, outs)
+	all := l.end(trips, len(going) > 0)
+	var s Scanned
+	if len(going) > 0 {
+		s.Goes, all = all[0], all[1:]
+	}
+	s.Count, s.Last, s.Stacks = all[0], all[1:1+len(first)], all[1+len(first):]
+	return s
+}
+
+// stack declares states that have what each trip gives in outs, at place at of a new outermost axis.
+func (l *loopBuilder) stack(steps Dim, at Tensor, outs []Tensor) {
+	for i, y := range outs {
+		y = l.body.own(l.op, i, y, outs)
+		stack := l.stateOf(Tensor{}, y.DType(), append(mustShape(ir.OpLoop, []Dim{steps}), y.Shape()...))
+		l.update(stack, stack.ScatterNDDistinct(at.Reshape(1, 1), y.Unsqueeze(0)))
+	}
 }
 
 // loopBuilder makes a loop: its states, each with a first value, and their updates.
@@ -221,6 +274,19 @@ func (b *Builder) body(name string) *Builder {
 	b.checkOpen(name)
 	b.inner = &Builder{graph: ir.NewBody(name), outer: b, captured: map[*ir.Node]Tensor{}}
 	return b.inner
+}
+
+// leave ends the body that is being built, whether or not it was finished: who recovers from an Error goes on here.
+func (b *Builder) leave() { b.inner = nil }
+
+// Sees reports whether what is being built now can use t: a tensor of the graph, but none of a body that has ended.
+func (b *Builder) Sees(t Tensor) bool {
+	for b = b.current(); b != nil; b = b.outer {
+		if t.b == b {
+			return true
+		}
+	}
+	return false
 }
 
 // define has f build a body.

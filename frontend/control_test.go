@@ -2,6 +2,7 @@ package frontend_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -112,6 +113,59 @@ func TestLoops(t *testing.T) {
 	wantFloats(t, "then", out["then"], 2, 3, 4)
 	wantFloats(t, "else", out["else"], -55, -110, -165)
 	wantFloats(t, "never", out["never"], 1, 2, 3)
+}
+
+// TestScanWhile doubles until a limit that is an input, and shows each; what is not reached is zeros.
+func TestScanWhile(t *testing.T) {
+	for limit, want := range map[float64][]float64{10: {2, 4, 8, 16, 0}, 1e9: {2, 4, 8, 16, 32}, 0: {0, 0, 0, 0, 0}} {
+		out := runOnce(t, map[string]*ir.Data{"limit": floats(limit)}, func(b *frontend.Builder) {
+			limit := b.Input("limit", ir.F32, 1).Reshape()
+			one := b.Const(float32(1))
+			s := b.ScanWhile(5, one.Lt(limit), []frontend.Tensor{one},
+				func(i frontend.Tensor, c []frontend.Tensor) (frontend.Tensor, []frontend.Tensor, []frontend.Tensor) {
+					next := c[0].Add(c[0])
+					return next.Lt(limit), []frontend.Tensor{next}, []frontend.Tensor{next}
+				})
+			b.Output("all", s.Stacks[0])
+			b.Output("last", s.Last[0].Reshape(1))
+			b.Output("count", s.Count.Cast(ir.F32).Reshape(1))
+			b.Output("goes", s.Goes.Cast(ir.F32).Reshape(1))
+		})
+		count, last, goes := 0.0, 1.0, 0.0
+		for _, v := range want {
+			if v > 0 {
+				count, last = count+1, v
+			}
+		}
+		if limit > 1e6 {
+			goes = 1
+		}
+		wantFloats(t, "all", out["all"], want...)
+		wantFloats(t, "last", out["last"], last)
+		wantFloats(t, "count", out["count"], count)
+		wantFloats(t, "goes", out["goes"], goes)
+	}
+}
+
+// TestAfterAnError builds on where the function for a body has failed, as who recovers from it does.
+func TestAfterAnError(t *testing.T) {
+	out := runOnce(t, map[string]*ir.Data{"x": floats(1)}, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1)
+		var inside frontend.Tensor
+		func() {
+			defer func() { _ = recover() }()
+			b.Loop(2, []frontend.Tensor{x}, func(i frontend.Tensor, c []frontend.Tensor) []frontend.Tensor {
+				inside = c[0].Neg()
+				b.Fail("loop", errors.New("it is wrong"))
+				return nil
+			})
+		}()
+		if !b.Sees(x) || b.Sees(inside) {
+			t.Error("a tensor of the body that failed can be used, or one of the graph cannot")
+		}
+		b.Output("y", x.Add(x))
+	})
+	wantFloats(t, "y", out["y"], 2)
 }
 
 func TestControlErrors(t *testing.T) {

@@ -21,7 +21,8 @@ func (f *onnxFlags) add(cmd *cobra.Command) {
 		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; may be "+
 			"repeated")
 	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
-		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
+		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"), or how often a Loop whose node has that name "+
+		"runs, if only a run knows; may be repeated")
 	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+
 		"for an input that is a constant of the graph, such as a shape; may be repeated")
 }

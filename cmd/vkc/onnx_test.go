@@ -32,7 +32,7 @@ func TestVerifyONNX(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := []string{"verify", "--onnx", dir, "--device", "reference"}
-	fails(t, exitFailure, line, "1 of 5 cases failed")
+	fails(t, exitFailure, line, "1 of 7 cases failed")
 	if r := run(t, line...); !strings.Contains(r.stdout, `linear: compare: output "y": element 5 is 1`) {
 		t.Errorf("prints\n%s", r.stdout)
 	}
@@ -42,7 +42,7 @@ func TestVerifyONNX(t *testing.T) {
 	for text, want := range map[string]string{
 		"linear it is wrong\n": "",
 		"linear\n":             "want the name of a case, each once, and a reason",
-		"# all\nlinear it is wrong\nshape it was so\n": "1 of 5 cases failed",
+		"# all\nlinear it is wrong\nshape it was so\n": "1 of 7 cases failed",
 	} {
 		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -76,6 +76,14 @@ func TestONNXModel(t *testing.T) {
 	}
 	if r := ok(t, "graph", linear, "--dim", "N=2*M", "--bound", "M=8"); !strings.Contains(r.stdout, `"M": 8`) ||
 		!strings.Contains(r.stdout, `["2*M", 2]`) {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	found, loop := filepath.Join(onnxCases, "found/model.onnx"), filepath.Join(onnxCases, "loop/model.onnx")
+	r = ok(t, "run", found, "--device", "cpu", "--input", "x=[[0,5,0],[6,0,0]]")
+	if !strings.Contains(r.stdout, "[6 7]") {
+		t.Errorf("what is not found is printed:\n%s", r.stdout)
+	}
+	if r := ok(t, "run", loop, "--device", "cpu", "--input", "x=[5]"); !strings.Contains(r.stdout, "[10 20]") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 	if r := ok(t, "inspect", linear); !strings.Contains(r.stdout, "op MatMul") {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -314,6 +315,11 @@ func (s *session) execute(ctx context.Context) error {
 			if !report.OK() {
 				break
 			}
+		}
+	}
+	if m, ok := s.file.(*onnx.File); ok {
+		if err := m.Trim(res.Outputs); err != nil {
+			return err
 		}
 	}
 	if err := s.store(res); err != nil {

@@ -26,7 +26,24 @@ func small() map[string]map[string][]byte {
 		return graph(weights(ints("to", []int64{n}, 1)), nodes(node("Reshape", names("x", "to"), names("r"))),
 			outputs("r"))
 	}
+	// A recurrent layer, h = tanh(x + h*r), as a scan over any number of rows.
+	cell := graph(inputs(port("h", float, 1, 2), port("row", float, 1, 2)),
+		weights(floats("r", []float32{0, 1, -1, 0}, 2, 2)),
+		nodes(node("MatMul", names("h", "r"), names("m")), node("Add", names("m", "row"), names("s")),
+			node("Tanh", names("s"), names("n")), node("Identity", names("n"), names("shown"))), outputs("n", "shown"))
 	return map[string]map[string][]byte{
+		"scan": set(model(13, graph(inputs(port("x", float, "N", 1, 2)), weights(floats("zero", []float32{0, 0}, 1, 2)),
+			nodes(node("Scan", names("zero", "x"), names("last", "y"), intAttr("num_scan_inputs", 1),
+				graphAttr("body", cell))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 0, 0, 0, 0, 0}, 3, 1, 2)},
+			floats("y", []float32{0.7615942, 0, 0, 0.6420150, -0.5662700, 0}, 3, 1, 2)),
+		// Doubled as long as it is small: how often that is is known only in a run.
+		"loop": set(model(13, graph(inputs(port("x", float, 1)),
+			weights(ints("n", []int64{8}), floats("limit", []float32{20}, 1), ints("scalar", nil, 0)),
+			nodes(node("Loop", names("n", "", "x"), names("last", "y"), graphAttr("body", doubling("go",
+				node("Less", names("w", "limit"), names("less")),
+				node("Reshape", names("less", "scalar"), names("go")))))), outputs("y"))),
+			[]msg{floats("x", []float32{3}, 1)}, floats("y", []float32{6, 12, 24}, 3, 1)),
 		"linear": set(model(13, graph(inputs(port("x", float, "N", 2)),
 			weights(floats("w", []float32{1, 2, 3, 4}, 2, 2), floats("b", []float32{-10, 1}, 2)),
 			nodes(node("MatMul", names("x", "w"), names("m")), node("Add", names("m", "b"), names("s")),

@@ -133,8 +133,8 @@ func truth(v *value) (is, known bool) {
 	return err == nil && f[0] != 0, err == nil
 }
 
-// ifNode builds the branch that is taken. Where that is only known in a run, both are computed, and the results of one
-// are chosen: they must then have equal shapes.
+// ifNode builds the branch that is taken. Where that is only known in a run, both become bodies of an if, whose results
+// must then have equal types.
 func ifNode(c *call) []*value {
 	yes, no := c.graphAttr("then_branch"), c.graphAttr("else_branch")
 	if is, known := truth(c.input(0)); known {
@@ -143,25 +143,42 @@ func ifNode(c *call) []*value {
 		}
 		return copies(c.subgraph(no, nil))
 	}
-	before := len(c.problems)
+	before, done := len(c.problems), false
 	defer func() {
-		if len(c.problems) > before { // were the condition known, only one of the branches would be built
+		if !done || len(c.problems) > before { // were the condition known, only one of the branches would be built
 			c.needed = append(c.needed, c.in[0].from...)
 		}
 	}()
-	a, b := c.subgraph(yes, nil), c.subgraph(no, nil)
-	if len(a) != len(b) {
-		c.fail("its branches have %d and %d results", len(a), len(b))
-	}
-	cond := c.x(0)
-	out := make([]*value, len(a))
-	for i := range a {
-		if a[i].isList || b[i].isList || !c.shapeOf(a[i]).Equal(c.shapeOf(b[i])) {
-			c.needed = append(c.needed, c.in[0].from...)
-			c.fail("which branch is taken must be known when the graph is built: results %d have other shapes", i)
+	from := slices.Clip(c.in[0].from)
+	branch := func(g *Graph) func() []tensor {
+		return func() []tensor {
+			results := c.subgraph(g, nil)
+			from = merged([]*value{{from: from}, {from: merged(results)}})
+			return c.whole(results)
 		}
-		chosen := cond.Reshape().Where(c.asTensor(a[i]), c.asTensor(b[i]))
-		out[i] = &value{tensor: chosen, from: merged([]*value{a[i], b[i], c.in[0]})}
+	}
+	results := c.b.If(c.x(0).Reshape(), branch(yes), branch(no))
+	done = true
+	return valuesOf(results, from)
+}
+
+// whole returns values as tensors all of whose elements are meant.
+func (c *call) whole(values []*value) []tensor {
+	out := make([]tensor, len(values))
+	for i, v := range values {
+		if v.found != nil {
+			c.lost(v)
+		}
+		out[i] = c.asTensor(v)
+	}
+	return out
+}
+
+// valuesOf makes values of tensors that depend on the same inputs of the model.
+func valuesOf(list []tensor, from []string) []*value {
+	out := make([]*value, len(list))
+	for i, t := range list {
+		out[i] = &value{tensor: t, from: from}
 	}
 	return out
 }
@@ -173,54 +190,6 @@ func copies(values []*value) []*value {
 		out[i] = &copied
 	}
 	return out
-}
-
-// loop writes the body out once for each trip. How many there are must be known when the graph is built.
-func loop(c *call) []*value {
-	body := c.graphAttr("body")
-	trips := maxCalls
-	if c.has(0) {
-		if n := c.ints(0); len(n) == 1 {
-			trips = n[0]
-		}
-	}
-	going := true
-	if c.has(1) {
-		is, known := truth(c.in[1])
-		if !known {
-			c.constant(1)
-		}
-		going = is
-	}
-	state := slices.Clone(c.in[min(2, len(c.in)):])
-	carried := len(state)
-	if len(body.Outputs) < 1+carried {
-		c.fail("its body has %d outputs, fewer than a condition and %d values carried on", len(body.Outputs), carried)
-	}
-	collected := make([][]*value, len(body.Outputs)-1-carried)
-	for i := 0; i < trips && going; i++ {
-		number := dimsValue(ir.Shape{ir.D(i)}, true)
-		cond := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
-		out := c.subgraph(body, append([]*value{number, cond}, state...))
-		is, known := truth(out[0])
-		if !known {
-			c.needed = append(c.needed, out[0].from...)
-			c.fail("how often it runs must be known when the graph is built, and depends on %q", out[0].from)
-		}
-		going, state = is, out[1:1+carried]
-		for k, v := range out[1+carried:] {
-			collected[k] = append(collected[k], v)
-		}
-	}
-	results := copies(state)
-	for i, parts := range collected {
-		if !c.wants(carried + i) {
-			results = append(results, nil)
-			continue
-		}
-		results = append(results, &value{tensor: c.joined(parts, 0, true), from: merged(parts)})
-	}
-	return results
 }
 
 // joined makes one tensor of several, along an axis that they have or along a new one.
@@ -239,107 +208,6 @@ func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 		return list[0]
 	}
 	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
-}
-
-// scan writes the body out once for each element along the axes that are gone over.
-func scan(c *call) []*value {
-	if c.version < 9 {
-		return c.scanOld()
-	}
-	n := c.intAttr("num_scan_inputs", 0)
-	carried := len(c.in) - n
-	if n < 1 || carried < 0 {
-		c.fail("num_scan_inputs is %d of %d inputs", n, len(c.in))
-	}
-	return c.scanned(c.in[:carried], c.in[carried:], c.intsAttr("scan_input_axes"), c.intsAttr("scan_input_directions"),
-		c.intsAttr("scan_output_axes"), c.intsAttr("scan_output_directions"))
-}
-
-func at(list []int, i int) int {
-	if i < len(list) {
-		return list[i]
-	}
-	return 0
-}
-
-func (c *call) scanned(state, over []*value, axes, directions, outAxes, outDirections []int) []*value {
-	body := c.graphAttr("body")
-	xs := make([]tensor, len(over))
-	steps := -1
-	for i, v := range over {
-		xs[i] = c.asTensor(v)
-		d := xs[i].Shape()[c.axis(at(axes, i), xs[i].Rank())]
-		if !d.IsStatic() || steps >= 0 && d.Static() != steps {
-			c.fail("it goes over %s elements: how many there are must be a number, and the same for all inputs", d)
-		}
-		steps = d.Static()
-	}
-	if len(body.Outputs) < len(state) {
-		c.fail("its body has %d outputs, fewer than the %d values carried on", len(body.Outputs), len(state))
-	}
-	collected := make([][]*value, len(body.Outputs)-len(state))
-	state = slices.Clone(state)
-	for step := range steps {
-		inputs := slices.Clone(state)
-		for i, x := range xs {
-			k := step
-			if at(directions, i) != 0 {
-				k = steps - 1 - step
-			}
-			inputs = append(inputs, &value{tensor: x.Index(at(axes, i), k), from: over[i].from})
-		}
-		out := c.subgraph(body, inputs)
-		copy(state, out)
-		for k, v := range out[len(state):] {
-			if at(outDirections, k) != 0 {
-				collected[k] = slices.Insert(collected[k], 0, v)
-			} else {
-				collected[k] = append(collected[k], v)
-			}
-		}
-	}
-	results := copies(state)
-	for k, parts := range collected {
-		results = append(results, &value{tensor: c.joined(parts, at(outAxes, k), true), from: merged(parts)})
-	}
-	return results
-}
-
-// scanOld is Scan of opset 8, which goes over a batch of sequences of equal lengths.
-func (c *call) scanOld() []*value {
-	n := c.intAttr("num_scan_inputs", 0)
-	carried := len(c.in) - 1 - n
-	if n < 1 || carried < 0 {
-		c.fail("num_scan_inputs is %d of %d inputs", n, len(c.in))
-	}
-	if c.has(0) {
-		c.fail("lengths of sequences are not supported")
-	}
-	batch := c.x(1).Shape()[0]
-	if !batch.IsStatic() || batch.Static() < 1 {
-		c.fail("a batch of %s: it must be a number", batch)
-	}
-	var each [][]*value
-	for i := range batch.Static() {
-		take := func(list []*value) []*value {
-			out := make([]*value, len(list))
-			for k, v := range list {
-				out[k] = &value{tensor: c.asTensor(v).Index(0, i), from: v.from}
-			}
-			return out
-		}
-		state, over := take(c.in[1:1+carried]), take(c.in[1+carried:])
-		each = append(each, c.scanned(state, over, nil, c.intsAttr("directions"), nil, nil))
-	}
-	results := make([]*value, len(each[0]))
-	for k := range results {
-		var parts []*value
-		for _, r := range each {
-			parts = append(parts, r[k])
-		}
-		results[k] = &value{tensor: c.joined(parts, 0, true), from: merged(parts)}
-	}
-	return results
 }
 
 // elements are those of input 0, a sequence.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -35,8 +36,15 @@ func along(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, found: &found{axis, count}}
 }
 
-// Trim cuts outputs of a run to what is meant of them, where Found has them. Others stay as they are.
+// Trim cuts outputs of a run to what is meant of them, where Found has them. Others stay as they are. It returns an
+// error where a loop would have gone on at its bound.
 func (f *File) Trim(outputs map[string]*ir.Data) error {
+	for _, name := range f.Loops {
+		if d := outputs[name]; d != nil && d.Bytes[0] != 0 {
+			return fmt.Errorf("onnx: %s: the loop would have gone on at its bound, so the outputs are wrong: give it "+
+				"a larger one in Options.Bounds", strings.TrimSuffix(name, unfinished))
+		}
+	}
 	for name, part := range f.Found {
 		d, count := outputs[name], outputs[part.Count]
 		if d == nil || count == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,18 +20,25 @@ type importer struct {
 	b       *frontend.Builder
 	scratch bool // the graph is one that is made to compute constants
 
-	weights  map[string]*ir.Data
-	taken    map[string]bool // names of inputs and weights
-	outputs  [][]string
-	found    map[string]Found // by output
-	problems []Unsupported
-	needed   []string
-	symbols  []string // extents of inputs that are symbols, by the model's names
-	calls    int      // nodes built, those of functions and loops each time
-	depth    int      // of functions and subgraphs
+	weights   map[string]*ir.Data
+	taken     map[string]bool // names of inputs and weights
+	outputs   [][]string
+	found     map[string]Found             // by output
+	loops     []string                     // outputs that say whether a loop would have gone on
+	constants map[*Graph]map[string]*value // initializers
+	problems  []Unsupported
+	needed    []string
+	symbols   []string // extents of inputs that are symbols, by the model's names
+	calls     int      // nodes built, those of functions and loops each time
+	depth     int      // of functions and subgraphs
 }
 
-// Functions and loops are written out, which a small file could do without end.
+func newImporter(f *File, o Options) *importer {
+	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
+		found: map[string]Found{}, constants: map[*Graph]map[string]*value{}}
+}
+
+// Functions and some loops are written out, which a small file could do without end.
 const (
 	maxCalls = 1 << 16
 	maxDepth = 64
@@ -105,7 +113,13 @@ func usesOf(g *Graph) map[string]int {
 	return uses
 }
 
+// initializers gives a graph its constants, which are the same each time that it is built.
 func (im *importer) initializers(g *Graph, s *scope) {
+	if known, ok := im.constants[g]; ok {
+		maps.Copy(s.values, known)
+		return
+	}
+	problems := len(im.problems)
 	for _, t := range g.Initializers {
 		d, err := t.data(im.file.externals)
 		v := &value{name: t.Name, data: d}
@@ -113,6 +127,9 @@ func (im *importer) initializers(g *Graph, s *scope) {
 			v = im.problem(t.Name, "initializer", err)
 		}
 		s.values[t.Name] = v
+	}
+	if len(im.problems) == problems {
+		im.constants[g] = maps.Clone(s.values)
 	}
 }
 
@@ -373,7 +390,8 @@ func (c *call) folded(row *row) []*value {
 	if elems > maxFolded {
 		return nil
 	}
-	scratch := &importer{file: c.file, scratch: true, depth: c.depth}
+	scratch := newImporter(c.file, Options{})
+	scratch.scratch, scratch.depth = true, c.depth
 	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version}
 	for _, v := range c.in {
 		if v != nil {

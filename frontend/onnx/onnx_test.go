@@ -219,20 +219,6 @@ func TestFunctionsAndSubgraphs(t *testing.T) {
 	}
 }
 
-// TestLoopIsWrittenOut doubles a value three times, and collects the values on the way.
-func TestLoopIsWrittenOut(t *testing.T) {
-	body := graph(inputs(port("i", int64s), port("c", boolean), port("v", float, 1)),
-		nodes(node("Add", names("v", "v"), names("w")), node("Identity", names("c"), names("go")),
-			node("Identity", names("w"), names("seen"))),
-		outputs("go", "w", "seen"))
-	m := model(13, graph(inputs(port("x", float, 1)), weights(ints("three", []int64{3})),
-		nodes(node("Loop", names("three", "", "x"), names("last", "all"), graphAttr("body", body))),
-		outputs("last", "all")))
-	out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, []float64{1}, 1)})
-	is(t, out["last"], f32(t, []float64{8}, 1))
-	is(t, out["all"], f32(t, []float64{2, 4, 8}, 3, 1))
-}
-
 // TestBatchNormBecomesPartOfTheConvolution compares the fused result with the definition, and counts what is left of
 // the normalization: nothing that depends on the input.
 func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {

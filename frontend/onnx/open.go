@@ -34,7 +34,7 @@ const DefaultBound = 512
 // Options say what of a model is known when its graph is built. The zero value is fine for most models.
 type Options struct {
 	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
-	// here.
+	// here. By the name of a node it gives how often a Loop runs at most, where only a run knows how often it does.
 	Bounds map[string]int
 	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
 	// need to know that it is a multiple. Extents without a name have that of their input and axis, such as x_0.
@@ -55,6 +55,9 @@ type File struct {
 	Outputs [][]string
 	// Found has those outputs of which only a part is meant: how large that is depends on the values of a run.
 	Found map[string]Found
+	// Loops has the outputs, bool[], that say of a loop with a bound of Options whether it would have gone on, which
+	// makes what the graph computes wrong. Trim returns an error then.
+	Loops []string
 
 	src       filefmt.Source
 	mapping   *mmap.File
@@ -182,8 +185,7 @@ func (e *UnsupportedError) Error() string {
 
 // build makes the graph.
 func (f *File) build(options Options) error {
-	im := &importer{file: f, options: options, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]Found{}}
+	im := newImporter(f, options)
 	name := f.Model.Graph.Name
 	if !ir.IsIdent(name) {
 		name = "onnx"
@@ -200,6 +202,6 @@ func (f *File) build(options Options) error {
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
-	f.Graph, f.weights, f.Outputs, f.Found = g, im.weights, im.outputs, im.found
+	f.Graph, f.weights, f.Outputs, f.Found, f.Loops = g, im.weights, im.outputs, im.found, im.loops
 	return nil
 }

@@ -46,7 +46,7 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	switch {
 	case v.isList:
 		im.fail("%q is a sequence, and a tensor is wanted", v.name)
-	case !v.tensor.IsZero() && v.tensor.Builder() == im.b:
+	case !v.tensor.IsZero() && im.b.Sees(v.tensor):
 	case v.isDims:
 		v.tensor = im.dimsTensor(v)
 	case v.data == nil:

@@ -1,0 +1,403 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A loop's body is built once, as the body of a loop of the graph, wherever what it carries keeps its type. Else it is
+// written out, trip by trip, which needs their number when the graph is built.
+
+// tryEach builds by the first function that succeeds, in order. If none does, the faults are those of the last.
+func (c *call) tryEach(ways ...func() []*value) []*value {
+	problems, needed := len(c.problems), len(c.needed)
+	for i, way := range ways {
+		last := i == len(ways)-1
+		if last {
+			return way()
+		}
+		var results []*value
+		if err := caught(func() { results = way() }); err == nil && len(c.problems) == problems {
+			return results
+		}
+		c.problems, c.needed = c.problems[:problems], c.needed[:needed]
+	}
+	return nil
+}
+
+// trip builds a body once: of the number of the trip, i32[], and what is carried, what is carried on and what is
+// stacked. goes is whether there is another trip, for a loop with a condition.
+type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
+
+// looped is a loop of the graph. Its results are what is carried last and the stacks, of which only as many rows are
+// meant as there were trips if there is a condition.
+func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
+	from := merged(c.in)
+	s := c.b.ScanWhile(trips, goes, c.whole(first), func(i tensor, carried []tensor) (tensor, []tensor, []tensor) {
+		given := make([]*value, len(carried))
+		for k, t := range carried {
+			given[k] = &value{tensor: t, from: first[k].from}
+		}
+		goesOn, next, outs := body(i, given)
+		from = merged([]*value{{from: from}, {from: merged(next)}, {from: merged(outs)}})
+		return goesOn, c.whole(next), c.whole(outs)
+	})
+	stacks := valuesOf(s.Stacks, from)
+	if !goes.IsZero() {
+		for _, v := range stacks {
+			v.found = &found{axis: 0, count: s.Count}
+		}
+	}
+	return append(valuesOf(s.Last, from), stacks...), s
+}
+
+// loopNode is the inputs of a Loop.
+type loopNode struct {
+	*call
+	body  *Graph
+	limit *value // how many trips there are at most; nil for any number
+	goes  *value // whether there is a first trip; nil if there is
+	first []*value
+}
+
+func loop(c *call) []*value {
+	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.in[min(2, len(c.in)):]}
+	if len(l.body.Outputs) < 1+len(l.first) {
+		c.fail("its body has %d outputs, fewer than a condition and %d values carried on", len(l.body.Outputs),
+			len(l.first))
+	}
+	if c.has(0) {
+		l.limit = c.in[0]
+		if n, _, ok := dimsOf(l.limit); ok && len(n) == 1 && n[0].IsStatic() && n[0].Add > maxTrips {
+			l.limit = nil // as exporters write a loop that only a condition ends
+		}
+	}
+	if c.has(1) {
+		l.goes = c.in[1]
+	}
+	ways := []func() []*value{l.whileCounted}
+	first, known := true, true
+	if l.goes != nil {
+		first, known = truth(l.goes)
+	}
+	if l.trips() != nil && known {
+		if first {
+			ways = slices.Insert(ways, 0, l.counted)
+		}
+	}
+	if known && (l.limit == nil || l.trips() != nil && l.trips().IsStatic()) {
+		ways = append(ways, l.written)
+	}
+	return c.tryEach(ways...)
+}
+
+// maxTrips is how often a loop runs at most that has no bound of its own.
+const maxTrips = 1<<31 - 1
+
+// trips is the number of trips, at most, if it is known when the graph is built.
+func (l *loopNode) trips() *ir.Dim {
+	if l.limit == nil {
+		return nil
+	}
+	if n, _, ok := dimsOf(l.limit); ok && len(n) == 1 {
+		return &n[0]
+	}
+	return nil
+}
+
+// trip builds the body as that of trip i.
+func (l *loopNode) trip(i *value, carried []*value) (goes *value, next, outs []*value) {
+	yes := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
+	out := l.subgraph(l.body, append([]*value{i, yes}, carried...))
+	return out[0], out[1 : 1+len(l.first)], out[1+len(l.first):]
+}
+
+// counted is a loop whose condition stays true.
+func (l *loopNode) counted() []*value {
+	results, _ := l.looped(*l.trips(), tensor{}, l.first,
+		func(i tensor, carried []*value) (_ tensor, next, outs []*value) {
+			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
+			if is, known := truth(goes); !is || !known {
+				l.fail("the condition changes")
+			}
+			return tensor{}, next, outs
+		})
+	return results
+}
+
+// whileCounted is a loop that ends by a condition, or by a limit that is only known in a run.
+func (l *loopNode) whileCounted() []*value {
+	goes, trips := l.b.Const(true), l.trips()
+	if l.goes != nil {
+		goes = l.asTensor(l.goes).Reshape()
+	}
+	// before reports whether trip i is within a limit that is no number of the graph.
+	before := func(goes, i tensor) tensor { return goes }
+	bounded := trips == nil
+	if bounded {
+		bound, ok := l.options.Bounds[l.node.title()]
+		if !ok {
+			l.needed = append(l.needed, merged(l.in[:min(2, len(l.in))])...)
+			l.fail("how often it runs is known only in a run: give a bound, which is the most that it may, under the "+
+				"node's name, %q", l.node.title())
+		}
+		trips = &ir.Dim{Add: int64(bound)}
+		if l.limit != nil {
+			limit := l.asTensor(l.limit).Reshape()
+			before = func(goes, i tensor) tensor { return goes.And(i.Cast(limit.DType()).Lt(limit)) }
+		}
+	}
+	results, s := l.looped(*trips, before(goes, l.b.Const(int32(0))), l.first,
+		func(i tensor, carried []*value) (tensor, []*value, []*value) {
+			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
+			return before(l.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
+		})
+	if bounded {
+		l.finished(s.Goes)
+	}
+	return results
+}
+
+// unfinished ends the name of an output, which begins with that of a loop.
+const unfinished = ".unfinished"
+
+// finished notes that results are wrong where a loop would have gone on at its bound.
+func (c *call) finished(goes tensor) {
+	if goes.Builder() != c.b {
+		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
+	}
+	name := c.node.title() + unfinished
+	if c.taken[name] {
+		c.fail("another node has its name, and so its bound: name them")
+	}
+	c.taken[name] = true
+	c.b.Output(name, goes)
+	c.loops = append(c.loops, name)
+}
+
+// written writes the body out once for each trip.
+func (l *loopNode) written() []*value {
+	state, trips, going := slices.Clone(l.first), maxCalls, true
+	if l.limit != nil {
+		trips = l.trips().Static()
+	}
+	if l.goes != nil {
+		going, _ = truth(l.goes)
+	}
+	collected := make([][]*value, len(l.body.Outputs)-1-len(l.first))
+	for i := 0; i < trips && going; i++ {
+		goes, next, outs := l.trip(dimsValue(ir.Shape{ir.D(i)}, true), state)
+		is, known := truth(goes)
+		if !known {
+			l.needed = append(l.needed, goes.from...)
+			l.fail("how often it runs must be known when the graph is built, and depends on %q; or give a bound, "+
+				"which is the most that it may, under the node's name, %q", goes.from, l.node.title())
+		}
+		going, state = is, next
+		for k, v := range outs {
+			collected[k] = append(collected[k], v)
+		}
+	}
+	results := copies(state)
+	for i, parts := range collected {
+		if !l.wants(len(l.first) + i) {
+			results = append(results, nil)
+			continue
+		}
+		results = append(results, &value{tensor: l.joined(parts, 0, true), from: merged(parts)})
+	}
+	return results
+}
+
+// scanned is what a Scan goes over, in the form of opset 9.
+type scanned struct {
+	*call
+	body    *Graph
+	axes    []int  // of each input that is gone over
+	back    []bool // whether from its end
+	outAxes []int
+	outBack []bool
+	first   []*value
+	over    []*value
+	length  tensor // how many steps count, i64[]; the zero Tensor for all
+}
+
+func scan(c *call) []*value {
+	if c.version < 9 {
+		return c.scanOld()
+	}
+	s := c.newScan(0)
+	s.axes, s.back = c.intsAttr("scan_input_axes"), flags(c.intsAttr("scan_input_directions"))
+	s.outAxes, s.outBack = c.intsAttr("scan_output_axes"), flags(c.intsAttr("scan_output_directions"))
+	return s.steps()
+}
+
+// newScan takes the inputs from one on apart into what is carried and what is gone over.
+func (c *call) newScan(from int) *scanned {
+	n := c.intAttr("num_scan_inputs", 0)
+	carried := len(c.in) - from - n
+	s := &scanned{call: c, body: c.graphAttr("body")}
+	if n < 1 || carried < 0 || len(s.body.Outputs) < carried {
+		c.fail("num_scan_inputs is %d of %d inputs, and its body has %d outputs", n, len(c.in), len(s.body.Outputs))
+	}
+	s.first, s.over = c.in[from:from+carried], c.in[from+carried:]
+	return s
+}
+
+func flags(list []int) []bool {
+	out := make([]bool, len(list))
+	for i, n := range list {
+		out[i] = n != 0
+	}
+	return out
+}
+
+// at is element i of a list that may be shorter.
+func at[T any](list []T, i int) (t T) {
+	if i < len(list) {
+		return list[i]
+	}
+	return t
+}
+
+// extent is how many elements there are along the axes that are gone over.
+func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
+	for i, x := range xs {
+		d := x.Shape()[s.axis(at(s.axes, i), x.Rank())]
+		if i > 0 && d != steps {
+			s.fail("it goes over %s and %s elements: want one extent", steps, d)
+		}
+		steps = d
+	}
+	return steps
+}
+
+func (s *scanned) steps() []*value {
+	xs := s.whole(s.over)
+	ways := []func() []*value{func() []*value { return s.loop(xs) }}
+	if s.extent(xs).IsStatic() && s.length.IsZero() {
+		ways = append(ways, func() []*value { return s.written(xs) })
+	}
+	return s.tryEach(ways...)
+}
+
+// step builds the body for an element of each input.
+func (s *scanned) step(carried []*value, element func(i int, back bool) tensor) (next, outs []*value) {
+	inputs := slices.Clone(carried)
+	for i, v := range s.over {
+		inputs = append(inputs, &value{tensor: element(i, at(s.back, i)), from: v.from})
+	}
+	out := s.subgraph(s.body, inputs)
+	return out[:len(s.first)], out[len(s.first):]
+}
+
+// loop builds the body once.
+func (s *scanned) loop(xs []tensor) []*value {
+	steps, goes := s.extent(xs), tensor{}
+	within := func(i tensor) tensor { return i.Cast(s.length.DType()).Lt(s.length) }
+	if !s.length.IsZero() {
+		goes = within(s.b.Const(int32(0)))
+	}
+	results, _ := s.looped(steps, goes, s.first, func(i tensor, carried []*value) (tensor, []*value, []*value) {
+		next, outs := s.step(carried, func(k int, back bool) tensor {
+			place := i
+			if back {
+				place = s.b.DimValue(steps).Sub(i.AddScalar(1))
+			}
+			axis := s.axis(at(s.axes, k), xs[k].Rank())
+			return xs[k].IndexSelect(axis, place.Reshape(1)).Squeeze(axis)
+		})
+		if s.length.IsZero() {
+			return tensor{}, next, outs
+		}
+		return within(i.AddScalar(1)), next, outs
+	})
+	for k, v := range results[len(s.first):] {
+		v.found = nil // what a sequence does not reach is zeros
+		if at(s.outBack, k) {
+			v.tensor = v.tensor.Flip(0)
+		}
+		if axis := s.axis(at(s.outAxes, k), v.tensor.Rank()); axis != 0 {
+			perm := make([]int, 0, v.tensor.Rank())
+			for a := range v.tensor.Rank() - 1 {
+				perm = append(perm, a+1)
+			}
+			v.tensor = v.tensor.Transpose(slices.Insert(perm, axis, 0)...)
+		}
+	}
+	return results
+}
+
+// written writes the body out once for each step.
+func (s *scanned) written(xs []tensor) []*value {
+	collected := make([][]*value, len(s.body.Outputs)-len(s.first))
+	state, steps := slices.Clone(s.first), s.extent(xs).Static()
+	for step := range steps {
+		next, outs := s.step(state, func(k int, back bool) tensor {
+			if back {
+				return xs[k].Index(at(s.axes, k), steps-1-step)
+			}
+			return xs[k].Index(at(s.axes, k), step)
+		})
+		state = next
+		for k, v := range outs {
+			if at(s.outBack, k) {
+				collected[k] = slices.Insert(collected[k], 0, v)
+			} else {
+				collected[k] = append(collected[k], v)
+			}
+		}
+	}
+	results := copies(state)
+	for k, parts := range collected {
+		results = append(results, &value{tensor: s.joined(parts, at(s.outAxes, k), true), from: merged(parts)})
+	}
+	return results
+}
+
+// scanOld is Scan of opset 8, which goes over a batch of sequences, each a scan by itself: a loop in a loop. Sequences
+// may be shorter than the longest.
+func (c *call) scanOld() []*value {
+	all := c.newScan(1)
+	carried, over := c.whole(all.first), c.whole(all.over)
+	batch := over[0].Dim(0)
+	take := func(list []tensor, i tensor, of []*value) []*value {
+		out := make([]*value, len(list))
+		for k, t := range list {
+			out[k] = &value{tensor: t.IndexSelect(0, i.Reshape(1)).Squeeze(0), from: of[k].from}
+		}
+		return out
+	}
+	one := func(i tensor) []*value {
+		s := &scanned{call: c, body: all.body, back: flags(c.intsAttr("directions"))}
+		s.first, s.over = take(carried, i, all.first), take(over, i, all.over)
+		if c.has(0) {
+			s.length = c.x(0).IndexSelect(0, i.Reshape(1)).Reshape()
+		}
+		return s.steps()
+	}
+	ways := []func() []*value{func() []*value {
+		results, _ := c.looped(batch, tensor{}, nil, func(i tensor, _ []*value) (_ tensor, next, outs []*value) {
+			return tensor{}, nil, one(i)
+		})
+		return results
+	}}
+	if batch.IsStatic() && batch.Static() > 0 {
+		ways = append(ways, func() []*value {
+			parts := make([][]*value, len(all.body.Outputs))
+			for i := range batch.Static() {
+				for k, v := range one(c.b.Const(int32(i))) {
+					parts[k] = append(parts[k], v)
+				}
+			}
+			results := make([]*value, len(parts))
+			for k, list := range parts {
+				results[k] = &value{tensor: c.joined(list, 0, true), from: merged(list)}
+			}
+			return results
+		})
+	}
+	return c.tryEach(ways...)
+}
