@@ -237,8 +237,8 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	if !c.Cached && opt.Copies == 0 {
 		opt.Copies = CopiesFor(r.Device.Caps(), int64(res.Moved))
 	}
-	t, err := r.clock(ctx, l.exe, opt, func() error {
-		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols})
+	t, err := r.clock(ctx, l.exe, opt, func() error { // into memory that is there, as a library's functions have it
+		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Into: l.out})
 		return err
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ type buffer struct {
 // buffers are those that no value lies in, by the logarithm of their size.
 type buffers [64][]*buffer
 
-// buffer returns a zeroed one of n elements at least.
+// buffer returns one of n elements at least, which hold anything.
 func (x *exec) buffer(n int) *buffer {
 	class := bits.Len(uint(max(n, 1) - 1))
 	list := x.spare[class]
@@ -20,7 +20,6 @@ func (x *exec) buffer(n int) *buffer {
 	}
 	b := list[len(list)-1]
 	x.spare[class] = list[:len(list)-1]
-	clear(b.floats[:n])
 	return b
 }
 

@@ -145,6 +145,6 @@ func (v value) clone() value {
 	if v.b != nil {
 		v.b = &blocks{raw: slices.Clone(v.b.raw)}
 	}
-	v.buf, v.more = nil, nil
+	v.buf, v.more, v.lent = nil, nil, false
 	return v
 }

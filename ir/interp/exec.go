@@ -21,6 +21,8 @@ type exec struct {
 
 	inPlace []bool // as of a Program
 	views   []bool
+	direct  []bool           // nil in bodies of control ops
+	made    map[int]*ir.Data // by node ID: where outputs lie that kernels compute there
 	undo    undo
 	dims    [][]int // by node ID, where no symbol is in them; nil if not known
 
@@ -71,7 +73,7 @@ func (x *exec) node(n *ir.Node) error {
 		v.buf.values++
 	}
 	x.vals[n.ID()] = v
-	for _, a := range n.Args() {
+	for _, a := range argsOf(n, x.kernels) {
 		x.release(a)
 	}
 	return nil
@@ -96,8 +98,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			return value{}, err
 		}
 	}
-	args := make([]value, len(n.Args()))
-	for i, a := range n.Args() {
+	from := argsOf(n, x.kernels)
+	args := make([]value, len(from))
+	for i, a := range from {
 		args[i] = x.vals[a.ID()]
 		if args[i].s != nil && x.kernels == nil && !keepsStored(n) {
 			if args[i], err = args[i].decoded(); err != nil {
@@ -165,9 +168,9 @@ type plan struct {
 	uses  []int // by node ID
 }
 
-// newPlan plans the computation of the targets. Nodes for which known is true
+// newPlan plans the computation of the targets, some of it by kernels, which may be nil. Nodes for which known is true
 // have values already.
-func newPlan(all []*ir.Node, targets []*ir.Node, known func(n *ir.Node) bool) plan {
+func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) bool) plan {
 	p := plan{uses: make([]int, len(all))}
 	for _, n := range targets {
 		p.uses[n.ID()]++
@@ -181,7 +184,7 @@ func newPlan(all []*ir.Node, targets []*ir.Node, known func(n *ir.Node) bool) pl
 			p.uses[i] = forever
 		default:
 			needed[i] = true
-			for _, a := range n.Args() {
+			for _, a := range argsOf(n, kernels) {
 				p.uses[a.ID()]++
 			}
 		}

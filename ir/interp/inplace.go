@@ -54,7 +54,7 @@ func (p *Program) planViews() []bool {
 	}
 	for _, n := range p.plan.nodes {
 		k := p.kernels[n.ID()]
-		for i, a := range n.Args() {
+		for i, a := range argsOf(n, p.kernels) {
 			list[a.ID()] = list[a.ID()] && k != nil && slices.Contains(k.Apart, i)
 		}
 	}
@@ -74,7 +74,9 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 	if x.n == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
 		return value{}, false
 	}
-	return value{typ: x.typ, dims: dims, n: x.n[off:], buf: x.buf, apart: x.dims[axis] * x.dims[axis+1]}, true
+	x.apart = x.dims[axis] * x.dims[axis+1]
+	x.n = x.n[off:]
+	return x.withDims(dims), true
 }
 
 // undo is how to take back what a run wrote over states, if it fails.

@@ -7,6 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// none is a backend that has no kernels.
+func none(g *ir.Graph) []*Kernel { return make([]*Kernel, len(g.Nodes())) }
+
 // TestInPlace runs an update that is written over its state, of floats and of blocks, as a slice or by coordinates: a
 // run that fails after it leaves the state as it was.
 func TestInPlace(t *testing.T) {
@@ -37,11 +40,14 @@ func TestInPlace(t *testing.T) {
 		b.update(ring, after)
 		y := b.input("y", ir.F32, ir.ShapeOf(1))
 		b.output("z", b.add(ir.OpNeg, []*ir.Node{y}))
-		p := b.program(Options{Replace: func(n *ir.Node) *Kernel {
-			if n.Op() != ir.OpNeg {
-				return nil
+		p := b.program(Options{Replace: func(g *ir.Graph) []*Kernel {
+			list := none(g)
+			for i, n := range g.Nodes() {
+				if n.Op() == ir.OpNeg {
+					list[i] = &Kernel{Compute: func(*Call) error { return fail }, Stored: -1}
+				}
 			}
-			return &Kernel{Compute: func(*Call) error { return fail }, Stored: -1}
+			return list
 		}})
 		if !p.inPlace[after.ID()] || p.states.aliased {
 			t.Fatalf("%s: the update is not made in place", d)
@@ -103,7 +109,7 @@ func TestAliasedStates(t *testing.T) {
 	after := b.add(ir.OpDynamicUpdateSlice, []*ir.Node{first, x, at})
 	b.update(first, after)
 	b.update(second, b.add(ir.OpReshape, []*ir.Node{after}, "shape", ir.ShapeOf(2)))
-	p := b.program(Options{Replace: func(*ir.Node) *Kernel { return nil }})
+	p := b.program(Options{Replace: none})
 	if !p.states.aliased {
 		t.Error("the states count as apart")
 	}
@@ -116,7 +122,7 @@ func TestConstantStates(t *testing.T) {
 	one := b.add(ir.OpConst, nil, "data", floats(t, ir.F32, []float64{1, 1}, 2))
 	b.update(state, b.add(ir.OpAdd, []*ir.Node{one, one}))
 	b.output("before", b.add(ir.OpNeg, []*ir.Node{state}))
-	p := b.program(Options{Replace: func(*ir.Node) *Kernel { return nil }})
+	p := b.program(Options{Replace: none})
 	if !p.states.aliased {
 		t.Error("the constant counts as the state's own")
 	}

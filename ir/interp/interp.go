@@ -28,10 +28,10 @@ type Options struct {
 	// none, and whose states of equal names it reads and updates too.
 	Share *Program
 
-	// Replace, if set, is how a backend computes single nodes itself: nil leaves a node to
-	// its definition here. Values are then float32 between nodes, but for those of f64, and
-	// the promises about bits are those of the kernels.
-	Replace func(n *ir.Node) *Kernel
+	// Replace, if set, is how a backend computes nodes of a graph itself, by node ID: nil leaves a node to
+	// its definition here. Only nodes of floats that float32 holds may have a kernel. Values are then float32
+	// between nodes, but for those of f64, and the promises about bits are those of the kernels.
+	Replace func(g *ir.Graph) []*Kernel
 
 	// Context, if set, ends New early, which computes what depends on weights alone.
 	Context context.Context
@@ -64,6 +64,7 @@ type Program struct {
 	dims    [][]int   // by node ID: the extents of results, where they depend on no symbol
 	idle    sync.Pool // of *exec, between runs
 	views   []bool    // by node ID: which may give a part of argument 0 without copying it
+	direct  []bool    // by node ID: the outputs that kernels compute where the caller finds them
 
 	states *states
 	bodies *bodies
@@ -98,8 +99,10 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 
 // prepare makes a program without states.
 func prepare(g *ir.Graph, opt Options) (*Program, error) {
-	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}, bodies: newBodies(opt),
-		kernels: replacements(g.Nodes(), opt.Replace)}
+	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}, bodies: newBodies(opt)}
+	if opt.Replace != nil {
+		p.kernels = opt.Replace(g)
+	}
 	live := g.Live()
 	var targets []*ir.Node
 	for _, o := range g.Outputs() {
@@ -110,7 +113,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	}
 	isConst := constants(g.Nodes())
 	known := func(n *ir.Node) bool { return isConst[n.ID()] }
-	p.plan = newPlan(g.Nodes(), targets, known)
+	p.plan = newPlan(g.Nodes(), targets, p.kernels, known)
 	var frontier []*ir.Node
 	for i, n := range g.Nodes() {
 		if isConst[i] && p.plan.uses[i] > 0 {
@@ -134,7 +137,8 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	p.inPlace, p.views, p.dims = p.planStates(), p.planViews(), make([][]int, len(g.Nodes()))
+	p.inPlace, p.views, p.direct = p.planStates(), p.planViews(), p.planOutputs()
+	p.dims = make([][]int, len(g.Nodes()))
 	for i, n := range g.Nodes() {
 		if n.Shape().IsStatic() {
 			if p.dims[i], err = n.Shape().Eval(nil); err != nil {
@@ -165,7 +169,7 @@ func constants(nodes []*ir.Node) []bool {
 // evalConstants computes constant nodes and returns their values by node ID.
 func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value,
 	opt Options) ([]value, error) {
-	pl := newPlan(all, targets, func(*ir.Node) bool { return false })
+	pl := newPlan(all, targets, nil, func(*ir.Node) bool { return false })
 	x := &exec{
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
 		env: env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil },
@@ -187,6 +191,13 @@ func (p *Program) Graph() *ir.Graph { return p.graph }
 // (see ir.BindSymbols). It stops soon after ctx ends and returns its error.
 func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	symbols map[string]int64) (map[string]*ir.Data, error) {
+	return p.RunInto(ctx, in, symbols, nil)
+}
+
+// RunInto is Run with memory for some outputs, by name, which must have their dtype and dims in this run. What it holds
+// after an error is undefined.
+func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64,
+	into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	bound, err := ir.BindInputs(p.graph, in, symbols)
 	if err != nil {
 		return nil, err
@@ -200,12 +211,16 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 		defer p.states.running.RUnlock()
 	}
 	x := p.ready()
-	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in), bodies: p.bodies}
-	x.inPlace = nil
+	apart := liesApart(in, into)
+	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, apart), bodies: p.bodies}
+	x.inPlace, x.direct = nil, p.direct
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
 	}
-	out, err := p.results(x)
+	if apart {
+		x.made = p.given(into)
+	}
+	out, err := p.results(x, into)
 	if err != nil {
 		x.undo.all()
 		return nil, err
@@ -234,19 +249,19 @@ func (p *Program) rest(x *exec) {
 	}
 	copy(x.uses, p.plan.uses)
 	clear(x.undo)
-	x.ctx, x.env, x.undo, x.live = nil, env{}, x.undo[:0], 0
+	x.ctx, x.env, x.undo, x.live, x.direct, x.made = nil, env{}, x.undo[:0], 0, nil, nil
 	p.idle.Put(x)
 }
 
-// results runs the nodes and returns the outputs.
-func (p *Program) results(x *exec) (map[string]*ir.Data, error) {
+// results runs the nodes and returns the outputs, those in into where the caller wants them.
+func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	if err := x.run(p.plan.nodes); err != nil {
 		return nil, err
 	}
 	out := make(map[string]*ir.Data, len(p.graph.Outputs()))
 	for _, o := range p.graph.Outputs() {
 		err := mmap.Guard(func() (err error) {
-			out[o.Name], err = x.vals[o.Node.ID()].data()
+			out[o.Name], err = x.take(o.Node, into[o.Name])
 			return err
 		})
 		if err != nil {
@@ -256,13 +271,16 @@ func (p *Program) results(x *exec) (map[string]*ir.Data, error) {
 	return out, nil
 }
 
-// leafOf returns how a run reads inputs and states. All states are read as
-// they are now, before the run.
-func (p *Program) leafOf(in map[string]*ir.Data) func(n *ir.Node) (value, error) {
+// leafOf returns how a run reads inputs, which it may take as they lie if nothing is written there, and states.
+// All states are read as they are now, before the run.
+func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (value, error) {
 	before := p.snapshot()
 	return func(n *ir.Node) (value, error) {
 		if n.Op() == ir.OpState {
 			return before[n.Name()], nil
+		}
+		if apart {
+			return lend(in[n.Name()]), nil
 		}
 		return fromData(in[n.Name()]), nil
 	}

@@ -9,9 +9,14 @@ import (
 // Kernel computes one node for a backend that knows a faster way than the
 // definition here.
 type Kernel struct {
-	// Compute fills c.Out, which it finds zeroed, and leaves rounding to
+	// Compute fills c.Out, which it finds zeroed unless Fills says otherwise, and leaves rounding to
 	// the node's dtype to the program. It must not modify its arguments.
 	Compute func(c *Call) error
+	// Fills says that Compute sets every element of c.Out and reads none that it has not set.
+	Fills bool
+	// Args are the nodes that Compute is given in place of the node's arguments, where it computes some of those
+	// itself; nil for the arguments. What nothing else reads is then not computed.
+	Args []*ir.Node
 	// Stored is the argument that Compute takes as it is stored where that is blocks or
 	// floats of 16 bits, so that nothing decodes it as a whole; -1 if there is none.
 	Stored int
@@ -60,26 +65,19 @@ func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
 // Workers bounds how many calls of f Parallel has under way.
 func (c *Call) Workers() int { return c.workers }
 
-// replacements returns, by node ID, the kernels that a backend has for nodes whose values
-// float32 holds exactly, or nil if it has none at all.
-func replacements(nodes []*ir.Node, replace func(*ir.Node) *Kernel) []*Kernel {
-	if replace == nil {
-		return nil
+// argsOf returns the nodes whose values a node is computed of, by its kernel in kernels if it has one there.
+func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
+	if kernels != nil && kernels[n.ID()] != nil && kernels[n.ID()].Args != nil {
+		return kernels[n.ID()].Args
 	}
-	list := make([]*Kernel, len(nodes))
-	for i, n := range nodes {
-		if n.DType().IsFloat() && n.DType() != ir.F64 {
-			list[i] = replace(n)
-		}
-	}
-	return list
+	return n.Args()
 }
 
 // replaced computes a node by a backend's kernel.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	out := value{typ: n.DType(), dims: dims, buf: x.buffer(elems(dims))}
-	if out.n = out.buf.floats[:elems(dims)]; len(out.n) == 0 {
-		return out, nil
+	out, err := x.room(k, n, dims)
+	if err != nil || len(out.n) == 0 {
+		return out, err
 	}
 	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
 	for i, a := range args {

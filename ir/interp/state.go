@@ -39,7 +39,8 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 // WithStates returns the program with states of its own, as they are at first, and everything else in common.
 func (p *Program) WithStates() (*Program, error) {
 	own := &Program{graph: p.graph, opt: p.opt, consts: p.consts, plan: p.plan, kernels: p.kernels, inPlace: p.inPlace,
-		dims: p.dims, views: p.views, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
+		dims: p.dims, views: p.views, direct: p.direct,
+		states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
 	own.opt.Share = nil
 	return own, own.ResetStates()
 }
@@ -139,6 +140,10 @@ func (p *Program) commit(vals []value) {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	for _, u := range p.graph.Updates() {
-		p.states.values[u.State.Name()] = vals[u.Value.ID()]
+		v := vals[u.Value.ID()]
+		if v.lent {
+			v = v.clone()
+		}
+		p.states.values[u.State.Name()] = v
 	}
 }

@@ -70,7 +70,7 @@ func (p *Program) decodeConstants() error {
 	}
 	for _, n := range p.plan.nodes {
 		k := p.kernels[n.ID()]
-		for i, a := range n.Args() {
+		for i, a := range argsOf(n, p.kernels) {
 			keep[a.ID()] = keep[a.ID()] && k != nil && k.Stored == i
 		}
 	}

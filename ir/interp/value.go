@@ -25,6 +25,7 @@ type value struct {
 	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
 
 	buf   *buffer // what n is in, if a run may use it again
+	lent  bool    // the elements lie in memory of the caller, which no state may keep
 	more  []value // of an if or a loop: the results after this one
 	apart int     // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
 }
@@ -101,6 +102,10 @@ func fromData(d *ir.Data) value {
 // decodeNarrow decodes floats of at most 32 bits.
 func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 	if t == ir.F32 { // as they are
+		if from := floatsIn(&ir.Data{DType: t, Bytes: src}); from != nil {
+			copy(dst, from)
+			return
+		}
 		for j := range dst {
 			dst[j] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*j:]))
 		}
@@ -124,10 +129,20 @@ func (v value) data() (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.encode(d)
+	return d, nil
+}
+
+// encode writes the elements to a host tensor of the value's dtype and dims.
+func (v value) encode(d *ir.Data) {
 	switch {
 	case v.b != nil:
 		copy(d.Bytes, v.b.raw)
 	case v.typ == ir.F32 && v.n != nil: // as they are
+		if to := floatsIn(d); to != nil {
+			copy(to, v.n)
+			return
+		}
 		for j, x := range v.n {
 			binary.LittleEndian.PutUint32(d.Bytes[4*j:], math.Float32bits(x))
 		}
@@ -136,7 +151,6 @@ func (v value) data() (*ir.Data, error) {
 	default:
 		ir.EncodeInts(d.Bytes, v.typ, v.i)
 	}
-	return d, nil
 }
 
 // floats returns the elements of a float, integer or bool value as float64.
@@ -158,7 +172,7 @@ func (v value) floats() []float64 {
 // not each convert it.
 func (v value) wide() value {
 	if v.n != nil {
-		v.f, v.n = widen(v.n), nil
+		v.f, v.n, v.lent = widen(v.n), nil, false
 	}
 	return v
 }

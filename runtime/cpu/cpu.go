@@ -71,7 +71,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 			return nil, fmt.Errorf("share with another program: %w", err)
 		}
 	}
-	replace, what := fast.Kernel, "CPU fast path"
+	replace, what := fast.Kernels, "CPU fast path"
 	if opt.Reference {
 		replace, what = nil, "CPU reference"
 	}
@@ -138,7 +138,7 @@ func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*
 	for _, d := range in {
 		e.device.in.Add(uint64(len(d.Bytes)))
 	}
-	out, err := p.Run(ctx, all, opt.Symbols)
+	out, err := p.RunInto(ctx, all, opt.Symbols, opt.Into)
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +157,6 @@ func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*
 			continue
 		}
 		e.device.out.Add(uint64(len(have.Bytes)))
-		if d, given := opt.Into[port.Name]; given {
-			copy(d.Bytes, have.Bytes)
-			out[port.Name] = d
-		}
 	}
 	return result, nil
 }

@@ -7,8 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// plainHeads accepts attention without a mask and without sinks.
-func plainHeads(n *ir.Node) bool { return len(n.Args()) == 3 && narrow(n) }
+// heads accepts attention of floats that float32 holds, whatever its mask.
+func heads(n *ir.Node) bool {
+	for i, a := range n.Args() {
+		if !isNarrow(a.DType()) && (i != 3 || !a.DType().IsInteger() && a.DType() != ir.Bool) {
+			return false
+		}
+	}
+	return true
+}
 
 func attention(c *interp.Call) error {
 	q, k, v := c.Args[0], c.Args[1], c.Args[2]
@@ -19,8 +26,9 @@ func attention(c *interp.Call) error {
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(d))
 	}
+	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
 	return c.ParallelRange(len(c.Out)/e, s*(d+e+16*elementWork)/8, func(lo, hi int) {
-		all := make([]float32, s)
+		all := make([]float32, s, s+1)
 		for row := lo; row < hi; row++ {
 			i, head, outer := row%t, row/t%h, row/t/h
 			group := outer*g + head/(h/g) // consecutive query heads share a key head
@@ -43,7 +51,14 @@ func attention(c *interp.Call) error {
 				}
 				scores[j] = float32(y)
 			}
-			total := expRow(scores)
+			if len(scores) > 0 {
+				mask.add(scores, row*s+first)
+			}
+			weights := scores
+			if sinks != nil {
+				weights = append(scores, sinks[head]) // takes its share, and brings no value
+			}
+			total := expRow(weights)
 			out := c.Out[row*e : (row+1)*e]
 			for j, p := range scores {
 				at := group*v.Apart + (first+j)*e
@@ -54,4 +69,35 @@ func attention(c *interp.Call) error {
 			}
 		}
 	})
+}
+
+// mask is what is added to scores, nil for nothing: floats, or minus infinity where truths or integers are 0.
+type mask struct {
+	place
+	step int // from one key to the next
+}
+
+// newMask returns the mask of an attention whose scores have these extents.
+func newMask(c *interp.Call, dims []int) *mask {
+	if len(c.Args) < 4 {
+		return nil
+	}
+	steps := stepsOf(c.Args[3].Dims, dims)
+	return &mask{newPlace(c.Args[3], dims), steps[len(steps)-1]}
+}
+
+// add adds the mask to scores of one query, of which the first is element at of all.
+func (m *mask) add(scores []float32, at int) {
+	if m == nil {
+		return
+	}
+	from := m.start(at, nil)
+	for j := range scores {
+		switch i := from + j*m.step; {
+		case m.ints == nil:
+			scores[j] += m.floats[i]
+		case m.ints[i] == 0:
+			scores[j] += float32(math.Inf(-1))
+		}
+	}
 }

@@ -1,10 +1,6 @@
 package fast
 
-import (
-	"math"
-
-	"github.com/vkc-go/vkc/ir"
-)
+import "math"
 
 //go:generate go -C gen run . -out ../dots_amd64.s -stubs ../dots_amd64.go -pkg fast
 
@@ -47,19 +43,5 @@ func axpyPlain(y []float32, a float32, x []float32) {
 func expsPlain(x []float32, shift float32) {
 	for i, v := range x {
 		x[i] = float32(math.Exp(float64(v - shift)))
-	}
-}
-
-// silusPlain is silus in Go.
-func silusPlain(x []float32) {
-	for i, v := range x {
-		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
-	}
-}
-
-// halvesPlain is halves in Go.
-func halvesPlain(x []float32) {
-	for i, v := range x {
-		x[i] = float32(ir.RoundTo(float64(v), ir.F16))
 	}
 }

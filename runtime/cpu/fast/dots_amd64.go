@@ -35,11 +35,74 @@ func decodeQ8_0(dst *float32, src *byte, n int)
 // decodeQ4_0 decodes n blocks of src into dst.
 func decodeQ4_0(dst *float32, src *byte, n int)
 
-// roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.
-func roundHalves(x *float32, n int)
-
 // expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
 func expVectors(x *float32, shift float32, n int)
 
-// siluVectors replaces each of n elements, a multiple of 8, by x/(1+exp(-x)).
-func siluVectors(x *float32, n int)
+// addVectors sets each of n elements, a multiple of 8, to x+y.
+func addVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// subVectors sets each of n elements, a multiple of 8, to x-y.
+func subVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// mulVectors sets each of n elements, a multiple of 8, to x*y.
+func mulVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// divVectors sets each of n elements, a multiple of 8, to x/y.
+func divVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// minVectors sets each of n elements, a multiple of 8, to the lesser of x and y, NaN if either is.
+func minVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// maxVectors sets each of n elements, a multiple of 8, to the greater of x and y, NaN if either is.
+func maxVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// equalVectors sets each of n elements, a multiple of 8, to 1 where x == y and else 0.
+func equalVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// differVectors sets each of n elements, a multiple of 8, to 1 where x != y and else 0.
+func differVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// lessVectors sets each of n elements, a multiple of 8, to 1 where x < y and else 0.
+func lessVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// atMostVectors sets each of n elements, a multiple of 8, to 1 where x <= y and else 0.
+func atMostVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// moreVectors sets each of n elements, a multiple of 8, to 1 where x > y and else 0.
+func moreVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// atLeastVectors sets each of n elements, a multiple of 8, to 1 where x >= y and else 0.
+func atLeastVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// chooseVectors sets each of n elements, a multiple of 8, to y where x is not 0 and else z.
+func chooseVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// negVectors sets each of n elements, a multiple of 8, to -x.
+func negVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// absVectors sets each of n elements, a multiple of 8, to |x|.
+func absVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// sqrtVectors sets each of n elements, a multiple of 8, to the root of x.
+func sqrtVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// roundVectors sets each of n elements, a multiple of 8, to the integer nearest to x, of two the even one.
+func roundVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// floorVectors sets each of n elements, a multiple of 8, to the largest integer not above x.
+func floorVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// ceilVectors sets each of n elements, a multiple of 8, to the smallest integer not below x.
+func ceilVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// truncVectors sets each of n elements, a multiple of 8, to the integer part of x.
+func truncVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// expOfVectors sets each of n elements, a multiple of 8, to e^x.
+func expOfVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// toF16Vectors sets each of n elements, a multiple of 8, to the f16 nearest to x, of two the even one.
+func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// toBF16Vectors sets each of n elements, a multiple of 8, to the bf16 nearest to x, of two the even one.
+func toBF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)

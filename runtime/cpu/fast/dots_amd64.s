@@ -458,27 +458,6 @@ stop:
 	VZEROUPPER
 	RET
 
-// func roundHalves(x *float32, n int)
-// Requires: AVX, F16C
-TEXT ·roundHalves(SB), NOSPLIT, $0-16
-	MOVQ x+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
-
-next:
-	CMPQ      DX, CX
-	JGE       stop
-	VMOVUPS   (AX)(DX*4), Y0
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (AX)(DX*4)
-	ADDQ      $0x08, DX
-	JMP       next
-
-stop:
-	VZEROUPPER
-	RET
-
 // func expVectors(x *float32, shift float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expVectors(SB), NOSPLIT, $0-24
@@ -574,64 +553,592 @@ GLOBL c3f000000<>(SB), RODATA|NOPTR, $4
 DATA c3f800000<>+0(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $4
 
-// func siluVectors(x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·siluVectors(SB), NOSPLIT, $0-16
-	MOVQ x+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
+// func addVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·addVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
 
 next:
-	CMPQ         DX, CX
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·subVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func mulVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·mulVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func divVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·divVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func minVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·minVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ      SI, CX
+	JGE       stop
+	VMOVUPS   (DX)(SI*4), Y0
+	VMOVUPS   (BX)(SI*4), Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMINPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func maxVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·maxVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ      SI, CX
+	JGE       stop
+	VMOVUPS   (DX)(SI*4), Y0
+	VMOVUPS   (BX)(SI*4), Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VMAXPS    Y1, Y0, Y1
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·equalVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
 	JGE          stop
-	VMOVUPS      (AX)(DX*4), Y0
-	VXORPS       Y1, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VBROADCASTSS c42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VBROADCASTSS cc2d00000<>+0(SB), Y3
-	VMAXPS       Y1, Y3, Y1
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y3
-	VMULPS       Y3, Y1, Y2
-	VROUNDPS     $0x00, Y2, Y2
-	VBROADCASTSS c3f318000<>+0(SB), Y3
-	VFNMADD231PS Y3, Y2, Y1
-	VBROADCASTSS cb95e8083<>+0(SB), Y3
-	VFNMADD231PS Y3, Y2, Y1
-	VBROADCASTSS c39506967<>+0(SB), Y4
-	VBROADCASTSS c3ab743ce<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3c088908<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3d2aa9c1<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3e2aaaaa<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f000000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VFMADD213PS  Y3, Y1, Y4
-	VCVTPS2DQ    Y2, Y2
-	VPSRAD       $0x01, Y2, Y1
-	VPSUBD       Y1, Y2, Y2
-	VPSLLD       $0x17, Y1, Y1
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VPADDD       Y3, Y1, Y1
-	VMULPS       Y1, Y4, Y4
-	VPSLLD       $0x17, Y2, Y2
-	VBROADCASTSS c3f800000<>+0(SB), Y3
-	VPADDD       Y3, Y2, Y2
-	VMULPS       Y2, Y4, Y4
-	VMOVAPS      Y4, Y1
-	VBROADCASTSS c3f800000<>+0(SB), Y2
-	VADDPS       Y2, Y1, Y1
-	VDIVPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (AX)(DX*4)
-	ADDQ         $0x08, DX
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x00, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
 	JMP          next
 
 stop:
 	VZEROUPPER
 	RET
+
+// func differVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·differVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x04, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func lessVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·lessVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x11, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func atMostVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·atMostVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x12, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func moreVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·moreVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x1e, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func atLeastVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·atLeastVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ         SI, CX
+	JGE          stop
+	VMOVUPS      (DX)(SI*4), Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VCMPPS       $0x1d, Y1, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func chooseVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·chooseVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ z+24(FP), SI
+	XORQ DI, DI
+
+next:
+	CMPQ      DI, CX
+	JGE       stop
+	VMOVUPS   (DX)(DI*4), Y0
+	VMOVUPS   (BX)(DI*4), Y1
+	VMOVUPS   (SI)(DI*4), Y2
+	VXORPS    Y3, Y3, Y3
+	VCMPPS    $0x04, Y3, Y0, Y0
+	VBLENDVPS Y0, Y1, Y2, Y0
+	VMOVUPS   Y0, (AX)(DI*4)
+	ADDQ      $0x08, DI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func negVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·negVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c80000000<>+0(SB), Y1
+	VXORPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c80000000<>+0(SB)/4, $0x80000000
+GLOBL c80000000<>(SB), RODATA|NOPTR, $4
+
+// func absVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·absVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c7fffffff<>+0(SB), Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c7fffffff<>+0(SB)/4, $0x7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $4
+
+// func sqrtVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·sqrtVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ    BX, CX
+	JGE     stop
+	VMOVUPS (DX)(BX*4), Y0
+	VSQRTPS Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func roundVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·roundVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ     BX, CX
+	JGE      stop
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x00, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*4)
+	ADDQ     $0x08, BX
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func floorVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·floorVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ     BX, CX
+	JGE      stop
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x01, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*4)
+	ADDQ     $0x08, BX
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func ceilVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·ceilVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ     BX, CX
+	JGE      stop
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x02, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*4)
+	ADDQ     $0x08, BX
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func truncVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·truncVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ     BX, CX
+	JGE      stop
+	VMOVUPS  (DX)(BX*4), Y0
+	VROUNDPS $0x03, Y0, Y0
+	VMOVUPS  Y0, (AX)(BX*4)
+	ADDQ     $0x08, BX
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func expOfVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expOfVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c42b20000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y0
+	VBROADCASTSS cc2d00000<>+0(SB), Y2
+	VMAXPS       Y0, Y2, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y2
+	VMULPS       Y2, Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VBROADCASTSS c3f318000<>+0(SB), Y2
+	VFNMADD231PS Y2, Y1, Y0
+	VBROADCASTSS cb95e8083<>+0(SB), Y2
+	VFNMADD231PS Y2, Y1, Y0
+	VBROADCASTSS c39506967<>+0(SB), Y3
+	VBROADCASTSS c3ab743ce<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3c088908<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3d2aa9c1<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3e2aaaaa<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3f000000<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VBROADCASTSS c3f800000<>+0(SB), Y2
+	VFMADD213PS  Y2, Y0, Y3
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y0
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y2
+	VPADDD       Y2, Y0, Y0
+	VMULPS       Y0, Y3, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VBROADCASTSS c3f800000<>+0(SB), Y2
+	VPADDD       Y2, Y1, Y1
+	VMULPS       Y1, Y3, Y3
+	VMOVAPS      Y3, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, F16C
+TEXT ·toF16Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, CX
+	JGE       stop
+	VMOVUPS   (DX)(BX*4), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func toBF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·toBF16Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VPSRLD       $0x10, Y0, Y2
+	VBROADCASTSS c00000001<>+0(SB), Y3
+	VPAND        Y3, Y2, Y2
+	VBROADCASTSS c00007fff<>+0(SB), Y3
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y0, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBLENDVPS    Y1, Y0, Y2, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c00000001<>+0(SB)/4, $0x00000001
+GLOBL c00000001<>(SB), RODATA|NOPTR, $4
+
+DATA c00007fff<>+0(SB)/4, $0x00007fff
+GLOBL c00007fff<>(SB), RODATA|NOPTR, $4

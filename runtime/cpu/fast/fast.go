@@ -2,9 +2,9 @@
 // compute in float32, as devices do, on vectors where the processor has them, and must agree with the
 // interpreter within an op's tolerance.
 //
-//	p, err := interp.New(g, interp.Options{Replace: fast.Kernel})
+//	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //
-// Start from [Kernel]; the rows of its table are all there is.
+// Start from [Kernels]: elementwise ops become chains by what their rows in package ir say, other ops have a row here.
 package fast
 
 import (
@@ -22,34 +22,42 @@ type row struct {
 	stored  func(n *ir.Node) int                        // as [interp.Kernel.Stored]; nil for -1
 	apart   []int                                       // as [interp.Kernel.Apart]
 	rounds  bool                                        // as [interp.Kernel.Rounds]
+	fills   bool                                        // as [interp.Kernel.Fills]
 	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for a node, where that is nil
 }
 
 // rows has one row for each op.
 var rows = map[ir.Op]row{
-	ir.OpMatMul:    {accepts: matrices, compute: matmul, stored: storedRows},
-	ir.OpConv:      {accepts: narrow, compute: conv},
-	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true},
-	ir.OpAttention: {accepts: plainHeads, compute: attention, apart: []int{1, 2}},
-	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope},
-	ir.OpSoftmax:   {accepts: innermost, compute: byRow(softmaxRow)},
-	ir.OpRMSNorm:   {accepts: narrow, compute: rmsNorm},
-	ir.OpLayerNorm: {accepts: narrow, compute: layerNorm},
-	ir.OpAdd:       {accepts: sameShapes, compute: binary(sums)},
-	ir.OpSub:       {accepts: sameShapes, compute: binary(differences)},
-	ir.OpMul:       {accepts: sameShapes, compute: binary(products)},
-	ir.OpDiv:       {accepts: sameShapes, compute: binary(quotients)},
-	ir.OpSilu:      {accepts: sameShapes, compute: silu},
-	ir.OpCast:      {accepts: becomesHalf, compute: toHalf, rounds: true},
+	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true},
+	ir.OpConv:   {accepts: narrow, compute: conv, fills: true},
+	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
+		fills: true},
+	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}},
+	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope, fills: true},
+	ir.OpSoftmax:   {accepts: innermost, compute: byRow(softmaxRow), fills: true},
+	ir.OpRMSNorm:   {accepts: narrow, compute: rmsNorm, fills: true},
+	ir.OpLayerNorm: {accepts: narrow, compute: layerNorm, fills: true},
 }
 
-// Kernel returns what computes a node faster than the interpreter does, or nil.
-func Kernel(n *ir.Node) *interp.Kernel {
-	r, ok := rows[n.Op()]
-	if !ok || !r.accepts(n) {
-		return nil
+// Kernels returns, by node ID, what computes nodes of a graph faster than the interpreter does; nil where nothing does.
+func Kernels(g *ir.Graph) []*interp.Kernel {
+	list, within := make([]*interp.Kernel, len(g.Nodes())), make([]bool, len(g.Nodes()))
+	c := newChains(g)
+	for i, n := range slices.Backward(g.Nodes()) {
+		if within[i] {
+			continue
+		}
+		if r, ok := rows[n.Op()]; ok && isNarrow(n.DType()) && r.accepts(n) {
+			list[i] = r.kernel(n)
+		} else if p := c.ending(n, within); p != nil {
+			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Rounds: true}
+		}
 	}
-	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds}
+	return list
+}
+
+func (r row) kernel(n *ir.Node) *interp.Kernel {
+	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills}
 	if r.prepare != nil {
 		k.Compute = r.prepare(n)
 	}
@@ -65,14 +73,6 @@ func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F
 // narrow accepts floats that float32 holds.
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
-}
-
-// becomesHalf accepts floats that are rounded to f16.
-func becomesHalf(n *ir.Node) bool { return narrow(n) && n.DType() == ir.F16 }
-
-// sameShapes accepts arguments of the result's shape.
-func sameShapes(n *ir.Node) bool {
-	return narrow(n) && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !a.Shape().Equal(n.Shape()) })
 }
 
 // innermost accepts an op along the innermost axis.

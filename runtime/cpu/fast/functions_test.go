@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -16,58 +17,89 @@ func ordered(x float32) int64 {
 	return bits
 }
 
-// checkFunction compares a function on vectors with the one in Go, on lists of any length and floats of any bits.
-func checkFunction(t *testing.T, have, want func(x []float32), units int64) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(6, 1))
+// anyFloats returns floats of any bits, more of them such as need care.
+func anyFloats(rng *rand.Rand, n int) []float32 {
 	inf := float32(math.Inf(1))
 	special := []float32{0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), 1e-45, -1e-40, 65504, 65519,
-		65520, 6e-8, 88.7, 88.8, -87.3, -88, -103, -104, math.MaxFloat32, -math.MaxFloat32}
+		65520, 6e-8, 88.7, 88.8, -87.3, -88, -103, -104, math.MaxFloat32, -math.MaxFloat32, 0.5, -1.5, 2.5, 1}
+	x := make([]float32, n)
+	for i := range x {
+		switch rng.IntN(4) {
+		case 0:
+			x[i] = special[rng.IntN(len(special))]
+		case 1:
+			x[i] = math.Float32frombits(rng.Uint32())
+		default:
+			x[i] = float32(rng.NormFloat64() * 20)
+		}
+	}
+	return x
+}
+
+// same reports whether two floats are at most so many units apart, or both NaN.
+func same(x, y float32, units int64) bool {
+	off := ordered(x) - ordered(y)
+	return x != x && y != y || max(off, -off) <= units
+}
+
+func TestExps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
 	for n := range 60 {
-		x := make([]float32, n, n+1)
-		for i := range x {
-			switch rng.IntN(4) {
-			case 0:
-				x[i] = special[rng.IntN(len(special))]
-			case 1:
-				x[i] = math.Float32frombits(rng.Uint32())
-			default:
-				x[i] = float32(rng.NormFloat64() * 20)
+		for _, shift := range []float32{0, 0.5} {
+			x := anyFloats(rng, n)
+			want, have := slices.Clone(x), append(x[:n:n], 7)
+			expsPlain(want, shift)
+			exps(have[:n], shift)
+			for i := range want {
+				if !same(have[i], want[i], 2) {
+					t.Errorf("%g less %g gives %g, want %g", x[i], shift, have[i], want[i])
+				}
 			}
-		}
-		y, z := slices.Clone(x), append(x[:n:n], 7)
-		want(y)
-		have(z[:n])
-		for i := range y {
-			nan := y[i] != y[i] && z[i] != z[i]
-			if off := ordered(y[i]) - ordered(z[i]); !nan && max(off, -off) > units {
-				t.Errorf("%g gives %g, want %g", x[i], z[i], y[i])
+			if have[n] != 7 {
+				t.Errorf("%d elements: it writes past them", n)
 			}
-		}
-		if z[n] != 7 {
-			t.Errorf("%d elements: it writes past them", n)
 		}
 	}
 }
 
-func TestExps(t *testing.T) {
-	checkFunction(t, func(x []float32) { exps(x, 0) }, func(x []float32) { expsPlain(x, 0) }, 2)
-	checkFunction(t, func(x []float32) { exps(x, 0.5) }, func(x []float32) { expsPlain(x, 0.5) }, 2)
-}
-
-func TestHalves(t *testing.T) { checkFunction(t, halves, halvesPlain, 0) }
-
-func TestSilus(t *testing.T) {
-	// Past -88 the quotient is of float32's last magnitudes, and 0 where float64 has a denormal.
-	clip := func(f func(x []float32)) func(x []float32) {
-		return func(x []float32) {
-			f(x)
-			for i, y := range x {
-				if y > -1e-35 && y < 0 {
-					x[i] = 0
+// TestPrimitives compares the primitives on vectors with those in Go, on lists of any length, also where the result
+// takes the place of an argument.
+func TestPrimitives(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	vectors := 0
+	for _, name := range slices.Sorted(maps.Keys(primitives)) {
+		p := primitives[name]
+		if p.vectors == nil {
+			continue
+		}
+		vectors++
+		units := int64(0)
+		if name == "exp" {
+			units = 2
+		}
+		for n := range 60 {
+			x, y, z := anyFloats(rng, n), anyFloats(rng, n), anyFloats(rng, n)
+			if n%3 == 0 {
+				copy(y, x[:n/2]) // so that some are equal
+			}
+			want := make([]float32, n)
+			p.plain(want, x, y, z)
+			for place, list := range [][]float32{nil, x, y, z} {
+				have := append(slices.Clone(list), make([]float32, n+1-len(list))...)
+				have[n] = 7
+				in := [4][]float32{nil, x, y, z}
+				in[place] = have[:n]
+				p.apply(have[:n], in[1], in[2], in[3])
+				for i := range want {
+					if !same(have[i], want[i], units) {
+						t.Fatalf("%s of %g, %g, %g gives %g, want %g", name, x[i], y[i], z[i], have[i], want[i])
+					}
+				}
+				if have[n] != 7 {
+					t.Fatalf("%s, %d elements: it writes past them", name, n)
 				}
 			}
 		}
 	}
-	checkFunction(t, clip(silus), clip(silusPlain), 4)
+	t.Logf("%d primitives on vectors", vectors)
 }

@@ -9,57 +9,6 @@ import (
 // elementWork is how many multiply-adds a step of a row is worth.
 const elementWork = 4
 
-// binary makes the kernel of a function of two rows, which has a loop of its own: a call for each element takes longer
-// than the arithmetic.
-func binary(f func(out, x, y []float32)) func(*interp.Call) error {
-	return func(c *interp.Call) error {
-		x, y := c.Args[0].Floats, c.Args[1].Floats
-		return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) { f(c.Out[lo:hi], x[lo:hi], y[lo:hi]) })
-	}
-}
-
-func sums(out, x, y []float32) {
-	for i := range out {
-		out[i] = x[i] + y[i]
-	}
-}
-
-func differences(out, x, y []float32) {
-	for i := range out {
-		out[i] = x[i] - y[i]
-	}
-}
-
-func products(out, x, y []float32) {
-	for i := range out {
-		out[i] = x[i] * y[i]
-	}
-}
-
-func quotients(out, x, y []float32) {
-	for i := range out {
-		out[i] = x[i] / y[i]
-	}
-}
-
-// silu is x/(1+exp(-x)).
-func silu(c *interp.Call) error {
-	return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
-		out := c.Out[lo:hi]
-		copy(out, c.Args[0].Floats[lo:hi])
-		silus(out)
-	})
-}
-
-// toHalf rounds to f16.
-func toHalf(c *interp.Call) error {
-	return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
-		out := c.Out[lo:hi]
-		copy(out, c.Args[0].Floats[lo:hi])
-		halves(out)
-	})
-}
-
 // byRow makes a kernel of a function that changes one row of the innermost axis.
 func byRow(f func(row []float32)) func(*interp.Call) error {
 	return func(c *interp.Call) error {

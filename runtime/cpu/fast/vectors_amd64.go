@@ -66,9 +66,6 @@ func axpy(y []float32, a float32, x []float32) {
 	axpyPlain(y[whole:], a, x[whole:])
 }
 
-// lanes is how many elements a vector has.
-const lanes = 8
-
 // multiplyStored is multiply by rows of k elements that are stored from element first on, without room for them
 // decoded. It reports false where it does not know the format. The bits are those of multiply.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
@@ -122,23 +119,28 @@ func decode(dst []float32, s *interp.Stored, first int) error {
 	return s.Decode(dst[whole:], first+whole)
 }
 
-// eachWhole calls f with the whole vectors of x, and returns what is left.
-func eachWhole(x []float32, f func(x *float32, n int)) []float32 {
-	whole := len(x) / lanes * lanes
-	if !vectors || whole == 0 {
-		return x
-	}
-	f(&x[0], whole)
-	return x[whole:]
-}
-
 // exps replaces each x by exp(x-shift).
 func exps(x []float32, shift float32) {
-	expsPlain(eachWhole(x, func(x *float32, n int) { expVectors(x, shift, n) }), shift)
+	whole := len(x) / lanes * lanes
+	if !vectors || whole == 0 {
+		expsPlain(x, shift)
+		return
+	}
+	expVectors(&x[0], shift, whole)
+	expsPlain(x[whole:], shift)
 }
 
-// silus replaces each x by x/(1+exp(-x)).
-func silus(x []float32) { silusPlain(eachWhole(x, siluVectors)) }
-
-// halves rounds to what f16 holds.
-func halves(x []float32) { halvesPlain(eachWhole(x, roundHalves)) }
+// assembled has the primitives that the assembly computes, by name.
+func assembled() map[string]func(out, x, y, z *float32, n int) {
+	if !vectors {
+		return nil
+	}
+	return map[string]func(out, x, y, z *float32, n int){
+		"+": addVectors, "-": subVectors, "*": mulVectors, "/": divVectors,
+		"<": lessVectors, "<=": atMostVectors, ">": moreVectors, ">=": atLeastVectors,
+		"==": equalVectors, "!=": differVectors, "?:": chooseVectors,
+		"nan_min": minVectors, "nan_max": maxVectors, "neg": negVectors, "abs": absVectors,
+		"sqrt": sqrtVectors, "floor": floorVectors, "ceil": ceilVectors, "roundEven": roundVectors,
+		"trunc": truncVectors, "exp": expOfVectors, roundings[ir.F16]: toF16Vectors, roundings[ir.BF16]: toBF16Vectors,
+	}
+}

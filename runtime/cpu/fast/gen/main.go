@@ -36,9 +36,8 @@ func main() {
 		VPSLLD(Imm(3), eight, eight)
 		VPADDD(eight, y, y)
 	})
-	roundHalves()
 	exps()
-	silus()
+	primitives()
 	Generate()
 }
 
@@ -216,27 +215,21 @@ func blocks(format string, bytes int, levels func(src Register, i int, y VecVirt
 	RET()
 }
 
-// roundHalves makes the function that rounds float32 to what f16 holds.
-func roundHalves() {
-	TEXT("roundHalves", NOSPLIT, "func(x *float32, n int)")
-	Doc("roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.")
-	half := XMM()
-	eachVector(func(y VecVirtual) {
-		VCVTPS2PH(Imm(0), y, half)
-		VCVTPH2PS(half, y)
-	})
-}
-
 // constant puts a number into all elements of y, which it returns.
 func constant(y VecVirtual, x float32) VecVirtual {
-	if _, ok := constants[x]; !ok {
-		constants[x] = ConstData(fmt.Sprintf("c%08x", math.Float32bits(x)), U32(math.Float32bits(x)))
+	return word(y, math.Float32bits(x))
+}
+
+// word puts 32 bits into all elements of y, which it returns.
+func word(y VecVirtual, bits uint32) VecVirtual {
+	if _, ok := words[bits]; !ok {
+		words[bits] = ConstData(fmt.Sprintf("c%08x", bits), U32(bits))
 	}
-	VBROADCASTSS(constants[x], y)
+	VBROADCASTSS(words[bits], y)
 	return y
 }
 
-var constants = map[float32]Mem{}
+var words = map[uint32]Mem{}
 
 // exp replaces x by e^x: 2^n times a polynomial of what is left, from Cephes' expf (Moshier), within 2 units
 // in the last place. 2^n is multiplied in two steps, so that both ends of float32's range are right.
@@ -265,8 +258,12 @@ func exp(x VecVirtual) {
 	VMOVAPS(p, x)
 }
 
-// eachVector makes a loop over the vectors of x, n elements, that replaces them.
-func eachVector(body func(y VecVirtual)) {
+func exps() {
+	TEXT("expVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
+	Doc("expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).")
+	shift := YMM()
+	from, _ := Param("shift").Resolve()
+	VBROADCASTSS(from.Addr, shift)
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	at, y := GP64(), YMM()
 	XORQ(at, at)
@@ -274,7 +271,8 @@ func eachVector(body func(y VecVirtual)) {
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
 	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
-	body(y)
+	VSUBPS(shift, y, y)
+	exp(y)
 	VMOVUPS(y, Mem{Base: x, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
@@ -283,27 +281,103 @@ func eachVector(body func(y VecVirtual)) {
 	RET()
 }
 
-func exps() {
-	TEXT("expVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
-	Doc("expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).")
-	shift := YMM()
-	from, _ := Param("shift").Resolve()
-	VBROADCASTSS(from.Addr, shift)
-	eachVector(func(y VecVirtual) {
-		VSUBPS(shift, y, y)
-		exp(y)
-	})
+// primitive makes a function of up to three lists of n elements, a multiple of 8: body leaves in the first vector what
+// it makes of all.
+func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
+	TEXT(name+"Vectors", NOSPLIT, "func(out, x, y, z *float32, n int)")
+	Doc(fmt.Sprintf("%sVectors sets each of n elements, a multiple of 8, to %s.", name, what))
+	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
+	var lists [3]Register
+	var in [3]VecVirtual
+	for i, param := range []string{"x", "y", "z"}[:args] {
+		lists[i], in[i] = Load(Param(param), GP64()), YMM()
+	}
+	at := GP64()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	for i := range args {
+		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: 4}, in[i])
+	}
+	body(in[0], in[1], in[2])
+	VMOVUPS(in[0], Mem{Base: out, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
 }
 
-func silus() {
-	TEXT("siluVectors", NOSPLIT, "func(x *float32, n int)")
-	Doc("siluVectors replaces each of n elements, a multiple of 8, by x/(1+exp(-x)).")
-	eachVector(func(y VecVirtual) {
-		e, c := YMM(), YMM()
-		VXORPS(e, e, e)
-		VSUBPS(y, e, e)
-		exp(e)
-		VADDPS(constant(c, 1), e, e)
-		VDIVPS(e, y, y)
+// Predicates of VCMPPS, of which all but the last are false where a number is NaN.
+const (
+	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
+
+	unordered = 0x03
+)
+
+// primitives makes what elementwise ops are made of.
+func primitives() {
+	primitive("add", "x+y", 2, func(x, y, _ VecVirtual) { VADDPS(y, x, x) })
+	primitive("sub", "x-y", 2, func(x, y, _ VecVirtual) { VSUBPS(y, x, x) })
+	primitive("mul", "x*y", 2, func(x, y, _ VecVirtual) { VMULPS(y, x, x) })
+	primitive("div", "x/y", 2, func(x, y, _ VecVirtual) { VDIVPS(y, x, x) })
+	// The processor gives its second operand where either is NaN.
+	extreme := func(of func(ops ...Op)) func(x, y, z VecVirtual) {
+		return func(x, y, _ VecVirtual) {
+			isNaN := YMM()
+			VCMPPS(Imm(unordered), x, x, isNaN)
+			of(y, x, y)
+			VBLENDVPS(isNaN, x, y, x)
+		}
+	}
+	primitive("min", "the lesser of x and y, NaN if either is", 2, extreme(func(ops ...Op) {
+		VMINPS(ops[0], ops[1], ops[2])
+	}))
+	primitive("max", "the greater of x and y, NaN if either is", 2, extreme(func(ops ...Op) {
+		VMAXPS(ops[0], ops[1], ops[2])
+	}))
+	for _, c := range []struct {
+		name, sign string
+		predicate  uint64
+	}{
+		{"equal", "==", equal}, {"differ", "!=", differ}, {"less", "<", less}, {"atMost", "<=", atMost},
+		{"more", ">", more}, {"atLeast", ">=", atLeast},
+	} {
+		primitive(c.name, "1 where x "+c.sign+" y and else 0", 2, func(x, y, _ VecVirtual) {
+			VCMPPS(Imm(c.predicate), y, x, x)
+			VANDPS(constant(YMM(), 1), x, x)
+		})
+	}
+	primitive("choose", "y where x is not 0 and else z", 3, func(x, y, z VecVirtual) {
+		zero := YMM()
+		VXORPS(zero, zero, zero)
+		VCMPPS(Imm(differ), zero, x, x)
+		VBLENDVPS(x, y, z, x)
+	})
+	primitive("neg", "-x", 1, func(x, _, _ VecVirtual) { VXORPS(word(YMM(), 1<<31), x, x) })
+	primitive("abs", "|x|", 1, func(x, _, _ VecVirtual) { VANDPS(word(YMM(), 1<<31-1), x, x) })
+	primitive("sqrt", "the root of x", 1, func(x, _, _ VecVirtual) { VSQRTPS(x, x) })
+	for mode, r := range [][2]string{{"round", "the integer nearest to x, of two the even one"},
+		{"floor", "the largest integer not above x"}, {"ceil", "the smallest integer not below x"},
+		{"trunc", "the integer part of x"}} {
+		primitive(r[0], r[1], 1, func(x, _, _ VecVirtual) { VROUNDPS(Imm(uint64(mode)), x, x) })
+	}
+	primitive("expOf", "e^x", 1, func(x, _, _ VecVirtual) { exp(x) })
+	primitive("toF16", "the f16 nearest to x, of two the even one", 1, func(x, _, _ VecVirtual) {
+		half := XMM()
+		VCVTPS2PH(Imm(0), x, half)
+		VCVTPH2PS(half, x)
+	})
+	primitive("toBF16", "the bf16 nearest to x, of two the even one", 1, func(x, _, _ VecVirtual) {
+		isNaN, up := YMM(), YMM()
+		VCMPPS(Imm(unordered), x, x, isNaN)
+		VPSRLD(Imm(16), x, up)
+		VPAND(word(YMM(), 1), up, up)
+		VPADDD(word(YMM(), 0x7fff), up, up)
+		VPADDD(x, up, up)
+		VPSRLD(Imm(16), up, up)
+		VPSLLD(Imm(16), up, up)
+		VBLENDVPS(isNaN, x, up, x)
 	})
 }

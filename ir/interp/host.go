@@ -1,0 +1,130 @@
+package interp
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Programs take inputs of f32 as they lie in the caller's memory, and kernels of a backend compute outputs of f32 where
+// the caller finds them: a sum of two large tensors takes as long as copying one of them.
+
+// littleEndian is whether floats in memory are the bytes of a tensor.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// floatsIn returns the elements of a tensor of f32 as they lie in its bytes, or nil where the machine or their place
+// forbids that.
+func floatsIn(d *ir.Data) []float32 {
+	if d.DType != ir.F32 || !littleEndian || len(d.Bytes) == 0 {
+		return nil
+	}
+	first := unsafe.Pointer(unsafe.SliceData(d.Bytes))
+	if uintptr(first)%unsafe.Alignof(float32(0)) != 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
+}
+
+// lend is fromData without a copy of what can be read where it lies.
+func lend(d *ir.Data) value {
+	if n := floatsIn(d); n != nil {
+		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}
+	}
+	v := fromData(d)
+	v.lent = d.DType.IsBlock()
+	return v
+}
+
+// liesApart reports whether no memory for an output is memory of an input or of another output.
+func liesApart(in, into map[string]*ir.Data) bool {
+	for name, d := range into {
+		for _, x := range in {
+			if overlap(d.Bytes, x.Bytes) {
+				return false
+			}
+		}
+		for other, x := range into {
+			if other != name && overlap(d.Bytes, x.Bytes) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	from, to := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return from < to+uintptr(len(b)) && to < from+uintptr(len(a))
+}
+
+// planOutputs reports, by node ID, which outputs kernels may compute where the caller finds them: those of one name, as
+// outputs are tensors of their own.
+func (p *Program) planOutputs() []bool {
+	list := make([]bool, len(p.graph.Nodes()))
+	names := map[*ir.Node]int{}
+	for _, o := range p.graph.Outputs() {
+		names[o.Node]++
+		id := o.Node.ID()
+		list[id] = p.kernels != nil && p.kernels[id] != nil && o.Node.DType() == ir.F32 && names[o.Node] == 1
+	}
+	return list
+}
+
+// given returns, by node ID, the memory of a caller in which kernels may compute outputs.
+func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
+	made := map[int]*ir.Data{}
+	for _, o := range p.graph.Outputs() {
+		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] && floatsIn(d) != nil {
+			made[o.Node.ID()] = d
+		}
+	}
+	return made
+}
+
+// room returns the value that a kernel is to fill: in the caller's memory if it is an output that can lie there, else
+// in memory that runs use again.
+func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
+	out, clean := value{typ: n.DType(), dims: dims}, k.Fills
+	if x.direct != nil && x.direct[n.ID()] {
+		d := x.made[n.ID()]
+		if d == nil {
+			var err error
+			if d, err = ir.NewData(n.DType(), dims...); err != nil {
+				return value{}, err
+			}
+			clean = true
+		}
+		if out.n = floatsIn(d); out.n != nil {
+			out.lent = true
+			if x.made == nil {
+				x.made = map[int]*ir.Data{}
+			}
+			x.made[n.ID()] = d
+		}
+	}
+	if out.n == nil {
+		out.buf, clean = x.buffer(elems(dims)), k.Fills
+		out.n = out.buf.floats[:elems(dims)]
+	}
+	if !clean {
+		clear(out.n)
+	}
+	return out, nil
+}
+
+// take returns an output, in the memory that is given for it unless that is nil.
+func (x *exec) take(n *ir.Node, given *ir.Data) (*ir.Data, error) {
+	d := x.made[n.ID()]
+	switch {
+	case d != nil && (given == nil || d == given):
+		return d, nil
+	case given == nil:
+		return x.vals[n.ID()].data()
+	}
+	x.vals[n.ID()].encode(given)
+	return given, nil
+}

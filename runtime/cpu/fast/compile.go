@@ -1,0 +1,182 @@
+package fast
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// compiler makes a chain of its members. A value is an argument of the chain, a constant, or what an instruction
+// computes; they are numbered as they come.
+type compiler struct {
+	of     map[*ir.Node]int // values of nodes
+	values []value
+	bits   map[uint32]int // values of constants
+	code   []instruction  // whose operands are values
+}
+
+// value is one of a compiler: an argument, a constant, or else computed.
+type value struct {
+	arg      *ir.Node
+	constant *float32
+}
+
+// compile makes the chain of some nodes, each after those that it uses; the last one is the result.
+func (c *chains) compile(members []*ir.Node) *chain {
+	b := &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}}
+	result := 0
+	for _, n := range members {
+		args := make([]int, len(n.Args()))
+		for i, a := range n.Args() {
+			args[i] = c.read(b, a)
+		}
+		result = b.node(n, args)
+		b.of[n] = result
+	}
+	if len(b.code) == 0 || b.code[len(b.code)-1].out != result {
+		b.instruction(primitives[move], []int{result})
+	}
+	return b.chain()
+}
+
+// read is the value of a node: a member's or an argument of the chain, which may be what is broadcast to it.
+func (c *chains) read(b *compiler, n *ir.Node) int {
+	if _, ok := b.of[n]; !ok {
+		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {
+			n = n.Arg(0)
+		}
+	}
+	v, ok := b.of[n]
+	if !ok {
+		v = b.value(value{arg: n})
+		b.of[n] = v
+	}
+	return v
+}
+
+func (b *compiler) value(v value) int {
+	b.values = append(b.values, v)
+	return len(b.values) - 1
+}
+
+func (b *compiler) constant(x float32) int {
+	v, ok := b.bits[math.Float32bits(x)]
+	if !ok {
+		v = b.value(value{constant: &x})
+		b.bits[math.Float32bits(x)] = v
+	}
+	return v
+}
+
+// node computes a node of its arguments and returns its value, which its dtype holds.
+func (b *compiler) node(n *ir.Node, args []int) int {
+	info, attrs := n.Op().Info(), n.Attrs()
+	form := info.GLSL.Float
+	if !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }) {
+		form = info.GLSL.Bool
+	}
+	var v int
+	if e, err := parse(form); err == nil && e.known(len(args)) {
+		v = b.expression(e, args, attrs)
+	} else {
+		v = b.instruction(byReference(n.Op(), len(args), attrs), args)
+	}
+	if name, ok := roundings[n.DType()]; ok && (n.Op() == ir.OpCast || !info.IsExact(n.DType(), attrs)) {
+		v = b.instruction(primitives[name], []int{v})
+	}
+	return v
+}
+
+// known reports whether there are all functions that an expression over that many arguments uses.
+func (e *expression) known(args int) bool {
+	if e.function == "" {
+		return e.attribute != "" || e.number != nil || e.argument < args
+	}
+	if primitives[e.function] == nil && definitions[e.function] == nil {
+		return false
+	}
+	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.known(args) })
+}
+
+// expression computes an expression and returns its value.
+func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
+	switch {
+	case e.number != nil:
+		return b.constant(*e.number)
+	case e.attribute != "":
+		return b.constant(float32(attrs.Float(e.attribute)))
+	case e.function == "":
+		return args[e.argument]
+	}
+	in := make([]int, len(e.operands))
+	for i, o := range e.operands {
+		in[i] = b.expression(o, args, attrs)
+	}
+	if d := definitions[e.function]; d != nil {
+		return b.expression(d, in, nil)
+	}
+	return b.instruction(primitives[e.function], in)
+}
+
+// instruction applies a primitive, at once if all its operands are constants.
+func (b *compiler) instruction(p *primitive, in []int) int {
+	all := [3]int{in[0], in[0], in[0]} // those that it does not have may be any
+	copy(all[:], in)
+	var x [3]float32
+	for i, v := range all {
+		if b.values[v].constant == nil {
+			out := b.value(value{})
+			b.code = append(b.code, instruction{primitive: p, out: out, in: all})
+			return out
+		}
+		x[i] = *b.values[v].constant
+	}
+	var y [1]float32
+	p.plain(y[:], x[:1], x[1:2], x[2:])
+	return b.constant(y[0])
+}
+
+// chain returns the program, with as little room as it needs.
+func (b *compiler) chain() *chain {
+	p := &chain{code: b.code}
+	last := make([]int, len(b.values)) // instruction that uses a value
+	used := make([]bool, len(b.values))
+	for i, c := range b.code {
+		for _, v := range c.in {
+			last[v], used[v] = i, true
+		}
+		p.work += c.work
+	}
+	at := make([]int, len(b.values)) // operand of the program
+	for v, x := range b.values {
+		if x.arg != nil {
+			at[v] = len(p.args)
+			p.args = append(p.args, x.arg)
+		}
+	}
+	for v, x := range b.values {
+		if x.constant != nil && used[v] {
+			at[v] = len(p.args) + len(p.constants)
+			p.constants = append(p.constants, *x.constant)
+		}
+	}
+	var free []int
+	for i := range b.code {
+		c := &b.code[i]
+		in := c.in
+		for k, v := range in {
+			c.in[k] = at[v]
+			if x := b.values[v]; x == (value{}) && last[v] == i && !slices.Contains(in[:k], v) {
+				free = append(free, at[v])
+			}
+		}
+		if len(free) == 0 {
+			free = append(free, len(p.args)+len(p.constants)+p.rooms)
+			p.rooms++
+		}
+		at[c.out] = free[len(free)-1]
+		c.out, free = at[c.out], free[:len(free)-1]
+	}
+	return p
+}

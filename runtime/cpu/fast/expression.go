@@ -1,0 +1,162 @@
+package fast
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// expression is a scalar formula as rows of the op table have them for devices: over arguments {0}, {1}, …, attributes
+// {name}, numbers, operators and functions. Exactly one of its fields says what it is: function, attribute, number or,
+// where all others are empty, argument.
+type expression struct {
+	function  string // an operator by its sign, ?: and the minus of one operand ("neg") too
+	operands  []*expression
+	attribute string
+	number    *float32
+	argument  int
+}
+
+// parse reads an expression in the grammar of GLSL.
+func parse(text string) (*expression, error) {
+	p := &parser{tokens: tokens(text)}
+	e := p.choice()
+	if p.err == nil && p.next() != "" {
+		p.fail()
+	}
+	if p.err != nil {
+		return nil, fmt.Errorf("%q: %w", text, p.err)
+	}
+	return e, nil
+}
+
+// tokens splits a text into names, numbers, {…} and signs.
+func tokens(text string) []string {
+	var list []string
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		n := 1
+		switch c := rune(text[0]); {
+		case c == '{':
+			if n = strings.IndexByte(text, '}') + 1; n == 0 {
+				n = len(text)
+			}
+		case unicode.IsLetter(c) || unicode.IsDigit(c):
+			for n < len(text) && (unicode.IsLetter(rune(text[n])) || unicode.IsDigit(rune(text[n])) ||
+				strings.ContainsRune("_.", rune(text[n]))) {
+				n++
+			}
+		case len(text) > 1 && (text[1] == '=' || strings.ContainsRune("&|", c) && text[1] == text[0]):
+			n = 2
+		}
+		list, text = append(list, text[:n]), text[n:]
+	}
+	return list
+}
+
+// parser reads tokens. After an error it reads none.
+type parser struct {
+	tokens []string
+	err    error
+}
+
+func (p *parser) next() string {
+	if p.err != nil || len(p.tokens) == 0 {
+		return ""
+	}
+	return p.tokens[0]
+}
+
+// take reads the next token if it is t.
+func (p *parser) take(t string) bool {
+	if p.next() != t || t == "" {
+		return false
+	}
+	p.tokens = p.tokens[1:]
+	return true
+}
+
+func (p *parser) want(t string) {
+	if !p.take(t) {
+		p.fail()
+	}
+}
+
+func (p *parser) fail() {
+	if p.err == nil {
+		p.err = fmt.Errorf("%q is unexpected", strings.Join(p.tokens, " "))
+	}
+}
+
+func (p *parser) choice() *expression {
+	e := p.binary(0)
+	if !p.take("?") {
+		return e
+	}
+	yes := p.choice()
+	p.want(":")
+	return &expression{function: "?:", operands: []*expression{e, yes, p.choice()}}
+}
+
+// precedence has the operators of two operands, those that bind less first.
+var precedence = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
+
+func (p *parser) binary(level int) *expression {
+	if level == len(precedence) {
+		return p.unary()
+	}
+	e := p.binary(level + 1)
+	for {
+		found := ""
+		for _, sign := range precedence[level] {
+			if found == "" && p.take(sign) {
+				found = sign
+			}
+		}
+		if found == "" {
+			return e
+		}
+		e = &expression{function: found, operands: []*expression{e, p.binary(level + 1)}}
+	}
+}
+
+func (p *parser) unary() *expression {
+	for sign, function := range map[string]string{"-": "neg", "!": "!"} {
+		if p.take(sign) {
+			return &expression{function: function, operands: []*expression{p.unary()}}
+		}
+	}
+	if p.take("(") {
+		e := p.choice()
+		p.want(")")
+		return e
+	}
+	t := p.next()
+	if t == "" {
+		p.fail()
+		return &expression{}
+	}
+	p.tokens = p.tokens[1:]
+	if inner, ok := strings.CutPrefix(t, "{"); ok {
+		inner = strings.TrimSuffix(inner, "}")
+		if i, err := strconv.Atoi(inner); err == nil && i >= 0 {
+			return &expression{argument: i}
+		}
+		return &expression{attribute: inner}
+	}
+	if x, err := strconv.ParseFloat(t, 32); err == nil {
+		narrow := float32(x)
+		return &expression{number: &narrow}
+	}
+	if !unicode.IsLetter(rune(t[0])) {
+		p.tokens = append([]string{t}, p.tokens...)
+		p.fail()
+		return &expression{}
+	}
+	e := &expression{function: t}
+	for sep := "("; p.take(sep); sep = "," {
+		e.operands = append(e.operands, p.choice())
+	}
+	p.want(")")
+	return e
+}

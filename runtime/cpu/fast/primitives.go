@@ -1,0 +1,164 @@
+package fast
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// primitive is a function of up to three numbers, over lists of them. out may be one of the arguments.
+type primitive struct {
+	plain   func(out, x, y, z []float32)
+	vectors func(out, x, y, z *float32, n int) // n a multiple of lanes; nil where there is no assembly
+	work    int                                // of an element, in quarters of a multiply-add
+}
+
+// apply sets each element of out. Arguments that the function does not have may be any.
+func (p *primitive) apply(out, x, y, z []float32) {
+	n := len(out)
+	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds
+	whole := 0
+	if p.vectors != nil && n >= lanes {
+		whole = n / lanes * lanes
+		p.vectors(&out[0], &x[0], &y[0], &z[0], whole)
+	}
+	if whole < n {
+		p.plain(out[whole:], x[whole:], y[whole:], z[whole:])
+	}
+}
+
+// lanes is how many elements a vector has.
+const lanes = 8
+
+// of1 and of2 make the loop of a function of one number and of two.
+func of1(f func(x float32) float32) *primitive {
+	return &primitive{work: 4, plain: func(out, x, _, _ []float32) {
+		for i, v := range x {
+			out[i] = f(v)
+		}
+	}}
+}
+
+func of2(f func(x, y float32) float32) *primitive {
+	return &primitive{work: 4, plain: func(out, x, y, _ []float32) {
+		for i, v := range x {
+			out[i] = f(v, y[i])
+		}
+	}}
+}
+
+// truth makes a number of a condition, 1 or 0.
+func truth(is bool) float32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// wide makes a function of a float32 of one of a float64.
+func wide(f func(float64) float64) func(float32) float32 {
+	return func(x float32) float32 { return float32(f(float64(x))) }
+}
+
+// primitives are the functions that expressions may use beside definitions, by name or sign. What the assembly
+// computes too is in assembled.
+var primitives = map[string]*primitive{
+	"+":         of2(func(x, y float32) float32 { return x + y }),
+	"-":         of2(func(x, y float32) float32 { return x - y }),
+	"*":         of2(func(x, y float32) float32 { return x * y }),
+	"/":         of2(func(x, y float32) float32 { return x / y }),
+	"<":         of2(func(x, y float32) float32 { return truth(x < y) }),
+	"<=":        of2(func(x, y float32) float32 { return truth(x <= y) }),
+	">":         of2(func(x, y float32) float32 { return truth(x > y) }),
+	">=":        of2(func(x, y float32) float32 { return truth(x >= y) }),
+	"==":        of2(func(x, y float32) float32 { return truth(x == y) }),
+	"!=":        of2(func(x, y float32) float32 { return truth(x != y) }),
+	"nan_min":   of2(func(x, y float32) float32 { return min(x, y) }),
+	"nan_max":   of2(func(x, y float32) float32 { return max(x, y) }),
+	"neg":       of1(func(x float32) float32 { return -x }),
+	"abs":       of1(wide(math.Abs)),
+	"sqrt":      of1(wide(math.Sqrt)),
+	"exp":       of1(wide(math.Exp)).costs(16),
+	"floor":     of1(wide(math.Floor)),
+	"ceil":      of1(wide(math.Ceil)),
+	"roundEven": of1(wide(math.RoundToEven)),
+	"trunc":     of1(wide(math.Trunc)),
+	"?:": {work: 4, plain: func(out, x, y, z []float32) {
+		for i, v := range x {
+			if v != 0 {
+				out[i] = y[i]
+			} else {
+				out[i] = z[i]
+			}
+		}
+	}},
+	roundings[ir.F16]:    rounding(ir.F16),
+	roundings[ir.BF16]:   rounding(ir.BF16),
+	roundings[ir.F8E4M3]: rounding(ir.F8E4M3),
+	roundings[ir.F8E5M2]: rounding(ir.F8E5M2),
+	move:                 of1(func(x float32) float32 { return x }),
+}
+
+// roundings names the primitive that rounds to a dtype.
+var roundings = map[ir.DType]string{ir.F16: "to f16", ir.BF16: "to bf16", ir.F8E4M3: "to f8e4m3",
+	ir.F8E5M2: "to f8e5m2"}
+
+// move names the primitive that changes nothing.
+const move = "as it is"
+
+func rounding(t ir.DType) *primitive {
+	return of1(wide(func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)
+}
+
+func (p *primitive) costs(work int) *primitive {
+	p.work = work
+	return p
+}
+
+// definitions are functions made of others, which GLSL has or which the generator writes for devices.
+var definitions = map[string]*expression{}
+
+func init() {
+	for name, text := range map[string]string{
+		"clamp":       "nan_min(nan_max({0}, {1}), {2})",
+		"sign":        "({0} > 0.0 ? 1.0 : ({0} < 0.0 ? -1.0 : 0.0))",
+		"inversesqrt": "1.0 / sqrt({0})",
+		"isnan":       "{0} != {0}",
+		"isinf":       "abs({0}) > 340282346638528859811704183484516925440.0",
+		"div_full":    "{0} / {1}",
+		"&&":          "{0} * {1}",
+		"||":          "nan_max({0}, {1})",
+		"!":           "{0} == 0.0",
+		// (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which does not cancel.
+		"gelu_tanh": "{0} / (1.0 + exp(-1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0})))",
+		// Near 0, where the quotient of exponentials cancels, by a polynomial of Cephes' tanhf (Moshier).
+		"tanh_safe": "(abs({0}) < 0.625 ? {0} + {0} * tanh_rest({0} * {0}) : 1.0 - 2.0 / (exp(2.0 * {0}) + 1.0))",
+		"tanh_rest": "{0} * ((((-0.00570498872745 * {0} + 0.0206390887954) * {0} - 0.0537397155531) * {0} + " +
+			"0.133314422036) * {0} - 0.333332819422)",
+	} {
+		e, err := parse(text)
+		if err != nil {
+			panic("fast: " + err.Error()) // a test covers them all
+		}
+		definitions[name] = e
+	}
+	for name, f := range assembled() {
+		primitives[name].vectors = f
+		primitives[name].work = (primitives[name].work + 3) / 4
+	}
+}
+
+// byReference is the primitive of an op by the scalar reference of its row.
+func byReference(op ir.Op, args int, attrs ir.Attrs) *primitive {
+	f := op.Info().Float
+	return &primitive{work: 64, plain: func(out, x, y, z []float32) {
+		list := [...][]float32{x, y, z}
+		values := make([]float64, args)
+		for i := range out {
+			for k := range values {
+				values[k] = float64(list[k][i])
+			}
+			out[i] = float32(f(values, attrs))
+		}
+	}}
+}
