@@ -1,6 +1,10 @@
 package passes
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // longOrder is the order of rows that no workgroup holds, by a radix sort; nil
 // where the number of rows is no linear expression of one symbol.
@@ -78,16 +82,20 @@ func digitsOf(t ir.DType) []int {
 // keysOf maps elements to numbers in their order, or to half of one where it has
 // 64 bits.
 func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
-	down, part := ir.Attr{Name: "descending", Value: descending}, ir.Attr{Name: "high", Value: high}
+	down := ir.Attr{Name: "descending", Value: descending}
+	least, _ := ir.IntRange(x.DType())
 	switch {
 	case x.DType() == ir.F64:
-		return r.unary(doubleKey, x, part, down)
-	case x.DType() == ir.I64:
-		return r.unary(longKey, x, part, down)
+		return r.unary(doubleKey, x, ir.Attr{Name: "high", Value: high}, down)
 	case x.DType().IsFloat():
 		return r.unary(floatKey, x, down)
+	case x.DType() == ir.I64 && high: // i64 has no shifts, and divisions truncate
+		low := r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
+		x = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
+		x, least = r.castTo(x, ir.I32), math.MinInt32
+	case x.DType() == ir.I64:
+		x, least = r.castTo(x, ir.U32), 0
 	}
-	least, _ := ir.IntRange(x.DType())
 	return r.unary(integerKey, x, ir.Attr{Name: "least", Value: least}, down)
 }
 

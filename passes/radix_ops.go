@@ -69,11 +69,12 @@ return descending ? ~key : key;`,
 		},
 	})
 	// Keys of 64 bits are sorted as two, the lower half first.
-	halfAttrs = []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
-		{Name: "descending", Kind: ir.AttrBool, Default: false}}
 	doubleKey = ir.MustRegisterCustom(ir.CustomOp{
-		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}}, Attrs: halfAttrs, Infer: inferKey,
-		Doc: "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",
+		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
+			{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Doc:   "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",
 		Body: `uvec2 bits = unpackDouble2x32(x);
 uint magnitude = bits.y & 0x7fffffffu;
 bool positive = bits.y == magnitude || (magnitude | bits.x) == 0u;
@@ -94,13 +95,6 @@ return descending ? ~key : key;`,
 			}
 			return float64(half(key, a))
 		},
-	})
-	longKey = ir.MustRegisterCustom(ir.CustomOp{
-		Name: "vkc.long_key", Args: []ir.ArgInfo{{Name: "x"}}, Attrs: halfAttrs, Infer: inferKey,
-		Doc: "Half of a number that is larger the later an i64 comes in the order of sort.",
-		Body: `uint key = high ? uint(x >> 32) ^ 0x80000000u : uint(x);
-return descending ? ~key : key;`,
-		Int: func(x []int64, a ir.Attrs) int64 { return int64(half(uint64(x[0])^1<<63, a)) },
 	})
 	radixCount = ir.MustRegisterCustom(ir.CustomOp{
 		Name:  "vkc.radix_count",

@@ -12,9 +12,6 @@ import (
 // last argument takes part in (of where, the first is a condition).
 func (e *emitter) form(v *kernel.Expr) string {
 	g := v.Op.Info().GLSL
-	if len(v.Args) > 0 && operand(v).DType == ir.I64 && e.pairs() {
-		return pairForms[v.Op]
-	}
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
 		switch {
@@ -142,7 +139,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		through = "float" // GLSL has no such function of doubles
 	}
 	args := e.applyArgs(v, home, typ, through)
-	t := n.render(func(name string) text {
+	s := plainly(func(name string) text {
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]
 		}
@@ -151,6 +148,10 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		}
 		return e.floatLit(v.Attrs.Float(name))
 	}, func(function string) string { return e.function(function, through) })
+	if typ == pair {
+		s.literal, s.operator = pairNumber, e.pairOperator
+	}
+	t := n.render(s)
 	if through != typ && e.computeType(v.DType) == "double" {
 		t = call("double", t)
 	}
@@ -167,6 +168,9 @@ var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "
 func (e *emitter) function(name, typ string) string {
 	if other, ok := instead[name]; ok && (typ == "float" || typ == "double") {
 		name = other
+	}
+	if builtin, ok := pairBuiltins[name]; ok && typ == pair {
+		name = builtin
 	}
 	if libraryNames[name] {
 		e.helper(name, typ)

@@ -171,8 +171,8 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 }
 
 // clamped prints a clamp: in uint where nothing can be negative, the limit
-// included (T-1 is -1 where T is 0), else in int, or in int64_t where a loaded
-// index has 64 bits.
+// included (T-1 is -1 where T is 0), else in int. Loaded indices of 64 bits have been
+// limited to those of an int.
 func (e *emitter) clamped(f *kernel.Factor) text {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.computeType(v.DType) == "uint" {
@@ -181,31 +181,23 @@ func (e *emitter) clamped(f *kernel.Factor) text {
 	if unsigned && onlyAdds(f.X) {
 		return call("min", e.indexText(f.X), e.indexText(f.D))
 	}
-	if e.indexHasInt64(f.X) {
-		e.need(NeedInt64)
-		return call("uint", e.clampCall(f, "int64_t", int64Lit))
-	}
-	return call("uint", e.clampCall(f, "int", intLit))
+	return call("uint", e.clampCall(f))
 }
 
 // clampCall limits a signed sum to 0..last. Where last may be -1, because a
 // symbol is 0, the result is 0 still, which every buffer has room for.
-func (e *emitter) clampCall(f *kernel.Factor, typ string, lit func(int64) text) text {
+func (e *emitter) clampCall(f *kernel.Factor) text {
 	factor := func(f *kernel.Factor) text {
 		if f.Kind == kernel.FactorValue {
-			if e.computeType(f.Value.DType) == pair { // whose limits are those of an int
-				e.helper("pair_to_int", pair)
-				return call("pair_to_int", e.value(f.Value))
-			}
-			return e.coerce(e.computeType(f.Value.DType), typ, e.value(f.Value))
+			return e.coerce(e.computeType(f.Value.DType), "int", e.value(f.Value))
 		}
-		return call(typ, e.factor(f))
+		return call("int", e.factor(f))
 	}
-	x, last := e.sum(f.X, lit, factor), e.sum(f.D, lit, factor)
+	x, last := e.sum(f.X, intLit, factor), e.sum(f.D, intLit, factor)
 	if f.D.IsConst() {
-		return call("clamp", x, lit(0), last)
+		return call("clamp", x, intLit(0), last)
 	}
-	return call("max", call("min", x, last), lit(0))
+	return call("max", call("min", x, last), intLit(0))
 }
 
 // onlyAdds reports whether x has nothing that could make it negative.
@@ -215,29 +207,22 @@ func onlyAdds(x kernel.Index) bool {
 			return false
 		}
 	}
-	return x.Offset() >= 0 && !someValue(x, func(*kernel.Expr) bool { return true })
+	return x.Offset() >= 0 && !hasValue(x)
 }
 
-// someValue reports whether an index has a term of a loaded value of some kind.
-func someValue(x kernel.Index, is func(*kernel.Expr) bool) bool {
+// hasValue reports whether an index has a term of a loaded value.
+func hasValue(x kernel.Index) bool {
 	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
-		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool {
-			return f.Kind == kernel.FactorValue && is(f.Value)
-		})
+		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue })
 	})
-}
-
-func (e *emitter) indexHasInt64(x kernel.Index) bool {
-	return someValue(x, func(v *kernel.Expr) bool { return e.computeType(v.DType) == "int64_t" })
 }
 
 // signedIndex prints an index as an int value.
 func (e *emitter) signedIndex(x kernel.Index) text {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
-		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) &&
-			!e.indexHasInt64(f.X) {
+		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) {
 			if v, lone := loneValue(f.X); !lone || e.computeType(v.DType) != "uint" {
-				return e.clampCall(f, "int", intLit)
+				return e.clampCall(f)
 			}
 		}
 	}

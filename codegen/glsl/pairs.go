@@ -1,11 +1,14 @@
 package glsl
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
 // Devices without 64-bit integers have i64 as pairs of words, the low one first, which is
-// also how it lies in memory. Pairs do what target.PairOps lists.
+// also how it lies in memory. What an op's row computes with operators and functions of
+// integers is computed by functions of pairs.
 
 // pair is the compute type of i64 there.
 const pair = "uvec2"
@@ -19,26 +22,61 @@ func (e *emitter) pairs() bool { return !e.caps.Features.Int64 && e.k.Custom == 
 
 func (e *emitter) inPairs(b *buffer) bool { return b.DType == ir.I64 && e.pairs() }
 
-// pairForms are the scalar forms of ops whose last argument is a pair.
-var pairForms = map[ir.Op]string{
-	ir.OpNeg: "pair_add(~{0}, uvec2(1u, 0u))",
-	ir.OpAdd: "pair_add({0}, {1})",
-	ir.OpSub: "pair_subtract({0}, {1})",
-	ir.OpMul: "pair_multiply({0}, {1})",
-	ir.OpMin: "(pair_less({1}, {0}) ? {1} : {0})",
-	ir.OpMax: "(pair_less({0}, {1}) ? {1} : {0})",
-	ir.OpAnd: "{0} & {1}",
-	ir.OpOr:  "{0} | {1}",
-	ir.OpXor: "{0} ^ {1}",
-	ir.OpNot: "~{0}",
-	ir.OpEq:  "{0} == {1}",
-	ir.OpNe:  "{0} != {1}",
-	ir.OpLt:  "pair_less({0}, {1})",
-	ir.OpLe:  "!pair_less({1}, {0})",
-	ir.OpGt:  "pair_less({1}, {0})",
-	ir.OpGe:  "!pair_less({0}, {1})",
+// wordwise are the operators that GLSL has for vectors of words as well.
+var wordwise = []string{"&", "|", "^", "~", "==", "!="}
 
-	ir.OpWhere: "({0} ? {1} : {2})",
+// pairOperators are the functions in place of others.
+var pairOperators = map[string]string{"+": "pair_add", "-": "pair_subtract", "*": "pair_multiply", "<": "pair_less"}
+
+// pairBuiltins are the functions in place of GLSL's, which would take the words one by one.
+var pairBuiltins = map[string]string{"min": "pair_min", "max": "pair_max", "abs": "pair_abs", "sign": "pair_sign"}
+
+// pairOperator applies an operator to pairs.
+func (e *emitter) pairOperator(op string, args ...text) text {
+	name := pairOperators[op]
+	switch {
+	case op == "-" && len(args) == 1:
+		name = "pair_negate"
+	case op == ">":
+		return e.pairOperator("<", args[1], args[0])
+	case op == ">=":
+		return unary("!", e.pairOperator("<", args...))
+	case op == "<=":
+		return unary("!", e.pairOperator(">", args...))
+	case slices.Contains(wordwise, op):
+		return operator(op, args...)
+	case name == "":
+		e.fail("pairs of words have no operator %s", op)
+		return args[0]
+	}
+	e.helper(name, pair)
+	return call(name, args...)
+}
+
+// operate applies an operator to two values of a compute type.
+func (e *emitter) operate(typ, op string, a, b text) text {
+	if typ == pair {
+		return e.pairOperator(op, a, b)
+	}
+	return binary(op, a, b)
+}
+
+// updated is the statement that applies an operator to a variable and v.
+func (e *emitter) updated(typ, variable, op string, v text) string {
+	if typ == pair {
+		return variable + " = " + e.pairOperator(op, primary(variable), v).s + ";"
+	}
+	return variable + " " + op + "= " + v.s + ";"
+}
+
+func (e *emitter) update(typ, variable, op string, v text) {
+	e.line("%s", e.updated(typ, variable, op, v))
+}
+
+// pairNumber spells a number that a form has.
+func pairNumber(s string) text {
+	n, _ := literalOf(primary(s))
+	return pairLit(n.v)
 }
 
 // pairLit spells a constant.
@@ -54,9 +92,9 @@ func (e *emitter) coercePair(from, to string, v text) text {
 		return low
 	case to == "int":
 		return call("int", low)
-	case to == "float":
-		e.helper("pair_to_float", pair)
-		return call("pair_to_float", v)
+	case to == "float" || to == "double":
+		e.helper("pair_to_"+to, pair)
+		return call("pair_to_"+to, v)
 	case from == "int":
 		e.helper("int_to_pair", pair)
 		return call("int_to_pair", v)
@@ -76,12 +114,6 @@ var pairLibrary = []helper{
 	{"int_to_pair", pairOnly, nil, `
 uvec2 int_to_pair(int x) {
     return uvec2(uint(x), uint(x >> 31));
-}`},
-	{"pair_to_int", pairOnly, nil, `
-// Saturates.
-int pair_to_int(uvec2 x) {
-    if (int(x.y) == int(x.x) >> 31) return int(x.x);
-    return int(x.y) < 0 ? -0x7fffffff - 1 : 0x7fffffff;
 }`},
 	{"pair_add", pairOnly, nil, `
 uvec2 pair_add(uvec2 a, uvec2 b) {
@@ -105,12 +137,98 @@ uvec2 pair_multiply(uvec2 a, uvec2 b) {
 bool pair_less(uvec2 a, uvec2 b) {
     return int(a.y) < int(b.y) || a.y == b.y && a.x < b.x;
 }`},
-	{"pair_to_float", pairOnly, []string{"pair_add"}, `
+	{"pair_negate", pairOnly, []string{"pair_add"}, `
+uvec2 pair_negate(uvec2 x) {
+    return pair_add(~x, uvec2(1u, 0u));
+}`},
+	{"pair_min", pairOnly, []string{"pair_less"}, `
+uvec2 pair_min(uvec2 a, uvec2 b) {
+    return pair_less(b, a) ? b : a;
+}`},
+	{"pair_max", pairOnly, []string{"pair_less"}, `
+uvec2 pair_max(uvec2 a, uvec2 b) {
+    return pair_less(a, b) ? b : a;
+}`},
+	{"pair_abs", pairOnly, []string{"pair_negate"}, `
+uvec2 pair_abs(uvec2 x) {
+    return int(x.y) < 0 ? pair_negate(x) : x;
+}`},
+	{"pair_sign", pairOnly, nil, `
+uvec2 pair_sign(uvec2 x) {
+    return int(x.y) < 0 ? uvec2(0xffffffffu) : uvec2((x.x | x.y) == 0u ? 0u : 1u, 0u);
+}`},
+	{"pair_divide", pairOnly, nil, `
+// Divides numbers without a sign, up to 2^63, a bit of the quotient at a time; b is not 0.
+uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
+    if (b.x == 0u) {
+        rest = uvec2(a.x, a.y % b.y);
+        return uvec2(a.y / b.y, 0u);
+    }
+    rest = uvec2(0u);
+    if ((a.y | b.y) == 0u) {
+        rest.x = a.x % b.x;
+        return uvec2(a.x / b.x, 0u);
+    }
+    uvec2 quotient = uvec2(0u);
+    for (int bit = a.y == 0u ? findMSB(a.x) : 32 + findMSB(a.y); bit >= 0; --bit) {
+        uint word = bit < 32 ? a.x : a.y, mask = 1u << (bit & 31);
+        rest = uvec2(rest.x << 1 | ((word & mask) == 0u ? 0u : 1u), rest.y << 1 | rest.x >> 31);
+        if (rest.y > b.y || rest.y == b.y && rest.x >= b.x) {
+            uint borrow;
+            rest.x = usubBorrow(rest.x, b.x, borrow);
+            rest.y -= b.y + borrow;
+            if (bit < 32) quotient.x |= mask; else quotient.y |= mask;
+        }
+    }
+    return quotient;
+}`},
+	{"div_int", pairOnly, []string{"pair_negate", "pair_abs", "pair_divide"}, `
+// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+uvec2 div_int(uvec2 a, uvec2 b) {
+    if (b == uvec2(0u)) return b;
+    uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
+    return int(a.y ^ b.y) < 0 ? pair_negate(quotient) : quotient;
+}`},
+	{"rem_int", pairOnly, []string{"pair_negate", "pair_abs", "pair_divide"}, `
+// Has the sign of a; x rem 0 is 0.
+uvec2 rem_int(uvec2 a, uvec2 b) {
+    if (b == uvec2(0u)) return b;
+    uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
+    return int(a.y) < 0 ? pair_negate(rest) : rest;
+}`},
+	{"mod_int", pairOnly, []string{"pair_add", "rem_int"}, `
+// Has the sign of b; x mod 0 is 0.
+uvec2 mod_int(uvec2 a, uvec2 b) {
+    uvec2 rest = rem_int(a, b);
+    return rest != uvec2(0u) && int(rest.y ^ b.y) < 0 ? pair_add(rest, b) : rest;
+}`},
+	{"pow_int", pairOnly, []string{"pair_multiply"}, `
+// a^b by squaring, which wraps; of negative b, truncated.
+uvec2 pow_int(uvec2 a, uvec2 b) {
+    uvec2 one = uvec2(1u, 0u), y = one;
+    if (int(b.y) < 0) return a == one || a == uvec2(0xffffffffu) ? ((b.x & 1u) == 0u ? one : a) : uvec2(0u);
+    for (; b != uvec2(0u); b = uvec2(b.x >> 1 | b.y << 31, b.y >> 1)) {
+        if ((b.x & 1u) != 0u) y = pair_multiply(y, a);
+        a = pair_multiply(a, a);
+    }
+    return y;
+}`},
+	{"argmax_beats_int", pairOnly, []string{"pair_less"}, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmax_beats_int(uvec2 a, int i, uvec2 b, int j) {
+    return pair_less(b, a) || a == b && i < j;
+}`},
+	{"argmin_beats_int", pairOnly, []string{"pair_less"}, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
+    return pair_less(a, b) || a == b && i < j;
+}`},
+	{"pair_to_float", pairOnly, []string{"pair_abs"}, `
 // Rounds to nearest even: of 32 bits from the first that is set, the last stands for all
 // that follow.
 float pair_to_float(uvec2 x) {
     bool negative = int(x.y) < 0;
-    if (negative) x = pair_add(~x, uvec2(1u, 0u));
+    x = pair_abs(x);
     float size = float(x.x);
     if (x.y != 0u) {
         int up = 31 - findMSB(x.y);
@@ -120,14 +238,19 @@ float pair_to_float(uvec2 x) {
     }
     return negative ? -size : size;
 }`},
-	{"float_to_pair", pairOnly, []string{"pair_add"}, `
+	{"pair_to_double", pairOnly, nil, `
+// Rounds once, as both parts and the product are exact.
+double pair_to_double(uvec2 x) {
+    return double(int(x.y)) * 4294967296.0lf + double(x.x);
+}`},
+	{"float_to_pair", floats, []string{"pair_negate"}, `
 // Truncates and saturates; NaN gives 0.
-uvec2 float_to_pair(float x) {
+uvec2 float_to_pair(TYPE x) {
     if (isnan(x)) return uvec2(0u);
     if (x >= 9223372036854775808.0) return uvec2(0xffffffffu, 0x7fffffffu);
     if (x <= -9223372036854775808.0) return uvec2(0u, 0x80000000u);
-    float size = trunc(abs(x)), high = floor(size / 4294967296.0);
+    TYPE size = trunc(abs(x)), high = floor(size / 4294967296.0);
     uvec2 whole = uvec2(uint(size - high * 4294967296.0), uint(high));
-    return x < 0.0 ? pair_add(~whole, uvec2(1u, 0u)) : whole;
+    return x < 0.0 ? pair_negate(whole) : whole;
 }`},
 }

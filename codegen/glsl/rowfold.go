@@ -129,9 +129,9 @@ func (r *rowWriter) accumulate(f fold, value string) {
 func (r *rowWriter) combine(f fold, into string, v text) {
 	switch f.Combine {
 	case kernel.CombineSum:
-		r.line("%s += %s;", into, v.s)
+		r.update(f.typ, into, "+", v)
 	case kernel.CombineProd:
-		r.line("%s *= %s;", into, v.s)
+		r.update(f.typ, into, "*", v)
 	default:
 		r.line("%s = %s;", into, r.combined(f, primary(into), v).s)
 	}
@@ -141,16 +141,15 @@ func (r *rowWriter) combine(f fold, into string, v text) {
 func (r *rowWriter) combined(f fold, a, b text) text {
 	switch f.Combine {
 	case kernel.CombineSum:
-		return binary("+", a, b)
+		return r.operate(f.typ, "+", a, b)
 	case kernel.CombineProd:
-		return binary("*", a, b)
+		return r.operate(f.typ, "*", a, b)
 	}
 	name := string(f.Combine)
 	if f.typ == "float" || f.typ == "double" {
 		name = "nan_" + name
-		r.helper(name, f.typ)
 	}
-	return call(name, a, b)
+	return call(r.function(name, f.typ), a, b)
 }
 
 // beats tells whether a value at a place comes before another one.
@@ -182,7 +181,7 @@ func (r *rowWriter) bySubgroup() bool {
 		return false
 	}
 	for _, p := range r.k.Phases {
-		if t := accType(p); t == ir.I64 && !r.caps.Features.SubgroupExtendedTypes {
+		if r.computeType(accType(p)) == "int64_t" && !r.caps.Features.SubgroupExtendedTypes {
 			return false
 		}
 	}

@@ -85,7 +85,7 @@ func (w *scanWriter) alone() {
 			if w.phase.Exclusive {
 				result = w.variable(w.typ, w.phase.Name+"_before", primary(sum))
 			}
-			w.line("%s += %s;", sum, v)
+			w.update(w.typ, sum, "+", primary(v))
 			w.bindAcc(0, result)
 		})
 	}, w.inLimit(r))
@@ -124,7 +124,7 @@ func (w *scanWriter) together() {
 	before, all := w.acrossLanes(t)
 	w.storeRun(t, sum, before)
 	if t.loop {
-		w.line("%s += %s;", sum, all)
+		w.update(w.typ, sum, "+", primary(all))
 		if len(w.shared) > 0 {
 			w.line("barrier(); // before shared memory is used for the next tile")
 		}
@@ -156,7 +156,7 @@ func (w *scanWriter) ownRun(t *scanTile) {
 			if t.parts != "" && w.phase.Exclusive {
 				w.line("%s[%s] = %s;", t.parts, component, t.total)
 			}
-			w.line("%s += %s;", t.total, v)
+			w.update(w.typ, t.total, "+", primary(v))
 			if t.parts != "" && !w.phase.Exclusive {
 				w.line("%s[%s] = %s;", t.parts, component, t.total)
 			}
@@ -168,7 +168,7 @@ func (w *scanWriter) ownRun(t *scanTile) {
 func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 	base := primary(before)
 	if sum != "" {
-		base = binary("+", primary(sum), base)
+		base = w.operate(w.typ, "+", primary(sum), base)
 	}
 	w.guarded(func() {
 		if w.width > 1 && !base.plain() {
@@ -178,9 +178,9 @@ func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 			result := base
 			switch {
 			case t.parts != "":
-				result = binary("+", base, primary(t.parts+"["+component+"]"))
+				result = w.operate(w.typ, "+", base, primary(t.parts+"["+component+"]"))
 			case !w.phase.Exclusive:
-				result = binary("+", base, primary(t.total))
+				result = w.operate(w.typ, "+", base, primary(t.total))
 			}
 			w.bindAcc(0, w.variable(w.typ, "up_to_here", result))
 		})
@@ -207,7 +207,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 	upTo := w.variable(w.typ, "up_to", primary(t.total))
 	w.open("%sfor (uint distance = 1u; distance < %du; distance <<= 1u)", unroll, within)
 	other := w.variable(w.typ, "other", w.shuffled(upTo, lane+" - distance"))
-	w.line("if (%s >= distance) %s += %s;", place.s, upTo, other)
+	w.line("if (%s >= distance) %s", place.s, w.updated(w.typ, upTo, "+", primary(other)))
 	w.close()
 	before = w.variable(w.typ, "before", w.shuffled(upTo, lane+" - 1u"))
 	w.line("if (%s == 0u) %s = %s;", place.s, before, w.zero().s)
@@ -249,12 +249,12 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 		at = binary("+", first, at)
 	}
 	part := w.variable(w.typ, "part", primary(parts+"["+at.s+"]"))
-	w.line("if (%s < %s) %s += %s;", n.s, own.s, ahead, part)
+	w.line("if (%s < %s) %s", n.s, own.s, w.updated(w.typ, ahead, "+", primary(part)))
 	if t.loop {
-		w.line("%s += %s;", all, part)
+		w.update(w.typ, all, "+", primary(part))
 	}
 	w.close()
-	w.line("%s = %s + %s;", before, ahead, before)
+	w.line("%s = %s;", before, w.operate(w.typ, "+", primary(ahead), primary(before)).s)
 	return all
 }
 
@@ -269,7 +269,7 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
 	other := w.variable(w.typ, "other", w.zero())
 	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread.s, other, sums, local)
 	w.line("barrier();")
-	w.line("%s += %s;", upTo, other)
+	w.update(w.typ, upTo, "+", primary(other))
 	w.line("%s[%s] = %s;", sums, local, upTo)
 	w.line("barrier();")
 	w.close()

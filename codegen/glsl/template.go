@@ -195,17 +195,37 @@ func (n *node) without(attrs ir.Attrs) *node {
 	return &node{kind: nodeBinary, text: n.text, kids: []*node{left, right}}
 }
 
-// render prints a form; value gives the text of a placeholder, and function the
-// name of what to call for each function.
-func (n *node) render(value func(name string) text, function func(name string) string) text {
-	kid := func(i int) text { return n.kids[i].render(value, function) }
+// spelling says how the parts of a form are printed.
+type spelling struct {
+	value    func(name string) text             // a placeholder
+	function func(name string) string           // what to call for a function
+	literal  func(s string) text                // a number
+	operator func(op string, args ...text) text // of one or two operands
+}
+
+// plainly spells a form as GLSL does for values that it has operators for.
+func plainly(value func(string) text, function func(string) string) spelling {
+	return spelling{value, function, primary, operator}
+}
+
+// operator applies an operator of GLSL.
+func operator(op string, args ...text) text {
+	if len(args) == 1 {
+		return unary(op, args[0])
+	}
+	return binary(op, args[0], args[1])
+}
+
+// render prints a form.
+func (n *node) render(s spelling) text {
+	kid := func(i int) text { return n.kids[i].render(s) }
 	switch n.kind {
 	case nodePlaceholder:
-		return value(n.text)
+		return s.value(n.text)
 	case nodeUnary:
-		return unary(n.text, kid(0))
+		return s.operator(n.text, kid(0))
 	case nodeBinary:
-		return binary(n.text, kid(0), kid(1))
+		return s.operator(n.text, kid(0), kid(1))
 	case nodeTernary:
 		return ternary(kid(0), kid(1), kid(2))
 	case nodeCall:
@@ -213,7 +233,7 @@ func (n *node) render(value func(name string) text, function func(name string) s
 		for i := range n.kids {
 			args[i] = kid(i)
 		}
-		return call(function(n.text), args...)
+		return call(s.function(n.text), args...)
 	}
-	return primary(n.text)
+	return s.literal(n.text)
 }

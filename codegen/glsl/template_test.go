@@ -28,12 +28,12 @@ func TestWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 		attrs := ir.Attrs{{Name: "mul", Value: tt.mul}, {Name: "add", Value: tt.add}}
-		have := n.without(attrs).render(func(name string) text {
+		have := n.without(attrs).render(plainly(func(name string) text {
 			if name == "0" {
 				return primary("x")
 			}
 			return primary("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
-		}, func(f string) string { return f })
+		}, func(f string) string { return f }))
 		if have.s != tt.want {
 			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have.s, tt.want)
 		}

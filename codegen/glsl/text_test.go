@@ -67,7 +67,7 @@ func TestTemplates(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		got := n.render(func(name string) text { return args[name] }, func(f string) string { return f })
+		got := n.render(plainly(func(name string) text { return args[name] }, func(f string) string { return f }))
 		if got.s != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got.s, tt.want)
 		}

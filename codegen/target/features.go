@@ -76,7 +76,7 @@ func (c Caps) InWords(t ir.DType) bool {
 // Needs returns the features that every way of running the kernel needs, by
 // their names in [Caps.Has], sorted. Storage of 8 and 16 bits is none of them, but for
 // custom kernels: what cannot be read in elements is read in words. Neither are 64-bit
-// integers where pairs of words do.
+// integers, but for the text of custom ops: pairs of words do.
 func Needs(k *kernel.Kernel) []string {
 	var names []string
 	for name := range needs(k) {
@@ -107,80 +107,15 @@ func needs(k *kernel.Kernel) map[string]string {
 		}
 	}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		switch e.DType {
-		case ir.F64:
+		if e.DType == ir.F64 {
 			note("float64", "a value is f64")
 		}
+		is64 := func(v *kernel.Expr) bool { return v.DType == ir.I64 }
+		if e.Kind == kernel.ExprApply && e.Op.Info().Custom != nil && (is64(e) || slices.ContainsFunc(e.Args, is64)) {
+			note("int64", fmt.Sprintf("the text of %s computes with i64", e.Op))
+		}
 	})
-	if user := needsInt64(k); user != "" {
-		note("int64", user)
-	}
 	return users
-}
-
-// PairOps are the ops that kernels compute with pairs of words where the device has no
-// 64-bit integers. Casts are further ones, but to and from f64.
-var PairOps = []ir.Op{ir.OpNeg, ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpMin, ir.OpMax, ir.OpAnd, ir.OpOr, ir.OpXor, ir.OpNot,
-	ir.OpEq, ir.OpNe, ir.OpLt, ir.OpLe, ir.OpGt, ir.OpGe, ir.OpWhere}
-
-// needsInt64 says what in a kernel takes 64-bit integers, or "".
-func needsInt64(k *kernel.Kernel) string {
-	user := ""
-	for _, p := range k.Phases {
-		if p.Value.DType == ir.I64 {
-			user = "i64 is folded"
-		}
-	}
-	for _, p := range k.Products {
-		if p.A.DType == ir.I64 || p.B.DType == ir.I64 {
-			user = "i64 is multiplied by matrices"
-		}
-	}
-	is64 := func(v *kernel.Expr) bool { return v.DType == ir.I64 }
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		switch e.Kind {
-		case kernel.ExprAcc, kernel.ExprIndex:
-			if is64(e) {
-				user = "a result is i64"
-			}
-		case kernel.ExprApply:
-			cast := e.Op == ir.OpCast && e.DType != ir.F64 && e.Args[0].DType != ir.F64
-			if (is64(e) || slices.ContainsFunc(e.Args, is64)) && !cast && !slices.Contains(PairOps, e.Op) {
-				user = fmt.Sprintf("%s of i64", e.Op)
-			}
-		default: // loads, constants and keys of random numbers are pairs
-		}
-		if !pairIndex(e.Index) {
-			user = "an index is computed in i64"
-		}
-	})
-	for _, s := range k.Stores {
-		if !pairIndex(s.Index) {
-			user = "an index is computed in i64"
-		}
-	}
-	return user
-}
-
-// pairIndex reports whether a loaded i64 is clamped, if at all, before anything is added
-// to it: then what it is as an int will do.
-func pairIndex(x kernel.Index) bool {
-	ok := true
-	x.Walk(func(f *kernel.Factor) {
-		if f.Kind != kernel.FactorClamp {
-			return
-		}
-		terms := f.X.Terms()
-		for _, t := range terms {
-			for _, g := range t.Factors {
-				alone := len(terms) == 1 && len(t.Factors) == 1 && t.Coef == 1 && f.X.Offset() == 0
-				if g.Kind == kernel.FactorValue && g.Value.DType == ir.I64 && !alone {
-					ok = false
-				}
-			}
-		}
-	})
-	return ok
 }
 
 // Missing lists what the kernel needs and the device lacks, a line each that
