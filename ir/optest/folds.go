@@ -84,6 +84,9 @@ func (s *suite) longFolds() {
 		s.unary(op, "long columns", []int{2, 1301, 3}, plain, small, attrs(1)...)
 		s.unary(op, "long columns", []int{2, 1301, 3}, plain, sparse, attrs(1)...)
 		s.unary(op, "long row", []int{1, 66003}, plain, small, attrs(1)...)
+		// One workgroup a row, of elements that take two words.
+		wide := s.unary(op, "wide row", []int{3, 1301}, plain, full, attrs(1)...).optional()
+		wide.types = []ir.DType{ir.I64}
 	}
 }
 
@@ -138,6 +141,8 @@ func (s *suite) scans() {
 		s.unary(ir.OpCumSum, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, small,
 			attr("axis", int64(1)), attr("reverse", reverse))
 	}
+	wide := s.unary(ir.OpCumSum, "wide row", []int{3, 1301}, plain, full, attr("axis", int64(1)))
+	wide.types = []ir.DType{ir.I64}
 	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
 		s.alongAxis(op)
 		s.alongAxis(op, attr("descending", true))
