@@ -5,19 +5,19 @@
 package fast
 
 // dots1x4 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots1x4(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
 // dots1x4F16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb bytes apart. n, the elements of a row, must be a multiple of 8.
 func dots1x4F16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // dots1x4BF16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb bytes apart. n, the elements of a row, must be a multiple of 8.
 func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // dots4x3 sets out, row-major, to the dot products of 4 rows of a with 3 rows of b.
-// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots4x3(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
 // axpyVectors adds a*x to y. n, their elements, must be a multiple of 8.
@@ -32,8 +32,50 @@ func widenBF16(dst *float32, src *byte, n int)
 // decodeQ8_0 decodes n blocks of src into dst.
 func decodeQ8_0(dst *float32, src *byte, n int)
 
+// dots1x4Q8_0 sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda has no meaning.
+func dots1x4Q8_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
 // decodeQ4_0 decodes n blocks of src into dst.
 func decodeQ4_0(dst *float32, src *byte, n int)
+
+// dots1x4Q4_0 sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda has no meaning.
+func dots1x4Q4_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// decodeQ4_K decodes n blocks of src into dst.
+func decodeQ4_K(dst *float32, src *byte, n int)
+
+// dots1x4Q4_K sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda has no meaning.
+func dots1x4Q4_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// decodeQ6_K decodes n blocks of src into dst.
+func decodeQ6_K(dst *float32, src *byte, n int)
+
+// dots1x4Q6_K sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda has no meaning.
+func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// roundBytes rounds n groups of 32 floats to bytes times a scale each, the largest magnitude over 127, and sets sums
+// to the sums of what they became.
+func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
+
+// byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
 func expVectors(x *float32, shift float32, n int)

@@ -40,11 +40,18 @@ func matmul(c *interp.Call) error {
 		m, count = m*count, 1
 	}
 	p := product{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
+	if b.Stored != nil && takesBytes(c, b.Stored, k) {
+		var err error
+		if p.rounded, err = roundRows(c, a.Floats); err != nil {
+			return err
+		}
+		defer idleRows.Put(p.rounded)
+	}
 	rowTiles, colTiles := (m+tileRows-1)/tileRows, (n+tileCols-1)/tileCols
 	panels, errs := make([][]float32, c.Workers()), make([]error, c.Workers())
 	err := c.Parallel(count*rowTiles*colTiles, min(m, tileRows)*min(n, tileCols)*k/8, func(worker, task int) {
 		row, col, i := task%rowTiles, task/rowTiles%colTiles, task/rowTiles/colTiles
-		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats[i*m*k:(i+1)*m*k], b.Floats, i*n*k, row*tileRows, col*tileCols,
+		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats, i*m, b.Floats, i*n*k, row*tileRows, col*tileCols,
 			&panels[worker])
 		errs[worker] = cmp.Or(errs[worker], err)
 	})
@@ -56,17 +63,21 @@ type product struct {
 	m, n, k int
 	bRows   bool
 	stored  *interp.Stored // b's elements, where they are stored as in a file
+	rounded *byteRows      // a's rows, where they are multiplied as bytes
 }
 
-// tile computes the tile whose first element is (row, col). b is the matrix from element first on. panel
-// is room for columns of it, made at its first use.
-func (p *product) tile(out, a, b []float32, first, row, col int, panel *[]float32) error {
+// tile computes the tile whose first element is (row, col), of the matrices that are a from row before on and b from
+// element first on. panel is room for columns of b, made at its first use.
+func (p *product) tile(out, a []float32, before int, b []float32, first, row, col int, panel *[]float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
-	out, a = out[row*p.n+col:], a[row*p.k:(row+rows)*p.k]
+	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
 	at := first + col*p.k // of the columns' first element, where they are rows
 	switch {
 	case p.bRows && p.stored == nil:
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
+		return nil
+	case p.rounded != nil:
+		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, at, rows, cols, p.k)
 		return nil
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil

@@ -57,15 +57,19 @@ func TestDecode(t *testing.T) {
 // TestMultiplyStored checks that products with rows as they are stored have the bits of those with decoded rows.
 func TestMultiplyStored(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
-	for _, d := range []ir.DType{ir.F16, ir.BF16} {
-		for _, k := range []int{8, 24, 256} {
+	for _, d := range []ir.DType{ir.F16, ir.BF16, ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.Q6_K} {
+		for _, k := range []int{8, 24, 32, 96, 256} {
+			if k%d.BlockElems() != 0 {
+				continue
+			}
 			for cols := 1; cols < 10; cols++ {
-				const rows, first = 3, 8
+				const rows = 3
+				first := max(8, d.BlockElems())
 				a := make([]float32, rows*k)
 				for i := range a {
 					a[i] = rng.Float32() - 0.5
 				}
-				s := &interp.Stored{DType: d, Bytes: randomBytes(rng, 2*(first+cols*k))}
+				s := &interp.Stored{DType: d, Bytes: randomBytes(rng, (first+cols*k)/d.BlockElems()*d.BlockBytes())}
 				b := make([]float32, cols*k)
 				if err := s.Decode(b, first); err != nil {
 					t.Fatal(err)

@@ -66,27 +66,48 @@ func axpy(y []float32, a float32, x []float32) {
 	axpyPlain(y[whole:], a, x[whole:])
 }
 
+// storedDots has the functions of [multiplyStored].
+var storedDots = map[ir.DType]func(out, a *float32, lda int, b *byte, ldb, n int){
+	ir.F16: dots1x4F16, ir.BF16: dots1x4BF16, ir.Q8_0: dots1x4Q8_0, ir.Q4_0: dots1x4Q4_0, ir.Q4_K: dots1x4Q4_K,
+	ir.Q6_K: dots1x4Q6_K,
+}
+
+// decoders decode n blocks.
+var decoders = map[ir.DType]func(dst *float32, src *byte, n int){
+	ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0, ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K,
+}
+
+// byteDots has the functions of products of bytes.
+var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int){
+	ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K, ir.Q6_K: byteDotsQ6_K,
+}
+
+func init() {
+	if !vectors {
+		clear(storedDots)
+		clear(decoders)
+		clear(byteDots)
+	}
+}
+
 // multiplyStored is multiply by rows of k elements that are stored from element first on, without room for them
 // decoded. It reports false where it does not know the format. The bits are those of multiply.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
-	dots := dots1x4F16
-	if b.DType == ir.BF16 {
-		dots = dots1x4BF16
-	}
-	if b.DType.IsBlock() || !vectors || k < lanes || k%lanes != 0 {
+	dots, elems, size := storedDots[b.DType], b.DType.BlockElems(), b.DType.BlockBytes()
+	if dots == nil || k == 0 || k%max(lanes, elems) != 0 {
 		return false
 	}
-	src := b.Bytes[2*first : 2*(first+cols*k)]
+	src, row := b.Bytes[first/elems*size:(first+cols*k)/elems*size], k/elems*size
 	_, _ = a[:rows*k], out[:(rows-1)*stride+cols]
 	var tile [4]float32
 	for i := range rows {
 		j := 0
 		for ; j+4 <= cols; j += 4 {
-			dots(&tile[0], &a[i*k], k, &src[2*j*k], k, k)
+			dots(&tile[0], &a[i*k], k, &src[j*row], row, k)
 			copy(out[i*stride+j:], tile[:])
 		}
 		for ; j < cols; j++ { // one row, four times
-			dots(&tile[0], &a[i*k], k, &src[2*j*k], 0, k)
+			dots(&tile[0], &a[i*k], k, &src[j*row], 0, k)
 			out[i*stride+j] = tile[0]
 		}
 	}
@@ -106,12 +127,9 @@ func decode(dst []float32, s *interp.Stored, first int) error {
 	case s.DType == ir.BF16:
 		whole = len(dst) / lanes * lanes
 		widenBF16(&dst[0], &src[0], whole)
-	case s.DType == ir.Q8_0:
+	case decoders[s.DType] != nil:
 		whole = len(dst)
-		decodeQ8_0(&dst[0], &src[0], whole/elems)
-	case s.DType == ir.Q4_0:
-		whole = len(dst)
-		decodeQ4_0(&dst[0], &src[0], whole/elems)
+		decoders[s.DType](&dst[0], &src[0], whole/elems)
 	}
 	if whole == len(dst) {
 		return nil

@@ -2,7 +2,10 @@
 
 package fast
 
-import "github.com/vkc-go/vkc/ir/interp"
+import (
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
 
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	multiplyPlain(out, stride, a, b, rows, cols, k)
@@ -17,3 +20,8 @@ func decode(dst []float32, s *interp.Stored, first int) error { return s.Decode(
 func exps(x []float32, shift float32) { expsPlain(x, shift) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
+
+// byteDots is empty: there are no products of bytes.
+var byteDots map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
+
+func roundBytes(*int8, *float32, *float32, *float32, int) {}

@@ -20,22 +20,11 @@ func main() {
 	axpy()
 	widen(f16)
 	widen(bf16)
-	blocks("Q8_0", 34, func(src Register, i int, y VecVirtual) {
-		VPMOVSXBD(Mem{Base: src, Disp: 2 + 8*i}, y)
-	})
-	blocks("Q4_0", 18, func(src Register, i int, y VecVirtual) {
-		VPMOVZXBD(Mem{Base: src, Disp: 2 + 8*(i%2)}, y)
-		if i < 2 {
-			VPSLLD(Imm(28), y, y) // leaves the lower nibble
-		} else {
-			VPSLLD(Imm(24), y, y)
-		}
-		VPSRLD(Imm(28), y, y)
-		eight := YMM() // the levels are from -8 on
-		VPCMPEQD(eight, eight, eight)
-		VPSLLD(Imm(3), eight, eight)
-		VPADDD(eight, y, y)
-	})
+	for _, f := range []blocks{q8_0, q4_0, q4_K, q6_K} {
+		f.decode()
+		f.dots()
+	}
+	bytes()
 	exps()
 	primitives()
 	Generate()
@@ -58,6 +47,14 @@ var (
 	bf16 = format{"BF16", "*byte", 2}
 )
 
+// unit is what the distance between rows of them is counted in.
+func (f format) unit() string {
+	if f == f32 {
+		return "elements"
+	}
+	return "bytes"
+}
+
 // load widens 8 of them to float32.
 func (f format) load(from Mem, y VecVirtual) {
 	switch f {
@@ -77,10 +74,14 @@ func dots(rows, cols int, f format) {
 	name := fmt.Sprintf("dots%dx%d%s", rows, cols, f.name)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
 	Doc(fmt.Sprintf("%s sets out, row-major, to the dot products of %d rows of a with %d rows of b.", name, rows, cols),
-		"The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.")
+		"The rows are lda elements and ldb "+f.unit()+" apart. n, the elements of a row, must be a multiple of 8.")
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
 	a := pointers(rows, "a", "lda", 4)
-	b := pointers(cols, "b", "ldb", f.size)
+	strideOf := f.size
+	if f != f32 {
+		strideOf = 1
+	}
+	b := pointers(cols, "b", "ldb", strideOf)
 	sums := make([]VecVirtual, rows*cols)
 	for i := range sums {
 		sums[i] = YMM()
@@ -114,6 +115,13 @@ func dots(rows, cols int, f format) {
 	ADDQ(Imm(8), at)
 	JMP(LabelRef(next))
 	Label(done)
+	putSums(out, sums)
+	VZEROUPPER()
+	RET()
+}
+
+// putSums stores the sum of the elements of each vector.
+func putSums(out Register, sums []VecVirtual) {
 	high := XMM()
 	for k, s := range sums {
 		VEXTRACTF128(Imm(1), s, high)
@@ -122,8 +130,6 @@ func dots(rows, cols int, f format) {
 		VHADDPS(s.AsX(), s.AsX(), s.AsX())
 		VMOVSS(s.AsX(), Mem{Base: out, Disp: 4 * k})
 	}
-	VZEROUPPER()
-	RET()
 }
 
 // pointers loads a parameter and returns the addresses of that many of its rows.
@@ -178,37 +184,6 @@ func widen(f format) {
 	f.load(Mem{Base: src, Index: at, Scale: f.size}, y)
 	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
-	JMP(LabelRef("next"))
-	Label("stop")
-	VZEROUPPER()
-	RET()
-}
-
-// blocks makes the function that decodes blocks of 32 elements of which each is a whole number times a
-// scale, an f16 in front. levels gives the i-th 8 of the numbers as int32.
-func blocks(format string, bytes int, levels func(src Register, i int, y VecVirtual)) {
-	name := "decode" + format
-	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
-	Doc(fmt.Sprintf("%s decodes n blocks of src into dst.", name))
-	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
-	Label("next")
-	TESTQ(n, n)
-	JZ(LabelRef("stop"))
-	half, scale, y := XMM(), YMM(), YMM()
-	bits := GP32()
-	MOVWLZX(Mem{Base: src}, bits)
-	VMOVD(bits, half)
-	VCVTPH2PS(half, half)
-	VBROADCASTSS(half, scale)
-	for i := range 4 {
-		levels(src, i, y)
-		VCVTDQ2PS(y, y)
-		VMULPS(scale, y, y)
-		VMOVUPS(y, Mem{Base: dst, Disp: 32 * i})
-	}
-	ADDQ(Imm(uint64(bytes)), src)
-	ADDQ(Imm(128), dst)
-	DECQ(n)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()

@@ -1,0 +1,65 @@
+package fast
+
+import (
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// A product that may round its rows to bytes (precision int8) does so where they meet blocks for which there is a
+// function in byteDots: sums of integers are quicker than decoding blocks.
+
+// byteRows are rows of floats as bytes, each group of 32 with a scale: x is about scale*byte.
+type byteRows struct {
+	bytes        []int8
+	scales, sums []float32 // by group: the scale, and the sum of the bytes times that
+}
+
+// byteGroup is how many neighbours share a scale.
+const byteGroup = 32
+
+var idleRows sync.Pool // of *byteRows
+
+// takesBytes reports whether a product of rows of k floats is one of bytes.
+func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
+	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && byteDots[b.DType] != nil &&
+		k%b.DType.BlockElems() == 0
+}
+
+// roundRows rounds the floats, rows of a multiple of 32.
+func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
+	r, ok := idleRows.Get().(*byteRows)
+	groups := len(x) / byteGroup
+	if !ok || cap(r.bytes) < len(x) {
+		r = &byteRows{bytes: make([]int8, len(x)), scales: make([]float32, groups), sums: make([]float32, groups)}
+	}
+	r.bytes, r.scales, r.sums = r.bytes[:len(x)], r.scales[:groups], r.sums[:groups]
+	err := c.ParallelRange(groups, byteGroup, func(lo, hi int) {
+		roundBytes(&r.bytes[lo*byteGroup], &r.scales[lo], &r.sums[lo], &x[lo*byteGroup], hi-lo)
+	})
+	return r, err
+}
+
+// multiplyBytes sets out (row stride stride) to the products of rows of a, from row on, with rows of k elements that
+// are stored from element first on. The bits of a product depend on its two rows alone.
+func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int) {
+	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
+	blocks := k / elems
+	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
+	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
+	dots := byteDots[b.DType]
+	var tile [4]float32
+	for i := range rows {
+		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/byteGroup
+		for j := 0; j < cols; {
+			n, apart := 4, blocks*size
+			if j+n > cols {
+				n, apart = 1, 0 // one row, four times
+			}
+			dots(&tile[0], bytes, &a.scales[group], &a.sums[group], &src[j*blocks*size], apart, blocks)
+			copy(out[i*stride+j:], tile[:n])
+			j += n
+		}
+	}
+}

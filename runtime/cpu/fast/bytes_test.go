@@ -1,0 +1,225 @@
+package fast
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// roundBytesPlain is roundBytes in Go.
+func roundBytesPlain(x []float32) (bytes []int8, scale, sum float32) {
+	top, finite := float32(0), true
+	for _, v := range x {
+		top, finite = max(top, float32(math.Abs(float64(v)))), finite && v-v == 0
+	}
+	bytes = make([]int8, len(x))
+	if !finite {
+		return bytes, float32(math.NaN()), float32(math.NaN())
+	}
+	scale = top * (1.0 / 127)
+	total := 0
+	for i, v := range x {
+		if top > 0 {
+			bytes[i] = int8(math.RoundToEven(float64(v * min(127/top, math.MaxFloat32))))
+		}
+		total += int(bytes[i])
+	}
+	return bytes, scale, scale * float32(total)
+}
+
+func needBytes(t *testing.T) {
+	if len(byteDots) == 0 {
+		t.Skip("this processor has no products of bytes")
+	}
+}
+
+// TestRoundBytes compares the rounding of groups with the one in Go, on floats of any bits, and checks that it writes
+// nothing else.
+func TestRoundBytes(t *testing.T) {
+	needBytes(t)
+	rng := rand.New(rand.NewPCG(10, 1))
+	for range 200 {
+		const groups = 3
+		x := make([]float32, groups*byteGroup)
+		for g := range groups {
+			group := x[g*byteGroup:][:byteGroup]
+			if copy(group, anyFloats(rng, byteGroup)); rng.IntN(2) == 0 {
+				scale := math.Ldexp(1, rng.IntN(280)-150)
+				for i := range group {
+					group[i] = float32(rng.NormFloat64() * scale)
+				}
+			}
+		}
+		bytes, scales, sums := make([]int8, len(x)+1), make([]float32, groups+1), make([]float32, groups+1)
+		bytes[len(x)], scales[groups], sums[groups] = 7, 7, 7
+		roundBytes(&bytes[0], &scales[0], &sums[0], &x[0], groups)
+		for g := range groups {
+			want, scale, sum := roundBytesPlain(x[g*byteGroup:][:byteGroup])
+			if !same(scales[g], scale, 0) || !same(sums[g], sum, 0) ||
+				scale == scale && !slices.Equal(bytes[g*byteGroup:][:byteGroup], want) {
+				t.Fatalf("%g gives %v times %g with sum %g, want %v times %g with sum %g", x[g*byteGroup:][:byteGroup],
+					bytes[g*byteGroup:][:byteGroup], scales[g], sums[g], want, scale, sum)
+			}
+		}
+		if bytes[len(x)] != 7 || scales[groups] != 7 || sums[groups] != 7 {
+			t.Fatal("it writes past the groups")
+		}
+	}
+}
+
+// finiteBlocks returns blocks of any bits, but for scales that are not finite.
+func finiteBlocks(t *testing.T, rng *rand.Rand, d ir.DType, n int) *interp.Stored {
+	t.Helper()
+	size := d.BlockBytes()
+	s := &interp.Stored{DType: d, Bytes: randomBytes(rng, n*size)}
+	dec := make([]float32, d.BlockElems())
+	for i := range n {
+		for {
+			if err := s.Decode(dec, i*d.BlockElems()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(dec, func(x float32) bool { return x-x != 0 }) {
+				break
+			}
+			copy(s.Bytes[i*size:], randomBytes(rng, size))
+		}
+	}
+	return s
+}
+
+// TestMultiplyBytes compares products of bytes with sums of products of what the blocks and the bytes stand for, and
+// checks that they write nothing else.
+func TestMultiplyBytes(t *testing.T) {
+	needBytes(t)
+	rng := rand.New(rand.NewPCG(11, 1))
+	for d := range byteDots {
+		for _, blocks := range []int{1, 2, 5} {
+			for cols := 1; cols < 10; cols++ {
+				const row, rows, extra = 1, 3, 2
+				k := blocks * d.BlockElems()
+				a := &byteRows{bytes: make([]int8, (row+rows)*k), scales: make([]float32, (row+rows)*k/byteGroup),
+					sums: make([]float32, (row+rows)*k/byteGroup)}
+				x := make([]float32, (row+rows)*k)
+				for i := range x {
+					x[i] = float32(rng.NormFloat64())
+				}
+				roundBytes(&a.bytes[0], &a.scales[0], &a.sums[0], &x[0], len(x)/byteGroup)
+				s := finiteBlocks(t, rng, d, blocks*(cols+1))
+				b := make([]float32, cols*k)
+				if err := s.Decode(b, k); err != nil {
+					t.Fatal(err)
+				}
+				out := make([]float32, rows*(cols+extra))
+				for i := range out {
+					out[i] = 7
+				}
+				multiplyBytes(out, cols+extra, a, row, s, k, rows, cols, k)
+				for i, have := range out {
+					r, c := i/(cols+extra), i%(cols+extra)
+					if c >= cols {
+						if have != 7 {
+							t.Fatalf("%s: it writes past %d columns", d, cols)
+						}
+						continue
+					}
+					sum, size := 0.0, 0.0
+					for e := range k {
+						at := (row+r)*k + e
+						p := float64(a.bytes[at]) * float64(a.scales[at/byteGroup]) * float64(b[c*k+e])
+						sum, size = sum+p, size+math.Abs(p)
+					}
+					if math.Abs(float64(have)-sum) > 1e-6*size {
+						t.Fatalf("%s, %d blocks, row %d, column %d of %d: %g, want %g", d, blocks, r, c, cols, have,
+							sum)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestByteProducts compares products of precision int8 with the interpreter's, and checks that a row's have the same
+// bits alone and among others. Without the precision they are closer.
+func TestByteProducts(t *testing.T) {
+	needBytes(t)
+	rng := rand.New(rand.NewPCG(12, 1))
+	for d := range byteDots {
+		for _, rows := range []int{1, 3, 70} {
+			const cols, k = 30, 512
+			x, w := make([]float64, rows*k), make([]float32, cols*k)
+			for i := range x {
+				x[i] = rng.NormFloat64()
+			}
+			for i := range w {
+				w[i] = float32(rng.NormFloat64())
+			}
+			blocks, err := ir.NewData(d, cols, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := quant.Quantize(blocks.Bytes, d, w, nil); err != nil {
+				t.Fatal(err)
+			}
+			run := func(precision string, rows int, replace func(*ir.Graph) []*interp.Kernel) (*ir.Data, ir.Tolerance) {
+				g := ir.NewGraph("product")
+				add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+					n, err := g.Add(op, args, attrs, "")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n
+				}
+				leaf := func(op ir.Op, name string, d ir.DType, dims ...int) *ir.Node {
+					return add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: d},
+						ir.Attr{Name: "shape", Value: ir.ShapeOf(dims...)})
+				}
+				args := []*ir.Node{leaf(ir.OpInput, "x", ir.F32, rows, k), leaf(ir.OpWeight, "w", d, cols, k)}
+				y := add(ir.OpMatMul, args,
+					ir.Attr{Name: "transpose_b", Value: true}, ir.Attr{Name: "precision", Value: precision})
+				if err := g.Output("y", y); err != nil {
+					t.Fatal(err)
+				}
+				p, err := interp.New(g, interp.Options{Weights: oneWeight{blocks}, Replace: replace})
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, err := ir.FromFloats(ir.F32, x[:rows*k], rows, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := p.Run(context.Background(), map[string]*ir.Data{"x": in}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out["y"], interp.ToleranceOf(g, y)
+			}
+			want, _ := run(ir.PrecisionFull, rows, nil)
+			have, tolerance := run(ir.PrecisionBytes, rows, Kernels)
+			near := interp.Compare(have, want, tolerance)
+			if err := near.Err(); err != nil {
+				t.Errorf("%d rows by %s: %v", rows, d, err)
+			}
+			full, tolerance := run(ir.PrecisionFull, rows, Kernels)
+			nearer := interp.Compare(full, want, tolerance)
+			if err := nearer.Err(); err != nil || nearer.WorstAbs*10 > near.WorstAbs {
+				t.Errorf("%d rows by %s: off by %g with bytes and %g without (%v): are they bytes?", rows, d,
+					near.WorstAbs, nearer.WorstAbs, err)
+			}
+			alone, _ := run(ir.PrecisionBytes, 1, Kernels)
+			if !slices.Equal(alone.Bytes, have.Bytes[:len(alone.Bytes)]) {
+				t.Errorf("%d rows by %s: the first has other bits alone", rows, d)
+			}
+		}
+	}
+}
+
+// oneWeight is the weights of a graph that has one.
+type oneWeight struct{ *ir.Data }
+
+func (w oneWeight) Weight(string) (*ir.Data, error) { return w.Data, nil }

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// blocks is a format.
+type blocks struct {
+	name            string
+	bytes, elements int // of a block
+	// begin makes ready what depends on the block alone, in registers or in 64 bytes of room; values then gives its
+	// i-th 8 elements.
+	begin  func(src Register, room Mem) any
+	values func(src Register, room Mem, begun any, i int, y VecVirtual)
+}
+
+// whole is a format of 32 elements of which each is a whole number times a scale, an f16 in front; levels gives the i-th
+// 8 of the numbers as int32.
+func whole(name string, bytes int, levels func(src Register, i int, y VecVirtual)) blocks {
+	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
+		scale := YMM()
+		half(Mem{Base: src}, scale)
+		return scale
+	}, func(src Register, _ Mem, scale any, i int, y VecVirtual) {
+		levels(src, i, y)
+		VCVTDQ2PS(y, y)
+		VMULPS(scale.(VecVirtual), y, y)
+	}}
+}
+
+var q8_0 = whole("Q8_0", 34, func(src Register, i int, y VecVirtual) {
+	VPMOVSXBD(Mem{Base: src, Disp: 2 + 8*i}, y)
+})
+
+var q4_0 = whole("Q4_0", 18, func(src Register, i int, y VecVirtual) {
+	VPMOVZXBD(Mem{Base: src, Disp: 2 + 8*(i%2)}, y)
+	nibble(y, i >= 2)
+	eight := YMM() // the levels are from -8 on
+	VPCMPEQD(eight, eight, eight)
+	VPSLLD(Imm(3), eight, eight)
+	VPADDD(eight, y, y)
+})
+
+// nibble leaves the upper or the lower 4 bits of bytes in words of 32 bits.
+func nibble(y VecVirtual, upper bool) {
+	if upper {
+		VPSRLD(Imm(4), y, y)
+	} else {
+		VPAND(word(YMM(), 15), y, y)
+	}
+}
+
+// Of a block of q4_K the 8 scales and the 8 minima have 6 bits each, in 3 words: the first four of either in the lower
+// bits of the first and of the second word, of the others 4 bits in the third word, the rest above the first.
+var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
+	scales, minima := factorsQ4_K(src)
+	VMOVUPS(scales, room)
+	VMOVUPS(minima, room.Offset(32))
+	return nil
+}, func(src Register, room Mem, _ any, i int, y VecVirtual) {
+	group, factor := i/4, YMM()
+	VPMOVZXBD(Mem{Base: src, Disp: 16 + group/2*32 + i%4*8}, y)
+	nibble(y, group%2 == 1)
+	VCVTDQ2PS(y, y)
+	VBROADCASTSS(room.Offset(4*group), factor)
+	VMULPS(factor, y, y)
+	VBROADCASTSS(room.Offset(32+4*group), factor)
+	VSUBPS(factor, y, y)
+}}
+
+// factorsQ4_K gives the 8 scales and the 8 minima of a block.
+func factorsQ4_K(block Register) (scales, minima VecVirtual) {
+	var factors [2]VecVirtual
+	words := func(i int) Mem { return Mem{Base: block, Disp: 4 + 4*i} }
+	for i := range factors {
+		first, last, top := GP64(), GP64(), GP32()
+		MOVL(words(i), first.As32())
+		ANDL(U32(0x3f3f3f3f), first.As32())
+		MOVL(words(2), last.As32())
+		if i == 1 {
+			SHRL(Imm(4), last.As32())
+		}
+		ANDL(U32(0x0f0f0f0f), last.As32())
+		MOVL(words(i), top)
+		SHRL(Imm(2), top)
+		ANDL(U32(0x30303030), top)
+		ORL(top, last.As32())
+		SHLQ(Imm(32), last)
+		ORQ(last, first)
+		y, d := YMM(), YMM()
+		VMOVQ(first, y.AsX())
+		VPMOVZXBD(y.AsX(), y)
+		VCVTDQ2PS(y, y)
+		half(Mem{Base: block, Disp: 2 * i}, d)
+		VMULPS(d, y, y)
+		factors[i] = y
+	}
+	return factors[0], factors[1]
+}
+
+// Of each half of a block of q6_K four runs of 32 lie in the nibbles of 64 bytes and in the pairs of bits of 32.
+var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
+	d, y := scaleQ6_K(src), YMM()
+	for i := range 2 {
+		VPMOVSXBD(Mem{Base: src, Disp: 192 + 8*i}, y)
+		VCVTDQ2PS(y, y)
+		VMULPS(d, y, y)
+		VMOVUPS(y, room.Offset(32*i))
+	}
+	return nil
+}, func(src Register, room Mem, _ any, i int, y VecVirtual) {
+	run, high, factor := i/4%4, YMM(), YMM()
+	VPMOVZXBD(Mem{Base: src, Disp: i/16*64 + run%2*32 + i%4*8}, y)
+	nibble(y, run >= 2)
+	VPMOVZXBD(Mem{Base: src, Disp: 128 + i/16*32 + i%4*8}, high)
+	VPSRLD(Imm(uint64(2*run)), high, high)
+	VPAND(word(YMM(), 3), high, high)
+	VPSLLD(Imm(4), high, high)
+	VPOR(high, y, y)
+	VPSUBD(word(YMM(), 32), y, y) // the levels are from -32 on
+	VCVTDQ2PS(y, y)
+	VBROADCASTSS(room.Offset(4*(i/2)), factor)
+	VMULPS(factor, y, y)
+}}
+
+// scaleQ6_K puts the f16 at the end of a block into all elements of a vector.
+func scaleQ6_K(block Register) VecVirtual {
+	bits, d := GP32(), YMM()
+	MOVWLZX(Mem{Base: block, Disp: 208}, bits)
+	VMOVD(bits, d.AsX())
+	VCVTPH2PS(d.AsX(), d.AsX())
+	VBROADCASTSS(d.AsX(), d)
+	return d
+}
+
+// half puts the f16 at the beginning of some memory, 8 bytes at least, into all elements of y.
+func half(from Mem, y VecVirtual) {
+	VCVTPH2PS(from, y.AsX())
+	VBROADCASTSS(y.AsX(), y)
+}
+
+// decode makes the function that decodes blocks.
+func (f blocks) decode() {
+	TEXT("decode"+f.name, NOSPLIT, "func(dst *float32, src *byte, n int)")
+	Doc(fmt.Sprintf("decode%s decodes n blocks of src into dst.", f.name))
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	room := AllocLocal(64)
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	begun := f.begin(src, room)
+	for i := range f.elements / 8 {
+		y := YMM()
+		f.values(src, room, begun, i, y)
+		VMOVUPS(y, Mem{Base: dst, Disp: 32 * i})
+	}
+	ADDQ(U32(f.bytes), src)
+	ADDQ(U32(4*f.elements), dst)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// dots makes the products of a row of floats with 4 rows of blocks. Each has the bits of a product with the decoded
+// row.
+func (f blocks) dots() {
+	name := "dots1x4" + f.name
+	TEXT(name, NOSPLIT, "func(out, a *float32, lda int, b *byte, ldb, n int)")
+	Doc(name+" sets out to the dot products of a with 4 rows of b.", fmt.Sprintf("The rows are ldb bytes apart. "+
+		"n, the elements of a row, must be a multiple of %d. lda has no meaning.", f.elements))
+	a, n := Load(Param("a"), GP64()), Load(Param("n"), GP64())
+	b := pointers(4, "b", "ldb", 1)
+	room := AllocLocal(64)
+	sums := make([]VecVirtual, 4)
+	for i := range sums {
+		sums[i] = YMM()
+		VXORPS(sums[i], sums[i], sums[i])
+	}
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	for j, row := range b {
+		PREFETCHT0(Mem{Base: row, Disp: ahead})
+		begun := f.begin(row, room)
+		for i := range f.elements / 8 {
+			y := YMM()
+			f.values(row, room, begun, i, y)
+			VFMADD231PS(Mem{Base: a, Disp: 32 * i}, y, sums[j])
+		}
+		ADDQ(U32(f.bytes), row)
+	}
+	ADDQ(U32(4*f.elements), a)
+	SUBQ(U32(f.elements), n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	putSums(Load(Param("out"), GP64()), sums)
+	VZEROUPPER()
+	RET()
+}

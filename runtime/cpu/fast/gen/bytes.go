@@ -1,0 +1,253 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// bytes makes the products of a row that is rounded to bytes, with a scale for every 32 of them, with rows of blocks:
+// sums of integers, which the scales then multiply.
+func bytes() {
+	roundBytes()
+	byteDots("Q8_0", 34, 32, func(a operands, b Register, sum VecVirtual) {
+		w, x, scale := YMM(), YMM(), YMM()
+		half(Mem{Base: b}, scale)
+		VMULPS(a.scaleOf(0, YMM()), scale, scale)
+		VMOVDQU(Mem{Base: b, Disp: 2}, w)
+		VMOVDQU(a.bytes(0), x)
+		VPSIGNB(w, x, x) // the signs of both go to one
+		VPABSB(w, w)
+		addProducts(sum, quads(pairs(w, x)), scale)
+	})
+	byteDots("Q4_0", 18, 32, func(a operands, b Register, sum VecVirtual) {
+		w, high, scale := YMM(), YMM(), YMM()
+		half(Mem{Base: b}, scale)
+		VMULPS(a.scaleOf(0, YMM()), scale, scale)
+		VBROADCASTI128(Mem{Base: b, Disp: 2}, w)
+		VPSRLW(Imm(4), w, high)
+		VPBLENDD(Imm(0xf0), high, w, w)
+		VPAND(filled(0x0f), w, w)
+		p := pairs(w, a.bytes(0))
+		VPSUBW(pairs(loaded(filled(8)), a.bytes(0)), p, p) // the levels are from -8 on
+		addProducts(sum, quads(p), scale)
+	})
+	byteDots("Q4_K", 144, 256, func(a operands, b Register, sum VecVirtual) {
+		scales, minima := factorsQ4_K(b)
+		VFNMADD231PS(a.sums(), minima, sum)
+		VMULPS(Mem{Base: a.scales}, scales, scales)
+		VMOVUPS(scales, a.local)
+		for g := range 8 {
+			w, scale := YMM(), YMM()
+			VMOVDQU(Mem{Base: b, Disp: 16 + g/2*32}, w)
+			if g%2 == 1 {
+				VPSRLW(Imm(4), w, w)
+			}
+			VPAND(filled(0x0f), w, w)
+			VBROADCASTSS(a.local.Offset(4*g), scale)
+			addProducts(sum, quads(pairs(w, a.bytes(g))), scale)
+		}
+	})
+	byteDots("Q6_K", 210, 256, func(a operands, b Register, sum VecVirtual) {
+		words, d := YMM(), scaleQ6_K(b)
+		VPMOVSXBW(Mem{Base: b, Disp: 192}, words) // the scales of every 16
+		VMOVDQU(words, a.local)
+		for g := range 8 {
+			run := g % 4
+			w, high, pair, scale := YMM(), YMM(), YMM(), YMM()
+			VMOVDQU(Mem{Base: b, Disp: g/4*64 + run%2*32}, w)
+			if run >= 2 {
+				VPSRLW(Imm(4), w, w)
+			}
+			VPAND(filled(0x0f), w, w)
+			VMOVDQU(Mem{Base: b, Disp: 128 + g/4*32}, high)
+			switch run { // to bits 4 and 5
+			case 0:
+				VPSLLW(Imm(4), high, high)
+			case 1:
+				VPSLLW(Imm(2), high, high)
+			case 3:
+				VPSRLW(Imm(2), high, high)
+			}
+			VPAND(filled(0x30), high, high)
+			VPOR(high, w, w)
+			p := pairs(w, a.bytes(g))
+			VPSUBW(pairs(loaded(filled(32)), a.bytes(g)), p, p) // the levels are from -32 on
+			VPBROADCASTW(a.local.Offset(4*g), scale)
+			VPBROADCASTW(a.local.Offset(4*g+2), pair)
+			VPBLENDD(Imm(0xf0), pair, scale, scale)
+			VPMADDWD(scale, p, p)
+			VMULPS(a.scaleOf(g, scale), d, scale)
+			addProducts(sum, p, scale)
+		}
+	})
+}
+
+// operands are where a row of bytes lies for the block at hand, with the scales of its groups of 32 and with their sums
+// times these, and room for 32 bytes.
+type operands struct {
+	row, scales, groupSums Register
+	local                  Mem
+}
+
+func (a operands) bytes(group int) Mem { return Mem{Base: a.row, Disp: 32 * group} }
+func (a operands) sums() Mem           { return Mem{Base: a.groupSums} }
+
+// scaleOf puts the scale of a group into all elements of y.
+func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
+	VBROADCASTSS(Mem{Base: a.scales, Disp: 4 * group}, y)
+	return y
+}
+
+// byteDots makes the function for a format, whose blocks have so many bytes and elements: block adds to a sum, in all
+// its elements, the product of a block of a with one of b.
+func byteDots(format string, size, elements int, block func(a operands, b Register, sum VecVirtual)) {
+	name := "byteDots" + format
+	TEXT(name, NOSPLIT, "func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)")
+	Doc(fmt.Sprintf("%s sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes", name),
+		"apart. Every 32 elements of a have a scale and, in sums, their sum times that.")
+	a := operands{row: Load(Param("a"), GP64()), scales: Load(Param("scales"), GP64()),
+		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(32)}
+	n := Load(Param("n"), GP64())
+	b := pointers(4, "b", "ldb", 1)
+	sums := make([]VecVirtual, 4)
+	for i := range sums {
+		sums[i] = YMM()
+		VXORPS(sums[i], sums[i], sums[i])
+	}
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	for j, row := range b {
+		PREFETCHT0(Mem{Base: row, Disp: ahead})
+		block(a, row, sums[j])
+		ADDQ(U32(size), row)
+	}
+	ADDQ(U32(elements), a.row)
+	ADDQ(Imm(uint64(elements/8)), a.scales)
+	ADDQ(Imm(uint64(elements/8)), a.groupSums)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	putSums(Load(Param("out"), GP64()), sums)
+	VZEROUPPER()
+	RET()
+}
+
+// pairs multiplies bytes without signs by bytes with signs, and adds neighbours: 16 sums, which must fit 16 bits.
+func pairs(w VecVirtual, a Op) VecVirtual {
+	p := YMM()
+	VPMADDUBSW(a, w, p)
+	return p
+}
+
+// quads adds neighbours of 16 sums: 8 of 32 bits.
+func quads(p VecVirtual) VecVirtual {
+	VPMADDWD(filled(1, 0), p, p)
+	return p
+}
+
+// addProducts adds integers times a scale to a sum.
+func addProducts(sum, p, scale VecVirtual) {
+	VCVTDQ2PS(p, p)
+	VFMADD231PS(scale, p, sum)
+}
+
+// loaded is some memory in a vector.
+func loaded(m Mem) VecVirtual {
+	y := YMM()
+	VMOVDQU(m, y)
+	return y
+}
+
+// filled is memory that has bytes again and again.
+func filled(pattern ...byte) Mem {
+	name := fmt.Sprintf("b%x", pattern)
+	if _, ok := fills[name]; !ok {
+		fills[name] = GLOBL(name, RODATA|NOPTR)
+		for i := range 32 {
+			DATA(i, U8(pattern[i%len(pattern)]))
+		}
+	}
+	return fills[name]
+}
+
+var fills = map[string]Mem{}
+
+// roundBytes makes the function that rounds groups of 32 floats to bytes, by d = max|x|/127. A group in which a float is
+// not finite has NaN for its scale.
+func roundBytes() {
+	TEXT("roundBytes", NOSPLIT, "func(bytes *int8, scales, sums, x *float32, n int)")
+	Doc("roundBytes rounds n groups of 32 floats to bytes times a scale each, the largest magnitude over 127, and sets sums",
+		"to the sums of what they became.")
+	bytes, scales, sums := Load(Param("bytes"), GP64()), Load(Param("scales"), GP64()), Load(Param("sums"), GP64())
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	order := GLOBL("order", RODATA|NOPTR) // in which packing leaves words of four bytes
+	for i, from := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		DATA(4*i, U32(from))
+	}
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	var v [4]VecVirtual
+	top, bad, zero, t := YMM(), YMM(), YMM(), YMM()
+	VXORPS(zero, zero, zero)
+	VXORPS(top, top, top)
+	VXORPS(bad, bad, bad)
+	for i := range v {
+		v[i] = YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v[i])
+		VFMADD231PS(zero, v[i], bad) // 0, or NaN where a float is not finite
+		VANDPS(word(YMM(), 1<<31-1), v[i], t)
+		VMAXPS(t, top, top)
+	}
+	across(top, func(a, b, c Op) { VMAXPS(a, b, c) })
+	across(bad, func(a, b, c Op) { VADDPS(a, b, c) })
+	steps := YMM()
+	VDIVPS(top, constant(YMM(), 127), steps)
+	VMINPS(constant(YMM(), math.MaxFloat32), steps, steps)
+	VCMPPS(Imm(more), zero, top, t)
+	VANDPS(t, steps, steps)
+	VMULPS(constant(YMM(), 1.0/127), top, top)
+	VADDPS(bad, top, top)
+	VMOVSS(top.AsX(), Mem{Base: scales})
+	for i := range v {
+		VMULPS(steps, v[i], v[i])
+		VCVTPS2DQ(v[i], v[i])
+	}
+	VPADDD(v[0], v[1], t)
+	VPADDD(v[2], t, t)
+	VPADDD(v[3], t, t)
+	VCVTDQ2PS(t, t)
+	across(t, func(a, b, c Op) { VADDPS(a, b, c) })
+	VMULPS(top, t, t)
+	VMOVSS(t.AsX(), Mem{Base: sums})
+	VPACKSSDW(v[1], v[0], v[0])
+	VPACKSSDW(v[3], v[2], v[2])
+	VPACKSSWB(v[2], v[0], v[0])
+	VPERMD(v[0], loaded(order), v[0])
+	VMOVDQU(v[0], Mem{Base: bytes})
+	ADDQ(Imm(32), bytes)
+	ADDQ(Imm(4), scales)
+	ADDQ(Imm(4), sums)
+	ADDQ(Imm(128), x)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// across puts what an instruction makes of all elements of y into each.
+func across(y VecVirtual, of func(a, b, c Op)) {
+	t := YMM()
+	VPERM2F128(Imm(1), y, y, t)
+	of(t, y, y)
+	VPERMILPS(Imm(0x4e), y, t)
+	of(t, y, y)
+	VPERMILPS(Imm(0xb1), y, t)
+	of(t, y, y)
+}
