@@ -1,6 +1,7 @@
 package ir
 
-// fp4Blocks hold floats of four bits (E2M1), whose values, doubled, are the codebook, as floats.
+// fp4Blocks hold floats of four bits (E2M1), whose values, doubled, are the codebook, as floats. Scales are halves of
+// what is stored: a power of two for 32 elements, or a float of eight bits without a sign (UE4M3) for 16.
 var fp4Blocks = map[DType]BlockFormat{
 	MXFP4: {
 		Name: "mxfp4", Elems: 32, Bytes: 17, GGML: 39, FileType: 38,
@@ -15,14 +16,12 @@ return uintBitsToFloat(exponent < 2u ? 0x00200000u << exponent : exponent - 1u <
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
 			Quants: twoPlanes(`WORDS(1u)[e % 16u / 4u]`)},
 		Encode: `
-const uint MIDDLES_MXFP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);
-
 // A block of mxfp4: the number of middles between levels that lie below each
-// magnitude. The middles are in halves of a level of 1.
+// magnitude.
 void quantize_mxfp4(float x[32], out uint halves[9]) {
     uint exponent = exponent_mxfp4(largest_of(x) & 0x7fffffffu);
     uint middle[7];
-    for (uint n = 0u; n < 7u; ++n) middle[n] = float_bits(MIDDLES_MXFP4[n], int(exponent) - 129);
+    for (uint n = 0u; n < 7u; ++n) middle[n] = float_bits(MIDDLES_FP4[n], int(exponent) - 129);
     for (uint i = 0u; i < 9u; ++i) halves[i] = 0u;
     halves[0] = exponent;
     for (uint i = 0u; i < 32u; ++i) {
@@ -31,6 +30,44 @@ void quantize_mxfp4(float x[32], out uint halves[9]) {
         if (level > 0u) level |= bits >> 31 << 3;
         uint at = 1u + i % 16u;
         halves[at / 2u] |= level << i / 16u * 4u + at % 2u * 8u;
+    }
+}`,
+	},
+	NVFP4: {
+		Name: "nvfp4", Elems: 64, Bytes: 36, GGML: 40, FileType: 39,
+		BlockForm: BlockForm{Planes: 2, Stride: 8, Run: 16},
+		Parts:     []BlockPart{{0, "scales"}, {4, "quants"}},
+		Decode: BlockDecode{
+			Scale: `
+uint code = BYTE(e / 16u);
+if (code == 127u) return 0.0;
+return (code & 0x78u) == 0u ? float(code & 7u) / 1024.0 : uintBitsToFloat(((code & 127u) << 20) + 0x3b800000u);`,
+			Levels: nibbleLevels(`WORD(4u + e / 16u * 8u + e % 8u)`)},
+		Octets: &BlockOctets{
+			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
+			Quants: twoPlanes(`WORD(4u + e / 16u * 8u + e % 8u)`)},
+		Encode: `
+// A block of nvfp4: for each of four groups of 16 the number of middles between levels
+// that lie below each magnitude.
+void quantize_nvfp4(float x[64], out uint halves[18]) {
+    for (uint i = 0u; i < 18u; ++i) halves[i] = 0u;
+    for (uint g = 0u; g < 4u; ++g) {
+        float xs[32];
+        for (uint i = 0u; i < 32u; ++i) xs[i] = i < 16u ? x[16u * g + i] : 0.0;
+        uint code = ue4m3_bits(divide_bits(largest_of(xs) & 0x7fffffffu, floatBitsToUint(6.0)));
+        halves[g / 2u] |= code << g % 2u * 8u;
+        uint exponent = code >> 3, significand = exponent > 0u ? 8u + code % 8u : code;
+        if (significand == 0u) continue;
+        for (uint i = 0u; i < 16u; ++i) {
+            uint bits = floatBitsToUint(xs[i]), level = 0u;
+            for (uint n = 0u; n < 7u; ++n) {
+                uint middle = float_bits(MIDDLES_FP4[n] * significand, int(max(exponent, 1u)) - 12);
+                level += middle < (bits & 0x7fffffffu) ? 1u : 0u;
+            }
+            if (level > 0u) level |= bits >> 31 << 3;
+            uint at = 4u + 8u * g + i % 8u;
+            halves[at / 2u] |= level << i / 8u * 4u + at % 2u * 8u;
+        }
     }
 }`,
 	},

@@ -53,6 +53,7 @@ const (
 	TQ1_0
 	TQ2_0
 	MXFP4
+	NVFP4
 
 	numDTypes
 )

@@ -59,6 +59,7 @@ var codecs = [...]codec{
 	ir.TQ1_0: {dequantizeTQ1_0, quantizeTQ1_0, maxHalf, false, nil},
 	ir.TQ2_0: {dequantizeTQ2_0, quantizeTQ2_0, maxHalf, false, nil},
 	ir.MXFP4: {dequantizeMXFP4, quantizeMXFP4, 0x1p127, false, levelsOf(&valuesMXFP4)},
+	ir.NVFP4: {dequantizeNVFP4, quantizeNVFP4, 6 * maxUE4M3, false, levelsOf(&valuesMXFP4)},
 }
 
 // codecOf returns the row of t, empty where t is not a block format.

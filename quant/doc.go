@@ -1,5 +1,5 @@
 // Package quant decodes and encodes the GGML block formats bit for bit as ggml
-// does (without fused multiply-add): the storage types q4_0 to mxfp4 of package
+// does (without fused multiply-add): the storage types q4_0 to nvfp4 of package
 // ir, as they lie in GGUF files. Two kinds of blocks are found in this package's
 // own way, in the same layouts: those of the formats with a codebook (iq1, iq2 and
 // iq3, for less squared error than ggml's), and those fitted to importance weights.

@@ -40,7 +40,8 @@ var roundTrip = map[ir.DType]float64{
 	ir.IQ4_XS:  15.0/113 + 1.0/64, // group scales have 6 bits
 	ir.TQ1_0:   0.5,
 	ir.TQ2_0:   0.5,
-	ir.MXFP4:   0.25, // values between 6 and 8 clip to 6, or round between 4 and 6
+	ir.MXFP4:   0.25,           // values between 6 and 8 clip to 6, or round between 4 and 6
+	ir.NVFP4:   1.0/6 + 1.0/16, // values round between 4 and 6, under a scale of three bits behind the point
 }
 
 // scaleRounding is the relative error of a stored scale or minimum, and slack
@@ -178,7 +179,7 @@ func nearest(levels []int8, d, x float32, up bool) byte {
 
 func TestNearestMXFP4(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, d := range []float32{1, 0x1p-20, 0x1p100, scaleMXFP4(0)} {
+	for _, d := range []float32{1, 0x1p-20, 0x1p100, scaleMXFP4(0), scaleNVFP4(1), scaleNVFP4(7), scaleNVFP4(0x6d)} {
 		var mids [7]uint32
 		for i, mid := range midpointsMXFP4 {
 			mids[i] = math.Float32bits(mid * d)
@@ -195,6 +196,36 @@ func TestNearestMXFP4(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestUE4M3 encodes every scale as itself, and what lies between two as the nearer one. As in ggml no denormal is
+// rounded up to a number that is none, and 448 stands for all of the last exponent.
+func TestUE4M3(t *testing.T) {
+	for code := byte(0); code < 15<<3; code++ {
+		x := 2 * scaleNVFP4(code)
+		next, above := 2*scaleNVFP4(code+1), code+1
+		if above == 15<<3 {
+			above, next = 0x7e, 256
+		}
+		middle, up := (x+next)/2, above
+		if code == 7 {
+			up = code
+		}
+		for _, c := range []struct {
+			x    float32
+			want byte
+		}{{x, code}, {middle * (1 - 0x1p-22), code}, {middle, up}, {next, above}} {
+			if got := encodeUE4M3(c.x); got != c.want {
+				t.Errorf("%g is encoded as %#x, want %#x", c.x, got, c.want)
+			}
+		}
+	}
+	if got := scaleNVFP4(encodeUE4M3(maxUE4M3)); got != maxUE4M3/2 {
+		t.Errorf("half of the greatest scale is %g, want 224", got)
+	}
+	if got := scaleNVFP4(0x7f); got != 0 {
+		t.Errorf("a scale that is no number counts as %g, want 0", got)
 	}
 }
 

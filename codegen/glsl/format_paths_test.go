@@ -33,6 +33,7 @@ iq4_xs: wide packed
 tq1_0: packed
 tq2_0: lookup
 mxfp4: wide packed
+nvfp4: wide packed
 `
 
 // TestFastPaths: every row of a block format has what speeds up reading or making blocks, or the format is listed as

@@ -92,8 +92,8 @@ func residentCases() []matCase {
 			s.Coarsen, s.Subnormals, s.Tables = 1+j, j == i%2, j == i%3 && quant.Codebook(t) != nil
 			s.TileN *= s.Coarsen
 			cases = append(cases, matCase{name: fmt.Sprintf("%s resident in runs of %d", t, run), p: p, s: s})
-			if t == ir.IQ4_NL || t == ir.IQ4_XS || t == ir.MXFP4 {
-				continue // whose levels are no bytes
+			if f, _ := ir.BlockFormatOf(t); f.Levels {
+				continue // they are no bytes
 			}
 			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})

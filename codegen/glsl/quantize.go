@@ -86,7 +86,7 @@ func withQuantizers(library []helper) []helper {
 		f, _ := ir.BlockFormatOf(t)
 		h := helper{name: "quantize_" + f.Name, types: f32Only, source: f.Encode}
 		for _, u := range library {
-			if strings.Contains(f.Encode, u.name+"(") {
+			if strings.Contains(f.Encode, u.name+"(") || strings.Contains(f.Encode, u.name+"[") {
 				h.uses = append(h.uses, u.name)
 			}
 		}

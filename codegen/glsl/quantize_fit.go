@@ -322,6 +322,18 @@ uint float_bits(uint m, int exponent) {
     if (unit < -126) return m << exponent + 149;
     return uint(unit + 127) << 23 | m << 23 - top & 0x7fffffu;
 }`},
+	{"MIDDLES_FP4", f32Only, nil, `
+// Middles between the magnitudes of E2M1, doubled, in halves.
+const uint MIDDLES_FP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);`},
+	{"ue4m3_bits", f32Only, nil, `
+// A float that is not negative as one of eight bits: four of exponent and three behind the point, rounded to nearest,
+// halves up. Those above 2^8 are 448, as in ggml.
+uint ue4m3_bits(uint bits) {
+    precise float steps = uintBitsToFloat(bits) * 512.0 + 0.5; // of denormals
+    if (bits < 0x3c800000u) return min(uint(steps), 7u);
+    uint code = (bits >> 20) + (bits >> 19 & 1u) - 960u;
+    return code < 120u ? code : 126u;
+}`},
 	{"exponent_mxfp4", f32Only, nil, `
 // The shared exponent of a block of this largest magnitude: that of its base-2
 // logarithm as a float, which rounds magnitudes just below a power of two up to it,

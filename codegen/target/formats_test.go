@@ -10,8 +10,8 @@ import (
 // unmeasured lists the block formats for which kernels of few rows take what goes for all, by class and by what was
 // measured of the others.
 const unmeasured = `
-nvidia matvec: q8_1 q8_K
-nvidia matrix units: q8_1 q8_K iq2_xs iq4_nl mxfp4
+nvidia matvec: q8_1 q8_K nvfp4
+nvidia matrix units: q8_1 q8_K iq2_xs iq4_nl mxfp4 nvfp4
 `
 
 // TestMeasuredFormats: a format has rows in a vendor's tables, or is listed.

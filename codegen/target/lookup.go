@@ -57,7 +57,7 @@ func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)
 	case !powerOfTwo(s.Copies) || s.Copies > maxCopies:
 		return fmt.Errorf("%d copies of a codebook, want a power of two up to %d", s.Copies, maxCopies)
-	case s.TileK < 8 || t.Levels && s.TileK < 32:
+	case s.TileK < 8 || t.Levels && s.TileK < k.BlockRun(s).Form.Superblock():
 		return fmt.Errorf("runs of %d elements are too short to look up %s", s.TileK, blocks)
 	case s.TileM > maxLookupRows && !readsBytes(k) && !s.RoundRows:
 		return fmt.Errorf("%d rows of floats decode quads, up to %d look up", s.TileM, maxLookupRows)

@@ -1,6 +1,10 @@
 package target
 
-import "github.com/vkc-go/vkc/codegen/kernel"
+import (
+	"maps"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
 
 // nvidia: subgroups of 32 without exception, 48 KiB of shared memory per
 // workgroup, up to 255 registers per invocation, and cores that hide latency
@@ -86,7 +90,8 @@ var nvidia = class{
 		// subgroups
 		// share a column, so that workgroups stay many (M-block-defaults).
 		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
-		t.blocks, t.units, t.subnormals = nvidiaBlocks, nvidiaUnits, true
+		maps.Copy(t.blocks, nvidiaBlocks)
+		t.units, t.subnormals = nvidiaUnits, true
 		return t
 	},
 }

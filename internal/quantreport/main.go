@@ -1,6 +1,7 @@
 // Quantreport measures what the block formats lose and writes docs/QUANT.md.
 //
 //	go run ./internal/quantreport -model gollama-f16.gguf    # measures, a few minutes
+//	go run ./internal/quantreport -model F -only nvfp4       # measures a format that came to them
 //	go run ./internal/quantreport                            # only measures on random numbers
 //
 // The measurements are kept in docs/quant.json, since the f16 model is not part of
@@ -29,6 +30,7 @@ func main() {
 		"reference), an index of vkc devices, or part of a name")
 	flag.StringVar(&f.calibration, "calibration", filepath.Join(build.Default.GOROOT, "src"),
 		"`folder` of the Go sources that importance matrices are made from")
+	flag.StringVar(&f.only, "only", "", "measure this `format` alone, and keep what is known of the others")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -38,7 +40,7 @@ func main() {
 }
 
 // flags are the command line.
-type flags struct{ docs, model, device, calibration string }
+type flags struct{ docs, model, device, calibration, only string }
 
 // The files in the folder of the documentation.
 const (

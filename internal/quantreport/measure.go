@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
+	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/ir"
@@ -49,6 +52,11 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	}
 	r.F16 = f16
 	log.Printf("f16: %+v", f16)
+	if f.only != "" {
+		return r.addTo(f, func(t ir.DType) (measured, error) {
+			return m.measureFormat(ctx, t, windows, ref, importance)
+		})
+	}
 	for _, t := range ir.DTypes() {
 		if _, ok := quant.Supported(t); !ok {
 			continue
@@ -61,6 +69,38 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	}
 	return r, nil
 }
+
+// addTo measures the one format asked for and returns it with what is known of the others, which r must agree with but
+// for the device.
+func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*results, error) {
+	t, err := ir.ParseDType(f.only)
+	if err != nil {
+		return nil, err
+	}
+	known, err := readResults(f.docs)
+	if err != nil {
+		return nil, err
+	}
+	if known.Text != r.Text || known.Calibration != r.Calibration || known.Parameters != r.Parameters ||
+		!near(known.F16.Perplexity, r.F16.Perplexity) {
+		return nil, fmt.Errorf("the f16 model's perplexity is %g on %+v; %s has %g on %+v: measure all formats anew",
+			r.F16.Perplexity, r.Text, resultsFile, known.F16.Perplexity, known.Text)
+	}
+	one, err := measure(t)
+	if err != nil {
+		return nil, err
+	}
+	if r.Device != known.Device {
+		one.Device = r.Device
+	}
+	known.Formats = slices.DeleteFunc(known.Formats, func(m measured) bool { return m.Type == t })
+	known.Formats = append(known.Formats, one)
+	slices.SortFunc(known.Formats, func(a, b measured) int { return int(a.Type) - int(b.Type) })
+	return known, nil
+}
+
+// near reports whether two measurements agree as those of two devices do.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
 
 func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {
 	texts, info, err := calibrationText(source)

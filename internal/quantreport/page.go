@@ -23,7 +23,7 @@ measured on random numbers and on a trained language model. The command that mea
 	r.writeModel(&b)
 	r.writeTargets(&b)
 	b.WriteString(filesText)
-	fmt.Fprintf(&b, measuredText, r.Text.Files, r.Text.Bytes, r.Text.Tokens, r.Device, r.Calibration.Files,
+	fmt.Fprintf(&b, measuredText, r.Text.Files, r.Text.Bytes, r.Text.Tokens, r.devices(), r.Calibration.Files,
 		r.Calibration.Bytes, r.Calibration.Tokens)
 	return b.String()
 }
@@ -211,6 +211,7 @@ names are not GGUF's: such a file serves vkc, and ggml programs only after conve
 const measuredText = `## How it was measured
 
     go run ./internal/quantreport -model gollama-f16.gguf   # measures, and keeps the numbers in docs/quant.json
+    go run ./internal/quantreport -model F16 -only nvfp4    # measures one format, and keeps what is known of the others
     go run ./internal/quantreport                           # measures on random numbers alone
     go test ./quant -run '^$' -bench 'Quantize|Dequantize'  # speed of one core, in bytes of f32
 

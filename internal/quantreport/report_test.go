@@ -121,8 +121,6 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
-func near(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
-
 // TestPlot: no label covers another or a mark, or leaves its panel.
 func TestPlot(t *testing.T) {
 	p := &panel{y: 34}

@@ -30,10 +30,22 @@ type textInfo struct {
 // measured is one format.
 type measured struct {
 	Type     ir.DType `json:"type"`
-	RMSE     float64  `json:"relative_rmse"` // of normally distributed weights
-	Matmul   float64  `json:"matmul_error"`  // of their product, relative to its size
-	Model    score    `json:"model"`         // with the model's matrices in it
-	Weighted *score   `json:"model_imatrix"` // the same with an importance matrix, if it takes one
+	RMSE     float64  `json:"relative_rmse"`    // of normally distributed weights
+	Matmul   float64  `json:"matmul_error"`     // of their product, relative to its size
+	Model    score    `json:"model"`            // with the model's matrices in it
+	Weighted *score   `json:"model_imatrix"`    // the same with an importance matrix, if it takes one
+	Device   string   `json:"device,omitempty"` // that the model ran on, where that is not the others'
+}
+
+// devices are what the model ran on, with the formats that ran on another one.
+func (r *results) devices() string {
+	text := r.Device
+	for _, m := range r.Formats {
+		if m.Device != "" {
+			text += fmt.Sprintf(" (%s: %s)", m.Type, m.Device)
+		}
+	}
+	return text
 }
 
 // score compares a model with the f16 one on a text.
