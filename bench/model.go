@@ -188,8 +188,9 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 		return err
 	}
 	var out *runtime.Result
+	o := runtime.RunOptions{Symbols: symbols, Profile: true}
 	for range 2 { // the second profiled run has its commands recorded already
-		if out, err = m.loaded.of(size).exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols, Profile: true}); err != nil {
+		if out, err = m.loaded.of(size).exe.Run(ctx, in, o); err != nil {
 			return err
 		}
 	}

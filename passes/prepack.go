@@ -34,6 +34,7 @@ func prepackWeights(s *State) error {
 func (s *State) canPrepare(k *kernel.Kernel, ready map[plan.ValueID]bool) bool {
 	return k.CanPrepare(func(buffer int) bool { return ready[buffer] }) &&
 		!slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
-			return b.Write && !b.Fault && (s.Plan.Value(b.Buffer).Origin != plan.Temp || len(s.Plan.Writers(b.Buffer)) > 1)
+			return b.Write && !b.Fault &&
+				(s.Plan.Value(b.Buffer).Origin != plan.Temp || len(s.Plan.Writers(b.Buffer)) > 1)
 		})
 }
