@@ -322,3 +322,31 @@ func TestGradOfTwoDTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestGradOfWideUpdates: what folds f32 into f16 has gradients as if base were f32, each in its operand's dtype.
+func TestGradOfWideUpdates(t *testing.T) {
+	in := map[string]*ir.Data{"base": randomFloats(t, 3, 4, 6), "x": randomFloats(t, 2, 5, 6)}
+	for _, mode := range []string{"add", "mul", "max"} {
+		grads := func(narrow bool) map[string]*ir.Data {
+			return runGrads(t, in, nil, func(b *frontend.Builder) {
+				base, x := b.Input("base", ir.F32, 4, 6), b.Input("x", ir.F32, 5, 6)
+				params := []frontend.Tensor{base, x}
+				if narrow {
+					params[0] = base.Cast(ir.F16)
+				}
+				rows := b.Iota(ir.I32, 0, ir.ShapeOf(5, 6)).Rem(b.Scalar(ir.I32, 3))
+				y := params[0].ScatterReduce(0, mode, rows, x).Cast(ir.F32)
+				for i, g := range frontend.Grad(y.Sqr().Mean(), params...) {
+					if g.DType() != params[i].DType() {
+						t.Errorf("%s: gradient %d is %s, its operand %s", mode, i, g.DType(), params[i].DType())
+					}
+					b.Output([]string{"base", "x"}[i], g.Cast(ir.F32))
+				}
+			})
+		}
+		have, want := grads(true), grads(false)
+		for name := range want {
+			wantNear(t, mode+" "+name, have[name], want[name], 2e-3)
+		}
+	}
+}

@@ -169,7 +169,7 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 			last, _ := read(c, write(c, number.Lit(-1).Broadcast(c.Grad.Shape()), number))
 			inside = inside.And(last.Eq(number))
 		}
-		return inside.Where(g, g.Lit(0))
+		return inside.Where(g, g.Lit(0)).to(c.Args[2].DType())
 	})
 }
 
@@ -184,7 +184,8 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 		}
 		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, attrs...)
 	}
-	base, updates, mode := c.Args[0], c.Args[2], c.Attrs.String_("mode")
+	base, mode := c.Args[0], c.Attrs.String_("mode")
+	updates := c.Args[2].to(base.DType())
 	mine := []Tensor{base, {}, updates}[i]
 	// all gives operand i what each element of the result has.
 	all := func(t Tensor) Tensor {
@@ -198,7 +199,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 		at, _ := read(c, c.Result)
 		chosen := [2]Tensor{base.Eq(c.Result).to(base.DType()), updates.Eq(at).to(base.DType())}
 		count := fold("add", chosen[0], chosen[1])
-		return all(c.Grad.Div(count)).Mul(chosen[i/2])
+		return all(c.Grad.Div(count)).Mul(chosen[i/2]).to(c.Args[i].DType())
 	}
 	// The product of all others is that of all by one's own, but where there are zeros.
 	zero := func(t Tensor) Tensor { return t.Eq(t.Lit(0)) }
@@ -208,7 +209,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	none := product.Lit(0)
 	others := zero(mine).Where(zeros.Eq(zeros.Lit(1)).Where(product, none),
 		zero(zeros).Where(product.Div(apart(mine)), none))
-	return all(c.Grad).Mul(others)
+	return all(c.Grad).Mul(others).to(c.Args[i].DType())
 }
 
 // order numbers the elements of a shape in row-major order.

@@ -17,7 +17,8 @@ func init() {
 	const dropped = " An index out of range changes nothing. Updating a state this way happens in place."
 	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, " +
 		"so that the bits are the same in every run; integers wrap."
-	const others = " With another mode than add, elements are multiplied by their updates, or the smallest or " +
+	const wide = " Updates of a base in f16, bf16 or 8 bits may be f32."
+	const others = wide + " With another mode than add, elements are multiplied by their updates, or the smallest or " +
 		"largest of both stays, NaN if there is one, and a state is written whole."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
@@ -28,7 +29,7 @@ func init() {
 			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder + others},
 		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferIndexAdd, Tol: sum,
-			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder},
+			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder + wide},
 		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
 			Infer: inferGatherND,
 			Doc:   "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
@@ -41,7 +42,8 @@ func init() {
 	)
 }
 
-// wantScatter checks the dtypes of base, indices and updates. No kinds mean all.
+// wantScatter checks the dtypes of base, indices and updates. No kinds mean all, and that updates are written; else
+// they are folded.
 func (c *Call) wantScatter(kinds []Kind) error {
 	if err := c.scalarOnly(); err != nil {
 		return err
@@ -53,6 +55,9 @@ func (c *Call) wantScatter(kinds []Kind) error {
 	}
 	if err := c.wantIndices(1); err != nil {
 		return err
+	}
+	if base := c.DType(0); kinds != nil && base.IsFloat() && base.BlockBytes() < F32.BlockBytes() && c.DType(2) == F32 {
+		return nil // what is folded is not rounded before
 	}
 	return c.wantSame(0, 2)
 }

@@ -30,6 +30,15 @@ func TestSortedSums(t *testing.T) {
 			update %table = %y`, "vkc.sum_equal_f32"},
 		{"f32", "i32", "700", `%y = index_add %table, %ids, %rows {axis=0}
 			update %table = %y`, "vkc.sum_equal_f32"},
+		{"f16", "i32", "50", `%all = reshape %table {shape=[90000]}
+			%first = slice %rows {starts=[0,0], limits=[N,1]}
+			%values = reshape %first {shape=[N]}
+			%y = scatter_add %all, %ids, %values
+			output "y" %y`, "vkc.sum_equal_f32"},
+		{"i32", "i32", "40", `%flat = reshape %ids {shape=[1,N,1]}
+			%idx = broadcast %flat {shape=[2,N,40]}
+			%y = scatter_add %base, %idx, %updates {axis=1}
+			output "y" %y`, ""},
 		{"f32", "i32", "20", `%y = index_add %table, %ids, %rows {axis=0}
 			output "y" %y`, ""},
 	} {

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 // Scatters are gathers seen from the result: each element folds over all
 // updates that could meet it, in their order. So equal indices give the same
 // bits in every run and no two invocations write one element. The work is the
-// number of elements times the number of updates along the axis; where rows are
+// number of elements times the number of updates along the axis; where they are
 // added and that is much, their indices are sorted instead: see sortedSums.
 
 // hitFold is how the updates of one element are folded, and its result goes into the element.
@@ -58,6 +59,11 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
+	if modeOf(n) == "add" && n.Op() == ir.OpScatterAdd {
+		if out := r.sortedElements(n, args, axis); out != nil || r.err != nil {
+			return out
+		}
+	}
 	_, idx = r.pairs(idx)
 	_, wide := r.pairs(upd)
 	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
@@ -72,6 +78,30 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.choose(pos, picked, base)
 	}
 	return r.swapAxes(out, axis, last)
+}
+
+// sortedElements is a scatter_add by sorted positions in the base. It is nil where comparing indices is less work, or
+// positions have more than 31 bits.
+func (r *rewriter) sortedElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
+	base, errBase := flatAround(n.Shape(), axis)
+	updates, errUpdates := flatAround(args[2].Shape(), axis)
+	all, errAll := n.Shape().Numel()
+	each, errEach := args[2].Shape().Numel()
+	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || // extents that no dim expresses
+		float64(each.Max())*float64(base[1].Max()) < minSortedSteps || all.Max() > math.MaxInt32 {
+		return nil
+	}
+	one := ir.D(1)
+	row := r.below(r.reshape(args[1], updates), base[1])
+	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(updates, 0), r.dimValue(base[1])), row)
+	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(base[2])), r.iota(updates, 2))
+	if r.err != nil {
+		return nil
+	}
+	at = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGe, row, r.scalar(ir.I32, 0)), at, r.scalar(ir.I32, -1)})
+	out := r.rowsInto(r.reshape(args[0], ir.Shape{one, all, one}), r.reshape(at, ir.Shape{each}),
+		r.reshape(args[2], ir.Shape{one, each, one}), "add")
+	return r.reshape(out, n.Shape())
 }
 
 // indexAdd sums the slices whose index is the coordinate.
@@ -97,7 +127,7 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 
 // distinct is a scatter that meets no element of its base twice, as writing in place
 // needs. Of updates of one element the last keeps its index, and where they are added it
-// adds the sum of all; the others get an index that is out of range.
+// adds the sum of all, which of floats is not rounded before; the others get an index that is out of range.
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	axis, row, add := 0, n.Rank()-1, write{op: n}.adds()
@@ -143,6 +173,9 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		if r.err == nil {
 			indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 		}
+	}
+	if !n.DType().IsFloat() {
+		updates = r.castTo(updates, n.DType()) // wraps
 	}
 	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
 	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)

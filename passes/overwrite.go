@@ -83,13 +83,9 @@ func (w write) adds() bool {
 	return w.op.Op() == ir.OpScatterAdd || w.op.Op() == ir.OpIndexAdd || w.op.Op() == ir.OpScatterNDAdd
 }
 
-// suits reports whether a write is better in place: it writes fewer elements than a copy
-// has, and adding does not round before the sum is complete: several that are added to one
-// element are added up first, in its dtype.
+// suits reports whether a write is better in place: it writes no more elements than a copy has.
 func (w write) suits() bool {
-	written := w.values().Shape()
-	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() &&
-		(!w.adds() || accType("", w.op.DType()) == w.op.DType() || w.op.Attrs().Bool("unique"))
+	return !isScatter(w.op) || w.values().Shape().MaxElems() <= w.op.Shape().MaxElems()
 }
 
 // overwrites knows which states of a graph are updated in place.
@@ -197,7 +193,7 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		case unshaped(w.values()) == u.State:
 			return nil, nil, fmt.Sprintf("%s writes the old value itself, which may move it", w.op)
 		case !w.suits():
-			return nil, nil, fmt.Sprintf("%s writes more than a copy does, or rounds every sum", w.op)
+			return nil, nil, fmt.Sprintf("%s writes more than a copy does", w.op)
 		}
 		values = append(values, n)
 		for x := n; x != w.base; x = w.before(x) {

@@ -184,11 +184,23 @@ var inPlaceStates = []struct {
 		%i = iota {dtype=i32, shape=[3]}
 		%b = index_add %h, %i, %v {unique=true}
 		update %h = %b`, false},
-	{"f16 added at places that may be equal", "row map", `
+	{"f16 added at places that may be equal", "row row map", `
 		%h = state {name="h", dtype=f16, shape=[6,8]}
 		%v = input {name="v", dtype=f16, shape=[6,8]}
 		%b = index_add %h, %positions, %v
-		update %h = %b`, true},
+		update %h = %b`, false},
+	{"bytes added at places that may be equal", "row row map", `
+		%h = state {name="h", dtype=i8, shape=[6,8]}
+		%v = input {name="v", dtype=i8, shape=[6,8]}
+		%b = index_add %h, %positions, %v
+		update %h = %b`, false},
+	{"f32 scattered into bf16", "row row map", `
+		%h = state {name="h", dtype=bf16, shape=[6,8]}
+		%v = input {name="v", dtype=f32, shape=[6,8]}
+		%flat = reshape %positions {shape=[6,1]}
+		%idx = broadcast %flat {shape=[6,8]}
+		%b = scatter_add %h, %idx, %v
+		update %h = %b`, false},
 	{"the old value moved by one", "map map", `
 		%tail = slice %s {starts=[1,0,0], limits=[6,4,8]}
 		%b = concat %tail, %row

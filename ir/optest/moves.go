@@ -285,6 +285,13 @@ func (s *suite) scatters() {
 			}).everyIf(axes == 2)
 		}
 	}
+	for _, mode := range []string{"add", "mul", "min"} {
+		wide := s.add(ir.OpScatterAdd, "8x5/by f32/"+mode, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{8, 5}, nearOne), b.indices(ir.I32, 8, 13, 5),
+				b.input(ir.F32, []int{13, 5}, nearOne)}, attr("mode", mode))
+		}).every()
+		wide.types = []ir.DType{ir.F16, ir.BF16}
+	}
 	for _, mode := range []string{"mul", "min", "max"} {
 		s.add(ir.OpScatterAdd, "8x5/"+mode, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{8, 5}, nearOne), b.indices(ir.I32, 8, 13, 5),
