@@ -61,6 +61,7 @@ var elementwiseOps = table{
 	"Selu":            tensorOp(selu),
 	"Shrink":          tensorOp(shrink),
 	"Swish":           tensorOp(swish),
+	"SwiGLU":          tensorOp(func(c *call) tensor { return swish(c).Mul(c.x(1)) }),
 	"ThresholdedRelu": tensorOp(thresholdedRelu),
 	"Clip":            tensorOp(clip),
 	"Cast":            foldedOp(sameDims, cast),

@@ -30,6 +30,8 @@ type importer struct {
 	needed    []string
 	symbols   []string // extents of inputs that are symbols, by the model's names
 	calls     int      // nodes built, those of functions and loops each time
+	trips     []tensor // of the loops whose bodies are being built, the outermost first
+	draws     int      // nodes that draw random numbers
 	depth     int      // of functions and subgraphs
 }
 

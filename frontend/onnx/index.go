@@ -164,21 +164,38 @@ func scatterND(c *call) tensor {
 	return x
 }
 
-// tensorScatter writes updates into a cache, from a position on.
+// tensorScatter writes updates into a cache, from a position on, which sequences of a batch have each their own.
 func tensorScatter(c *call) tensor {
 	x, update := c.x(0), c.x(1)
 	axis := c.axis(c.intAttr("axis", -2), x.Rank())
-	if c.has(2) && !x.Shape()[0].Is(1) {
-		c.fail("a place for each sequence of a batch is not supported")
-	}
-	start := c.b.Const(int64(0))
+	start, circular := c.b.Const(int64(0)), c.textAttr("mode", "linear") == "circular"
 	if c.has(2) {
-		start = c.x(2).Reshape()
+		start = c.x(2)
 	}
-	if c.textAttr("mode", "linear") == "circular" {
-		return x.RingUpdateSlice(axis, update, start)
+	switch one := start.Rank() == 0 || start.Dim(0).Is(1); {
+	case !one:
+		return c.scatterEach(x, update, start, axis, circular)
+	case circular:
+		return x.RingUpdateSlice(axis, update, start.Reshape())
 	}
-	return x.DynamicUpdateSlice(axis, update, start)
+	return x.DynamicUpdateSlice(axis, update, start.Reshape())
+}
+
+// scatterEach takes each element from the updates or from x.
+func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
+	if start.Rank() != 1 || axis == 0 {
+		c.fail("write_indices %s for %s along axis %d: want one for each sequence of the batch", start, x, axis)
+	}
+	for range x.Rank() - 1 {
+		start = start.Unsqueeze(-1)
+	}
+	size, length := c.b.DimValue(x.Dim(axis)).Cast(ir.I64), c.b.DimValue(update.Dim(axis)).Cast(ir.I64)
+	from := c.b.Iota(ir.I64, axis, x.Shape()).Sub(start)
+	if circular {
+		from = from.Lt(from.Lit(0)).Where(from.Add(size), from)
+	}
+	is := from.Ge(from.Lit(0)).And(from.Lt(length))
+	return is.Where(update.Gather(axis, is.Where(from, from.Lit(0))), x)
 }
 
 func topK(c *call) []*value {

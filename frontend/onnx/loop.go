@@ -34,12 +34,14 @@ type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 // looped is a loop of the graph. Its results are what is carried last and the stacks, of which only as many rows are
 // meant as there were trips if there is a condition.
 func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
-	from := merged(c.in)
+	from, around := merged(c.in), c.trips
+	defer func() { c.trips = around }()
 	s := c.b.ScanWhile(trips, goes, c.whole(first), func(i tensor, carried []tensor) (tensor, []tensor, []tensor) {
 		given := make([]*value, len(carried))
 		for k, t := range carried {
 			given[k] = &value{tensor: t, from: first[k].from}
 		}
+		c.trips = append(slices.Clip(around), i)
 		goesOn, next, outs := body(i, given)
 		from = merged([]*value{{from: from}, {from: merged(next)}, {from: merged(outs)}})
 		return goesOn, c.whole(next), c.whole(outs)

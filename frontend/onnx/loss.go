@@ -1,7 +1,5 @@
 package onnx
 
-import "github.com/vkc-go/vkc/ir"
-
 var lossOps = table{
 	"NegativeLogLikelihoodLoss": tensorOp(func(c *call) tensor { return c.likelihood(c.x(0)) }),
 	"SoftmaxCrossEntropyLoss":   manyOp(crossEntropy),
@@ -41,26 +39,4 @@ func (c *call) likelihood(x tensor) tensor {
 		c.fail("reduction %q is not supported", mode)
 	}
 	return loss
-}
-
-var randomOps = table{
-	"Dropout": manyOp(dropout),
-}
-
-// dropout is the identity: models that are trained here are not ONNX models.
-func dropout(c *call) []*value {
-	x := c.x(0)
-	training := false
-	if c.has(2) {
-		training, _ = truth(c.in[2])
-		c.constant(2)
-	}
-	if training && !(c.has(1) && c.number(1) == 0) {
-		c.fail("it draws random numbers, as in training: what it gives is not defined")
-	}
-	mask := ir.Bool
-	if c.version < 10 {
-		mask = x.DType()
-	}
-	return several(x, c.b.Full(mask, 1, x.Shape()))
 }

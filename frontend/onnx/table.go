@@ -27,7 +27,8 @@ var domains map[string]table
 func init() {
 	domains = map[string]table{
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
-			controlOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, foundOps, textOps),
+			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, foundOps,
+			textOps),
 		"com.microsoft":            microsoftOps,
 		"ai.onnx.preview.training": trainingOps,
 	}

@@ -1,9 +1,45 @@
 package onnx
 
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+)
+
 var trainingOps = table{
 	"Adagrad":  manyOp(adagrad),
 	"Adam":     manyOp(adam),
 	"Momentum": manyOp(momentum),
+	"Gradient": controlOp(gradient),
+}
+
+// gradient differentiates a value of the graph, or the sum of its elements, by others that it is computed from.
+func gradient(c *call) []*value {
+	names := func(attr string) []string {
+		if a := c.attr(attr, AttrStrings); a != nil {
+			return a.Strings
+		}
+		return nil
+	}
+	xs, y := names("xs"), c.scope.find(c.textAttr("y", ""))
+	for i, name := range slices.Concat(xs, names("zs")) {
+		if v := c.scope.find(name); v == nil || !c.has(i) || v != c.in[i] {
+			c.fail("input %d must be %q, by which it differentiates: it has no other values than those of the graph", i,
+				name)
+		}
+	}
+	if y == nil || y.missing {
+		c.fail("there is no value y, %q", c.textAttr("y", ""))
+	}
+	params := make([]tensor, len(xs))
+	for i := range xs {
+		params[i] = c.x(i)
+	}
+	loss := c.asTensor(y)
+	if loss.Rank() > 0 {
+		loss = loss.Sum()
+	}
+	return several(frontend.Grad(loss, params...)...)
 }
 
 // optimized applies a step to each of the parameters of an optimizer, whose inputs are a rate, the number of updates,

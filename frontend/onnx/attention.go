@@ -1,0 +1,332 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var attentionOps = table{
+	"Attention":           manyOp(attention),
+	"LinearAttention":     manyOp(linearAttention),
+	"CausalConvWithState": manyOp(causalConv),
+}
+
+// heads takes [batch, length, heads*size] apart into [batch, heads, length, size].
+func (c *call) heads(x tensor, attr string) tensor {
+	n, s := c.intAttr(attr, 0), x.Shape()
+	if x.Rank() != 3 || n < 1 || !s[2].IsStatic() || s[2].Static()%n != 0 {
+		c.fail("of %s with %s %d: want [batch, length, %s*size]", x, attr, n, attr)
+	}
+	return x.Reshape(s[0], s[1], n, s[2].Static()/n).SwapAxes(1, 2)
+}
+
+// joinedHeads is the opposite of heads.
+func joinedHeads(x tensor) tensor {
+	s := x.Shape()
+	return x.SwapAxes(1, 2).Reshape(s[0], s[2], s[1].Times(s[3].Add))
+}
+
+// attended is an Attention: queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E], old ones first.
+type attended struct {
+	*call
+	q, k, v tensor
+	// offset is how many keys are there before that of the first query: an i32 scalar, or [B, 1, 1, 1].
+	offset tensor
+	last   bool   // the queries are the last positions of the keys, so that op attention knows the offset
+	causal bool   // in op attention, not in visible
+	window int    // likewise
+	seen   tensor // bools that broadcast to [B, H, T, S]: which keys a query sees; the zero Tensor for all
+	bias   tensor // floats that are added to scores, or the zero Tensor
+	scale  float64
+}
+
+// attention is Attention of opset 23 on: keys and values may follow those of a cache, or be a cache of which each
+// sequence has filled a part. Scores are made and summed in f32 whatever softmax_precision says.
+func attention(c *call) []*value {
+	a := &attended{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
+	flat := a.q.Rank() == 3
+	if flat {
+		a.q, a.k, a.v = c.heads(a.q, "q_num_heads"), c.heads(a.k, "kv_num_heads"), c.heads(a.v, "kv_num_heads")
+	}
+	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
+		c.fail("of %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
+	}
+	if c.has(4) != c.has(5) || c.has(4) && c.has(6) {
+		c.fail("want past_key and past_value both or neither, and then no nonpad_kv_seqlen")
+	}
+	if d := a.q.Dim(3); !d.IsStatic() || d.Add < 1 {
+		c.fail("of queries %s: their size must be a number", a.q)
+	}
+	a.scale = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add)))
+	a.place()
+	a.see()
+	y := a.q.Attention(a.k, a.v, a.options()...)
+	if row := a.hasKeys(); !row.IsZero() {
+		y = row.Where(y, y.Lit(0))
+	}
+	if flat {
+		y = joinedHeads(y)
+	}
+	out := several(y, a.k, a.v)
+	if c.wants(3) {
+		out = append(out, one(a.scores())...)
+	}
+	return out
+}
+
+// place puts cached keys before the new ones, and finds out where the queries are among them.
+func (a *attended) place() {
+	queries, fresh := a.q.Dim(2), a.k.Dim(2)
+	switch {
+	case a.has(4):
+		past := a.x(4).Dim(2)
+		a.k, a.v = a.x(4).Concat(2, a.k), a.x(5).Concat(2, a.v)
+		a.offset, a.last = a.b.DimValue(past), queries == fresh
+	case a.has(6):
+		filled := a.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+		a.offset = filled.Sub(a.b.DimValue(queries))
+		a.also(a.keys().Lt(filled))
+	default:
+		a.offset, a.last = a.b.Const(int32(0)), queries == fresh
+	}
+}
+
+// keys are the numbers of keys, [1, 1, 1, S].
+func (a *attended) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
+
+// queries are their positions among the keys, which broadcast to [B, 1, T, 1].
+func (a *attended) queries() tensor { return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset) }
+
+// also restricts what is seen.
+func (a *attended) also(seen tensor) {
+	if !a.seen.IsZero() {
+		seen = a.seen.And(seen)
+	}
+	a.seen = seen
+}
+
+// see works out which keys are seen, and what is added to scores.
+func (a *attended) see() {
+	left, right := a.intAttr("left_window_size", -1), a.intAttr("right_window_size", -1)
+	causal := a.intAttr("is_causal", 0) != 0
+	if causal {
+		right = -1 // no key after the query's own is seen anyway
+	}
+	if a.causal = causal && a.last; causal && !a.last {
+		a.also(a.keys().Le(a.queries()))
+	}
+	switch {
+	case left >= 0 && a.causal:
+		a.window = left + 1
+	case left >= 0:
+		a.also(a.keys().Ge(a.queries().AddScalar(float64(-left))))
+	}
+	if right >= 0 {
+		a.also(a.keys().Le(a.queries().AddScalar(float64(right))))
+	}
+	if !a.has(3) {
+		return
+	}
+	mask := a.padded(a.x(3))
+	if mask.DType() == ir.Bool {
+		a.also(mask)
+		return
+	}
+	a.bias = mask
+}
+
+// padded is a mask that may be shorter than the keys: those after its end are not seen.
+func (a *attended) padded(mask tensor) tensor {
+	if mask.Rank() < 1 {
+		a.fail("attn_mask is a scalar")
+	}
+	n, keys := mask.Dim(-1), a.k.Dim(2)
+	if n == keys || n.Is(1) {
+		return mask
+	}
+	left, err := keys.Less(n)
+	if err != nil {
+		a.fail("attn_mask %s for %s keys: %v", mask, keys, err)
+	}
+	unseen := 0.0
+	if mask.DType() != ir.Bool {
+		unseen = math.Inf(-1)
+	}
+	return mask.Concat(mask.Rank()-1, a.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
+}
+
+// mask is what op attention is given: bools, or floats that have -Inf where a key is not seen.
+func (a *attended) mask() tensor {
+	switch {
+	case a.bias.IsZero():
+		return a.seen
+	case a.seen.IsZero():
+		return a.bias
+	}
+	return a.seen.Where(a.bias, a.bias.Lit(math.Inf(-1)))
+}
+
+func (a *attended) options() []frontend.AttentionOption {
+	options := []frontend.AttentionOption{frontend.Scale(a.scale)}
+	if a.causal {
+		options = append(options, frontend.Causal(), frontend.Window(a.window))
+	}
+	if limit := a.floatAttr("softcap", 0); limit > 0 {
+		options = append(options, frontend.Softcap(limit))
+	}
+	if m := a.mask(); !m.IsZero() {
+		options = append(options, frontend.Mask(m))
+	}
+	return options
+}
+
+// all is a mask with all that op attention is told beside it.
+func (a *attended) all() tensor {
+	b := *a
+	if a.causal {
+		b.also(a.keys().Le(a.queries()))
+	}
+	if a.window > 0 {
+		b.also(a.keys().Gt(a.queries().AddScalar(float64(-a.window))))
+	}
+	return b.mask()
+}
+
+// hasKeys says of each query whether it sees any key, or is the zero Tensor where all do: the result of one that
+// sees none is 0.
+func (a *attended) hasKeys() tensor {
+	if a.seen.IsZero() && a.bias.IsZero() {
+		return tensor{}
+	}
+	m := a.all()
+	if m.DType() != ir.Bool {
+		m = m.Gt(m.Lit(math.Inf(-1)))
+	}
+	return m.AnyKeep(-1)
+}
+
+// scores is the fourth result, by qk_matmul_output_mode: products, with a soft limit, with a mask, or weights.
+func (a *attended) scores() tensor {
+	s, k := a.q.Shape(), a.k
+	if g := k.Dim(1); g != s[1] {
+		if !g.IsStatic() || !s[1].IsStatic() || g.Add < 1 || s[1].Static()%g.Static() != 0 {
+			a.fail("%s heads share %s of keys", s[1], g)
+		}
+		k = k.Unsqueeze(2).Broadcast(s[0], g, s[1].Static()/g.Static(), k.Dim(2), k.Dim(3))
+		k = k.Reshape(s[0], s[1], k.Dim(3), k.Dim(4))
+	}
+	y := a.q.MatMulT(k).MulScalar(a.scale)
+	mode := a.intAttr("qk_matmul_output_mode", 0)
+	if limit := a.floatAttr("softcap", 0); limit > 0 && mode > 0 {
+		y = wide(y, func(y tensor) tensor { return y.DivScalar(limit).Tanh().MulScalar(limit) })
+	}
+	m := a.all()
+	if mode < 2 || m.IsZero() {
+		if mode == 3 {
+			return y.Softmax(-1)
+		}
+		return y
+	}
+	if m.DType() == ir.Bool {
+		m = m.Where(y.Lit(0), y.Lit(math.Inf(-1)))
+	}
+	if y = y.Add(castTo(m, y.DType())); mode == 2 {
+		return y
+	}
+	y = y.Softmax(-1)
+	if row := a.hasKeys(); !row.IsZero() {
+		y = row.Where(y, y.Lit(0))
+	}
+	return y
+}
+
+// linearAttention is attention whose keys and values are summed up in a state [B, G, D, E], which each position may
+// let fade (gated) and correct (delta): Yang et al. 2024, arXiv:2412.06464. It is a scan over the positions.
+func linearAttention(c *call) []*value {
+	rule := c.textAttr("update_rule", "gated_delta")
+	gated, delta := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
+	if !gated && !delta && rule != "linear" || gated != c.has(4) || delta != c.has(5) {
+		c.fail("update_rule %q: want linear, gated, delta or gated_delta, decay for gated ones, beta for delta", rule)
+	}
+	t := c.dtypeOf(c.input(0))
+	split := func(i int, attr string) tensor { return castTo(c.heads(c.x(i), attr), ir.F32) }
+	q, k, v := split(0, "q_num_heads"), split(1, "kv_num_heads"), split(2, "kv_num_heads")
+	batch, steps, g, d, e := q.Dim(0), q.Dim(2), k.Dim(1).Static(), k.Dim(3), v.Dim(3)
+	if q.Dim(1).Static()%g != 0 || q.Dim(3) != d || !d.IsStatic() || d.Add < 1 {
+		c.fail("of queries %s and keys %s", q, k)
+	}
+	scale := c.floatAttr("scale", 0)
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(d.Add))
+	}
+	state, stateType := c.b.Full(ir.F32, 0, batch, g, d, e), t
+	if c.has(3) {
+		stateType = c.dtypeOf(c.in[3])
+		state = castTo(c.x(3), ir.F32)
+	}
+	// Positions are gone over, so that they come first: [T, B, G, …].
+	first := func(x tensor) tensor { return x.Transpose(2, 0, 1, 3) }
+	xs := []tensor{first(q.Reshape(batch, g, q.Dim(1).Static()/g, steps, d).Transpose(0, 1, 3, 2, 4).
+		Reshape(batch, g, steps, -1)), first(k), first(v)}
+	rates := func(i int) {
+		x := castTo(c.x(i), ir.F32).SwapAxes(0, 1) // [T, B, G], [T, B, 1] or [T, B, G*D]
+		if n := x.Dim(2); n.Is(g) || n.Is(1) {
+			xs = append(xs, x.Unsqueeze(3))
+		} else {
+			xs = append(xs, x.Reshape(steps, batch, g, -1))
+		}
+	}
+	if gated {
+		rates(4)
+	}
+	if delta {
+		rates(5)
+	}
+	last, outs := c.b.Scan([]tensor{state}, xs, func(carried, x []tensor) (next, outs []tensor) {
+		s, key, val := carried[0], x[1].Unsqueeze(3), x[2].Unsqueeze(2) // [B, G, D, 1], [B, G, 1, E]
+		more := x[3:]
+		if gated {
+			s, more = s.Mul(more[0].Exp().Unsqueeze(3)), more[1:]
+		}
+		if delta {
+			val = val.Sub(s.Mul(key).SumKeep(2)).Mul(more[0].Unsqueeze(3))
+		}
+		s = s.Add(key.Mul(val))
+		y := x[0].Reshape(batch, g, -1, d).MatMul(s).MulScalar(scale) // [B, G, H/G, E]
+		return []tensor{s}, []tensor{y.Reshape(batch, -1)}
+	})
+	return several(castTo(outs[0].SwapAxes(0, 1), t), castTo(last[0], stateType))
+}
+
+// causalConv convolves each channel of [B, C, T] with what came before, of which the last positions are kept.
+func causalConv(c *call) []*value {
+	x, w := c.x(0), c.x(1)
+	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {
+		c.fail("of %s with weights %s: want [batch, channels, length] and [channels, 1, size]", x, w)
+	}
+	keep := w.Dim(2).Static() - 1
+	past := c.b.Full(x.DType(), 0, x.Dim(0), x.Dim(1), keep)
+	if c.has(3) {
+		past = c.x(3)
+	}
+	all := past.Concat(2, x)
+	y := all.Conv(w, frontend.Groups(w.Dim(0).Static()))
+	if c.has(2) {
+		y = y.Add(channels(c.x(2), 3))
+	}
+	switch name := c.textAttr("activation", "none"); name {
+	case "silu", "swish":
+		y = y.Silu()
+	case "none":
+	default:
+		c.fail("activation %q: want silu, swish or none", name)
+	}
+	size := x.Dim(2)
+	tail := all.IndexSelect(2, c.b.Iota(ir.I32, 0, keep).Add(c.b.DimValue(size)))
+	if size.IsStatic() {
+		tail = all.Slice(2, size.Static(), all.Dim(2))
+	}
+	return several(y, tail)
+}

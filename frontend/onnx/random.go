@@ -1,0 +1,107 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// ONNX leaves open which numbers are drawn. Those of a node are the same in every run, as its seed says, or else its
+// place among the nodes that draw; in a loop they are others in each trip.
+var randomOps = table{
+	"Dropout":           controlOp(dropout),
+	"Bernoulli":         drawn(bernoulli),
+	"Multinomial":       drawn(multinomial),
+	"RandomNormal":      drawn(func(c *call) tensor { return c.normal(ir.F32, ir.ShapeOf(c.intsAttr("shape")...)) }),
+	"RandomUniform":     drawn(func(c *call) tensor { return c.between(ir.F32, ir.ShapeOf(c.intsAttr("shape")...)) }),
+	"RandomNormalLike":  drawn(func(c *call) tensor { return c.normal(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
+	"RandomUniformLike": drawn(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
+}
+
+// drawn makes a row of an op that is not computed when the graph is built, since each trip of a loop draws anew.
+func drawn(f func(c *call) tensor) []row {
+	return controlOp(func(c *call) []*value { return one(f(c)) })
+}
+
+// perOffset is how many elements one offset of the generator gives.
+const perOffset = 4
+
+// draw returns seed and offset for elements of a shape.
+func (c *call) draw(s ir.Shape) (seed, offset tensor) {
+	c.draws++
+	first := int64(c.draws)
+	if a := c.node.attr("seed"); a != nil && a.Type == AttrFloat {
+		first = int64(math.Float32bits(a.Float))
+	} else if a != nil {
+		first = int64(uint32(a.Int))
+	}
+	seed, offset = c.b.Const(first), c.b.Const(int64(0))
+	for i, trip := range slices.Backward(c.trips) { // of the loops around it, the innermost first
+		n := trip.Cast(ir.I64)
+		if i == len(c.trips)-1 {
+			offset = n.Mul(c.b.Const((s.MaxElems() + perOffset - 1) / perOffset))
+			continue
+		}
+		seed = seed.Add(n.AddScalar(1).Mul(c.b.Const(int64(0x9E3779B1) << (8 * (i % 4)))))
+	}
+	return seed, offset
+}
+
+func (c *call) normal(t ir.DType, s ir.Shape) tensor {
+	seed, offset := c.draw(s)
+	y := c.b.RandomNormal(seed, offset, c.dtypeAttr("dtype", t), s)
+	return y.Affine(c.floatAttr("scale", 1), c.floatAttr("mean", 0))
+}
+
+func (c *call) between(t ir.DType, s ir.Shape) tensor {
+	seed, offset := c.draw(s)
+	low, high := c.floatAttr("low", 0), c.floatAttr("high", 1)
+	return c.b.RandomUniform(seed, offset, c.dtypeAttr("dtype", t), s).Affine(high-low, low)
+}
+
+func bernoulli(c *call) tensor {
+	p := c.x(0)
+	seed, offset := c.draw(p.Shape())
+	is := c.b.RandomUniform(seed, offset, ir.F32, p.Shape()).Lt(castTo(p, ir.F32))
+	return is.Cast(c.dtypeAttr("dtype", p.DType()))
+}
+
+// multinomial draws classes of [batch, classes] by the logarithms of their shares: the largest of those with Gumbel
+// noise (Gumbel 1954).
+func multinomial(c *call) tensor {
+	x, n := c.x(0), c.intAttr("sample_size", 1)
+	if x.Rank() != 2 || n < 1 {
+		c.fail("of %s, %d samples: want [batch, classes] and at least one", x, n)
+	}
+	s := ir.Shape{x.Dim(0), ir.D(n), x.Dim(1)}
+	seed, offset := c.draw(s)
+	noise := c.b.RandomUniform(seed, offset, ir.F32, s).Log().Neg().Log().Neg()
+	return castTo(castTo(x, ir.F32).Unsqueeze(1).Add(noise).Argmax(2), c.dtypeAttr("dtype", ir.I32))
+}
+
+// dropout is the identity but in training: then elements are left out.
+func dropout(c *call) []*value {
+	x := c.x(0)
+	p, training := c.floatAttr("ratio", 0.5), false
+	if c.has(1) {
+		p = c.number(1)
+	}
+	if c.has(2) {
+		training, _ = truth(c.in[2])
+		c.constant(2)
+	}
+	mask := ir.Bool
+	if c.version < 10 {
+		mask = x.DType()
+	}
+	if !training || p == 0 {
+		return several(x, c.b.Full(mask, 1, x.Shape()))
+	}
+	if !(p > 0 && p < 1) {
+		c.fail("ratio %v: want at least 0 and below 1", p)
+	}
+	seed, offset := c.draw(x.Shape())
+	keep := c.b.RandomBernoulli(1-p, seed, offset, x.Shape())
+	return several(keep.Where(x.MulScalar(1/(1-p)), x.Lit(0)), castTo(keep, mask))
+}
