@@ -60,6 +60,13 @@ var kernelCounts = []struct {
 	{"matmul", 1, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 40, 64).MatMul(b.Weight("w", ir.F32, 64, 48)))
 	}},
+	// Bytes with a zero point, dequantized, multiplied and quantized: one kernel, and one that adds up weights once.
+	{"dequantized bytes, matmul, bias, bytes", 2, func(b *frontend.Builder) {
+		x := b.Input("x", ir.U8, 96, 64).Cast(ir.F32).AddScalar(-100).MulScalar(0.1)
+		w := b.Weight("w", ir.I8, 64, 48).Cast(ir.F32).Mul(b.Weight("s", ir.F32, 48))
+		y := x.MatMul(w).Add(b.Weight("b", ir.F32, 48)).MulScalar(4)
+		b.Output("y", y.Round().AddScalar(128).Cast(ir.U8))
+	}},
 	{"matmul, bias, gelu, residual", 1, func(b *frontend.Builder) {
 		y := b.Input("x", ir.F32, 40, 64).MatMul(b.Weight("w", ir.F32, 64, 48)).Add(b.Weight("b", ir.F32, 48)).Gelu()
 		b.Output("y", y.Add(b.Input("r", ir.F32, 40, 48)))

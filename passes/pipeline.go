@@ -46,6 +46,7 @@ type Pass struct {
 var table = []Pass{
 	{"find_attention", "softmax(q k^T) v in its many spellings is attention, whose scores are never stored", graphPass(findAttention)},
 	{"find_writes", "a state's new value that is the old one but for some parts, spelled by concat, is written as those parts", graphPass(findWrites)},
+	{"find_byte_products", "bytes that are dequantized only to be multiplied are multiplied as they are", graphPass(findByteProducts)},
 	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", takeApart},
 	{"round_rows", "rows that may lose precision meet quantized weights as bytes, where the device multiplies those faster", roundRows},
 	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
@@ -91,6 +92,8 @@ type list = []string
 
 var constraints = []constraint{
 	{list{"find_attention"}, list{"decompose"}, "attentions without a kernel are taken apart, those that were found too"},
+	{list{"find_attention"}, list{"find_byte_products"}, "an attention of dequantized bytes is one first, which never stores its scores"},
+	{list{"find_byte_products"}, list{"decompose", "fold_constants"}, "it looks for dequantized weights as they are spelled, before they are f32"},
 	{list{"find_writes"}, list{"decompose"}, "writes that are not in place after all are taken apart"},
 	{list{"decompose"}, list{"round_rows", "fold_constants", "cse"}, "it makes the products, constants and equal parts that these look at"},
 	{list{"fold_constants"}, list{"simplify"}, "x*1 is seen only once the 1 is a constant"},

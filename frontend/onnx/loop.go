@@ -65,7 +65,7 @@ type loopNode struct {
 }
 
 func loop(c *call) []*value {
-	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.in[min(2, len(c.in)):]}
+	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.from(2)}
 	if len(l.body.Outputs) < 1+len(l.first) {
 		c.fail("its body has %d outputs, fewer than a condition and %d values carried on", len(l.body.Outputs),
 			len(l.first))
@@ -93,6 +93,14 @@ func loop(c *call) []*value {
 		ways = append(ways, l.written)
 	}
 	return c.tryEach(ways...)
+}
+
+// from are the inputs from one on, none of which may be left out.
+func (c *call) from(first int) []*value {
+	for i := first; i < len(c.in); i++ {
+		c.input(i)
+	}
+	return c.in[min(first, len(c.in)):]
 }
 
 // maxTrips is how often a loop runs at most that has no bound of its own.
@@ -244,7 +252,8 @@ func (c *call) newScan(from int) *scanned {
 	if n < 1 || carried < 0 || len(s.body.Outputs) < carried {
 		c.fail("num_scan_inputs is %d of %d inputs, and its body has %d outputs", n, len(c.in), len(s.body.Outputs))
 	}
-	s.first, s.over = c.in[from:from+carried], c.in[from+carried:]
+	all := c.from(from)
+	s.first, s.over = all[:carried], all[carried:]
 	return s
 }
 

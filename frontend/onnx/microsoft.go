@@ -18,7 +18,7 @@ var microsoftOps = table{
 	"QLinearAdd":                       tensorOp(qlinear(tensor.Add)),
 	"QLinearMul":                       tensorOp(qlinear(tensor.Mul)),
 	"QuantizeLinear":                   tensorOp(quantizeLinear),
-	"DequantizeLinear":                 tensorOp(dequantizeLinear),
+	"DequantizeLinear":                 controlOp(dequantizeNode),
 	"RotaryEmbedding":                  tensorOp(microsoftRotary),
 }
 
@@ -91,7 +91,7 @@ func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 // microsoftRotary has positions before the tables, and one position for all sequences where there is a single number.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
-	if at.Rank() == 1 {
+	if at.Rank() == 1 && x.Rank() > 2 {
 		axis := x.Rank() - 2
 		batch, length := x.Shape()[0], x.Shape()[axis]
 		at = c.b.Iota(ir.I64, 1, ir.Shape{batch, length}).Add(castTo(at, ir.I64))
@@ -111,6 +111,9 @@ func rotaryEmbedding(c *call) tensor {
 // rows, or [batch, length, pairs] without it. x is [batch, heads, length, size], or [batch, length, heads*size].
 func (c *call) rotated(x, cos, sin, at tensor) tensor {
 	if !at.IsZero() {
+		if cos.Rank() != 2 {
+			c.fail("the tables are %s: want [positions, pairs]", cos)
+		}
 		flat := at.Reshape(-1)
 		to := append(append(ir.Shape{}, at.Shape()...), cos.Shape()[1])
 		cos, sin = cos.IndexSelect(0, flat).Reshape(to), sin.IndexSelect(0, flat).Reshape(to)

@@ -9,7 +9,7 @@ import (
 
 var quantizedOps = table{
 	"QuantizeLinear":        tensorOp(quantizeLinear),
-	"DequantizeLinear":      tensorOp(dequantizeLinear),
+	"DequantizeLinear":      controlOp(dequantizeNode),
 	"DynamicQuantizeLinear": manyOp(dynamicQuantizeLinear),
 	"MatMulInteger":         tensorOp(matmulInteger),
 	"ConvInteger":           tensorOp(convInteger),
@@ -73,11 +73,23 @@ func quantizeLinear(c *call) tensor {
 	return quantized(x, c.alongAxis(c.x(1), x, axis, block), zero, t)
 }
 
+// dequantizeNode leaves matrices as bytes, which products multiply as they are (package passes), and computes smaller
+// constants.
+func dequantizeNode(c *call) []*value {
+	plain := tensorOp(dequantizeLinear)[0]
+	if len(c.shapeOf(c.input(0))) < 2 {
+		if v := c.folded(&plain); v != nil {
+			return v
+		}
+	}
+	return plain.build(c)
+}
+
 func dequantizeLinear(c *call) tensor {
 	x, scale := c.x(0), c.x(1)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
 	zero := tensor{}
-	if c.has(2) {
+	if !c.isZero(2) {
 		zero = c.alongAxis(c.x(2), x, axis, block)
 	}
 	y := centred(x, zero).Mul(castTo(c.alongAxis(scale, x, axis, block), ir.F32))
@@ -181,14 +193,11 @@ func qlinearMatMul(c *call) tensor {
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 
-// intConv is a convolution of integers less their zero points, around which it is padded by zeros.
-func (c *call) intConv(x, w tensor) tensor {
+// intConv is a convolution of whole numbers, around which it is padded by zeros.
+func (c *call) intConv(x, w tensor, options ...frontend.WindowOption) tensor {
 	win := c.window(x.Shape(), c.kernelOf(w))
-	n := w.Shape()[1:].MaxElems()
-	return exactly(n, x, w, func(x, w tensor) tensor {
-		return x.Conv(w, append(win.options(), frontend.Dilation(win.dilation...),
-			frontend.Groups(c.intAttr("group", 1)))...)
-	})
+	return x.Conv(w, slices.Concat(win.options(), options, []frontend.WindowOption{frontend.Dilation(win.dilation...),
+		frontend.Groups(c.intAttr("group", 1))})...)
 }
 
 // perOutput shapes one for each channel of a convolution's result to stand beside its weights.
@@ -204,13 +213,16 @@ func perOutput(v tensor, rank int) tensor {
 
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
-	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(3, false), w.Rank())))
+	x, w = centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(3, false), w.Rank()))
+	y := exactly(w.Shape()[1:].MaxElems(), x, w, func(x, w tensor) tensor { return c.intConv(x, w) })
 	return y.Cast(ir.I32)
 }
 
 func qlinearConv(c *call) tensor {
 	x, w := c.x(0), c.x(3)
-	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(5, false), w.Rank())))
+	// Bytes less their zero points are whole numbers that f16 holds, too.
+	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(5, false), w.Rank())),
+		frontend.InPrecision(frontend.HalfPrecision))
 	if c.has(8) {
 		y = y.Add(channels(c.x(8).Cast(y.DType()), x.Rank()))
 	}
@@ -218,6 +230,6 @@ func qlinearConv(c *call) tensor {
 	if ws.Rank() == 1 && !ws.Dim(0).Is(1) {
 		ws = channels(ws, x.Rank())
 	}
-	y = castTo(y, ir.F32).Mul(c.x(1)).Mul(ws)
+	y = y.Mul(c.x(1)).Mul(ws)
 	return quantized(y, c.x(6), c.x(7), c.dtypeOf(c.in[7]))
 }

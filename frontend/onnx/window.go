@@ -290,11 +290,11 @@ func maxUnpool(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	n := x.Rank() - 2
 	s := x.Shape()
-	to := append(ir.Shape{}, s[:2]...)
 	kernel := c.intsAttr("kernel_shape")
-	if len(kernel) != n {
-		c.fail("kernel_shape %v does not go over %s", kernel, x)
+	if n < 1 || len(kernel) != n || c.has(2) && len(c.dims(2)) != x.Rank() {
+		c.fail("kernel_shape %v and the output_shape do not go over %s", kernel, x)
 	}
+	to := append(ir.Shape{}, s[:2]...)
 	stride, pads := c.perAxis("strides", n, 1), c.perAxis("pads", 2*n, 0)
 	for i := range n {
 		d, err := s[i+2].Plus(-1).Times(int64(stride[i])).Sum(ir.D(kernel[i] - pads[i] - pads[n+i]))

@@ -1,0 +1,67 @@
+package onnx_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// bytesOf makes a tensor of int8 (type 3) or uint8 (type 2).
+func bytesOf(name string, elem int64, values []byte, dims ...int64) msg {
+	return tensorOf(name, elem, dims).bytes(9, values)
+}
+
+// TestQuantizedLayers has a layer of dequantized bytes and the same as QLinearMatMul, whose results may differ by one
+// step; weights stay bytes in the graph.
+func TestQuantizedLayers(t *testing.T) {
+	const int8s, uint8s, rows, inner, columns = 3, 2, 5, 40, 8
+	r := rand.New(rand.NewPCG(1, 2))
+	weight, scales, x := make([]byte, inner*columns), make([]float32, columns), make([]float64, rows*inner)
+	for i := range weight {
+		weight[i] = byte(r.IntN(256))
+	}
+	for i := range scales {
+		scales[i] = 0.002 + 0.001*r.Float32()
+	}
+	for i := range x {
+		x[i] = 2*r.Float64() - 1
+	}
+	constants := weights(bytesOf("w", int8s, weight, inner, columns), floats("ws", scales, columns),
+		bytesOf("wz", int8s, make([]byte, columns), columns), floats("xs", []float32{1. / 128}),
+		bytesOf("xz", uint8s, []byte{128}), floats("ys", []float32{0.05}), bytesOf("yz", uint8s, []byte{100}))
+	quantize := node("QuantizeLinear", names("x", "xs", "xz"), names("q"))
+	dequantized := built(t, model(13, graph(inputs(port("x", float, rows, inner)), constants, nodes(quantize,
+		node("DequantizeLinear", names("q", "xs", "xz"), names("a")),
+		node("DequantizeLinear", names("w", "ws", "wz"), names("b"), intAttr("axis", 1)),
+		node("MatMul", names("a", "b"), names("p")), node("QuantizeLinear", names("p", "ys", "yz"), names("y"))),
+		outputs("y"))), onnx.Options{})
+	direct := built(t, model(13, graph(inputs(port("x", float, rows, inner)), constants, nodes(quantize,
+		node("QLinearMatMul", names("q", "xs", "xz", "w", "ws", "wz", "ys", "yz"), names("y"))),
+		outputs("y"))), onnx.Options{})
+	for _, f := range []*onnx.File{dequantized, direct} {
+		if d, err := f.Weight("w"); err != nil || d.DType != ir.I8 {
+			t.Errorf("the weight is %v, %v", d, err)
+		}
+	}
+	in := map[string]*ir.Data{"x": f32(t, x, rows, inner)}
+	a, b := numbers(t, run(t, dequantized, in)["y"]), numbers(t, run(t, direct, in)["y"])
+	spread := 0.0
+	for i := range a {
+		sum := 0.0
+		for k := range inner {
+			q := math.RoundToEven(x[i/columns*inner+k] * 128)
+			sum += math.Min(q, 127) / 128 * float64(int8(weight[k*columns+i%columns])) * float64(scales[i%columns])
+		}
+		want := math.Min(math.Max(math.RoundToEven(sum/0.05)+100, 0), 255)
+		if math.Abs(a[i]-want) > 1 || math.Abs(b[i]-want) > 1 {
+			t.Errorf("element %d is %v and %v, want %v", i, a[i], b[i], want)
+		}
+		spread = math.Max(spread, math.Abs(want-100))
+	}
+	if spread < 20 {
+		t.Errorf("results are within %v of the zero point: the test shows nothing", spread)
+	}
+}
