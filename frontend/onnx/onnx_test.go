@@ -392,8 +392,9 @@ func TestHostileModels(t *testing.T) {
 		"an unpool of nothing": {model(11, graph(inputs(port("x", float, 2), port("i", int64s, 2)),
 			nodes(node("MaxUnpool", names("x", "i"), names("y"))), outputs("y"))), "kernel_shape"},
 		"a scan without its input": {model(11, graph(inputs(port("x", float, 2)), nodes(node("Scan", names("x", ""),
-			names("y"), intAttr("num_scan_inputs", 1), graphAttr("body", graph(inputs(port("a", float), port("b", float)),
-				nodes(node("Add", names("a", "b"), names("c"))), outputs("c"))))), outputs("y"))), "input 1 is missing"},
+			names("y"), intAttr("num_scan_inputs", 1), graphAttr("body", graph(inputs(port("a", float),
+				port("b", float)), nodes(node("Add", names("a", "b"), names("c"))), outputs("c"))))), outputs("y"))),
+			"input 1 is missing"},
 		"many loops": {model(13, graph(x, weights(ints("n", []int64{1 << 40})), nodes(loops), outputs("y"))), "more than 65536 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -275,7 +275,8 @@ func col2im(c *call) tensor {
 	x, image, block := c.x(0), c.ints(1), c.ints(2)
 	n, s := len(block), x.Shape()
 	positions := volume(block)
-	if positions < 1 || len(image) != n || n < 1 || n > 3 || x.Rank() != 3 || !s[1].IsStatic() || s[1].Static()%positions != 0 {
+	if positions < 1 || len(image) != n || n < 1 || n > 3 || x.Rank() != 3 || !s[1].IsStatic() ||
+		s[1].Static()%positions != 0 {
 		c.fail("of %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
 	}
 	stride, dilation, pads := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1), c.perAxis("pads", 2*n, 0)
