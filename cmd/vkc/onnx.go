@@ -18,8 +18,8 @@ type onnxFlags struct {
 
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
-		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; may be "+
-			"repeated")
+		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; or "+
+			"NAME=OTHER, an extent that it equals; may be repeated")
 	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
 		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"), or how often a Loop whose node has that name "+
 		"runs, if only a run knows; may be repeated")

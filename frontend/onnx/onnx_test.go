@@ -100,6 +100,26 @@ func TestSymbolsSurviveShapeArithmetic(t *testing.T) {
 	}
 }
 
+// TestEqualExtents adds tensors of two extents, which only a declaration makes equal.
+func TestEqualExtents(t *testing.T) {
+	m := model(13, graph(inputs(port("x", float, "N"), port("y", float, "M")),
+		nodes(node("Add", names("x", "y"), names("z"))), outputs("z")))
+	if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), `["N" "M"]`) {
+		t.Errorf("error %v", err)
+	}
+	f := built(t, m, onnx.Options{Dims: map[string]ir.Dim{"M": ir.Symbol("N", onnx.DefaultBound)}})
+	in := map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 2), "y": f32(t, []float64{3, 4}, 2)}
+	is(t, run(t, f, in)["z"], f32(t, []float64{4, 6}, 2))
+	in["y"] = f32(t, []float64{3}, 1)
+	p, err := interp.New(f.Graph, interp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Run(context.Background(), in, nil); err == nil {
+		t.Error("extents that are not equal after all are no error")
+	}
+}
+
 // TestConstantsAreComputed builds a node whose inputs are weights: the graph has its value.
 func TestConstantsAreComputed(t *testing.T) {
 	m := model(13, graph(

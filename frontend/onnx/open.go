@@ -37,7 +37,8 @@ type Options struct {
 	// here. By the name of a node it gives how often a Loop runs at most, where only a run knows how often it does.
 	Bounds map[string]int
 	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
-	// need to know that it is a multiple. Extents without a name have that of their input and axis, such as x_0.
+	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
+	// of their input and axis, such as x_0.
 	Dims map[string]ir.Dim
 	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape.
 	Inputs map[string]*ir.Data
