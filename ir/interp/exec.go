@@ -26,6 +26,11 @@ type exec struct {
 	undo    undo
 	dims    [][]int // by node ID, where no symbol is in them; nil if not known
 
+	args  []value     // of the node at hand; what is made of them does not keep the slice
+	call  call        // of the node at hand, for its definition
+	at    Call        // or for its kernel
+	rooms [][]float32 // by worker, for kernels
+
 	vals []value // by node ID; the zero value where not computed or forgotten
 	uses []int   // by node ID: how many uses are still to come
 	live int64   // bytes
@@ -99,9 +104,12 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		}
 	}
 	from := argsOf(n, x.kernels)
-	args := make([]value, len(from))
-	for i, a := range from {
-		args[i] = x.vals[a.ID()]
+	x.args = x.args[:0]
+	for _, a := range from {
+		x.args = append(x.args, x.vals[a.ID()])
+	}
+	args := x.args
+	for i := range args {
 		if args[i].s != nil && x.kernels == nil && !keepsStored(n) {
 			if args[i], err = args[i].decoded(); err != nil {
 				return value{}, err
@@ -111,7 +119,8 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if x.kernels != nil && x.kernels[n.ID()] != nil {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
-	c := &call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env}
+	c := &x.call
+	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env}
 	c.view = x.views != nil && x.views[n.ID()]
 	if x.inPlace != nil && x.inPlace[n.ID()] {
 		c.undo = &x.undo

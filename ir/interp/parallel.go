@@ -20,6 +20,15 @@ const minWork = 1 << 14
 // on the calling goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
 	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
+	if workers <= 1 {
+		for task := range tasks {
+			if ctx.Err() != nil {
+				break
+			}
+			f(0, task)
+		}
+		return ctx.Err()
+	}
 	var next atomic.Int64
 	loop := func(worker int) error {
 		return mmap.Guard(func() error { // f may read weights where they are mapped

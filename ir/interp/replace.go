@@ -27,7 +27,7 @@ type Kernel struct {
 	Rounds bool
 }
 
-// Call is a node that a [Kernel] computes.
+// Call is a node that a [Kernel] computes. It is the kernel's until Compute returns.
 type Call struct {
 	Context context.Context
 	Node    *ir.Node
@@ -36,6 +36,7 @@ type Call struct {
 	Out     []float32 // the result's elements, row-major
 
 	workers int
+	rooms   [][]float32
 }
 
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks come as Floats,
@@ -62,6 +63,14 @@ func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
 	return parallelRange(c.Context, c.workers, n, work, f)
 }
 
+// Room is room for n floats, which hold anything, for a worker of Parallel until it asks again.
+func (c *Call) Room(worker, n int) []float32 {
+	if cap(c.rooms[worker]) < n {
+		c.rooms[worker] = make([]float32, n)
+	}
+	return c.rooms[worker][:n]
+}
+
 // Workers bounds how many calls of f Parallel has under way.
 func (c *Call) Workers() int { return c.workers }
 
@@ -79,7 +88,11 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	if err != nil || len(out.n) == 0 {
 		return out, err
 	}
-	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
+	if x.rooms == nil {
+		x.rooms = make([][]float32, x.workers)
+	}
+	c := &x.at
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], workers: x.workers, rooms: x.rooms}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
 		if len(a.dims) > 1 && a.apart == 0 {
@@ -96,7 +109,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		default:
 			t.Floats = a.narrow().n
 		}
-		c.Args[i] = t
+		c.Args = append(c.Args, t)
 	}
 	if err := k.Compute(c); err != nil {
 		return value{}, err

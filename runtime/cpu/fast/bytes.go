@@ -49,17 +49,17 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
 	dots := byteDots[b.DType]
-	var tile [4]float32
 	for i := range rows {
 		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/byteGroup
-		for j := 0; j < cols; {
-			n, apart := 4, blocks*size
-			if j+n > cols {
-				n, apart = 1, 0 // one row, four times
-			}
-			dots(&tile[0], bytes, &a.scales[group], &a.sums[group], &src[j*blocks*size], apart, blocks)
-			copy(out[i*stride+j:], tile[:n])
-			j += n
+		scale, sum := &a.scales[group], &a.sums[group]
+		j := 0
+		for ; j+4 <= cols; j += 4 {
+			dots(&out[i*stride+j], bytes, scale, sum, &src[j*blocks*size], blocks*size, blocks)
+		}
+		for ; j < cols; j++ { // one row, four times
+			var tile [4]float32
+			dots(&tile[0], bytes, scale, sum, &src[j*blocks*size], 0, blocks)
+			out[i*stride+j] = tile[0]
 		}
 	}
 }

@@ -16,14 +16,10 @@ func conv(c *interp.Call) error {
 	inSize, outSize, kernel := volume(w.in), volume(w.out), volume(weights.Dims[2:])
 	k := inPer * kernel
 	tiles := (outSize + tileCols - 1) / tileCols
-	panels := make([][]float32, c.Workers())
 	return c.Parallel(batch*tiles, channels*k*tileCols/8, func(worker, task int) {
 		n, first := task/tiles, task%tiles*tileCols
 		cols := min(tileCols, outSize-first)
-		if panels[worker] == nil {
-			panels[worker] = make([]float32, tileCols*k)
-		}
-		panel := panels[worker][:cols*k]
+		panel := c.Room(worker, cols*k)
 		taps := make([][]tap, cols)
 		for j := range taps {
 			taps[j] = w.taps(first + j)

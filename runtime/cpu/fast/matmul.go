@@ -1,8 +1,7 @@
 package fast
 
 import (
-	"cmp"
-	"errors"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -48,14 +47,19 @@ func matmul(c *interp.Call) error {
 		defer idleRows.Put(p.rounded)
 	}
 	rowTiles, colTiles := (m+tileRows-1)/tileRows, (n+tileCols-1)/tileCols
-	panels, errs := make([][]float32, c.Workers()), make([]error, c.Workers())
+	var failed atomic.Pointer[error]
 	err := c.Parallel(count*rowTiles*colTiles, min(m, tileRows)*min(n, tileCols)*k/8, func(worker, task int) {
 		row, col, i := task%rowTiles, task/rowTiles%colTiles, task/rowTiles/colTiles
 		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats, i*m, b.Floats, i*n*k, row*tileRows, col*tileCols,
-			&panels[worker])
-		errs[worker] = cmp.Or(errs[worker], err)
+			func(n int) []float32 { return c.Room(worker, n) })
+		if err != nil {
+			failed.CompareAndSwap(nil, &err)
+		}
 	})
-	return cmp.Or(err, errors.Join(errs...))
+	if first := failed.Load(); first != nil {
+		return *first
+	}
+	return err
 }
 
 // product is the extents of [m, k] x [k, n]; bRows is whether b is [n, k].
@@ -67,8 +71,9 @@ type product struct {
 }
 
 // tile computes the tile whose first element is (row, col), of the matrices that are a from row before on and b from
-// element first on. panel is room for columns of b, made at its first use.
-func (p *product) tile(out, a []float32, before int, b []float32, first, row, col int, panel *[]float32) error {
+// element first on. room gives room for columns of b.
+func (p *product) tile(out, a []float32, before int, b []float32, first, row, col int,
+	room func(n int) []float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
 	at := first + col*p.k // of the columns' first element, where they are rows
@@ -82,10 +87,7 @@ func (p *product) tile(out, a []float32, before int, b []float32, first, row, co
 	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
 		return nil
 	}
-	if *panel == nil {
-		*panel = make([]float32, min(tileCols, p.n)*p.k)
-	}
-	some := (*panel)[:cols*p.k]
+	some := room(cols * p.k)
 	if p.stored != nil {
 		if err := decode(some, p.stored, at); err != nil {
 			return err

@@ -99,14 +99,13 @@ func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, fi
 	}
 	src, row := b.Bytes[first/elems*size:(first+cols*k)/elems*size], k/elems*size
 	_, _ = a[:rows*k], out[:(rows-1)*stride+cols]
-	var tile [4]float32
 	for i := range rows {
 		j := 0
 		for ; j+4 <= cols; j += 4 {
-			dots(&tile[0], &a[i*k], k, &src[j*row], row, k)
-			copy(out[i*stride+j:], tile[:])
+			dots(&out[i*stride+j], &a[i*k], k, &src[j*row], row, k)
 		}
 		for ; j < cols; j++ { // one row, four times
+			var tile [4]float32
 			dots(&tile[0], &a[i*k], k, &src[j*row], 0, k)
 			out[i*stride+j] = tile[0]
 		}
