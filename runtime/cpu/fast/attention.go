@@ -27,9 +27,11 @@ func attention(c *interp.Call) error {
 		scale = 1 / math.Sqrt(float64(d))
 	}
 	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
-	return c.ParallelRange(len(c.Out)/e, s*(d+e+16*elementWork)/8, func(lo, hi int) {
-		all := make([]float32, s, s+1)
-		for row := lo; row < hi; row++ {
+	const some = 8 // queries of a task
+	rows := len(c.Out) / e
+	return c.Parallel((rows+some-1)/some, some*s*(d+e+16*elementWork)/8, func(worker, task int) {
+		all := c.Room(worker, s+1)
+		for row := task * some; row < min((task+1)*some, rows); row++ {
 			i, head, outer := row%t, row/t%h, row/t/h
 			group := outer*g + head/(h/g) // consecutive query heads share a key head
 			first, end := 0, s
@@ -60,10 +62,7 @@ func attention(c *interp.Call) error {
 			}
 			total := expRow(weights)
 			out := c.Out[row*e : (row+1)*e]
-			for j, p := range scores {
-				at := group*v.Apart + (first+j)*e
-				axpy(out, p, v.Floats[at:at+e])
-			}
+			weigh(out, weights[:len(scores)], v.Floats[group*v.Apart+first*e:])
 			for x := range out {
 				out[x] = float32(float64(out[x]) / total)
 			}

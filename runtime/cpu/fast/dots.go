@@ -31,11 +31,14 @@ func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 }
 
-// axpyPlain is axpy in Go.
-func axpyPlain(y []float32, a float32, x []float32) {
-	x = x[:len(y)]
-	for i := range y {
-		y[i] += a * x[i]
+// weighPlain is weigh in Go, for the elements of out from first on.
+func weighPlain(out, weights, rows []float32, first int) {
+	clear(out[first:])
+	for j, w := range weights {
+		row := rows[j*len(out) : (j+1)*len(out)]
+		for i := first; i < len(out); i++ {
+			out[i] += w * row[i]
+		}
 	}
 }
 

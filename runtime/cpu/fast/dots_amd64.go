@@ -20,8 +20,13 @@ func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots4x3(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
-// axpyVectors adds a*x to y. n, their elements, must be a multiple of 8.
-func axpyVectors(y *float32, a float32, x *float32, n int)
+// weigh4 sets 32 elements of out to the sums of those of n rows, each times its weight.
+// The rows are ld elements apart.
+func weigh4(out *float32, weights *float32, rows *float32, ld int, n int)
+
+// weigh1 sets 8 elements of out to the sums of those of n rows, each times its weight.
+// The rows are ld elements apart.
+func weigh1(out *float32, weights *float32, rows *float32, ld int, n int)
 
 // widenF16 widens n floats of src, a multiple of 8, into dst.
 func widenF16(dst *float32, src *byte, n int)

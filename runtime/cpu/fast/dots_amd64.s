@@ -297,25 +297,62 @@ done:
 	VZEROUPPER
 	RET
 
-// func axpyVectors(y *float32, a float32, x *float32, n int)
+// func weigh4(out *float32, weights *float32, rows *float32, ld int, n int)
 // Requires: AVX, FMA3
-TEXT ·axpyVectors(SB), NOSPLIT, $0-32
-	MOVQ         y+0(FP), AX
-	MOVQ         x+16(FP), CX
-	MOVQ         n+24(FP), DX
-	VBROADCASTSS a+8(FP), Y0
-	XORQ         BX, BX
+TEXT ·weigh4(SB), NOSPLIT, $0-40
+	MOVQ   weights+8(FP), AX
+	MOVQ   rows+16(FP), CX
+	MOVQ   ld+24(FP), DX
+	MOVQ   n+32(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 next:
-	CMPQ        BX, DX
-	JGE         stop
-	VMOVUPS     (AX)(BX*4), Y1
-	VFMADD231PS (CX)(BX*4), Y0, Y1
-	VMOVUPS     Y1, (AX)(BX*4)
-	ADDQ        $0x08, BX
-	JMP         next
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  (CX), Y4, Y0
+	VFMADD231PS  32(CX), Y4, Y1
+	VFMADD231PS  64(CX), Y4, Y2
+	VFMADD231PS  96(CX), Y4, Y3
+	ADDQ         $0x04, AX
+	LEAQ         (CX)(DX*4), CX
+	DECQ         BX
+	JMP          next
 
 stop:
+	MOVQ    out+0(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func weigh1(out *float32, weights *float32, rows *float32, ld int, n int)
+// Requires: AVX, FMA3
+TEXT ·weigh1(SB), NOSPLIT, $0-40
+	MOVQ   weights+8(FP), AX
+	MOVQ   rows+16(FP), CX
+	MOVQ   ld+24(FP), DX
+	MOVQ   n+32(FP), BX
+	VXORPS Y0, Y0, Y0
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  (CX), Y1, Y0
+	ADDQ         $0x04, AX
+	LEAQ         (CX)(DX*4), CX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ    out+0(FP), AX
+	VMOVUPS Y0, (AX)
 	VZEROUPPER
 	RET
 

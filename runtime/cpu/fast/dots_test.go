@@ -56,15 +56,17 @@ func TestMultiplyAlone(t *testing.T) {
 	}
 }
 
-// TestAxpy compares axpy on vectors with the one in Go.
-func TestAxpy(t *testing.T) {
+// TestWeigh compares weighed sums of rows on vectors with those in Go, and checks that they write nothing else.
+func TestWeigh(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	for n := range 40 {
-		x, have := whole(rng, n), whole(rng, n)
-		want := slices.Clone(have)
-		axpyPlain(want, 3, x)
-		if axpy(have, 3, x); !slices.Equal(have, want) {
-			t.Errorf("%d elements: %v, want %v", n, have, want)
+	for n := range 90 {
+		for _, rows := range []int{0, 1, 2, 13} {
+			weights, x, have := whole(rng, rows), whole(rng, rows*n), whole(rng, n+1)
+			want := slices.Clone(have)
+			weighPlain(want[:n], weights, x, 0)
+			if weigh(have[:n], weights, x); !slices.Equal(have, want) {
+				t.Errorf("%d rows of %d elements: %v, want %v", rows, n, have, want)
+			}
 		}
 	}
 }

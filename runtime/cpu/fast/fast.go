@@ -32,7 +32,7 @@ var rows = map[ir.Op]row{
 	ir.OpConv:   {accepts: narrow, compute: conv, fills: true},
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
-	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}},
+	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
 	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope, fills: true},
 	ir.OpSoftmax:   {accepts: innermost, compute: byRow(softmaxRow), fills: true},
 	ir.OpRMSNorm:   {accepts: narrow, compute: rmsNorm, fills: true},

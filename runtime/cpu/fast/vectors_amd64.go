@@ -21,12 +21,14 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	whole := k / lanes * lanes
 	var tile [12]float32
 	put := func(i, j, rows, cols int) {
-		for t, s := range tile[:rows*cols] {
-			r, c := i+t/cols, j+t%cols
-			for e := whole; e < k; e++ {
-				s += a[r*k+e] * b[c*k+e]
+		for r := range rows {
+			to := out[(i+r)*stride+j:][:cols]
+			for c := range to {
+				to[c] = tile[r*cols+c]
+				for e := whole; e < k; e++ {
+					to[c] += a[(i+r)*k+e] * b[(j+c)*k+e]
+				}
 			}
-			out[r*stride+c] = s
 		}
 	}
 	i := 0
@@ -54,16 +56,24 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	}
 }
 
-// axpy adds a*x to y.
-func axpy(y []float32, a float32, x []float32) {
-	whole := len(y) / lanes * lanes
-	if !vectors || whole == 0 {
-		axpyPlain(y, a, x)
+// weigh sets out to the sum of rows of len(out) elements, each times its weight.
+func weigh(out, weights, rows []float32) {
+	e, n := len(out), len(weights)
+	if !vectors || n == 0 {
+		weighPlain(out, weights, rows, 0)
 		return
 	}
-	x = x[:len(y)]
-	axpyVectors(&y[0], a, &x[0], whole)
-	axpyPlain(y[whole:], a, x[whole:])
+	_ = rows[:n*e] // the assembly checks no bounds
+	at := 0
+	for ; at+4*lanes <= e; at += 4 * lanes {
+		weigh4(&out[at], &weights[0], &rows[at], e, n)
+	}
+	for ; at+lanes <= e; at += lanes {
+		weigh1(&out[at], &weights[0], &rows[at], e, n)
+	}
+	if at < e {
+		weighPlain(out, weights, rows, at)
+	}
 }
 
 // storedDots has the functions of [multiplyStored].

@@ -11,7 +11,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	multiplyPlain(out, stride, a, b, rows, cols, k)
 }
 
-func axpy(y []float32, a float32, x []float32) { axpyPlain(y, a, x) }
+func weigh(out, weights, rows []float32) { weighPlain(out, weights, rows, 0) }
 
 func multiplyStored([]float32, int, []float32, *interp.Stored, int, int, int, int) bool { return false }
 

@@ -17,7 +17,8 @@ func main() {
 		dots(1, 4, f)
 	}
 	dots(4, 3, f32)
-	axpy()
+	weigh(4)
+	weigh(1)
 	widen(f16)
 	widen(bf16)
 	for _, f := range []blocks{q8_0, q4_0, q4_K, q6_K} {
@@ -148,24 +149,36 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 	return list
 }
 
-func axpy() {
-	TEXT("axpyVectors", NOSPLIT, "func(y *float32, a float32, x *float32, n int)")
-	Doc("axpyVectors adds a*x to y. n, their elements, must be a multiple of 8.")
-	y, x, n := Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
-	a, sum := YMM(), YMM()
-	factor, _ := Param("a").Resolve()
-	VBROADCASTSS(factor.Addr, a)
-	at := GP64()
-	XORQ(at, at)
+// weigh makes the function that adds up rows of so many vectors, each times a weight. Each sum is one chain, in order.
+func weigh(vectors int) {
+	name := fmt.Sprintf("weigh%d", vectors)
+	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
+	Doc(fmt.Sprintf("%s sets %d elements of out to the sums of those of n rows, each times its weight.", name, 8*vectors),
+		"The rows are ld elements apart.")
+	weights, rows := Load(Param("weights"), GP64()), Load(Param("rows"), GP64())
+	apart, n := Load(Param("ld"), GP64()), Load(Param("n"), GP64())
+	sums := make([]VecVirtual, vectors)
+	for i := range sums {
+		sums[i] = YMM()
+		VXORPS(sums[i], sums[i], sums[i])
+	}
 	Label("next")
-	CMPQ(at, n)
-	JGE(LabelRef("stop"))
-	VMOVUPS(Mem{Base: y, Index: at, Scale: 4}, sum)
-	VFMADD231PS(Mem{Base: x, Index: at, Scale: 4}, a, sum)
-	VMOVUPS(sum, Mem{Base: y, Index: at, Scale: 4})
-	ADDQ(Imm(8), at)
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	w := YMM()
+	VBROADCASTSS(Mem{Base: weights}, w)
+	for i, s := range sums {
+		VFMADD231PS(Mem{Base: rows, Disp: 32 * i}, w, s)
+	}
+	ADDQ(Imm(4), weights)
+	LEAQ(Mem{Base: rows, Index: apart, Scale: 4}, rows)
+	DECQ(n)
 	JMP(LabelRef("next"))
 	Label("stop")
+	out := Load(Param("out"), GP64())
+	for i, s := range sums {
+		VMOVUPS(s, Mem{Base: out, Disp: 32 * i})
+	}
 	VZEROUPPER()
 	RET()
 }
