@@ -109,6 +109,23 @@ func Sinks(scores Tensor) AttentionOption { return func(a *attention) { a.sinks 
 // k is [..., G, S, D] and v is [..., G, S, E]. H is a multiple of G: each key head
 // serves H/G query heads.
 func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {
+	return t.attention(ir.OpAttention, []Tensor{k, v}, options)
+}
+
+// AttentionLSE returns the logarithms of the sums that Attention divides by, [..., H, T] in f32 or f64: attentions over
+// parts of the keys are joined by them.
+func (t Tensor) AttentionLSE(k Tensor, options ...AttentionOption) Tensor {
+	return t.attention(ir.OpAttentionLSE, []Tensor{k}, options)
+}
+
+// AttentionGrad returns the gradient of an attention for "q", "k" or "v", of which t is q, by that of its result: see
+// op attention_grad. Grad calls it; programs need not.
+func (t Tensor) AttentionGrad(of string, k, v, grad, lse, delta Tensor, options ...AttentionOption) Tensor {
+	options = append(options, func(a *attention) { a.attrs = append(a.attrs, attr("of", of)) })
+	return t.attention(ir.OpAttentionGrad, []Tensor{k, v, grad, lse, delta}, options)
+}
+
+func (t Tensor) attention(op ir.Op, operands []Tensor, options []AttentionOption) Tensor {
 	var a attention
 	for _, o := range options {
 		o(&a)
@@ -116,5 +133,5 @@ func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {
 	if a.mask.IsZero() && !a.sinks.IsZero() {
 		a.mask = t.Lit(0) // sinks stand beside a mask
 	}
-	return t.apply(ir.OpAttention, append([]Tensor{k, v}, present(a.mask, a.sinks)...), a.attrs...)
+	return t.apply(op, append(operands, present(a.mask, a.sinks)...), a.attrs...)
 }

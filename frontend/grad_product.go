@@ -64,46 +64,6 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 	return theirs.T().times(x, precision)
 }
 
-// attentionOf is attention by its definition: heads that share a key head are rows of one product.
-func attentionOf(c GradCall) Tensor {
-	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
-	rank := q.Rank()
-	batch, heads, groups := q.Shape()[:rank-3], q.Dim(-3), k.Dim(-3)
-	t, s := q.Dim(-2), k.Dim(-2)
-	perGroup := heads.Static() / groups.Static()
-	scores := q.Reshape(batch, groups, t.Times(int64(perGroup)), q.Dim(-1)).MatMulT(k)
-	scores = scores.Reshape(batch, heads, t, s)
-	scale := c.Attrs.Float("scale")
-	if scale == 0 {
-		scale = 1 / math.Sqrt(float64(q.Dim(-1).Static()))
-	}
-	if softcap := c.Attrs.Float("softcap"); softcap != 0 {
-		scores = scores.MulScalar(scale / softcap).Tanh().MulScalar(softcap)
-	} else {
-		scores = scores.MulScalar(scale)
-	}
-	if len(c.Args) > 3 {
-		scores = scores.Add(c.Args[3].as(scores))
-	}
-	if c.Attrs.Bool("causal") {
-		last := q.b.Iota(ir.I32, 0, t, 1).Add(q.b.DimValue(s)).Sub(q.b.DimValue(t)) // the last key that a query sees
-		key := q.b.Iota(ir.I32, 1, 1, s)
-		seen := key.Le(last)
-		if n := c.Attrs.Int("window"); n > 0 {
-			seen = seen.And(key.Gt(last.SubScalar(float64(n))))
-		}
-		scores = seen.Where(scores, scores.Lit(math.Inf(-1)))
-	}
-	probs := scores
-	if len(c.Args) > 4 {
-		sink := c.Args[4].as(scores).Reshape(heads, 1, 1).Broadcast(batch, heads, t, 1)
-		probs = scores.Concat(-1, sink).Softmax(-1).Slice(-1, 0, s)
-	} else {
-		probs = scores.Softmax(-1)
-	}
-	return probs.Reshape(batch, groups, t.Times(int64(perGroup)), s).MatMul(v).Reshape(c.Result.Shape())
-}
-
 // fitted cuts t to a shape, or adds zeros, at the ends of the axes from the third on.
 func (t Tensor) fitted(s ir.Shape) Tensor {
 	for i := 2; i < t.Rank(); i++ {
@@ -247,7 +207,6 @@ func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpMatMul:        each(matmulGrad),
 		ir.OpMatMulID:      each(matmulIDGrad),
-		ir.OpAttention:     definedBy(attentionOf),
 		ir.OpConv:          each(convGrad),
 		ir.OpConvTranspose: each(convTransposeGrad),
 		ir.OpAvgPool:       definedBy(avgPool),

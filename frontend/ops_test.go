@@ -245,7 +245,13 @@ var methodCases = []methodCase{
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
 		return o.heads.Attention(o.keys, o.keys, frontend.Softcap(30))
 	}, `attention %8, %9, %9 {softcap=30.0} : f32[4,3,8]`},
-
+	{ir.OpAttentionLSE, func(o *operands) frontend.Tensor {
+		return o.heads.AttentionLSE(o.keys, frontend.Causal(), frontend.Mask(o.mask))
+	}, `attention_lse %8, %9, %10 {causal=true} : f32[4,3]`},
+	{ir.OpAttentionGrad, func(o *operands) frontend.Tensor {
+		row := o.b.Full(ir.F32, 1, 4, 3)
+		return o.heads.AttentionGrad("k", o.keys, o.keys, o.heads, row, row, frontend.Scale(2))
+	}, `attention_grad %8, %9, %9, %8, %17, %17 {of="k", scale=2.0} : f32[4,5,8]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
 		return o.heads.Attention(o.keys, o.keys, frontend.Sinks(o.b.Full(ir.F32, 1, 4)))
 	}, `attention %8, %9, %9, %18, %17 : f32[4,3,8]`},

@@ -33,6 +33,9 @@ var probeShapes = map[Op][]Shape{
 	OpMatMulID:           {ShapeOf(2, 1, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2)},
 	OpExpertGroups:       {ShapeOf(2, 2)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
+	OpAttentionLSE:       {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
+	OpAttentionGrad: {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2),
+		ShapeOf(2, 2), ShapeOf(1, 1, 1)},
 }
 
 // probeAttr returns a value for an attribute with which the probe's shapes
@@ -101,7 +104,11 @@ func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	if next == probed {
 		return probeRest(in, attrs, types, probed, next+1)
 	}
-	for _, t := range []DType{types[probed], F32, I32, U32, Bool} {
+	choices := []DType{types[probed], F32, I32, U32, Bool}
+	if len(types) > 5 { // they multiply
+		choices = choices[:2]
+	}
+	for _, t := range choices {
 		types[next] = t
 		if probeRest(in, attrs, types, probed, next+1) {
 			return true

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -114,6 +115,11 @@ func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 		}
 	}
 	return true
+}
+
+// Arg returns which argument has that name, or -1.
+func (in *OpInfo) Arg(name string) int {
+	return slices.IndexFunc(in.Args, func(a ArgInfo) bool { return a.Name == name })
 }
 
 // MinArgs returns the smallest number of arguments.

@@ -164,6 +164,8 @@ const (
 
 	// Attention.
 	OpAttention
+	OpAttentionLSE
+	OpAttentionGrad
 
 	// Random.
 	OpRandomUniform

@@ -63,7 +63,7 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 // takeApart decomposes, and notes which attentions have no kernel of their own.
 func takeApart(s *State) error {
 	for _, n := range s.Graph.Nodes() {
-		if n.Op() != ir.OpAttention || n.Shape().MaxElems() == 0 {
+		if n.Op().Class() != ir.ClassAttention || n.Shape().MaxElems() == 0 {
 			continue
 		}
 		if why := attentionRefusal(n); why != "" {
@@ -98,10 +98,10 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 		switch n.Op() {
 		case ir.OpSqueeze, ir.OpUnsqueeze:
 			return r.reshape(args[0], n.Shape()), r.err
-		case ir.OpAttention:
-			if len(args) > 3 && !args[3].DType().IsFloat() {
+		case ir.OpAttention, ir.OpAttentionLSE, ir.OpAttentionGrad:
+			if mask := n.Op().Info().Arg("mask"); mask < len(args) && !args[mask].DType().IsFloat() {
 				args = slices.Clone(args)
-				args[3] = r.addedMask(args[3], n.DType())
+				args[mask] = r.addedMask(args[mask], n.Arg(0).DType())
 				if r.err != nil {
 					return nil, r.err
 				}
@@ -109,7 +109,15 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			if attentionRefusal(n) == "" {
 				return rw.Copy(n, args)
 			}
-			out := r.attention(n, args)
+			var out *ir.Node
+			switch n.Op() {
+			case ir.OpAttentionLSE:
+				out = r.attentionLSE(n, args)
+			case ir.OpAttentionGrad:
+				out = r.attentionGrad(n, args)
+			default:
+				out = r.attention(n, args)
+			}
 			return out, r.err
 		case ir.OpRope:
 			if len(args) == 2 {
@@ -159,78 +167,6 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	seen := r.castTo(mask, ir.Bool)
 	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
-}
-
-// attention is softmax(q k^T * scale + mask) v where it has no kernel. The query heads that share a
-// key head become rows of one product, so that each key is read once for all
-// of them and nothing is broadcast. Scores are f32 at least, as in a kernel.
-func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
-	q, k, v := args[0], args[1], args[2]
-	qs, ks := q.Shape(), k.Shape()
-	rank := len(qs)
-	batch := qs[: rank-3 : rank-3]
-	heads, groups, t, s, d := qs[rank-3], ks[rank-3], qs[rank-2], ks[rank-2], qs[rank-1]
-	perGroup, _ := heads.Quo(groups.Add)
-	rows := t.Times(perGroup.Add)
-	shape := func(dims ...ir.Dim) ir.Shape { return append(append(ir.Shape{}, batch...), dims...) }
-
-	grouped := r.reshape(q, shape(groups, rows, d))
-	wide := accType("", q.DType())
-	scores := r.add(ir.OpMatMul, []*ir.Node{r.castTo(grouped, wide), r.castTo(k, wide)},
-		ir.Attr{Name: "transpose_b", Value: true})
-	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
-	times := func(x *ir.Node, by float64) *ir.Node {
-		return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
-			ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
-	}
-	if scale, softcap := attentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
-		scores = times(r.unary(ir.OpTanh, times(scores, scale/softcap)), softcap)
-	} else {
-		scores = times(scores, scale)
-	}
-	full := shape(groups, rows, s)
-	if len(args) > 3 {
-		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})
-		mask = r.castTo(r.reshape(mask, full), wide)
-		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
-	}
-	if n.Attrs().Bool("causal") {
-		scores = r.causal(scores, ir.Shape{rows, s}, t, s, int64(n.Attrs().Int("window")))
-	}
-	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
-	if len(args) > 4 {
-		column := r.unary(ir.OpBroadcast, r.reshape(args[4], ir.Shape{heads, ir.D(1), ir.D(1)}),
-			ir.Attr{Name: "shape", Value: shape(heads, t, ir.D(1))})
-		probs = r.sharedWith(scores, r.castTo(r.reshape(column, shape(groups, rows, ir.D(1))), wide))
-	}
-	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{r.castTo(probs, q.DType()), v}), n.Shape())
-	if s.Min() == 0 && len(args) < 5 && !emptyWith(t, s) {
-		out = r.whereEmpty(s, math.NaN(), out)
-	}
-	return out
-}
-
-// sharedWith is the softmax of scores and one more score, a column, without its share.
-func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
-	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
-	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), more)
-	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
-	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, more, top))
-	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
-}
-
-// emptyWith reports whether t is 0 whenever s is.
-func emptyWith(t, s ir.Dim) bool {
-	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
-}
-
-// whereEmpty returns v where an extent is 0 at run time, else x.
-func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
-	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
-	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
 }
 
 // linearAxes groups the folded axes of a reduction such that the number of

@@ -16,8 +16,12 @@ const maxHeadDim = 512
 // attentionRefusal says why an attention cannot be a kernel of its own, or "".
 // What is refused is computed as a product, a softmax and another product.
 func attentionRefusal(n *ir.Node) string {
-	rank := n.Rank()
-	d, e := n.Arg(0).Shape()[rank-1], n.Shape()[rank-1]
+	rank := n.Arg(0).Rank()
+	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
+	if v := n.Op().Info().Arg("v"); v >= 0 {
+		e = n.Arg(v).Shape()[rank-1]
+	}
+	empty := func(x *ir.Node) bool { return x.Shape().MaxElems() == 0 }
 	switch {
 	case !e.IsStatic():
 		return fmt.Sprintf("the values' extent %s is known only at run time", e)
@@ -25,87 +29,204 @@ func attentionRefusal(n *ir.Node) string {
 		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
 	case n.DType() == ir.F64:
 		return "its softmax is computed in f32, f64 keeps more of it in parts"
-	case n.Shape().MaxElems() == 0 || n.Arg(1).Shape().MaxElems() == 0 || n.Arg(2).Shape().MaxElems() == 0:
+	case empty(n) || slices.ContainsFunc(n.Args(), empty):
 		return "there is nothing to attend to"
 	}
 	return ""
 }
 
-// lowerAttention makes an attention kernel. Its rows are the queries of every
-// head; the heads that share a key head are an axis of their own, so that a
-// schedule may have them share the reading of keys and values.
+// lowerAttention makes an attention kernel, of attention or of an op that goes with it. Its rows are the queries of
+// every head; the heads that share a key head are an axis of their own, so that a schedule may have them share the
+// reading of keys and values. In gradients of keys and values the rows are the keys, and queries are what a row goes
+// over.
 func (l *lowerer) lowerAttention() error {
 	n := l.c.Cores[0]
-	q, k, v := n.Arg(0), n.Arg(1), n.Arg(2)
-	rank := n.Rank()
-	groups, keys, dot := k.Shape()[rank-3], k.Shape()[rank-2], q.Shape()[rank-1]
-	perGroup, ok := n.Shape()[rank-3].Quo(groups.Add)
+	in := n.Op().Info()
+	q, k := n.Arg(0), n.Arg(1)
+	rank := q.Rank()
+	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
+	perGroup, ok := heads.Quo(groups.Add)
 	if !ok {
-		return fmt.Errorf("%s query heads for %s key heads", n.Shape()[rank-3], groups)
+		return fmt.Errorf("%s query heads for %s key heads", heads, groups)
 	}
+	grad := ""
+	if in.Arg("grad") >= 0 {
+		grad = n.Attrs().String_("of")
+	}
+	reversed := grad == "k" || grad == "v"
 	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
+	rows := ir.Shape{groups, perGroup, queries}
+	if reversed {
+		l.k.Fold, rows = queries, ir.Shape{heads, ir.D(1), keys}
+	}
 	l.space = n.Shape()
-	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, n.Shape()[:rank-3], ir.Shape{groups, perGroup},
-		n.Shape()[rank-2:]))
-	batch, group, head := at[1:rank-2], at[rank-2], at[rank-1]
-	query, value := at[rank], at[rank+1]
+	width := ir.D(1)
+	if n.Rank() == rank {
+		width = n.Shape()[rank-1]
+	}
+	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, q.Shape()[:rank-3], rows, ir.Shape{width}))
+	batch, value := at[1:rank-2], at[rank+1]
 	ax := l.k.AttentionAxes()
-	key, along := kernel.Axis(ax.Key, keys), kernel.Axis(ax.Dot, dot)
-	heads := group.Times(perGroup.Add).Plus(head)
-	l.at = slices.Concat(batch, []kernel.Index{heads, query, value})
-	l.ops[n] = true
-
-	a := &kernel.Attention{Dot: dot, Scale: attentionScale(n) * math.Log2E, Causal: n.Attrs().Bool("causal"),
-		Half: n.Attrs().String_("precision") == ir.PrecisionHalf}
+	l.k.Attention = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: attentionScale(n) * math.Log2E,
+		Causal: n.Attrs().Bool("causal"), Reversed: n.Attrs().Bool("causal") && reversed}
+	a := l.k.Attention
 	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
 		a.Scale, a.Softcap = attentionScale(n)/softcap, softcap*math.Log2E
 	}
-	l.k.Attention = a
-	var err error
-	operand := func(x *ir.Node, at ...kernel.Index) *kernel.Expr {
-		if err != nil {
-			return nil
-		}
-		var e *kernel.Expr
-		e, err = l.value(x, slices.Concat(batch, at))
-		return e
+	p := attentionPoint{l: l, n: n, batch: batch, group: at[rank-2],
+		head: at[rank-2].Times(perGroup.Add).Plus(at[rank-1]), query: at[rank], key: kernel.Axis(ax.Key, keys), reversed: reversed}
+	if reversed {
+		p.head = at[rank-2]
+		p.group, _ = p.head.DivMod(perGroup)
+		p.query, p.key = kernel.Axis(ax.Key, queries), at[rank]
 	}
-	a.Q = operand(q, heads, query, along)
-	a.K = operand(k, group, key, along)
-	a.V = operand(v, group, key, value)
-	if err == nil && len(n.Args()) > 3 && !isSplat(n.Arg(3), 0) {
-		mask := n.Arg(3)
-		if a.Mask, err = l.value(mask,
-			broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
-			if !a.Causal {
-				a.End = l.endOfKeys(a.Mask, key, keys)
-			}
-			a.Mask = l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, a.Mask), l.b.Float(ir.F32, math.Log2E))
-		}
+	l.at = slices.Concat(batch, []kernel.Index{p.head, at[rank], value})[:n.Rank()]
+	l.ops[n] = true
+
+	along := kernel.Axis(ax.Dot, a.Dot)
+	a.Q, a.K = p.ofQuery("q", along), p.ofKey("k", along)
+	if reversed {
+		a.Q, a.K = a.K, a.Q
 	}
+	switch {
+	case grad == "k":
+		a.V = p.ofQuery("q", value)
+	case grad == "v":
+		a.V = p.ofQuery("grad", value)
+	case grad == "q":
+		a.V = p.ofKey("k", value)
+	case in.Arg("v") >= 0:
+		a.V, a.Half = p.ofKey("v", value), n.Attrs().String_("precision") == ir.PrecisionHalf
+	default: // only the weights count
+		a.V = l.b.Float(ir.F32, 1)
+	}
+	if grad == "q" || grad == "k" {
+		f := &kernel.AttentionFactor{Dot: n.Arg(3).Shape()[rank-1], Less: p.ofQuery("delta")}
+		over := kernel.Axis(ax.Factor, f.Dot)
+		if f.Q, f.K = p.ofQuery("grad", over), p.ofKey("v", over); reversed {
+			f.Q, f.K = f.K, f.Q
+		}
+		a.Factor = f
+	}
+	if p.addMask(); p.err != nil {
+		return p.err
+	}
+	if a.Window = int64(n.Attrs().Int("window")); a.Window >= l.k.Fold.Max() {
+		a.Window = 0
+	}
+	if l.k.SkipsFirst() {
+		row, over := at[rank], kernel.Axis(ax.Key, l.k.Fold)
+		before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(row)))
+		p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
+	}
+	result, err := p.result(grad)
 	if err != nil {
 		return err
 	}
-	if a.Window = int64(n.Attrs().Int("window")); a.Window >= keys.Max() {
-		a.Window = 0
-	}
-	if a.Window > 0 {
-		before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(key), l.b.FromIndex(l.k.FirstSeen(query)))
-		hide := l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0))
-		if a.Mask != nil {
-			hide = l.b.Apply(ir.OpAdd, ir.F32, nil, a.Mask, hide)
-		}
-		a.Mask = hide
-	}
-	sum, weighted := l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	result := l.b.Apply(ir.OpDiv, ir.F32, nil, weighted, sum)
-	if len(n.Args()) > 4 {
-		if result, err = l.besideSink(n.Arg(4), heads, sum, weighted); err != nil {
-			return err
-		}
-	}
 	l.accs[n] = []*kernel.Expr{result}
 	return l.storeAttention()
+}
+
+// attentionPoint is where the operands of an attention are read, for a query and a key.
+type attentionPoint struct {
+	l                       *lowerer
+	n                       *ir.Node
+	batch                   []kernel.Index
+	head, group, query, key kernel.Index
+	reversed                bool // keys are rows
+	err                     error
+}
+
+// read is an argument at a coordinate.
+func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
+	if p.err != nil {
+		return nil
+	}
+	var e *kernel.Expr
+	e, p.err = p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
+	return e
+}
+
+// ofQuery is what an argument has for the query, and ofKey what it has for the key.
+func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Expr {
+	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
+}
+
+func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr {
+	return p.read(name, slices.Concat([]kernel.Index{p.group, p.key}, along)...)
+}
+
+// add adds to the mask.
+func (p *attentionPoint) add(e *kernel.Expr) {
+	a := p.l.k.Attention
+	if a.Mask != nil {
+		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, a.Mask, e)
+	}
+	a.Mask = e
+}
+
+// addMask adds the op's mask, and takes what a gradient's weights are divided by off the scores.
+func (p *attentionPoint) addMask() {
+	l, a, in := p.l, p.l.k.Attention, p.n.Op().Info()
+	times := func(e *kernel.Expr, by float64) *kernel.Expr {
+		return l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
+	}
+	if i := in.Arg("mask"); p.err == nil && i < len(p.n.Args()) && !isSplat(p.n.Arg(i), 0) {
+		var mask *kernel.Expr
+		at := slices.Concat(p.batch, []kernel.Index{p.head, p.query, p.key})
+		if mask, p.err = l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at)); p.err != nil {
+			return
+		}
+		if !a.Causal && !p.reversed {
+			a.End = l.endOfKeys(mask, p.key, l.k.Fold)
+		}
+		p.add(times(mask, math.Log2E))
+	}
+	if in.Arg("lse") < 0 || p.err != nil {
+		return
+	}
+	if lse := p.ofQuery("lse"); p.err == nil {
+		none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
+		p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, none, lse, times(lse, -math.Log2E)))
+	}
+}
+
+// result is what a row stores, made of what the kernel computes.
+func (p *attentionPoint) result(grad string) (*kernel.Expr, error) {
+	l, n, in := p.l, p.n, p.n.Op().Info()
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
+	none := l.b.Apply(ir.OpEq, ir.Bool, nil, top, l.b.Float(ir.F32, math.Inf(-1)))
+	if grad != "" { // weights are relative to the largest, and not to be divided by their sum
+		scale := 1.0
+		if grad != "v" {
+			scale = attentionScale(n)
+		}
+		g := f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
+		return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), g), nil
+	}
+	var sink *kernel.Expr
+	if i := in.Arg("sinks"); i < len(n.Args()) {
+		s, err := l.value(n.Arg(i), []kernel.Index{p.head})
+		if err != nil {
+			return nil, err
+		}
+		sink = f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
+	}
+	if sink != nil { // one more weight, relative to the largest score like the others, of the value 0
+		sum = f32(ir.OpAdd, sum, f32(ir.OpExp2, f32(ir.OpSub, sink, top)))
+	}
+	switch {
+	case in.Arg("v") < 0:
+		lse := f32(ir.OpAdd, top, f32(ir.OpLog2, sum))
+		if sink == nil {
+			sink = top
+		}
+		return f32(ir.OpMul, f32(ir.OpWhere, none, sink, lse), l.b.Float(ir.F32, math.Ln2)), nil
+	case sink != nil: // a row that sees no key has the result 0, where without a sink it had none
+		return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), f32(ir.OpDiv, weighted, sum)), nil
+	}
+	return f32(ir.OpDiv, weighted, sum), nil
 }
 
 // endOfKeys finds a key from which on a mask hides all: it is -inf where a comparison says that the key
@@ -168,28 +289,12 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	return &end
 }
 
-// besideSink is the result of a row whose head has a sink: one more weight, relative
-// to the largest score like the others, of the value 0. A row that sees no key has
-// the result 0, where without a sink it had none.
-func (l *lowerer) besideSink(sinks *ir.Node, head kernel.Index, sum, weighted *kernel.Expr) (*kernel.Expr, error) {
-	sink, err := l.value(sinks, []kernel.Index{head})
-	if err != nil {
-		return nil, err
-	}
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
-	top := l.b.Acc(0, ir.F32, "top")
-	sink = f32(ir.OpMul, l.b.Cast(ir.F32, sink), l.b.Float(ir.F32, math.Log2E))
-	result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, f32(ir.OpExp2, f32(ir.OpSub, sink, top))))
-	none := l.b.Apply(ir.OpEq, ir.Bool, nil, top, l.b.Float(ir.F32, math.Inf(-1)))
-	return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), result), nil
-}
-
 // attentionScale is what an attention multiplies its scores by.
 func attentionScale(n *ir.Node) float64 {
 	if scale := n.Attrs().Float("scale"); scale != 0 {
 		return scale
 	}
-	return 1 / math.Sqrt(float64(n.Arg(0).Shape()[n.Rank()-1].Add))
+	return 1 / math.Sqrt(float64(n.Arg(0).Shape()[n.Arg(0).Rank()-1].Add))
 }
 
 // storeAttention stores results wherever the views that follow the attention

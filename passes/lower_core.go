@@ -291,7 +291,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if !sameCoords(at, l.at) {
 		return nil, errNotIdentity
 	}
-	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op() == ir.OpAttention || isConv(n) {
+	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
 		return accs[0], nil
 	}
 	if n.Op() == ir.OpCumSum || isOrder(n) {

@@ -467,7 +467,7 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	if k.Family == kernel.FamilyAttention {
 		ax := k.AttentionAxes()
 		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
-		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.Dot.Max() + value)
+		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.VectorElems() + value)
 	}
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.Products))

@@ -42,7 +42,7 @@ func (e *emitter) newAttention() *attention {
 }
 
 // placeAxis places the workgroup along one axis. The last queries of a causal
-// attention see most keys: they begin first.
+// attention see most keys, or the first of a reversed one: they begin first.
 func (f *attention) placeAxis(t target.AxisTiles, place, count text) {
 	extent := f.k.Parallel[t.Axis]
 	switch {
@@ -52,7 +52,7 @@ func (f *attention) placeAxis(t target.AxisTiles, place, count text) {
 			f.bindAxis(t.Axis, primary(f.variable("uint", f.paraName(t.Axis), place)))
 		}
 	case extent.Max() > int64(t.Tile):
-		if f.a.Causal {
+		if f.a.Causal && !f.a.Reversed {
 			place = binary("-", binary("-", count, uintLit(1)), place)
 		}
 		f.query0 = primary(f.variable("uint", "query0", times(place, t.Tile)))
@@ -122,7 +122,7 @@ func (f *attention) keyRange() (first, end text) {
 	end = f.seen(last)
 	end = f.named("keys", end)
 	start := primary("0u")
-	if f.a.Window > 0 {
+	if f.k.SkipsFirst() {
 		step := uintLit(max(target.AttentionStep(f.s), 1))
 		start = f.named("start", binary("*", binary("/", f.firstSeen(f.query0), step), step))
 	}
@@ -158,6 +158,9 @@ func (f *attention) splitLength(splits int64) text {
 func (f *attention) dotAxis() along   { return along{f.ax.Dot, f.a.Dot} }
 func (f *attention) valueAxis() along { return along{f.ax.Value, ir.D(f.width)} }
 
+// factorAxis is the axis of a factor, of an attention that has one.
+func (f *attention) factorAxis() along { return along{f.ax.Factor, f.a.Factor.Dot} }
+
 // lowest is the score of a key that does not count.
 func (f *attention) lowest() text { return f.floatLit(math.Inf(-1)) }
 
@@ -179,6 +182,18 @@ func (f *attention) adjusted(s text) text {
 		s = binary("+", s, f.asFloat(f.a.Mask))
 	}
 	return s
+}
+
+// factor prints what the weight of the bound row and key is multiplied by, where dot is the product that its score is
+// of, and other is the factor's.
+func (f *attention) factor(dot, other text) text {
+	x := binary("-", other, f.asFloat(f.a.Factor.Less))
+	if f.a.Softcap != 0 {
+		f.helper("tanh_safe", "float")
+		bent := primary(f.variable("float", "bent", call("tanh_safe", binary("*", dot, f.floatLit(f.a.Scale)))))
+		x = binary("*", x, binary("-", primary("1.0"), binary("*", bent, bent)))
+	}
+	return x
 }
 
 // rebase declares what weights are relative to where best is the largest score, and what

@@ -36,7 +36,8 @@ type heads struct {
 	softcap       float64
 	sinks         bool
 	window        int
-	ends          bool // a mask hides all keys from a number on
+	ends          bool   // a mask hides all keys from a number on
+	of            string // q, k or v: the gradient of it
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -66,15 +67,23 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 		mask += ", %s"
 		input += fmt.Sprintf("\n%%s = input {name=\"s\", dtype=f32, shape=[%d]}", h.heads)
 	}
+	op := fmt.Sprintf("attention %%q, %%k, %%v%s {", mask)
+	if h.of != "" {
+		input += fmt.Sprintf(`
+			%%g = input {name="g", dtype=%s, shape=[%d,%s,%d]}
+			%%l = input {name="l", dtype=f32, shape=[%[2]d,%[3]s]} %%d = input {name="d", dtype=f32, shape=[%[2]d,%[3]s]}`,
+			h.dtype, h.heads, h.queries, h.e)
+		op = fmt.Sprintf("attention_grad %%q, %%k, %%v, %%g, %%l, %%d%s {of=%q, ", mask, h.of)
+	}
 	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 		%[10]s
 		%%q = input {name="q", dtype=%[1]s, shape=[%[2]d,%[4]s,%[6]d]}
 		%%k = input {name="k", dtype=%[1]s, shape=[%[3]d,%[5]s,%[6]d]}
 		%%v = input {name="v", dtype=%[1]s, shape=[%[3]d,%[5]s,%[7]d]}
-		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v, softcap=%[11]g, window=%[12]d}
+		%%1 = %[9]scausal=%[8]v, softcap=%[11]g, window=%[12]d}
 		%%2 = transpose %%1 {perm=[1,0,2]}
 		output "y" %%2
-	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, mask, input,
+	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, op, input,
 		h.softcap, h.window))
 	check(t, err)
 	return g
@@ -87,34 +96,38 @@ func attentionCases() []heads {
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
-		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0, false},
-		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0, false},
-		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0, false},
-		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11, false},
-		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0, false},
-		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0, false},
-		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7, false},
-		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false, 0, false},
-		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false, 0, false},
-		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0, false},
-		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false},
-		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0, false},
-		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false},
-		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false},
-		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20, false},
-		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0, false},
-		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0, false},
-		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66, false},
-		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false, 0, false},
-		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false, 0, false},
-		{"keys up to a number", "f32", 2, 1, "37", "101", 16, 32, false, false, often, 0, true, 0, true},
-		{"decode of keys up to a number", "f32", 6, 2, "3", "257", 64, 64, false, false, often, 0, false, 0, true},
-		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false, 0, false},
-		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false, 0, false},
-		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true, 0, false},
-		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 0, false},
-		{"decode over S in a window", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 50, false},
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0, false, ""},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0, false, ""},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0, false, ""},
+		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11, false, ""},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0, false, ""},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0, false, ""},
+		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7, false, ""},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false, 0, false, ""},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false, 0, false, ""},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0, false, ""},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false, ""},
+		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false, ""},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0, false, ""},
+		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false, ""},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false, ""},
+		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20, false, ""},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0, false, ""},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0, false, ""},
+		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66, false, ""},
+		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false, 0, false, ""},
+		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false, 0, false, ""},
+		{"keys up to a number", "f32", 2, 1, "37", "101", 16, 32, false, false, often, 0, true, 0, true, ""},
+		{"decode of keys up to a number", "f32", 6, 2, "3", "257", 64, 64, false, false, often, 0, false, 0, true, ""},
+		{"gradient of keys", "f32", 4, 2, "70", "90", 16, 24, true, false, static, 0.5, false, 0, false, "k"},
+		{"gradient of values", "f16", 2, 1, "23", "19", 16, 16, true, false, static, 0, false, 0, false, "v"},
+		{"gradient of queries, T by S", "f16", 2, 1, "T", "S", 20, 12, true, true, grow, 0, false, 17, false, "q"},
+		{"gradient of keys, T by S", "bf16", 2, 1, "T", "S", 20, 12, true, true, grow, 0, false, 17, false, "k"},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false, 0, false, ""},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false, 0, false, ""},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true, 0, false, ""},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 0, false, ""},
+		{"decode over S in a window", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 50, false, ""},
 	}
 }
 

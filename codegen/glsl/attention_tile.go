@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
@@ -27,7 +28,10 @@ func (e *emitter) emitFlashTile() {
 
 	t.line("")
 	key0 := t.keyLoop(first, end, s.TileN)
-	t.scores(key0)
+	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
+	if f := t.a.Factor; f != nil {
+		t.factors = t.products("factor", key0, f.Q, f.K, t.factorAxis())
+	}
 	t.weigh(key0)
 	t.addValues(key0, end)
 	t.close()
@@ -44,6 +48,8 @@ type flashTile struct {
 	strip int    // distance between an invocation's rows
 	row   text   // the first of its rows
 	best  string // the largest scores of the tile
+
+	factors string // by row and key, what weights are multiplied by
 
 	qTile, kTile, vTile, weights, partial string // shared arrays
 }
@@ -70,31 +76,37 @@ func (t *flashTile) rowOf(i text) text { return plus(t.row, times(i, t.strip)) }
 // keyOf prints an invocation's key j, counted from the tile's first.
 func (t *flashTile) keyOf(j text) text { return plus(t.lane, times(j, t.lanes)) }
 
-// scores multiplies the tile's queries by its keys.
-func (t *flashTile) scores(key0 text) {
+// products multiplies vectors of the tile's queries by those of its keys, and returns the array of the results.
+func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over along) string {
 	s := t.s
-	t.score = t.array("float", "score", s.ThreadM*s.ThreadN)
+	sums := t.array("float", name, s.ThreadM*s.ThreadN)
 	t.repeat("i", s.ThreadM*s.ThreadN, func(i text) {
-		t.line("%s = 0.0;", elementOf(t.score, s.ThreadM*s.ThreadN, i).s)
+		t.line("%s = 0.0;", elementOf(sums, s.ThreadM*s.ThreadN, i).s)
 	})
-	d0 := t.loop("d0", primary("0u"), uintLit(t.a.Dot.Add), s.TileK)
-	all := target.DivisibleBy(t.a.Dot, s.TileK)
+	d0 := t.loop("d0", primary("0u"), uintLit(over.extent.Add), s.TileK)
+	all := target.DivisibleBy(over.extent, s.TileK)
 	t.comment("Stage queries and keys.")
 	t.stage(s.TileM, s.TileK/4, func(line, quad text) {
 		t.bindRow(line)
-		v := t.quad(t.a.Q, t.dotAxis(), plus(d0, times(quad, 4)), "q4", all)
+		v := t.quad(q, over, plus(d0, times(quad, 4)), "q4", all)
 		t.line("%s[%s] = %s;", t.qTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
 	})
 	t.stage(s.TileN, s.TileK/4, func(line, quad text) {
 		key := primary(t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN)))
 		t.bindAxis(t.ax.Key, key)
-		v := t.quad(t.a.K, t.dotAxis(), plus(d0, times(quad, 4)), "k4", all)
+		v := t.quad(k, over, plus(d0, times(quad, 4)), "k4", all)
 		t.line("%s[%s] = %s;", t.kTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
 	})
 	t.line("barrier();")
-	t.multiply()
+	t.multiply(sums)
 	t.line("barrier();")
 	t.close()
+	return sums
+}
+
+// of prints what an array has of an invocation's row i and key j.
+func (t *flashTile) of(array string, i, j text) string {
+	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).s
 }
 
 // stage has the workgroup go over lines of quads, neighbours taking neighbours.
@@ -105,8 +117,8 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 	})
 }
 
-// multiply adds the products of the staged vectors to the scores.
-func (t *flashTile) multiply() {
+// multiply adds the products of the staged vectors to the sums.
+func (t *flashTile) multiply(sums string) {
 	s := t.s
 	pitch := target.TilePitch(s.TileK)
 	t.line("")
@@ -121,7 +133,7 @@ func (t *flashTile) multiply() {
 		t.repeat("j", s.ThreadN, func(j text) {
 			k := elementOf(keys, s.ThreadN, j).s
 			for _, c := range "xyzw" {
-				t.line("%s = fma(%s.%c, %s.%c, %s);", t.scoreAt(i, j), q, c, k, c, t.scoreAt(i, j))
+				t.line("%s = fma(%s.%c, %s.%c, %s);", t.of(sums, i, j), q, c, k, c, t.of(sums, i, j))
 			}
 		})
 	})
@@ -139,6 +151,10 @@ func (t *flashTile) weigh(key0 text) {
 		t.repeat("j", s.ThreadN, func(j text) {
 			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
 			t.bindAxis(t.ax.Key, t.limit(key, t.k.Fold, s.TileN))
+			if t.a.Factor != nil {
+				t.line("%s = %s;", t.of(t.factors, i, j),
+					t.factor(primary(t.scoreAt(i, j)), primary(t.of(t.factors, i, j))).s)
+			}
 			t.line("%s = %s;", t.scoreAt(i, j), t.attention.score(primary(t.scoreAt(i, j)), key, t.axis(t.ax.Query)).s)
 			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.scoreAt(i, j))
 		})
@@ -156,9 +172,18 @@ func (t *flashTile) weigh(key0 text) {
 		t.repeat("j", s.ThreadN, func(j text) {
 			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.scoreAt(i, j), shift)))
 			t.line("%s += %s;", t.at(t.total, i), weight)
+			if t.a.Factor != nil {
+				weight = t.factored(i, j, weight)
+			}
 			t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
 		})
 	})
+}
+
+// factored prints a weight times its factor. A weight of 0 stays 0, whatever the factor is of what the row does not
+// see.
+func (t *flashTile) factored(i, j text, weight string) string {
+	return fmt.Sprintf("(%s == 0.0 ? 0.0 : %s * %s)", weight, weight, t.of(t.factors, i, j))
 }
 
 // acrossLanes folds one value per row over the lanes that share it: by shuffles

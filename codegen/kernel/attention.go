@@ -16,7 +16,7 @@ import (
 //
 //	result 0: the largest score of the keys that the row sees
 //	result 1: the sum over these keys of 2^(score - largest)
-//	result 2: the sum over these keys of 2^(score - largest) * V
+//	result 2: the sum over these keys of 2^(score - largest) * V, or of that times Factor, which gradients have
 //
 // Scores are in powers of two, as exp2 is what hardware has; whoever lowers a
 // softmax multiplies Scale, or Softcap, and Mask by log2(e). A row that sees no key, or only
@@ -29,21 +29,34 @@ type Attention struct {
 	K    *Expr // uses the batch, the group, the key and the axis of the dot product
 	V    *Expr // uses the batch, the group, the key and the value axis
 	Mask *Expr // uses the axes of the row and the key; nil for none
+	// Factor multiplies weights before they meet values, but not in result 1; nil for none.
+	Factor *AttentionFactor
 
 	Dot   ir.Dim // extent of the axis that Q and K are summed over
 	Scale float64
 	// Softcap bounds the scores, or is 0.
 	Softcap float64
-	// Causal rows see only keys up to query + keys - queries.
-	Causal bool
+	// Causal rows see only keys up to query + keys - queries, or, where they are Reversed, only those from there on:
+	// in gradients of keys, queries and keys have changed places.
+	Causal, Reversed bool
 	// Window, where it is not 0, is how many keys a causal row sees at most. Mask hides
-	// those before them, so that they may be left out or not.
+	// those before the first that a row sees, so that they may be left out or not.
 	Window int64
 	// End, where it is not nil, is a key of a row: Mask hides it and all after it, so that they may
 	// be left out or not. It is the same for all queries of heads that share keys.
 	End *Index
 	// Half says that Q, K and V may be rounded to f16.
 	Half bool
+}
+
+// AttentionFactor is what gradients multiply a weight by that is not 0: the sum over an axis of its own of Q*K, less
+// Less, and, where scores have a Softcap, times 1 - (score/Softcap)^2, as tanh bends them (Dao, "FlashAttention-2",
+// 2023, section 3.1).
+type AttentionFactor struct {
+	Q    *Expr  // uses the axes of the row and of the factor
+	K    *Expr  // uses the batch, the group, the key and the axis of the factor
+	Less *Expr  // uses the axes of the row and the key
+	Dot  ir.Dim // extent of the axis that Q and K are summed over
 }
 
 // AttentionAxes are the ids of the axes of an attention kernel. The parallel
@@ -55,6 +68,7 @@ type AttentionAxes struct {
 	Split, Group, Head, Query, Value int
 	Key                              int // the folded axis
 	Dot                              int
+	Factor                           int // of AttentionFactor
 }
 
 // attentionAxes is the least number of parallel axes: all but the batch.
@@ -63,30 +77,42 @@ const attentionAxes = 5
 // AttentionAxes returns the axis ids of a kernel of FamilyAttention.
 func (k *Kernel) AttentionAxes() AttentionAxes {
 	n := len(k.Parallel)
-	return AttentionAxes{Split: 0, Group: n - 4, Head: n - 3, Query: n - 2, Value: n - 1, Key: n, Dot: n + 1}
+	return AttentionAxes{Split: 0, Group: n - 4, Head: n - 3, Query: n - 2, Value: n - 1, Key: n, Dot: n + 1,
+		Factor: n + 2}
 }
 
-// Seen returns how many keys a row of the query at that coordinate sees.
+// Seen returns the end of the keys that a row of the query at that coordinate sees.
 func (k *Kernel) Seen(query Index) Index {
 	keys := DimIndex(k.Fold)
 	switch a := k.Attention; {
 	case !a.Causal && a.End != nil:
 		return *a.End
-	case !a.Causal:
+	case !a.Causal, a.Reversed && a.Window == 0:
 		return keys
+	case a.Reversed:
+		return k.diagonal(query, a.Window)
 	}
-	queries := DimIndex(k.Parallel[k.AttentionAxes().Query])
-	return Clamp(query.Plus(Const(1)).Plus(keys).Minus(queries), keys)
+	return k.diagonal(query, 1)
 }
 
 // FirstSeen returns the first key that a row of the query at that coordinate sees.
 func (k *Kernel) FirstSeen(query Index) Index {
-	keys := DimIndex(k.Fold)
-	if k.Attention.Window == 0 {
+	switch a := k.Attention; {
+	case a.Reversed:
+		return k.diagonal(query, 0)
+	case a.Window == 0:
 		return Const(0)
 	}
-	queries := DimIndex(k.Parallel[k.AttentionAxes().Query])
-	return Clamp(query.Plus(Const(1-k.Attention.Window)).Plus(keys).Minus(queries), keys)
+	return k.diagonal(query, 1-k.Attention.Window)
+}
+
+// SkipsFirst reports whether rows leave out keys at the beginning.
+func (k *Kernel) SkipsFirst() bool { return k.Attention.Window > 0 || k.Attention.Reversed }
+
+// diagonal is so many keys past the one that stands where a query does when the last of both stand side by side.
+func (k *Kernel) diagonal(query Index, past int64) Index {
+	keys, queries := DimIndex(k.Fold), DimIndex(k.Parallel[k.AttentionAxes().Query])
+	return Clamp(query.Plus(Const(past)).Plus(keys).Minus(queries), keys)
 }
 
 // KeysSeen is how many keys that many queries, one after another, see at most.
@@ -102,8 +128,9 @@ func (k *Kernel) KeysSeen(queries int64) int64 {
 func (k *Kernel) CheckAttention() error {
 	a := k.Attention
 	switch {
-	case a != nil && a.Window != 0 && (!a.Causal || a.Mask == nil):
-		return fmt.Errorf("an attention with a window that no mask hides what is before, or that is not causal")
+	case a != nil && (a.Window != 0 || a.Reversed) && (!a.Causal || a.Mask == nil):
+		return fmt.Errorf("an attention with a window, or reversed, that no mask hides what is before, or that is " +
+			"not causal")
 	case a != nil && a.End != nil && (a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention whose keys end where no mask hides them, or that is causal")
 	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
@@ -132,7 +159,37 @@ func (k *Kernel) CheckAttention() error {
 		a.End != nil && slices.ContainsFunc([]int{ax.Split, ax.Head, ax.Query, ax.Value, ax.Key, ax.Dot}, a.End.Uses):
 		return fmt.Errorf("an operand of the attention uses an axis that is not its own")
 	}
+	if f := a.Factor; f != nil {
+		switch {
+		case f.Q == nil || f.K == nil || f.Less == nil || !f.Dot.IsStatic():
+			return fmt.Errorf("an attention with a factor without operands, or of vectors of no fixed extent")
+		case uses(f.Q, ax.Split, ax.Value, ax.Key, ax.Dot),
+			uses(f.K, ax.Split, ax.Head, ax.Query, ax.Value, ax.Dot),
+			uses(f.Less, ax.Split, ax.Value, ax.Dot, ax.Factor):
+			return fmt.Errorf("an operand of the attention's factor uses an axis that is not its own")
+		}
+	}
 	return nil
+}
+
+// VectorElems is how many products a score takes, and a factor.
+func (a *Attention) VectorElems() int64 {
+	if a.Factor == nil {
+		return a.Dot.Max()
+	}
+	return a.Dot.Max() + a.Factor.Dot.Max()
+}
+
+// Operands are the expressions that an attention consists of.
+func (a *Attention) Operands() []*Expr {
+	list := []*Expr{a.Q, a.K, a.V}
+	if a.Mask != nil {
+		list = append(list, a.Mask)
+	}
+	if f := a.Factor; f != nil {
+		list = append(list, f.Q, f.K, f.Less)
+	}
+	return list
 }
 
 // describe prints the operands by their numbers in the kernel's text.
@@ -145,8 +202,14 @@ func (a *Attention) describe(number map[*Expr]int) string {
 	if a.Mask != nil {
 		t += fmt.Sprintf(" mask %%%d", number[a.Mask])
 	}
+	if f := a.Factor; f != nil {
+		t += fmt.Sprintf(" times q %%%d k %%%d over %s less %%%d", number[f.Q], number[f.K], f.Dot, number[f.Less])
+	}
 	if a.Causal {
 		t += " causal"
+	}
+	if a.Reversed {
+		t += " reversed"
 	}
 	if a.Window != 0 {
 		t += fmt.Sprintf(" window %d", a.Window)

@@ -69,7 +69,12 @@ func (k *Kernel) Identity() Identity {
 		w.refs(a.Q, a.K, a.V, a.Mask)
 		w.dims([]ir.Dim{a.Dot})
 		w.ints(int64(math.Float64bits(a.Scale)), int64(math.Float64bits(a.Softcap)), a.Window)
-		w.flags(a.Causal, a.Half)
+		w.flags(a.Causal, a.Reversed, a.Half)
+		if f := a.Factor; f != nil {
+			w.line("factor ")
+			w.refs(f.Q, f.K, f.Less)
+			w.dims([]ir.Dim{f.Dot})
+		}
 		if a.End != nil {
 			w.line("end ")
 			w.index(*a.End)

@@ -221,10 +221,7 @@ func (k *Kernel) Roots() []*Expr {
 		roots = append(roots, p.A, p.B)
 	}
 	if a := k.Attention; a != nil {
-		roots = append(roots, a.Q, a.K, a.V)
-		if a.Mask != nil {
-			roots = append(roots, a.Mask)
-		}
+		roots = append(roots, a.Operands()...)
 	}
 	guards, _ := k.Guard.parts()
 	roots = append(roots, guards...)

@@ -145,6 +145,9 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	}
 	out := *a
 	out.Q, out.K, out.V, out.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
+	if f := a.Factor; f != nil {
+		out.Factor = &AttentionFactor{Q: m.Value(f.Q), K: m.Value(f.K), Less: m.Value(f.Less), Dot: f.Dot}
+	}
 	if a.End != nil {
 		end := m.Index(*a.End)
 		out.End = &end

@@ -50,6 +50,9 @@ func (k *Kernel) CheckRange() error {
 	}
 	if a := k.Attention; a != nil {
 		limit(maxOf(a.Dot), maxSigned, -1, "elements of a vector")
+		if a.Factor != nil {
+			limit(maxOf(a.Factor.Dot), maxSigned, -1, "elements of a vector")
+		}
 	}
 	inner := func(x Index, bind int, format string, args ...any) {
 		x.Walk(func(f *Factor) {

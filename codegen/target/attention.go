@@ -11,13 +11,18 @@ import (
 type flashShape struct {
 	Batch, Groups, Heads, Queries, Keys int64 // Heads share a group
 	Dot, Value                          int
+	Factor                              int // the vectors of an AttentionFactor, or 0
 }
 
 func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
-	return flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
+	sh := flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
 		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+	if f := k.Attention.Factor; f != nil {
+		sh.Factor = int(f.Dot.Add)
+	}
+	return sh
 }
 
 // attentions: the largest tile of rows that gives the device enough workgroups
@@ -81,7 +86,7 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps Caps) (float64, string)
 	sh := flashShapeOf(k)
 	keys := k.KeysSeen(min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
-		float64(sh.Dot+sh.Value)
+		float64(sh.Dot+sh.Value+sh.Factor)
 	return flops / (rate * 1e3), ""
 }
 
@@ -242,7 +247,11 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if s.Subgroup > 0 && (lanes > s.Subgroup || !powerOfTwo(lanes)) {
 		return fmt.Errorf("%d lanes of a row are no power of two within a subgroup of %d", lanes, s.Subgroup)
 	}
-	if n := s.ThreadM * (s.ThreadN + 4*FlashQuads(sh.Value, lanes)); n > maxAccumulators {
+	scores := s.ThreadN
+	if sh.Factor > 0 {
+		scores *= 2
+	}
+	if n := s.ThreadM * (scores + 4*FlashQuads(sh.Value, lanes)); n > maxAccumulators {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
 	}
 	return nil
@@ -251,6 +260,9 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 // checkFlash checks what all variants of an attention share.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	sh := flashShapeOf(k)
+	if sh.Factor > 0 && s.Variant != kernel.VarFlashTile {
+		return fmt.Errorf("factors of weights are computed in tiles, by %s", kernel.VarFlashTile)
+	}
 	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
 		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads,
 			sh.Heads, s.TileM)
@@ -352,8 +364,13 @@ func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
 
 // leastSeen is how many keys every row is sure to see.
 func leastSeen(k *kernel.Kernel) int64 {
-	if !k.Attention.Causal {
+	switch a := k.Attention; {
+	case !a.Causal:
 		return k.Fold.Max()
+	case a.Reversed && a.Window > 0:
+		return 0
+	case a.Reversed:
+		return 1
 	}
 	least := k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
 	if w := k.Attention.Window; w > 0 {

@@ -14,7 +14,7 @@ import numpy as np
 from arrays import channel_norms, moves, norms, scans, scatters, triangles
 from experts import experts
 from randoms import randoms
-from support import INF, NAN, NP, case, cases, each, edges, ints, normal
+from support import INF, NAN, NP, case, cases, each, edges, ints, normal, rounded, wide
 from windows import convolutions, pools, resizes
 
 
@@ -258,6 +258,36 @@ def attentions():
          lambda q, k, v: attend(q, k, v, causal=True), causal=True)
 
 
+def attend_with_grads(q, k, v, g, lse=None, delta=None, causal=False, scale=0.0, softcap=0.0):
+    """The logarithms of the sums that attention divides by, and by the chain rule the gradients for q, k and v, of each query head."""
+    group, scale = q.shape[-3] // k.shape[-3], scale or q.shape[-1] ** -0.5
+    k, v = np.repeat(k, group, -3), np.repeat(v, group, -3)
+    s = q @ k.swapaxes(-1, -2) * scale
+    slope = np.ones_like(s)
+    if softcap:
+        slope = 1 - np.tanh(s / softcap) ** 2
+        s = softcap * np.tanh(s / softcap)
+    if causal:
+        t, keys = s.shape[-2:]
+        s = np.where(np.arange(keys) <= np.arange(t)[:, None] + keys - t, s, -INF)
+    lse = np.log(np.exp(s).sum(-1)) if lse is None else lse
+    p = np.exp(s - lse[..., None])
+    dp = g @ v.swapaxes(-1, -2)
+    delta = (dp * p).sum(-1) if delta is None else delta
+    ds = p * (dp - delta[..., None]) * slope * scale
+    return {"lse": lse, "delta": delta, "q": ds @ k, "k": ds.swapaxes(-1, -2) @ q, "v": p.swapaxes(-1, -2) @ g}
+
+
+def attention_grads():
+    for attrs in ({}, {"causal": True, "scale": 0.7}, {"softcap": 1.5}):
+        q, k, v, g = normal(2, 4, 3, 6), normal(2, 2, 5, 6), normal(2, 2, 5, 4), normal(2, 4, 3, 4)
+        case("attention_lse", [(q, "f32"), (k, "f32")], lambda q, k: attend_with_grads(q, k, k, q, **attrs)["lse"], **attrs)
+        parts = attend_with_grads(*(wide(rounded(x, "f32")) for x in (q, k, v, g)), **attrs)
+        for of in "qkv":
+            case("attention_grad", [(x, "f32") for x in (q, k, v, g, parts["lse"], parts["delta"])],
+                 lambda q, k, v, g, lse, delta: attend_with_grads(q, k, v, g, lse, delta, **attrs)[of], of=of, **attrs)
+
+
 def update(base, upd, start, axis):
     y = base.copy()
     n = upd.shape[axis]
@@ -322,7 +352,7 @@ def ropes_by_tables():
 
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
-             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts, ropes_by_tables):
+             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts, ropes_by_tables, attention_grads):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

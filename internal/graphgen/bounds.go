@@ -396,6 +396,10 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 }
 
 func (b *Bound) contracted(n *ir.Node, args []Bound) {
+	if n.Op() == ir.OpAttentionLSE || n.Op() == ir.OpAttentionGrad {
+		b.weighted(n, args)
+		return
+	}
 	if n.Op() == ir.OpAttention {
 		q, k, v := args[0], args[1], args[2]
 		d := float64(n.Arg(0).Shape()[n.Rank()-1].Max())
@@ -429,6 +433,56 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	if n.DType().IsFloat() {
 		b.roundedProduct(n, k, args)
 	}
+}
+
+// weighted bounds what is made of the weights of an attention, exp(score - lse), or the logarithm of their sum.
+func (b *Bound) weighted(n *ir.Node, args []Bound) {
+	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
+	rank := len(shape)
+	d, t, keys := float64(shape[rank-1].Max()), float64(shape[rank-2].Max()), float64(s[rank-2].Max())
+	scale := n.Attrs().Float("scale")
+	if scale == 0 {
+		scale = 1 / math.Sqrt(d)
+	}
+	q, k := args[0], args[1]
+	score := scale * d * q.mag() * k.mag()
+	scoreErr := scale*d*(q.mag()*k.Err+k.mag()*q.Err) + 4*d*score + 8
+	if i := in.Arg("mask"); i < len(args) {
+		score, scoreErr = score+args[i].mag(), scoreErr+args[i].Err+args[i].mag()
+	}
+	if n.Op() == ir.OpAttentionLSE {
+		if i := in.Arg("sinks"); i < len(args) {
+			score, scoreErr = score+args[i].mag(), scoreErr+args[i].Err+args[i].mag()
+		}
+		m := score + math.Log(keys+1)
+		b.Lo, b.Hi, b.Err = -m, m, scoreErr+8*(m+1)
+		// -inf for a query that sees no key
+		b.Bad = n.Attrs().Bool("causal") || s[rank-2].Min() == 0 || math.IsNaN(b.Err)
+		return
+	}
+	v, grad, lse, delta := args[2], args[3], args[4], args[5]
+	e := float64(n.Arg(2).Shape()[rank-1].Max())
+	weight := math.Exp(score + lse.mag())
+	weightErr := weight * (scoreErr + lse.Err + 4*(score+lse.mag()+2))
+	terms, with := keys, k
+	switch n.Attrs().String_("of") {
+	case "k":
+		terms, with = t, q
+	case "v":
+		terms, with = t, grad
+	}
+	if n.Attrs().String_("of") != "v" {
+		factor := e*grad.mag()*v.mag() + delta.mag()
+		factorErr := e*(grad.mag()*v.Err+v.mag()*grad.Err) + delta.Err + 4*e*factor
+		if n.Attrs().Float("softcap") != 0 {
+			factorErr += factor * 4 * (scoreErr + 4)
+		}
+		weight, weightErr = scale*weight*factor, scale*(weightErr*factor+weight*factorErr)
+	}
+	m := terms * weight * with.mag()
+	b.Lo, b.Hi = -m, m
+	b.Err = terms*(weightErr*with.mag()+weight*with.Err) + 2*terms*m
+	b.Bad = b.Bad || math.IsNaN(b.Err) || math.IsInf(b.Err, 0)
 }
 
 // roundedProduct adds what a product of k terms may lose by its precision: half

@@ -2,6 +2,7 @@ package graphgen
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -440,7 +441,38 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(4) == 0 {
 		attrs = append(attrs, attr("softcap", 0.5+2*g.rng.Float64()))
 	}
+	switch g.rng.IntN(4) {
+	case 0:
+		return g.attentionGrad(args, attrs)
+	case 1:
+		return g.add(ir.OpAttentionLSE, slices.Delete(args, 2, 3), scoreAttrs(attrs)...)
+	}
 	return g.add(ir.OpAttention, args, attrs...)
+}
+
+// attentionGrad makes a gradient of an attention, with rows of its own.
+func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
+	if slices.Contains(args, nil) {
+		return nil
+	}
+	q, v := args[0], args[2]
+	rank := q.Rank()
+	grad := slices.Concat(q.Shape()[:rank-1], v.Shape()[rank-1:])
+	if grad.MaxElems() > maxElems {
+		return nil
+	}
+	stat := func() *ir.Node { return g.leaf(grad[:rank-1], ir.F32) }
+	with := []*ir.Node{q, args[1], v, g.leaf(grad, q.DType()), stat(), stat()}
+	if len(args) > 3 {
+		with = append(with, args[3])
+	}
+	of := []string{"q", "k", "v"}[g.rng.IntN(3)]
+	return g.add(ir.OpAttentionGrad, with, append(scoreAttrs(attrs), attr("of", of))...)
+}
+
+// scoreAttrs are those that say what scores are.
+func scoreAttrs(attrs []ir.Attr) []ir.Attr {
+	return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "precision" })
 }
 
 // state adds a state, and perhaps slices and elements of it written in place.

@@ -35,33 +35,105 @@ func attention(c *call) (value, error) {
 	return c.floats(out), err
 }
 
+// attentionLSE computes the logarithms of the sums that attention divides by.
+func attentionLSE(c *call) (value, error) {
+	a := newHeads(c)
+	out := make([]float64, elems(c.dims))
+	if len(out) == 0 {
+		return c.floats(out), nil
+	}
+	err := c.parallelRange(len(out), a.s*(a.d+elementWork), func(lo, hi int) {
+		scores := make([]float64, a.s, a.s+1)
+		for row := lo; row < hi; row++ {
+			_, seen := a.scores(row, scores, nil)
+			seen = a.withSink(row, seen)
+			if out[row] = maxOf(seen); !math.IsInf(out[row], 0) {
+				top := out[row]
+				out[row] = top + math.Log(expRow(seen))
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+// attentionGrad computes the gradient of attention for one of its arguments, head by head.
+func attentionGrad(c *call) (value, error) {
+	a := newHeads(c)
+	grad, lse, delta := c.args[3].floats(), c.args[4].floats(), c.args[5].floats()
+	out := make([]float64, elems(c.dims))
+	if len(out) == 0 {
+		return c.floats(out), nil
+	}
+	of, width := c.attrs().String_("of"), c.dims[len(c.dims)-1]
+	err := c.parallelRange(a.outer*a.h, a.t*a.s*(a.d+2*a.e+elementWork), func(lo, hi int) {
+		scores, slopes := make([]float64, a.s), make([]float64, a.s)
+		for row := lo * a.t; row < hi*a.t; row++ {
+			first, seen := a.scores(row, scores, slopes)
+			key := a.group(row)*a.s + first // of all heads
+			g := grad[row*a.e : (row+1)*a.e]
+			for j := range seen {
+				w := math.Exp(seen[j] - lse[row])
+				if w == 0 || math.IsInf(lse[row], -1) {
+					continue // the query does not see it, or nothing
+				}
+				if of != "v" {
+					w *= (dot(g, a.v[(key+j)*a.e:(key+j+1)*a.e]) - delta[row]) * slopes[j] * a.scale
+				}
+				from, to := g, row // of q: the query's own
+				switch of {
+				case "q":
+					from = a.k[(key+j)*a.d : (key+j+1)*a.d]
+				case "k":
+					from = a.q[row*a.d : (row+1)*a.d]
+				}
+				if of != "q" {
+					to = row/a.t*a.s + first + j
+				}
+				for x, v := range from {
+					out[to*width+x] += w * v
+				}
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
 func newHeads(c *call) *heads {
-	q, k, v := c.args[0], c.args[1], c.args[2]
+	in := c.node.Op().Info()
+	q, k, v := c.args[0], c.args[1], value{}
 	r := len(q.dims)
 	a := &heads{
 		outer: elems(q.dims[:r-3]), outerDims: q.dims[:r-3],
-		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
+		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
 		softcap: c.attrs().Float("softcap"), window: int(c.attrs().Int("window")),
-		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.addedMask(), sinks: c.optionalFloats(4),
+		q: q.floats(), k: k.floats(),
+	}
+	if i := in.Arg("v"); i >= 0 {
+		v = c.args[i]
+		a.e, a.v = v.dims[r-1], v.floats()
+	}
+	if i := in.Arg("sinks"); i >= 0 {
+		a.sinks = c.optionalFloats(i)
 	}
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
 	}
-	if a.mask != nil {
+	mask := in.Arg("mask")
+	if a.mask = c.addedMask(mask); a.mask != nil {
 		full := append(append([]int{}, q.dims[:r-1]...), a.s)
-		a.maskStrides = broadcastStrides(c.args[3].dims, full)
+		a.maskStrides = broadcastStrides(c.args[mask].dims, full)
 	}
 	return a
 }
 
 // addedMask returns what is added to the scores, or nil for nothing: where a mask of bools or integers is false, -Inf.
-func (c *call) addedMask() []float64 {
-	if len(c.args) < 4 || c.args[3].typ.IsFloat() {
-		return c.optionalFloats(3)
+func (c *call) addedMask(mask int) []float64 {
+	if len(c.args) <= mask || c.args[mask].typ.IsFloat() {
+		return c.optionalFloats(mask)
 	}
-	added := make([]float64, len(c.args[3].i))
-	for i, seen := range c.args[3].i {
+	added := make([]float64, len(c.args[mask].i))
+	for i, seen := range c.args[mask].i {
 		if seen == 0 {
 			added[i] = math.Inf(-1)
 		}
@@ -69,11 +141,17 @@ func (c *call) addedMask() []float64 {
 	return added
 }
 
-// query computes one row of the result: query row%T of head row/T%H.
-func (a *heads) query(row int, scores, out []float64) {
+// group is the key head of a row, which consecutive query heads share, of all outer coordinates.
+func (a *heads) group(row int) int {
+	head, n := row/a.t%a.h, row/a.t/a.h
+	return n*a.g + head/(a.h/a.g)
+}
+
+// scores computes those of query row%T of head row/T%H, in memory for all keys, and returns the first key that it sees
+// and the scores from that on. Where slopes is not nil, it gets how much softcap bends each.
+func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
-	group := n*a.g + head/(a.h/a.g) // consecutive query heads share a key head
-	first, seen := 0, a.s
+	group, seen := a.group(row), a.s
 	if a.causal {
 		seen = min(max(i+a.s-a.t+1, 0), a.s)
 	}
@@ -83,7 +161,6 @@ func (a *heads) query(row int, scores, out []float64) {
 	}
 	q := a.q[row*a.d : (row+1)*a.d]
 	k := a.k[(group*a.s+first)*a.d : (group+1)*a.s*a.d]
-	v := a.v[(group*a.s+first)*a.e : (group+1)*a.s*a.e]
 	scores = scores[:seen]
 	multiply(scores, seen, q, k[:seen*a.d], 1, seen, a.d)
 	for j := range scores {
@@ -91,11 +168,30 @@ func (a *heads) query(row int, scores, out []float64) {
 		if a.softcap != 0 {
 			scores[j] = a.softcap * math.Tanh(scores[j]/a.softcap)
 		}
+		if slopes != nil {
+			slopes[j] = 1
+			if a.softcap != 0 {
+				slopes[j] -= scores[j] / a.softcap * (scores[j] / a.softcap)
+			}
+		}
 	}
 	a.addMask(scores, n, head, i, first)
-	if a.sinks != nil {
-		scores = append(scores, a.sinks[head]) // takes its share, and brings no value
+	return first, scores
+}
+
+// withSink appends the score of a row's sink, if it has one, which takes its share and brings no value.
+func (a *heads) withSink(row int, scores []float64) []float64 {
+	if a.sinks == nil {
+		return scores
 	}
+	return append(scores, a.sinks[row/a.t%a.h])
+}
+
+// query computes one row of the result.
+func (a *heads) query(row int, scores, out []float64) {
+	first, scores := a.scores(row, scores, nil)
+	seen, v := len(scores), a.v[(a.group(row)*a.s+first)*a.e:]
+	scores = a.withSink(row, scores)
 	total := expRow(scores)
 	for j, p := range scores[:seen] {
 		for x, e := range v[j*a.e : (j+1)*a.e] {

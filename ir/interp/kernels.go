@@ -90,7 +90,9 @@ var kernels = map[ir.Op]kernel{
 	ir.OpDequantize:         dequantize,
 	ir.OpQuantize:           quantize,
 
-	ir.OpAttention: attention,
+	ir.OpAttention:     attention,
+	ir.OpAttentionLSE:  attentionLSE,
+	ir.OpAttentionGrad: attentionGrad,
 
 	ir.OpRandomUniform:   randomUniform,
 	ir.OpRandomNormal:    randomNormal,

@@ -184,6 +184,67 @@ func (s *suite) attentions() {
 	s.maskedRows()
 	s.sinks()
 	s.halfAttentions()
+	s.attentionGrads()
+}
+
+// attentionGrads adds cases of the ops that go with attention: rows that see all keys, some and none, groups of heads,
+// and what shapes scores.
+func (s *suite) attentionGrads() {
+	for _, tt := range []struct {
+		name                      string
+		heads, groups, q, k, d, e int
+		causal, mask              bool
+		softcap                   float64
+		window                    int
+	}{
+		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0, 0},
+		{"heads that share keys", 4, 2, 9, 9, 8, 4, true, false, 0, 0},
+		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0, 0},
+		{"after a prefix", 2, 1, 3, 9, 7, 3, true, true, 0, 0},
+		{"past a tile", 2, 1, 67, 131, 32, 16, true, false, 0, 0},
+		{"more queries than keys", 1, 1, 131, 67, 16, 32, false, true, 0, 0},
+		{"soft cap", 2, 1, 9, 9, 8, 8, true, true, 0.5, 0},
+		{"window", 2, 1, 67, 131, 16, 16, true, false, 0, 40},
+		{"window before the keys", 2, 2, 7, 3, 4, 4, true, false, 0, 2},
+	} {
+		for _, outer := range [][]int{nil, {2, 3}} {
+			dims := func(more ...int) []int { return append(append([]int{}, outer...), more...) }
+			scores := func(b *builder, t ir.DType, args []*ir.Node) ([]*ir.Node, []ir.Attr) {
+				if tt.mask {
+					args = append(args, b.input(t, []int{tt.q, tt.k}, small))
+				}
+				return args, []ir.Attr{attr("causal", tt.causal), attr("softcap", tt.softcap),
+					attr("window", int64(tt.window))}
+			}
+			heads := func(b *builder, t ir.DType) (q, k *ir.Node) {
+				return b.input(t, dims(tt.heads, tt.q, tt.d), small), b.input(t, dims(tt.groups, tt.k, tt.d), small)
+			}
+			name := fmt.Sprintf("%s/%d outer", tt.name, len(outer))
+			s.add(ir.OpAttentionLSE, name, func(b *builder, t ir.DType) *ir.Node {
+				q, k := heads(b, t)
+				args, attrs := scores(b, t, []*ir.Node{q, k})
+				return b.op(ir.OpAttentionLSE, args, attrs...)
+			})
+			for _, of := range []string{"q", "k", "v"} {
+				s.add(ir.OpAttentionGrad, of+"/"+name, func(b *builder, t ir.DType) *ir.Node {
+					q, k := heads(b, t)
+					v := b.input(t, dims(tt.groups, tt.k, tt.e), small)
+					grad := b.input(t, dims(tt.heads, tt.q, tt.e), small)
+					stat := ir.F32
+					if t == ir.F64 {
+						stat = t
+					}
+					lse, delta := b.input(stat, dims(tt.heads, tt.q), small), b.input(stat, dims(tt.heads, tt.q), small)
+					args, attrs := scores(b, t, []*ir.Node{q, k, v, grad, lse, delta})
+					return b.op(ir.OpAttentionGrad, args, append(attrs, attr("of", of))...)
+				})
+			}
+		}
+	}
+	s.add(ir.OpAttentionLSE, "sinks", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpAttentionLSE, []*ir.Node{b.input(t, []int{2, 5, 8}, small), b.input(t, []int{1, 3, 8}, small),
+			b.input(t, []int{5, 3}, small), b.input(t, []int{2}, small)}, attr("causal", true))
+	})
 }
 
 // halfAttentions adds cases that may round f32 to f16: with rows that matrix

@@ -15,7 +15,7 @@ func (r *run) attention(dims []int, keys int64) error {
 	rows, elements := dims[:ax.Value], dims[ax.Value]
 	for _, row := range r.m.order(rows) {
 		r.moveTo(row, rows)
-		r.at = append(r.at[:ax.Value], 0, 0, 0) // value, key and dot axes
+		r.at = append(r.at[:ax.Value], 0, 0, 0, 0) // value, key, dot and factor axes
 		if err := r.attentionRow(keys, elements); err != nil {
 			return fmt.Errorf("at %v: %w", r.at, err)
 		}
@@ -48,6 +48,17 @@ func (r *run) attentionRow(keys int64, elements int) error {
 	}
 	r.accs[0] = number{f: ir.RoundTo(top, ir.F32), undef: undef}
 	r.accs[1] = number{f: ir.RoundTo(sum, ir.F32), undef: undef}
+	if r.k.Attention.Factor != nil {
+		for i := range scores {
+			f, err := r.weightFactor(first + int64(i))
+			if err != nil {
+				return fmt.Errorf("factor of key %d: %w", first+int64(i), err)
+			}
+			if scores[i].f != 0 {
+				scores[i] = number{f: scores[i].f * f.f, undef: scores[i].undef || f.undef}
+			}
+		}
+	}
 	for e := range elements {
 		r.moveAlong(ax.Value, int64(e))
 		if r.accs[2], err = r.weighted(scores, first); err != nil {
@@ -89,18 +100,9 @@ func (r *run) score(key int64) (number, error) {
 	defer func() { r.inFold = false }()
 	a, ax := r.k.Attention, r.k.AttentionAxes()
 	r.moveAlong(ax.Key, key)
-	sum := number{}
-	for d := range a.Dot.Add {
-		r.moveAlong(ax.Dot, d)
-		q, errQ := r.value(a.Q)
-		k, errK := r.value(a.K)
-		if errQ != nil {
-			return sum, errQ
-		} else if errK != nil {
-			return sum, errK
-		}
-		sum.f += q.float(a.Q.DType) * k.float(a.K.DType)
-		sum.undef = sum.undef || q.undef || k.undef
+	sum, err := r.dot(a.Q, a.K, ax.Dot, a.Dot.Add)
+	if err != nil {
+		return sum, err
 	}
 	sum.f *= a.Scale
 	if a.Softcap != 0 {
@@ -113,6 +115,50 @@ func (r *run) score(key int64) (number, error) {
 		}
 		sum.f += m.float(a.Mask.DType)
 		sum.undef = sum.undef || m.undef
+	}
+	return sum, nil
+}
+
+// dot is the sum of q*k along an axis.
+func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) {
+	for d := range n {
+		r.moveAlong(axis, d)
+		x, errQ := r.value(q)
+		y, errK := r.value(k)
+		if errQ != nil {
+			return sum, errQ
+		} else if errK != nil {
+			return sum, errK
+		}
+		sum.f += x.float(q.DType) * y.float(k.DType)
+		sum.undef = sum.undef || x.undef || y.undef
+	}
+	return sum, nil
+}
+
+// weightFactor returns what the weight of a key is multiplied by.
+func (r *run) weightFactor(key int64) (number, error) {
+	r.inFold = true
+	defer func() { r.inFold = false }()
+	a, ax := r.k.Attention, r.k.AttentionAxes()
+	r.moveAlong(ax.Key, key)
+	sum, err := r.dot(a.Factor.Q, a.Factor.K, ax.Factor, a.Factor.Dot.Add)
+	if err != nil {
+		return sum, err
+	}
+	less, err := r.value(a.Factor.Less)
+	if err != nil {
+		return sum, err
+	}
+	sum.f -= less.float(a.Factor.Less.DType)
+	sum.undef = sum.undef || less.undef
+	if a.Softcap != 0 {
+		score, err := r.dot(a.Q, a.K, ax.Dot, a.Dot.Add)
+		if err != nil {
+			return sum, err
+		}
+		bent := math.Tanh(score.f * a.Scale)
+		sum.f *= 1 - bent*bent
 	}
 	return sum, nil
 }

@@ -1,0 +1,153 @@
+package frontend
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// optional is the operand of that name, the zero Tensor where there is none.
+func (c GradCall) optional(name string) Tensor {
+	if i := c.Result.node.Op().Info().Arg(name); i >= 0 && i < len(c.Args) {
+		return c.Args[i]
+	}
+	return Tensor{}
+}
+
+// attentionGrad is the rule of attention: FlashAttention-2 (Dao, 2023), whose kernels compute scores again, tile by
+// tile, from the logarithm of what each row was divided by. So nothing as large as the scores is stored, unless a mask
+// of that size is to have a gradient.
+func attentionGrad(c GradCall, want []bool) []Tensor {
+	if len(want) > 3 && want[3] {
+		return definedBy(attentionOf)(c, want)
+	}
+	q, k, v, mask, sinks := c.Args[0], c.Args[1], c.Args[2], c.optional("mask"), c.optional("sinks")
+	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a ir.Attr) bool { return a.Name == "precision" })
+	lse := q.apply(ir.OpAttentionLSE, append([]Tensor{k}, present(mask, sinks)...), attrs...)
+	delta := c.Grad.as(lse).Mul(c.Result.as(lse)).Sum(-1)
+	out := make([]Tensor, len(c.Args))
+	for i, name := range []string{"q", "k", "v"} {
+		if !want[i] {
+			continue
+		}
+		g := q.apply(ir.OpAttentionGrad, append([]Tensor{k, v, c.Grad, lse, delta}, present(mask)...),
+			append(slices.Clone(attrs), attr("of", name))...)
+		if heads, groups := q.Dim(-3), k.Dim(-3); i > 0 && heads != groups {
+			perGroup, _ := heads.Quo(groups.Add)
+			s := c.Args[i].Shape()
+			g = g.Reshape(s[:len(s)-2], perGroup, s[len(s)-2:]).Sum(len(s) - 2)
+		}
+		out[i] = g
+	}
+	if len(want) > 4 && want[4] {
+		share := sinks.as(lse).withOnes(1).Sub(lse).Exp()
+		perHead := share.Mul(delta).Neg().Sum(-1)
+		out[4] = perHead.sumTo(sinks.Shape())
+	}
+	return out
+}
+
+// scoresOf are the scores of an attention op by its definition, [..., H, T, S] with the mask and -inf for keys that a
+// query does not see, and the operands in f32 at least.
+func scoresOf(c GradCall) Tensor {
+	q, k, mask := c.Args[0].wide(), c.Args[1].wide(), c.optional("mask")
+	rank := q.Rank()
+	batch, heads, groups := q.Shape()[:rank-3], q.Dim(-3), k.Dim(-3)
+	t, s := q.Dim(-2), k.Dim(-2)
+	perGroup := heads.Static() / groups.Static()
+	scores := q.Reshape(batch, groups, t.Times(int64(perGroup)), q.Dim(-1)).MatMulT(k)
+	scores = scores.Reshape(batch, heads, t, s)
+	if softcap := c.Attrs.Float("softcap"); softcap != 0 {
+		scores = scores.MulScalar(scoreScale(c) / softcap).Tanh().MulScalar(softcap)
+	} else {
+		scores = scores.MulScalar(scoreScale(c))
+	}
+	if !mask.IsZero() {
+		if !mask.DType().IsFloat() {
+			mask = mask.Ne(mask.Lit(0)).Where(scores.Lit(0), scores.Lit(math.Inf(-1)))
+		}
+		scores = scores.Add(mask.as(scores))
+	}
+	if c.Attrs.Bool("causal") {
+		last := q.b.Iota(ir.I32, 0, t, 1).Add(q.b.DimValue(s)).Sub(q.b.DimValue(t)) // the last key that a query sees
+		key := q.b.Iota(ir.I32, 1, 1, s)
+		seen := key.Le(last)
+		if n := c.Attrs.Int("window"); n > 0 {
+			seen = seen.And(key.Gt(last.SubScalar(float64(n))))
+		}
+		scores = seen.Where(scores, scores.Lit(math.Inf(-1)))
+	}
+	return scores
+}
+
+// scoreScale is what an attention multiplies products by.
+func scoreScale(c GradCall) float64 {
+	if scale := c.Attrs.Float("scale"); scale != 0 {
+		return scale
+	}
+	return 1 / math.Sqrt(float64(c.Args[0].Dim(-1).Static()))
+}
+
+// withSinks appends the column of the sinks' scores, if there are any.
+func (c GradCall) withSinks(scores Tensor) Tensor {
+	sinks := c.optional("sinks")
+	if sinks.IsZero() {
+		return scores
+	}
+	s := append(ir.Shape{}, scores.Shape()...)
+	s[len(s)-1] = ir.D(1)
+	return scores.Concat(-1, sinks.as(scores).withOnes(2).Broadcast(s))
+}
+
+// attentionOf is attention by its definition.
+func attentionOf(c GradCall) Tensor {
+	v, scores := c.Args[2].wide(), scoresOf(c)
+	probs := c.withSinks(scores).Softmax(-1).Slice(-1, 0, scores.Dim(-1))
+	return grouped(probs, v).MatMul(v).Reshape(c.Result.Shape())
+}
+
+// grouped is t [..., H, T, _] with the heads that share one of keys as rows of one matrix.
+func grouped(t, keys Tensor) Tensor {
+	rank, groups := t.Rank(), keys.Dim(-3)
+	perGroup, _ := t.Dim(-3).Quo(groups.Add)
+	return t.Reshape(t.Shape()[:rank-3], groups, t.Dim(-2).Times(perGroup.Add), t.Dim(-1))
+}
+
+// attentionLSEOf is attention_lse by its definition.
+func attentionLSEOf(c GradCall) Tensor { return c.withSinks(scoresOf(c)).LogSumExp(-1) }
+
+// attentionGradOf is attention_grad by its definition.
+func attentionGradOf(c GradCall) Tensor {
+	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
+	grad, lse, delta := c.Args[3].wide(), c.Args[4], c.Args[5]
+	scores := scoresOf(c)
+	weights := scores.Sub(lse.Unsqueeze(-1)).Exp()
+	of := c.Attrs.String_("of")
+	if of != "v" {
+		d := grouped(grad, v).MatMulT(v).Reshape(scores.Shape()).Sub(delta.Unsqueeze(-1))
+		if softcap := c.Attrs.Float("softcap"); softcap != 0 {
+			plain := c
+			plain.Args = c.Args[:2] // the mask is no part of what tanh bends
+			plain.Attrs = ir.Attrs{attr("softcap", softcap), attr("scale", scoreScale(c)), attr("causal", false),
+				attr("window", int64(0))}
+			d = d.Mul(scoresOf(plain).DivScalar(softcap).Sqr().Neg().AddScalar(1))
+		}
+		weights = weights.Mul(d).MulScalar(scoreScale(c))
+	}
+	switch of {
+	case "q":
+		return grouped(weights, k).MatMul(k).Reshape(q.Shape())
+	case "k":
+		return weights.T().MatMul(q)
+	}
+	return weights.T().MatMul(grad)
+}
+
+func init() {
+	gradRows(map[ir.Op]gradRule{
+		ir.OpAttention:     attentionGrad,
+		ir.OpAttentionLSE:  definedBy(attentionLSEOf),
+		ir.OpAttentionGrad: definedBy(attentionGradOf),
+	})
+}

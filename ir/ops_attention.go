@@ -1,0 +1,156 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+func init() {
+	rows(
+		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
+			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
+			Attrs: slices.Concat(scoreAttrs, []AttrInfo{
+				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
+					Enum: []string{PrecisionFull, PrecisionHalf},
+					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
+			}), Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S]: floats are added, of bools and integers those that are not 0 say which keys a query sees. sinks [H], beside a mask that may be a scalar 0, are the scores of a key that every query of a head sees and whose value is 0 (Xiao et al. 2023)."},
+		OpInfo{Op: OpAttentionLSE, Name: "attention_lse", Class: ClassAttention,
+			Args:  []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
+			Attrs: scoreAttrs, Infer: inferAttentionLSE, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
+			Doc: "What an attention divides a query's weights by, as a logarithm: log(sum(exp(q k^T * scale + mask))) over the keys that it sees, [..., H, T] in f32, or f64 where q is; see attention. -inf for a query that sees none. Joins attentions over parts of the keys, and gives weights again for gradients."},
+		OpInfo{Op: OpAttentionGrad, Name: "attention_grad", Class: ClassAttention,
+			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "grad"}, {Name: "lse"}, {Name: "delta"},
+				{Name: "mask", Optional: true}},
+			Attrs: slices.Concat([]AttrInfo{{Name: "of", Kind: AttrString, Default: "q", Enum: []string{"q", "k", "v"},
+				Doc: "the argument whose gradient is the result"}}, scoreAttrs),
+			Infer: inferAttentionGrad, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
+			Doc: "Gradient of attention(q, k, v, mask) for q, k or v by that of its result, with scores computed again instead of kept (Dao, 2023, FlashAttention-2, section 3.1): with weights p = exp(q k^T * scale + mask - lse) and d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 where p is, it is d k of q, d^T q of k and p^T grad of v. lse [..., H, T] is attention_lse with the same mask and sinks, delta [..., H, T] the sum of grad times the attention's result over its innermost axis. Of k and v it is [..., H, S, _], for each query head: heads that share keys are to be summed."},
+	)
+}
+
+// scoreAttrs say what the scores of an attention are.
+var scoreAttrs = []AttrInfo{
+	{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
+	{Name: "window", Kind: AttrInt, Default: int64(0), Doc: "not 0, and causal: query i sees only the last window keys up to i+S-T"},
+	{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
+	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
+}
+
+// inferHeads checks the arguments that all ops of this file have, with values of that shape, and returns the shape of
+// the scores, [..., H, T, S].
+func inferHeads(c *Call, v Shape) (Shape, error) {
+	in := c.Op.Info()
+	mask := in.Arg("mask")
+	q, k := c.Shape(0), c.Shape(1)
+	have := fmt.Sprintf("q %s and k %s", q, k)
+	if in.Arg("v") >= 0 {
+		have = fmt.Sprintf("q %s, k %s and v %s", q, k, v)
+	}
+	for i := range c.Args {
+		kinds := []Kind{KindFloat}
+		if i == mask {
+			kinds = append(kinds, KindBool, KindInt, KindUint)
+		}
+		if err := c.wantKinds(i, kinds...); err != nil {
+			return nil, err
+		}
+	}
+	for i, a := range in.Args[:min(len(c.Args), len(in.Args))] {
+		switch a.Name {
+		case "k", "v", "grad":
+			if err := c.wantSame(0, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if softcap := c.Attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 {
+		return nil, fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
+	}
+	switch window := c.Attrs.Int("window"); {
+	case window < 0 || window > math.MaxInt32:
+		return nil, fmt.Errorf("window is %d: want the number of keys that a query sees, or 0 for all", window)
+	case window > 0 && !c.Attrs.Bool("causal"):
+		return nil, fmt.Errorf("a window of %d ends where a query is: it goes with causal", window)
+	}
+	r := len(q)
+	if r < 3 || len(k) != r || len(v) != r {
+		return nil, fmt.Errorf("%s: want [..., heads, length, dim] of one rank", have)
+	}
+	for i := 0; i < r-3; i++ {
+		if q[i] != k[i] || q[i] != v[i] {
+			return nil, fmt.Errorf("%s: outer axes differ", have)
+		}
+	}
+	h, g := q[r-3], k[r-3]
+	if !h.IsStatic() || !g.IsStatic() || g.Add == 0 || h.Add%g.Add != 0 || v[r-3] != g {
+		return nil, fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, h)
+	}
+	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
+		return nil, fmt.Errorf("%s: want q [..., T, D], k [..., S, D], v [..., S, E]", have)
+	}
+	if !q[r-1].IsStatic() {
+		return nil, fmt.Errorf("the head dim %s must be a number", q[r-1])
+	}
+	scores := slices.Concat(q[:r-1], Shape{k[r-2]})
+	if mask < len(c.Args) {
+		if s, err := BroadcastShapes(c.Shape(mask), scores); err != nil || !s.Equal(scores) {
+			return nil, fmt.Errorf("mask %s does not broadcast to the scores %s", c.Shape(mask), scores)
+		}
+	}
+	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{h}) {
+		return nil, fmt.Errorf("sinks %s: want [%s], a score for each query head", c.Shape(sinks), h)
+	}
+	return scores, nil
+}
+
+func inferAttention(c *Call) (Type, error) {
+	v := c.Shape(2)
+	scores, err := inferHeads(c, v)
+	if err != nil {
+		return Type{}, err
+	}
+	return Type{c.DType(0), slices.Concat(scores[:len(scores)-1], v[len(v)-1:])}, nil
+}
+
+// statDType is the dtype of what an attention of a dtype has one of for a row.
+func statDType(t DType) DType {
+	if t == F64 {
+		return F64
+	}
+	return F32
+}
+
+func inferAttentionLSE(c *Call) (Type, error) {
+	scores, err := inferHeads(c, c.Shape(1))
+	if err != nil {
+		return Type{}, err
+	}
+	return Type{statDType(c.DType(0)), scores[:len(scores)-1]}, nil
+}
+
+func inferAttentionGrad(c *Call) (Type, error) {
+	v := c.Shape(2)
+	scores, err := inferHeads(c, v)
+	if err != nil {
+		return Type{}, err
+	}
+	r := len(scores)
+	if want := slices.Concat(scores[:r-1], v[r-1:]); !c.Shape(3).Equal(want) {
+		return Type{}, fmt.Errorf("grad is %s: want %s, the shape of the attention's result", c.Shape(3), want)
+	}
+	stat := Type{statDType(c.DType(0)), scores[:r-1]}
+	for i := 4; i < 6; i++ {
+		if have := (Type{c.DType(i), c.Shape(i)}); !have.Equal(stat) {
+			return Type{}, fmt.Errorf("%s is %s: want %s, a number for each query", c.argName(i), have, stat)
+		}
+	}
+	switch c.Attrs.String_("of") {
+	case "k":
+		return Type{c.DType(0), slices.Concat(scores[:r-2], scores[r-1:], c.Shape(1)[r-1:])}, nil
+	case "v":
+		return Type{c.DType(0), slices.Concat(scores[:r-2], scores[r-1:], v[r-1:])}, nil
+	}
+	return Type{c.DType(0), c.Shape(0)}, nil
+}
