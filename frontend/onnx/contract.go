@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -244,36 +243,34 @@ func extents(x tensor, letters, of []rune) ir.Shape {
 	return s
 }
 
-// det is the determinant of matrices of up to 4 rows, by the minors of the first row.
+// maxDet is how many rows a matrix of Det has at most, since its steps are written out.
+const maxDet = 64
+
+// det is the determinant by Gaussian elimination with partial pivoting (Golub and Van Loan 2013, 3.4): the product of
+// the pivots, with the sign of the exchanges of rows.
 func det(c *call) tensor {
 	x := c.x(0)
-	n := x.Rank()
-	if n < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > 4 || x.Dim(-1).Static() < 1 {
-		c.fail("of %s: want matrices of 1 to 4 rows and as many columns", x)
+	if x.Rank() < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > maxDet ||
+		x.Dim(-1).Static() < 1 {
+		c.fail("of %s: want matrices of 1 to %d rows and as many columns", x, maxDet)
 	}
-	rows := make([]int, x.Dim(-1).Static())
-	for i := range rows {
-		rows[i] = i
+	lead := x.Shape()[:x.Rank()-2]
+	matrices, err := lead.Numel()
+	if err != nil {
+		c.fail("%v", err)
 	}
-	return minor(x, 0, rows)
-}
-
-// minor is the determinant of the rows from one on, and of some columns.
-func minor(x tensor, row int, columns []int) tensor {
-	var sum frontend.Tensor
-	for i, column := range columns {
-		t := x.Index(-1, column).Index(-1, row)
-		if len(columns) > 1 {
-			t = t.Mul(minor(x, row+1, slices.Delete(slices.Clone(columns), i, i+1)))
-		}
-		switch {
-		case i == 0:
-			sum = t
-		case i%2 == 1:
-			sum = sum.Sub(t)
-		default:
-			sum = sum.Add(t)
-		}
+	n := x.Dim(-1).Static()
+	a, y := x.Reshape(matrices, n, n), c.b.Full(x.DType(), 1, matrices, 1, 1)
+	for ; n > 1; n-- {
+		at := a.Slice(2, 0, 1).Abs().ArgmaxKeep(1) // [matrices, 1, 1]
+		row := a.Gather(1, at.Broadcast(matrices, 1, n))
+		pivot := row.Slice(2, 0, 1)
+		exchanged := at.Gt(at.Lit(0))
+		y = y.Mul(exchanged.Where(pivot.Neg(), pivot))
+		// The first row takes the place of the pivot's.
+		rest := at.Eq(c.b.Arange(ir.I32, 1, 1, n-1).Reshape(1, n-1, 1)).Where(a.Slice(1, 0, 1), a.Slice(1, 1, n))
+		factor := rest.Slice(2, 0, 1).Div(pivot.Eq(pivot.Lit(0)).Where(pivot.Lit(1), pivot)) // a pivot of 0 leads zeros
+		a = rest.Slice(2, 1, n).Sub(factor.Mul(row.Slice(2, 1, n)))
 	}
-	return sum
+	return y.Mul(a).Reshape(lead)
 }

@@ -10,6 +10,7 @@ import (
 var sampleOps = table{
 	"AffineGrid": tensorOp(affineGrid),
 	"Col2Im":     tensorOp(col2im),
+	"DeformConv": tensorOp(deformConv),
 	"GridSample": tensorOp(gridSample),
 	"RoiAlign":   tensorOp(roiAlign),
 }
@@ -117,9 +118,9 @@ func gridSample(c *call) tensor {
 		}
 		y = sample(coords)
 	case "linear", "bilinear":
-		y = blended(bring(coords), 0, 2, linearShares, sample)
+		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample)
 	case "cubic", "bicubic":
-		y = blended(coords, -1, 4, cubicShares, sample)
+		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample)
 	default:
 		c.fail("mode %q is not supported", mode)
 	}
@@ -157,8 +158,9 @@ func cubicShares(f tensor) []tensor {
 	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
 }
 
-// blended sums elements around coordinates, taps of them along each axis from one on, times their shares.
-func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, sample func([]tensor) tensor) tensor {
+// blended joins elements around coordinates, taps of them along each axis from one on, times their shares.
+func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, join func(a, b tensor) tensor,
+	sample func([]tensor) tensor) tensor {
 	n := len(coords)
 	floor, share := make([]tensor, n), make([][]tensor, n)
 	for i, x := range coords {
@@ -184,7 +186,7 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, s
 		if k == 0 {
 			sum = part
 		} else {
-			sum = sum.Add(part)
+			sum = join(sum, part)
 		}
 	}
 	return sum
@@ -227,10 +229,10 @@ func roiAlign(c *call) tensor {
 	inside := near(ys, p.size[0]).Mul(near(xs, p.size[1]))
 	coords := []tensor{ys.Clamp(0, float64(p.size[0]-1)), xs.Clamp(0, float64(p.size[1]-1))}
 	cell := func(v tensor) tensor { return v.Reshape(rois.Dim(0), x.Dim(1), h, ratio, w, ratio) }
-	if c.textAttr("mode", "avg") == "max" {
-		c.fail("mode max is not supported")
+	if c.textAttr("mode", "avg") == "max" { // of the elements times their shares, not of the samples
+		return cell(blended(coords, 0, 2, linearShares, tensor.Max, p.at).Mul(inside)).ReduceMax(3, 5)
 	}
-	return cell(blended(coords, 0, 2, linearShares, p.at).Mul(inside)).Mean(3, 5)
+	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)
 }
 
 // affineGrid gives the places of an image's elements, from -1 to 1 along each axis and the innermost axis first, as an

@@ -1,0 +1,49 @@
+package onnx
+
+// deformConv is a convolution whose windows are bent: each of a window's elements is taken from where an offset moves
+// it to, between elements by linear interpolation, and may be multiplied by a mask (Dai et al. 2017, arXiv:1703.06211;
+// Zhu et al. 2018, arXiv:1811.11168). Beyond the edges is 0.
+func deformConv(c *call) tensor {
+	x, w, offset := c.x(0), c.x(1), c.x(2)
+	kernel := c.kernelOf(w)
+	n, taps := len(kernel), volume(kernel)
+	if x.Rank() != n+2 || offset.Rank() != n+2 || !offset.Shape()[2:].IsStatic() {
+		c.fail("weights %s and offsets %s for %s", w, offset, x)
+	}
+	groups, bends := c.intAttr("group", 1), c.intAttr("offset_group", 1)
+	deep, wide := w.Dim(1).Static()*groups, w.Dim(0).Static()
+	if groups < 1 || bends < 1 || !x.Dim(1).Is(deep) || deep%bends != 0 || wide%groups != 0 ||
+		!offset.Dim(1).Is(bends*taps*n) {
+		c.fail("%d groups, and %d of offsets %s, of %s with weights %s", groups, bends, offset, x, w)
+	}
+	win := c.window(x.Shape(), kernel)
+	places := offset.Shape()[2:]
+	points, err := places.Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	// Channels that share their offsets are an image.
+	images := x.Dim(0).Times(int64(bends))
+	p := c.newImage(x.Reshape(images, deep/bends, x.Shape()[2:]))
+	offset = offset.Reshape(images, taps, n, points)
+	coords := make([]tensor, n)
+	for i := range coords {
+		start := c.b.Iota(x.DType(), i, places).Affine(float64(win.stride[i]), float64(-win.low[i]))
+		tap := c.b.Iota(x.DType(), i, w.Shape()[2:]).MulScalar(float64(win.dilation[i]))
+		coords[i] = offset.Index(2, i).Add(start.Reshape(1, 1, points)).Add(tap.Reshape(1, taps, 1)).
+			Reshape(images, points.Times(int64(taps)))
+	}
+	y := blended(coords, 0, 2, linearShares, tensor.Add, func(at []tensor) tensor {
+		return p.at(at).Mul(p.inside(at))
+	})
+	if c.has(4) {
+		y = y.Mul(c.x(4).Reshape(images, 1, points.Times(int64(taps))))
+	}
+	depth := deep / groups * taps
+	y = w.Reshape(groups, wide/groups, depth).MatMul(y.Reshape(x.Dim(0), groups, depth, points))
+	y = y.Reshape(x.Dim(0), wide, places)
+	if c.has(3) {
+		y = y.Add(channels(c.x(3), y.Rank()))
+	}
+	return y
+}
