@@ -59,10 +59,11 @@ func (t Tensor) Or(y Tensor) Tensor { return t.binary(ir.OpOr, y) }
 // Xor returns the exclusive or of bools, the bitwise one of integers.
 func (t Tensor) Xor(y Tensor) Tensor { return t.binary(ir.OpXor, y) }
 
-// Shl returns x shifted left by y modulo 32.
+// Shl returns x shifted left by y; 0 where y is the width of the dtype or more, or below 0.
 func (t Tensor) Shl(y Tensor) Tensor { return t.binary(ir.OpShl, y) }
 
-// Shr returns x shifted right by y modulo 32; signed integers keep their sign.
+// Shr returns x shifted right by y; signed integers keep their sign, of which there is nothing else left where y is the
+// width of the dtype or more, or below 0.
 func (t Tensor) Shr(y Tensor) Tensor { return t.binary(ir.OpShr, y) }
 
 // Eq returns, as bools, whether x equals y.

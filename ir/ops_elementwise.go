@@ -223,12 +223,13 @@ func initBinary() {
 			return a ^ b
 		}, GLSL{Int: "{0} ^ {1}", Uint: "{0} ^ {1}",
 			Bool: "{0} != {1}"}, "Exclusive or of bools, bitwise of integers."),
-		shift(OpShl, "shl", func(a, b int64) int64 {
-			return a << (uint64(b) & 31)
-		}, "<<", "a shifted left by b (0 to 31; b modulo 32)."),
-		shift(OpShr, "shr", func(a, b int64) int64 {
-			return a >> (uint64(b) & 31)
-		}, ">>", "a shifted right by b (0 to 31; b modulo 32), with the sign of signed integers."),
+		shift(OpShl, "shl", func(a, b int64) int64 { return a << uint64(b) },
+			GLSL{Int: "shift_left({0}, {1})", Uint: "{1} < 32u ? {0} << {1} : 0u"},
+			"a shifted left by b. Of b from the width of the dtype on, and of b below 0, no bit stays: 0."),
+		shift(OpShr, "shr", func(a, b int64) int64 { return a >> uint64(b) },
+			GLSL{Int: "shift_right({0}, {1})", Uint: "{1} < 32u ? {0} >> {1} : 0u"},
+			"a shifted right by b, with the sign of signed integers. Of b from the width of the dtype on, and of b "+
+				"below 0, nothing but that stays: 0 or -1."),
 	)
 }
 
@@ -237,10 +238,9 @@ func logic(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
 		GLSL: glsl, NoGrad: noFloats, Doc: doc}
 }
 
-func shift(op Op, name string, f i2, glsl, doc string) OpInfo {
-	e := "{0} " + glsl + " ({1} & 31)"
-	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferShift, Int: binaryI(f),
-		GLSL: GLSL{Int: e, Uint: "{0} " + glsl + " ({1} & 31u)"}, NoGrad: noFloats, Doc: doc}
+func shift(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
+	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferSame, Int: binaryI(f),
+		GLSL: glsl, NoGrad: noFloats, Doc: doc}
 }
 
 func initCompare() {
@@ -380,14 +380,6 @@ func inferNumbers(c *Call) (Type, error) {
 }
 
 func inferBits(c *Call) (Type, error) { return inferSame(c) }
-
-func inferShift(c *Call) (Type, error) {
-	t, err := inferSame(c)
-	if err == nil && t.DType != I32 && t.DType != U32 {
-		err = fmt.Errorf("%s cannot be shifted: cast to i32 or u32", t.DType)
-	}
-	return t, err
-}
 
 func inferFloatTest(c *Call) (Type, error) {
 	err := c.wantKinds(0, KindFloat)

@@ -19,6 +19,8 @@ var (
 	floats   = []string{"float", "double"}
 	ints     = []string{"int", "int64_t"}
 	f32Only  = []string{"float"}
+	intOnly  = []string{"int"}
+	longOnly = []string{"int64_t"}
 	uintOnly = []string{"uint"}
 )
 
@@ -130,6 +132,42 @@ void sum_exactly(inout float sum, inout float lost, float x) {
 // A sum with what was lost of it, which of an infinite one is no number.
 float sum_with(float sum, float lost) {
     return isinf(sum) ? sum : sum + lost;
+}`},
+	{"shift_left", intOnly, nil, `
+// No bit stays of a shift by 32 or more, nor of one by less than 0.
+int shift_left(int a, int b) {
+    return uint(b) < 32u ? a << b : 0;
+}`},
+	{"shift_left", longOnly, nil, `
+// No bit stays of a shift by 64 or more, nor of one by less than 0.
+int64_t shift_left(int64_t a, int64_t b) {
+    return b >= 0 && b < 64 ? a << int(b) : int64_t(0);
+}`},
+	{"shift_left", pairOnly, nil, `
+// No bit stays of a shift by 64 or more, nor of one by less than 0.
+uvec2 shift_left(uvec2 a, uvec2 b) {
+    if (b.y != 0u || b.x > 63u) return uvec2(0u);
+    if (b.x > 31u) return uvec2(0u, a.x << b.x - 32u);
+    return b.x == 0u ? a : uvec2(a.x << b.x, a.y << b.x | a.x >> 32u - b.x);
+}`},
+	{"shift_right", intOnly, nil, `
+// The sign stays of a shift by 32 or more, or by less than 0.
+int shift_right(int a, int b) {
+    return a >> min(uint(b), 31u);
+}`},
+	{"shift_right", longOnly, nil, `
+// The sign stays of a shift by 64 or more, or by less than 0.
+int64_t shift_right(int64_t a, int64_t b) {
+    return a >> (b >= 0 && b < 64 ? int(b) : 63);
+}`},
+	{"shift_right", pairOnly, nil, `
+// The sign stays of a shift by 64 or more, or by less than 0.
+uvec2 shift_right(uvec2 a, uvec2 b) {
+    int high = int(a.y);
+    uint sign = uint(high >> 31);
+    if (b.y != 0u || b.x > 63u) return uvec2(sign);
+    if (b.x > 31u) return uvec2(uint(high >> b.x - 32u), sign);
+    return b.x == 0u ? a : uvec2(a.x >> b.x | a.y << 32u - b.x, uint(high >> b.x));
 }`},
 	{"div_int", ints, nil, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.

@@ -291,15 +291,8 @@ func pow(c *call) tensor {
 
 func bitShift(c *call) tensor {
 	x, y := c.x(0), c.x(1)
-	t := x.DType()
-	x, y = castTo(x, ir.U32), castTo(y, ir.U32)
-	if t.BlockBytes() > 4 {
-		c.fail("shifts of %s are not supported", t)
-	}
-	shift := tensor.Shl
 	if c.textAttr("direction", "LEFT") == "RIGHT" {
-		shift = tensor.Shr
+		return x.Shr(y)
 	}
-	// Bits leave a number of 32 bits altogether if it is shifted by as many.
-	return castTo(y.Lt(y.Lit(32)).Where(shift(x, y), x.Lit(0)), t)
+	return x.Shl(y)
 }
