@@ -272,7 +272,14 @@ func (b *Builder) current() *Builder {
 // body begins a body, which what is built goes to until inner is nil again.
 func (b *Builder) body(name string) *Builder {
 	b.checkOpen(name)
-	b.inner = &Builder{graph: ir.NewBody(name), outer: b, captured: map[*ir.Node]Tensor{}}
+	body := ir.NewBody(name)
+	for _, s := range b.graph.Symbols() { // which its extents may follow from
+		bound, _ := b.graph.SymbolBound(s)
+		if err := body.DeclareSymbol(s, bound); err != nil {
+			fail(name, err)
+		}
+	}
+	b.inner = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}}
 	return b.inner
 }
 

@@ -147,6 +147,27 @@ func TestScanWhile(t *testing.T) {
 	}
 }
 
+// TestLoopOverAQuotient goes over every second element, of which there are as many as follow from a symbol.
+func TestLoopOverAQuotient(t *testing.T) {
+	out := runOnce(t, map[string]*ir.Data{"x": floats(1, 2, 3, 4, 5)}, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("N", 8))
+		half := x.SliceStep(0, 0, x.Dim(0), 2)
+		add := func(c, at []frontend.Tensor) (next, outs []frontend.Tensor) {
+			s := c[0].Add(at[0])
+			return []frontend.Tensor{s}, []frontend.Tensor{s.Mul(half.Sum())}
+		}
+		last, sums := b.ScanBack([]frontend.Tensor{b.Const(float32(0))}, []frontend.Tensor{half}, add)
+		b.Output("last", last[0].Reshape(1))
+		b.Output("sums", sums[0])
+		large := last[0].Gt(b.Const(float32(1)))
+		b.Output("branch", b.If(large, func() []frontend.Tensor { return []frontend.Tensor{half} },
+			func() []frontend.Tensor { return []frontend.Tensor{half.Neg()} })[0])
+	})
+	wantFloats(t, "last", out["last"], 9)
+	wantFloats(t, "sums", out["sums"], 81, 72, 45)
+	wantFloats(t, "branch", out["branch"], 1, 3, 5)
+}
+
 // TestAfterAnError builds on where the function for a body has failed, as who recovers from it does.
 func TestAfterAnError(t *testing.T) {
 	out := runOnce(t, map[string]*ir.Data{"x": floats(1)}, func(b *frontend.Builder) {
