@@ -12,7 +12,7 @@ import (
 // program of primitives, each over a block of elements that stays in a core's nearest cache. An op of whose formula a
 // function is not known here is one primitive, the scalar reference of its row.
 
-// block is how many elements a primitive computes at a time: 4 KiB.
+// block is how many elements a primitive computes at a time: 4 KiB (M-cpu-chains).
 const block = 1024
 
 // chain is the program of one kernel. Its operands are lists of up to a block of elements: the arguments, then the
