@@ -53,7 +53,7 @@ type Tensor struct {
 // Parallel calls f for each task from 0 to tasks-1, spread over the program's
 // workers, and stops early when the context ends. work is the size of one task in
 // multiply-adds; small totals stay on the calling goroutine. worker tells apart the
-// calls that can be under way at once, and is below c.Workers().
+// calls that can be under way at once; see Room.
 func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 	return parallel(c.Context, c.workers, tasks, work, f)
 }
@@ -70,9 +70,6 @@ func (c *Call) Room(worker, n int) []float32 {
 	}
 	return c.rooms[worker][:n]
 }
-
-// Workers bounds how many calls of f Parallel has under way.
-func (c *Call) Workers() int { return c.workers }
 
 // argsOf returns the nodes whose values a node is computed of, by its kernel in kernels if it has one there.
 func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
