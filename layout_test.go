@@ -278,7 +278,103 @@ func TestByteRows(t *testing.T) {
 	}
 }
 
-// TestByteRowsOnDevice runs the same, and full precision for comparison.
+// storedRowsGraph multiplies rows that are stored in a block format by weights of some formats, in full precision.
+func storedRowsGraph(t *testing.T, rows ir.DType, formats []ir.DType) (*ir.Graph, graphgen.Values) {
+	t.Helper()
+	g, err := frontend.Build("stored rows", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 3, 768).Quantize(rows)
+		for _, f := range formats {
+			b.Output("product "+f.String(), x.MatMulT(b.Weight("w "+f.String(), f, 12, 768)))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, graphgen.Values{Seed: 6, Graph: g}
+}
+
+// TestStoredRows: rows that are stored as bytes with scales meet quantized weights in integers without being told to,
+// since that rounds nothing: results are as exact as full precision asks for.
+func TestStoredRows(t *testing.T) {
+	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
+		return !target.WantsBytes(f, ir.D(3), ir.D(12), caps)
+	})
+	for _, rows := range []ir.DType{ir.Q8_0, ir.Q4_0} {
+		g, values := storedRowsGraph(t, rows, formats)
+		low, err := vkc.Lower(context.Background(), g, caps, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		takenApart, inIntegers := 0, 0
+		for i, text := range low.GLSL {
+			if strings.Contains(text, "dotPacked4x8EXT") {
+				inIntegers++
+			}
+			if low.Kernels[i].Custom != nil {
+				takenApart++
+			}
+		}
+		if takenApart != 1 || inIntegers != len(formats) {
+			t.Errorf("%s: %d kernels take rows apart and %d multiply in integers, want 1 and %d", rows, takenApart,
+				inIntegers, len(formats))
+		}
+		m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
+			Encode: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := inputsOf(t, values)
+		have, err := m.Run(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareOutputs(t, g, have, outputsOf(t, g, values, in))
+
+		caps := caps
+		caps.Features.Storage16 = false // which taking blocks apart needs
+		if low, err = vkc.Lower(context.Background(), g, caps, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range low.Kernels {
+			if k.Custom != nil {
+				t.Errorf("%s: without 16-bit storage rows are taken apart", rows)
+			}
+		}
+	}
+}
+
+// TestStoredRowsOnDevice runs the same.
+func TestStoredRowsOnDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx, dev := t.Context(), openDevice(t)
+	caps, formats := planedCaps(t, dev.Caps())
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { // a few of one kind each
+		return !slices.Contains([]ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.IQ4_NL}, f) ||
+			!target.WantsBytes(f, ir.D(3), ir.D(12), caps)
+	})
+	for _, rows := range []ir.DType{ir.Q8_0, ir.Q4_0} {
+		g, values := storedRowsGraph(t, rows, formats)
+		p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := inputsOf(t, values)
+		res, err := exe.Run(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
+		exe.Close()
+	}
+}
+
+// TestByteRowsOnDevice runs what TestByteRows does, and full precision for comparison.
 func TestByteRowsOnDevice(t *testing.T) {
 	needTools(t)
 	ownCache(t)

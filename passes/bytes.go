@@ -11,19 +11,29 @@ const byteGroup, largestByte = 32, 127
 // operands are small integers with scales, and multiply as such. It writes down
 // what that computes, x = d * round(x/d) with d = max|x|/127 over every 32
 // neighbours, and leaves the rest to fusion: products that share rows share their
-// bytes, and what the rows come from joins the kernel that rounds them.
+// bytes, and what the rows come from joins the kernel that rounds them. Rows that are
+// stored as bytes with scales need no rounding, and no leave to.
 func roundRows(s *State) error {
 	if s.pricer == nil {
 		return nil
 	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
 		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-			if !takesBytes(n) || !s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2],
-				n.Shape()[n.Rank()-1]) {
+			if !multipliesBlocks(n) {
 				return rw.Copy(n, args)
 			}
 			r := &rewriter{g: rw.New, pos: n.Pos()}
-			product := r.add(ir.OpMatMul, []*ir.Node{r.roundToBytes(args[0]), args[1]},
+			t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
+			var rows *ir.Node
+			switch blocks := rowsInBlocks(args[0]); {
+			case blocks != nil && s.pricer.ReadRows(t, height, width):
+				rows = r.bytesOf(blocks)
+			case precision(n) == ir.PrecisionBytes && s.pricer.RoundRows(t, height, width):
+				rows = r.roundToBytes(args[0])
+			default:
+				return rw.Copy(n, args)
+			}
+			product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
 				ir.Attr{Name: "transpose_b", Value: true})
 			if r.err != nil {
 				return nil, r.err
@@ -33,11 +43,9 @@ func roundRows(s *State) error {
 	})(s)
 }
 
-// takesBytes reports whether n is a product by a quantized weight that may round
-// its rows to bytes.
-func takesBytes(n *ir.Node) bool {
-	if n.Op() != ir.OpMatMul || precision(n) != ir.PrecisionBytes || n.Attrs().Bool("transpose_a") ||
-		!n.Attrs().Bool("transpose_b") {
+// multipliesBlocks reports whether n is a product of rows by a quantized weight, along whole groups.
+func multipliesBlocks(n *ir.Node) bool {
+	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
 		return false
 	}
 	a := n.Arg(0)

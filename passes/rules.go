@@ -14,6 +14,9 @@ type Pricer interface {
 	// RoundRows reports whether so many rows are to be rounded to bytes that meet so
 	// many columns of a weight in a block format.
 	RoundRows(t ir.DType, rows, columns ir.Dim) bool
+	// ReadRows reports whether so many rows that are stored as bytes with scales are to be read so, and not as
+	// floats, where they meet such a weight.
+	ReadRows(t ir.DType, rows, columns ir.Dim) bool
 	// Layout returns how the blocks of a weight are to lie that some kernels read.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// Sizes returns what rules are to propose where that depends on the device.

@@ -39,6 +39,11 @@ func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
 	return WantsBytes(t, rows, columns, p.Caps)
 }
 
+// ReadRows is [WantsBytes], where kernels can take blocks apart.
+func (p Pricer) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
+	return p.Caps.Features.Storage8 && p.Caps.Features.Storage16 && WantsBytes(t, rows, columns, p.Caps)
+}
+
 // Layout returns how blocks suit those who read them.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)

@@ -28,6 +28,11 @@ func (c Choices) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
 	return c.Bytes != nil && c.Bytes(t, rows, columns)
 }
 
+// ReadRows is Bytes.
+func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
+	return c.RoundRows(t, rows, columns)
+}
+
 // Layout leaves blocks as they are.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
 

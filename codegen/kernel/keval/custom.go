@@ -48,7 +48,8 @@ func (r *run) tensor(bind int, t ir.Type) (*ir.Data, error) {
 		return nil, err
 	}
 	if t.DType.IsBlock() {
-		copy(d.Bytes, r.m.mem[r.step.Binds[bind].Buffer].bytes)
+		mem := r.m.mem[r.step.Binds[bind].Buffer]
+		copy(d.Bytes, mem.bytes[mem.base:])
 		return d, nil
 	}
 	size := t.DType.BlockBytes()

@@ -1,0 +1,97 @@
+package passes
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// storedRows are the block formats of rows that are small integers with a scale for every 32 as they are stored: a
+// product by a quantized weight needs not round them to multiply in integers. Levels are as ggml defines them, as GLSL
+// and as Go: x has the blocks as words of 16 bits, of which a block begins at word first with its scale, an f16.
+var storedRows = map[ir.DType]struct {
+	op    ir.Op
+	glsl  string // the level of element i of a block
+	level func(block []byte, i int) int8
+}{
+	ir.Q8_0: {glsl: "int(uint(x[first + 1u + i / 2u]) << 24u - 8u * (i & 1u)) >> 24",
+		level: func(block []byte, i int) int8 { return int8(block[2+i]) }},
+	ir.Q4_0: {glsl: "int(uint(x[first + 1u + i % 16u / 2u]) >> 8u * (i & 1u) + 4u * (i / 16u) & 15u) - 8",
+		level: func(block []byte, i int) int8 { return int8(block[2+i%16]>>(i/16*4)&15) - 8 }},
+}
+
+// storedRowElems is how many elements a workgroup takes apart.
+const storedRowElems = 4096
+
+func init() {
+	for t, row := range storedRows {
+		row.op = ir.MustRegisterCustom(storedRowsOp(t, row.glsl, row.level))
+		storedRows[t] = row
+	}
+}
+
+// storedRowsOp describes the kernel that takes blocks of a format apart: their integers, and a scale for each block.
+func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.CustomOp {
+	return ir.CustomOp{
+		Name: "vkc.bytes_of_" + t.String(),
+		Doc:  "The integers that blocks of " + t.String() + " hold, and the scale of each block.",
+		Args: []ir.ArgInfo{{Name: "x"}},
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			s := c.Shape(0)
+			blocks := append(s[:len(s)-1:len(s)-1], ir.D(int(s[len(s)-1].Add/byteGroup)))
+			return []ir.Type{{DType: ir.I8, Shape: s}, {DType: ir.F32, Shape: blocks}}, nil
+		},
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"levels", "scales"}, Workgroup: [3]int{128},
+			Grid: [3][]ir.GridRule{{{Of: "levels", Axis: ir.AllAxes, Tile: storedRowElems}}},
+			Body: strings.NewReplacer("LEVEL", level, "WORDS", fmt.Sprint(t.BlockBytes()/2, "u")).Replace(
+				`uint begin = gl_WorkGroupID.x * 4096u, end = min(begin + 4096u, levels_size);
+for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
+    uint block = e / 32u, first = block * WORDS, i = e % 32u;
+    levels[e] = int8_t(LEVEL);
+    if (i == 0u) scales[block] = unpackHalf2x16(uint(x[first])).x;
+}`),
+		},
+		Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
+			d := args[0]
+			levels := &ir.Data{DType: ir.I8, Dims: d.Dims, Bytes: make([]byte, d.Elems())}
+			scales := make([]float64, d.Elems()/byteGroup)
+			for n := range scales {
+				block := d.Bytes[n*t.BlockBytes() : (n+1)*t.BlockBytes()]
+				ir.DecodeFloats(scales[n:n+1], ir.F16, block)
+				for i := range byteGroup {
+					levels.Bytes[n*byteGroup+i] = byte(levelOf(block, i))
+				}
+			}
+			dims := append(d.Dims[:len(d.Dims)-1:len(d.Dims)-1], d.Dims[len(d.Dims)-1]/byteGroup)
+			out, err := ir.FromFloats(ir.F32, scales, dims...)
+			return []*ir.Data{levels, out}, err
+		},
+	}
+}
+
+// rowsInBlocks returns the blocks that a decoded operand is stored in if they are bytes with scales, or nil.
+func rowsInBlocks(a *ir.Node) *ir.Node {
+	if a.Op() != ir.OpDequantize || a.DType() != ir.F32 || a.Arg(0).Op() == ir.OpWeight {
+		return nil
+	}
+	if _, ok := storedRows[a.Arg(0).DType()]; !ok {
+		return nil
+	}
+	return a.Arg(0)
+}
+
+// bytesOf is blocks decoded, as the bytes that they hold times their scales.
+func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
+	op := storedRows[blocks.DType()].op
+	levels, scales := r.unary(op, blocks), r.unary(op, blocks, ir.Attr{Name: "output", Value: int64(1)})
+	shape := blocks.Shape()
+	last := len(shape) - 1
+	groups := append(shape[:last:last], ir.D(int(shape[last].Add/byteGroup)), ir.D(byteGroup))
+	if r.err != nil {
+		return nil
+	}
+	scales = r.reshape(scales, append(groups[:last+1:last+1], ir.D(1)))
+	return r.reshape(r.binary(ir.OpMul, r.castTo(r.reshape(levels, groups), ir.F32), scales), shape)
+}
