@@ -124,7 +124,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	problems := len(im.problems)
 	for _, t := range g.Initializers {
 		d, err := t.data(im.file.externals)
-		v := &value{name: t.Name, data: d}
+		v := &value{name: t.Name, data: d, narrow: t.isPacked()}
 		if err != nil {
 			v = im.problem(t.Name, "initializer", err)
 		}
@@ -345,6 +345,11 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 		for _, v := range results {
 			if v != nil && v.from == nil {
 				v.from = from
+			}
+			if v != nil && !v.narrow {
+				v.narrow = slices.ContainsFunc(c.in, func(x *value) bool {
+					return x != nil && x.narrow && !v.isList && im.dtypeOf(x) == im.dtypeOf(v)
+				})
 			}
 		}
 	})

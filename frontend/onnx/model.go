@@ -119,21 +119,34 @@ type Dim struct {
 // DataType is the type of a tensor's elements, by ONNX's numbers.
 type DataType int32
 
-// dataTypes has a row for each type of ONNX: its name, and what it is here, which may be nothing.
-var dataTypes = map[DataType]struct {
-	name  string
-	dtype ir.DType
-}{
-	1: {"float", ir.F32}, 2: {"uint8", ir.U8}, 3: {"int8", ir.I8}, 4: {"uint16", ir.U16}, 5: {"int16", ir.I16},
-	6: {"int32", ir.I32}, 7: {"int64", ir.I64}, 8: {"string", ir.Invalid}, 9: {"bool", ir.Bool},
-	10: {"float16", ir.F16},
-	11: {"double", ir.F64}, 12: {"uint32", ir.U32}, 13: {"uint64", ir.Invalid}, 14: {"complex64", ir.Invalid},
-	15: {"complex128", ir.Invalid}, 16: {"bfloat16", ir.BF16}, 17: {"float8e4m3fn", ir.F8E4M3},
-	18: {"float8e4m3fnuz", ir.Invalid}, 19: {"float8e5m2", ir.F8E5M2}, 20: {"float8e5m2fnuz", ir.Invalid},
-	21: {"uint4", ir.Invalid}, 22: {"int4", ir.Invalid}, 23: {"float4e2m1", ir.Invalid},
+// dataType is a row of the table of ONNX's types: its name, and what it is here, which may be nothing. Those of four
+// bits are stored two to a byte, and the numbers of a file become bytes of the dtype that unpacked names; nothing is
+// computed in them.
+type dataType struct {
+	name     string
+	dtype    ir.DType
+	unpacked ir.DType
+	nibble   func(q byte) byte // the byte of four bits
 }
 
-// DType returns the dtype of vkc, or ir.Invalid where there is none.
+var dataTypes = map[DataType]dataType{
+	1: scalar("float", ir.F32), 2: scalar("uint8", ir.U8), 3: scalar("int8", ir.I8), 4: scalar("uint16", ir.U16),
+	5: scalar("int16", ir.I16), 6: scalar("int32", ir.I32), 7: scalar("int64", ir.I64), 8: scalar("string", ir.Invalid),
+	9: scalar("bool", ir.Bool), 10: scalar("float16", ir.F16), 11: scalar("double", ir.F64), 12: scalar("uint32", ir.U32),
+	13: scalar("uint64", ir.Invalid), 14: scalar("complex64", ir.Invalid), 15: scalar("complex128", ir.Invalid),
+	16: scalar("bfloat16", ir.BF16), 17: scalar("float8e4m3fn", ir.F8E4M3), 18: scalar("float8e4m3fnuz", ir.Invalid),
+	19: scalar("float8e5m2", ir.F8E5M2), 20: scalar("float8e5m2fnuz", ir.Invalid),
+	21: {name: "uint4", unpacked: ir.U8, nibble: func(q byte) byte { return q }},
+	22: {name: "int4", unpacked: ir.I8, nibble: func(q byte) byte { return byte(int8(q<<4) >> 4) }},
+	23: {name: "float4e2m1", unpacked: ir.F8E4M3, nibble: func(q byte) byte { return e2m1[q&7] | q>>3<<7 }},
+}
+
+func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtype: t} }
+
+// e2m1 has 0, 0.5, 1, 1.5, 2, 3, 4 and 6 as f8e4m3.
+var e2m1 = [8]byte{0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c}
+
+// DType returns the dtype of vkc that is computed in, or ir.Invalid where there is none.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
 // String returns ONNX's name of the type.

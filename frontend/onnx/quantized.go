@@ -64,6 +64,9 @@ func quantizeLinear(c *call) tensor {
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
 	t, zero := c.dtypeAttr("output_dtype", ir.U8), tensor{}
 	if c.has(2) {
+		if c.in[2].narrow {
+			c.fail("results of four bits are not supported")
+		}
 		t = c.dtypeOf(c.in[2])
 		zero = c.alongAxis(c.x(2), x, axis, block)
 	}

@@ -451,11 +451,13 @@ func size(c *call) []*value {
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error
+	narrow := false
 	for _, a := range c.node.Attributes {
 		switch a.Name {
 		case "value":
 			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
 				d, err = a.Tensor.data(c.file.externals)
+				narrow = a.Tensor.isPacked()
 			}
 		case "value_float":
 			d, err = ir.FromFloats(ir.F32, []float64{c.floatAttr(a.Name, 0)})
@@ -479,7 +481,7 @@ func constantNode(c *call) []*value {
 	case d == nil:
 		c.fail("it has no value")
 	}
-	return []*value{{data: d}}
+	return []*value{{data: d, narrow: narrow}}
 }
 
 func widened(list []float32) []float64 {

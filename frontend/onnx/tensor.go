@@ -70,7 +70,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 
 // dims are the extents, checked.
 func (t *Tensor) dims() ([]int, error) {
-	if t.Type.DType() == ir.Invalid {
+	if row := dataTypes[t.Type]; row.dtype == ir.Invalid && row.unpacked == ir.Invalid {
 		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not have", t.Name, t.Type, t.Type)
 	}
 	dims, s := make([]int, len(t.Dims)), make(ir.Shape, len(t.Dims))
@@ -88,6 +88,9 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	dims, err := t.dims()
 	if err != nil {
 		return nil, err
+	}
+	if t.isPacked() {
+		return t.unpack(dims, x)
 	}
 	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
 	n := int64(d.Elems())
@@ -113,6 +116,37 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	}
 	return d, nil
 }
+
+// unpack returns values of four bits, the first of two in the lower half of a byte, as bytes.
+func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
+	row, packed := dataTypes[t.Type], t.raw
+	d := &ir.Data{DType: row.unpacked, Dims: dims}
+	n := int64(d.Elems())
+	want := (n + 1) / 2
+	var err error
+	switch {
+	case t.external != nil:
+		if packed, err = x.bytes(t, want); err != nil {
+			return nil, err
+		}
+	case len(packed) == 0:
+		for _, v := range t.integers {
+			packed = append(packed, byte(v))
+		}
+	}
+	if int64(len(packed)) != want {
+		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d bytes, and its shape %v of %s wants %d", t.Name,
+			len(packed), t.Dims, t.Type, want)
+	}
+	d.Bytes = make([]byte, n)
+	for i := range d.Bytes {
+		d.Bytes[i] = row.nibble(packed[i/2] >> (i % 2 * 4) & 15)
+	}
+	return d, nil
+}
+
+// isPacked reports whether the tensor has numbers of fewer bits than its values.
+func (t *Tensor) isPacked() bool { return dataTypes[t.Type].nibble != nil }
 
 // encode makes the values of integers, which hold the bits of floats of less than 32 bits.
 func (t *Tensor) encode(dims []int) (*ir.Data, error) {

@@ -29,6 +29,8 @@ type value struct {
 	from []string
 	// found, if set, says that only a part of the tensor is meant.
 	found *found
+	// narrow says that data came from numbers of fewer bits than its dtype has, to which nothing can be rounded.
+	narrow bool
 	// conv is the convolution that made the value, which a batch normalization can become a part of.
 	conv *convolution
 }
