@@ -19,7 +19,7 @@ func init() {
 		OpInfo{Op: OpAttentionLSE, Name: "attention_lse", Class: ClassAttention,
 			Args:  []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: scoreAttrs, Infer: inferAttentionLSE, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "What an attention divides a query's weights by, as a logarithm: log(sum(exp(q k^T * scale + mask))) over the keys that it sees, [..., H, T] in f32, or f64 where q is; see attention. -inf for a query that sees none. Joins attentions over parts of the keys, and gives weights again for gradients."},
+			Doc: "What an attention divides a query's weights by, as a logarithm: log(sum(exp(q k^T * scale + mask))) over the keys that it sees, [..., H, T] in f32, or f64 where q is; see attention. -inf for a query that sees none, NaN where a score is inf, as in attention. Joins attentions over parts of the keys, and gives weights again for gradients."},
 		OpInfo{Op: OpAttentionGrad, Name: "attention_grad", Class: ClassAttention,
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "grad"}, {Name: "lse"}, {Name: "delta"},
 				{Name: "mask", Optional: true}},

@@ -95,7 +95,12 @@ func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	if len(args) > 3 {
 		scores = r.add(ir.OpConcat, []*ir.Node{scores, r.sinkColumn(args[3], p)}, ir.Attr{Name: "axis", Value: -1})
 	}
-	return r.reshape(r.unary(ir.OpLogSumExp, scores, ir.Attr{Name: "axes", Value: []int64{-1}}), n.Shape())
+	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
+	top := r.unary(ir.OpReduceMax, scores, innermost...)
+	none := r.binary(ir.OpEq, top, r.scalar(p.wide, math.Inf(-1)))
+	top = r.add(ir.OpWhere, []*ir.Node{none, r.scalar(p.wide, 0), top})
+	sum := r.unary(ir.OpSum, r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top)), innermost...)
+	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
 }
 
 // attentionGrad is attention_grad of weights that are stored.

@@ -196,14 +196,12 @@ func (p *attentionPoint) result(grad string) (*kernel.Expr, error) {
 	l, n, in := p.l, p.n, p.n.Op().Info()
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	none := l.b.Apply(ir.OpEq, ir.Bool, nil, top, l.b.Float(ir.F32, math.Inf(-1)))
 	if grad != "" { // weights are relative to the largest, and not to be divided by their sum
 		scale := 1.0
 		if grad != "v" {
 			scale = attentionScale(n)
 		}
-		g := f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
-		return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), g), nil
+		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale)), nil
 	}
 	var sink *kernel.Expr
 	if i := in.Arg("sinks"); i < len(n.Args()) {
@@ -213,18 +211,21 @@ func (p *attentionPoint) result(grad string) (*kernel.Expr, error) {
 		}
 		sink = f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
 	}
-	if sink != nil { // one more weight, relative to the largest score like the others, of the value 0
-		sum = f32(ir.OpAdd, sum, f32(ir.OpExp2, f32(ir.OpSub, sink, top)))
+	none := func(x *kernel.Expr) *kernel.Expr {
+		return l.b.Apply(ir.OpEq, ir.Bool, nil, x, l.b.Float(ir.F32, math.Inf(-1)))
 	}
-	switch {
-	case in.Arg("v") < 0:
-		lse := f32(ir.OpAdd, top, f32(ir.OpLog2, sum))
-		if sink == nil {
-			sink = top
+	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return f32(ir.OpExp2, f32(ir.OpSub, x, relativeTo)) }
+	if in.Arg("v") < 0 {
+		if sink != nil { // no score may be a number: then any does in place of the largest
+			most := f32(ir.OpMax, top, sink)
+			most = f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
+			sum, top = f32(ir.OpAdd, f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
 		}
-		return f32(ir.OpMul, f32(ir.OpWhere, none, sink, lse), l.b.Float(ir.F32, math.Ln2)), nil
-	case sink != nil: // a row that sees no key has the result 0, where without a sink it had none
-		return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), f32(ir.OpDiv, weighted, sum)), nil
+		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2)), nil
+	}
+	if sink != nil { // one more weight, of the value 0; a row that sees no key has the result 0, where else it had none
+		result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, weight(sink, top)))
+		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result), nil
 	}
 	return f32(ir.OpDiv, weighted, sum), nil
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -92,8 +93,13 @@ func (s splitter) combine(scratch []Scratch) *Kernel {
 			binds := s.bind(m, scratch, Binding{Read: true})
 			load := func(i int, x Index) *Expr { return m.Builder.Load(binds[i], ir.F32, x, scratch[i].Name) }
 			f32 := func(op ir.Op, args ...*Expr) *Expr { return m.Builder.Apply(op, ir.F32, nil, args...) }
-			top := load(1, s.statAt(run, 0))
-			weight := f32(ir.OpExp2, f32(ir.OpSub, top, m.Builder.Acc(0, ir.F32, "top")))
+			top, best := load(1, s.statAt(run, 0)), m.Builder.Acc(0, ir.F32, "top")
+			if slices.ContainsFunc(s.k.Stores, func(st Store) bool { return st.Value.UsesAcc(0) }) {
+				// Results are numbers where no key counts, and any number does in place of the largest score.
+				none := m.Builder.Apply(ir.OpEq, ir.Bool, nil, best, m.Builder.Float(ir.F32, math.Inf(-1)))
+				best = f32(ir.OpWhere, none, m.Builder.Float(ir.F32, 0), best)
+			}
+			weight := f32(ir.OpExp2, f32(ir.OpSub, top, best))
 			weight.Hint = "weight"
 			return []Phase{
 				{Combine: CombineMax, Value: top, Name: "top"},

@@ -1,5 +1,5 @@
-// Command gendocs writes docs/OPS.md from the op table and from what compiles for which device. Run it by
-// `go generate ./ir`.
+// Command gendocs writes docs/OPS.md from the op table, from what compiles for which device, and from what gradients
+// were measured to be. Run it by `go generate ./ir`.
 package main
 
 import (
@@ -15,11 +15,15 @@ func main() {
 	log.SetPrefix("gendocs: ")
 	out := flag.String("o", "docs/OPS.md", "file to write")
 	flag.Parse()
+	measured, err := gradients()
+	if err != nil {
+		log.Fatal(err)
+	}
 	where, err := backends()
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile(*out, []byte(ir.OpsMarkdown()+where), 0o644); err != nil {
+	if err := os.WriteFile(*out, []byte(ir.OpsMarkdown()+where+measured), 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

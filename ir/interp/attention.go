@@ -47,7 +47,7 @@ func attentionLSE(c *call) (value, error) {
 		for row := lo; row < hi; row++ {
 			_, seen := a.scores(row, scores, nil)
 			seen = a.withSink(row, seen)
-			if out[row] = maxOf(seen); !math.IsInf(out[row], 0) {
+			if out[row] = maxOf(seen); !math.IsInf(out[row], -1) {
 				top := out[row]
 				out[row] = top + math.Log(expRow(seen))
 			}
@@ -73,6 +73,9 @@ func attentionGrad(c *call) (value, error) {
 			g := grad[row*a.e : (row+1)*a.e]
 			for j := range seen {
 				w := math.Exp(seen[j] - lse[row])
+				if math.IsInf(seen[j], 1) {
+					w = math.NaN() // as in attention
+				}
 				if w == 0 || math.IsInf(lse[row], -1) {
 					continue // the query does not see it, or nothing
 				}
