@@ -28,10 +28,11 @@ const (
 )
 
 // limits bounds one run of a tool. Processor time and memory are the kernel's
-// to watch, so they hold on Linux alone (see setLimits); there a tool on a busy
-// machine has as much work done as on an idle one before it is stopped.
+// to watch, so they hold on Linux and Windows alone (see group.limit); there a
+// tool on a busy machine has as much work done as on an idle one before it is
+// stopped.
 type limits struct {
-	memory int64         // bytes of address space
+	memory int64         // bytes of address space; on Windows, of memory
 	cpu    time.Duration // of one process, in whole seconds
 	wall   time.Duration // for tools that wait for what never comes
 }
@@ -114,7 +115,11 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = killGrace
-	killGroup(cmd)
+	all, err := newGroup(cmd)
+	if err != nil {
+		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
+	}
+	defer all.close()
 
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
@@ -122,12 +127,12 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		}
 		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
 	}
-	if err := setLimits(cmd.Process.Pid, c.limits); err != nil {
+	if err := all.limit(c.limits); err != nil {
 		cmd.Cancel()
 		cmd.Wait()
 		return output{}, fmt.Errorf("spirv: limit the memory and time of %s: %w", tool.Name, err)
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	out := output{stdout.data, stderr.data}
 	said := out.text()
 	if c.module {
@@ -140,8 +145,8 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		return out, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
 	}
 	cmd.Cancel() // what it started, if it left that behind
-	e := &exitError{tool: tool.Name, state: err, output: said, killed: !cmd.ProcessState.Exited()}
-	if met := limitMet(context.Cause(own), cmd.ProcessState, said, c.limits); met != nil {
+	e := &exitError{tool: tool.Name, state: err, output: said, killed: died(cmd.ProcessState)}
+	if met := all.limitMet(context.Cause(own), said, c.limits); met != nil {
 		e.state, e.stopped = met, true
 	}
 	return out, e
@@ -150,14 +155,15 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 // limitMet returns which limit ended a tool, nil if none did. cause is why
 // runTool killed it, if it did; else the kernel may have. Of the memory only the
 // tool itself knows that it got no more, and says so in its own way.
-func limitMet(cause error, state *os.ProcessState, said string, l limits) *limitError {
+func (g *group) limitMet(cause error, said string, l limits) *limitError {
 	if met := (*limitError)(nil); errors.As(cause, &met) {
 		return met
 	}
-	if outOfTime(state) {
+	if g.outOfTime(l) {
 		return &limitError{fmt.Sprintf("used up the %v of processor time that it may take%s", l.cpu, tooLarge)}
 	}
-	if used, known := maxMemory(state); known && (noMemory.MatchString(said) || !state.Exited() && used >= l.memory/2) {
+	if used, known := g.maxMemory(); known && (noMemory.MatchString(said) ||
+		died(g.cmd.ProcessState) && used >= l.memory/2) {
 		return &limitError{fmt.Sprintf("needs more than the %d MiB of memory that it may take%s",
 			l.memory>>20, tooLarge)}
 	}

@@ -1,8 +1,18 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package spirv
 
-import "os/exec"
+import (
+	"os"
+	"os/exec"
+)
 
-// killGroup leaves cmd as it is: the end of its context kills the tool itself.
-func killGroup(*exec.Cmd) {}
+// group is a tool. What it starts is not followed here.
+type group struct{ cmd *exec.Cmd }
+
+// newGroup leaves cmd as it is: the end of its context kills the tool itself.
+func newGroup(cmd *exec.Cmd) (*group, error) { return &group{cmd}, nil }
+
+func (*group) close() {}
+
+func died(state *os.ProcessState) bool { return !state.Exited() }

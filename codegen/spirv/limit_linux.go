@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setLimits bounds a process that has just been started, and what it starts
+// limit bounds a process that has just been started, and what it starts
 // from now on. It has no head start to speak of: the tools take milliseconds to
 // load, and memory that it has already counts.
-func setLimits(pid int, l limits) error {
+func (g *group) limit(l limits) error {
+	pid := g.cmd.Process.Pid
 	seconds := uint64(max(l.cpu/time.Second, 1))
 	for _, row := range []struct {
 		resource int
@@ -38,14 +39,14 @@ func setLimits(pid int, l limits) error {
 }
 
 // outOfTime reports whether the kernel ended a process for its processor time.
-func outOfTime(state *os.ProcessState) bool {
-	status, ok := state.Sys().(syscall.WaitStatus)
+func (g *group) outOfTime(limits) bool {
+	status, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
 }
 
 // maxMemory returns the most memory in bytes that a process had.
-func maxMemory(state *os.ProcessState) (int64, bool) {
-	usage, ok := state.SysUsage().(*syscall.Rusage)
+func (g *group) maxMemory() (int64, bool) {
+	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0, false
 	}

@@ -1,14 +1,12 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package spirv
 
-import "os"
+// limit does nothing: only Linux and Windows limit another process. What holds
+// here is the limit of wall-clock time, and those of the output.
+func (*group) limit(limits) error { return nil }
 
-// setLimits does nothing: only Linux limits another process. What holds here is
-// the limit of wall-clock time, and those of the output.
-func setLimits(int, limits) error { return nil }
-
-func outOfTime(*os.ProcessState) bool { return false }
+func (*group) outOfTime(limits) bool { return false }
 
 // maxMemory knows nothing where no limit is set.
-func maxMemory(*os.ProcessState) (int64, bool) { return 0, false }
+func (*group) maxMemory() (int64, bool) { return 0, false }

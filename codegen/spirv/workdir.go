@@ -3,6 +3,8 @@ package spirv
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // workDirPrefix begins the names of the temporary directories.
@@ -33,9 +35,29 @@ func makeWorkDir() (*workDir, error) {
 	return nil, fmt.Errorf("spirv: no temporary directory in %s stays for long enough to lock it", os.TempDir())
 }
 
+// remove lets go of the lock first: Windows removes no file that is open. Another
+// process may then remove the directory, too, to the same end.
 func (d *workDir) remove() {
-	os.RemoveAll(d.path)
 	if d.lock != nil {
 		d.lock.Close()
+	}
+	os.RemoveAll(d.path)
+}
+
+// removeAbandoned removes the directories of this user's compilations that were
+// killed. It is an attempt: what cannot be removed stays.
+func removeAbandoned(temp string) {
+	entries, err := os.ReadDir(temp)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(temp, e.Name())
+		if !strings.HasPrefix(e.Name(), workDirPrefix) || !ownDir(path) {
+			continue
+		}
+		if lock, held, err := lockDir(path); err == nil && held {
+			removeLocked(path, lock)
+		}
 	}
 }

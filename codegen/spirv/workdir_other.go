@@ -1,4 +1,4 @@
-//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
 
 package spirv
 
@@ -11,6 +11,8 @@ var errNoLocks = errors.New("no locks on this system")
 
 func lockDir(string) (lock *os.File, held bool, err error) { return nil, false, errNoLocks }
 
-// removeAbandoned leaves what killed compilations left behind to the system,
-// which clears its directory of temporary files itself.
-func removeAbandoned(string) {}
+// ownDir finds no directory to remove: what killed compilations left behind is
+// the system's, which clears its directory of temporary files itself.
+func ownDir(string) bool { return false }
+
+func removeLocked(string, *os.File) {}

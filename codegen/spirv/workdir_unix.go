@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -45,26 +44,13 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 	return lock, true, nil
 }
 
-// removeAbandoned removes the directories of this user's compilations that were
-// killed. It is an attempt: what cannot be removed stays.
-func removeAbandoned(temp string) {
-	entries, err := os.ReadDir(temp)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		path := filepath.Join(temp, e.Name())
-		if !strings.HasPrefix(e.Name(), workDirPrefix) || !ownDir(path) {
-			continue
-		}
-		if lock, held, err := lockDir(path); err == nil && held {
-			// By another name first: whoever has just made it then finds it gone,
-			// rather than locks it between the removal of the lock and its own.
-			if gone := path + "-gone"; os.Rename(path, gone) == nil {
-				os.RemoveAll(gone)
-			}
-			lock.Close()
-		}
+// removeLocked removes a directory whose lock this process holds, by another
+// name first: whoever has just made it then finds it gone, rather than locks it
+// between the removal of the lock and its own.
+func removeLocked(path string, lock *os.File) {
+	defer lock.Close()
+	if gone := path + "-gone"; os.Rename(path, gone) == nil {
+		os.RemoveAll(gone)
 	}
 }
 

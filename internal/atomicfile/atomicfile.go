@@ -71,7 +71,7 @@ func (f *File) Commit() error {
 	f.done = true
 	err := errors.Join(f.Sync(), f.File.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), f.target)
+		err = Retry(func() error { return os.Rename(f.Name(), f.target) })
 	}
 	if err != nil {
 		os.Remove(f.Name())

@@ -255,7 +255,15 @@ func Root() (string, error) {
 
 // ReadFile returns the content of a file of a cache, of at most max bytes. A
 // file that somebody else could have written is an *UntrustedError.
-func ReadFile(path string, max int64) ([]byte, error) {
+func ReadFile(path string, max int64) (content []byte, err error) {
+	err = atomicfile.Retry(func() error {
+		content, err = readFile(path, max)
+		return err
+	})
+	return content, err
+}
+
+func readFile(path string, max int64) ([]byte, error) {
 	if err := Trusted(path); err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ const maxLinks = 40
 // Where others may, the error is an [*Error]. It wraps fs.ErrNotExist where there
 // is nothing at path, and all on the way is the user's own.
 //
-// On systems other than Unix the modes of files do not tell who may write them,
-// and Check only asks for the file to be there.
+// On Unix owners, modes and groups tell, on Windows owners and access lists. On
+// other systems Check only asks for the file to be there.
 func Check(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%q is a relative path: write it from the root", path)

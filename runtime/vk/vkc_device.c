@@ -57,7 +57,7 @@ static void find_calibration(vkc_device *dev, uint32_t extensions) {
     int device = 0, host = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (domains[i] == VK_TIME_DOMAIN_DEVICE_KHR) device = 1;
-        if (domains[i] == VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR) host = 1;
+        if (domains[i] == VKC_HOST_TIME_DOMAIN) host = 1;
     }
     if (device && host)
         dev->calibrate = (PFN_vkGetCalibratedTimestampsKHR)dev->inst->vkGetDeviceProcAddr(dev->handle, name);
@@ -67,8 +67,10 @@ int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]) {
     if (!dev->calibrate) return VK_ERROR_FEATURE_NOT_PRESENT;
     VkCalibratedTimestampInfoKHR clocks[2] = {
         {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_KHR, .timeDomain = VK_TIME_DOMAIN_DEVICE_KHR},
-        {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_KHR, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR}};
-    return dev->calibrate(dev->handle, 2, clocks, out, &out[2]);
+        {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_KHR, .timeDomain = VKC_HOST_TIME_DOMAIN}};
+    VkResult r = dev->calibrate(dev->handle, 2, clocks, out, &out[2]);
+    if (r == VK_SUCCESS) out[1] = vkc_host_nanoseconds(out[1]);
+    return r;
 }
 
 int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, const vkc_features *use,

@@ -6,6 +6,13 @@
 #include "vkc.h"
 #include "vulkan_min.h"
 
+// The clock that vkc_host_clock reads, as Vulkan calls it.
+#if defined(_WIN32)
+#define VKC_HOST_TIME_DOMAIN VK_TIME_DOMAIN_QUERY_PERFORMANCE_COUNTER_KHR
+#else
+#define VKC_HOST_TIME_DOMAIN VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR
+#endif
+
 #define VKC_INSTANCE_FUNCTIONS(X) \
     X(vkDestroyInstance) \
     X(vkEnumerateDeviceExtensionProperties) \
@@ -163,6 +170,8 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
 void vkc_keep_used(vkc_feature_chain *f, int robust);
 // vkc_keep_features clears the features of shaders that are none of use.
 void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use);
+// vkc_host_nanoseconds converts a reading of VKC_HOST_TIME_DOMAIN.
+uint64_t vkc_host_nanoseconds(uint64_t ticks);
 // vkc_loader_lookup is vkGetInstanceProcAddr.
 PFN_vkVoidFunction vkc_loader_lookup(VkInstance instance, const char *name);
 

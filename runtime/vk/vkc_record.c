@@ -4,7 +4,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <time.h>
+#endif
 
 int32_t vkc_commands_create(vkc_device *dev, uint64_t *pool, uint64_t *buffer) {
     VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -156,11 +161,28 @@ int32_t vkc_timeline(vkc_device *dev, uint64_t *value) {
     return dev->vkGetSemaphoreCounterValue(dev->handle, dev->timeline, value);
 }
 
+#if defined(_WIN32)
+uint64_t vkc_host_nanoseconds(uint64_t ticks) {
+    LARGE_INTEGER second;
+    QueryPerformanceFrequency(&second);
+    uint64_t f = (uint64_t)second.QuadPart;
+    return ticks / f * 1000000000u + ticks % f * 1000000000u / f;
+}
+
+uint64_t vkc_host_clock(void) {
+    LARGE_INTEGER ticks;
+    QueryPerformanceCounter(&ticks);
+    return vkc_host_nanoseconds((uint64_t)ticks.QuadPart);
+}
+#else
+uint64_t vkc_host_nanoseconds(uint64_t ticks) { return ticks; }
+
 uint64_t vkc_host_clock(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+#endif
 
 int32_t vkc_wait(vkc_device *dev, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns) {
     uint64_t end = spin_ns ? vkc_host_clock() + spin_ns : 0;

@@ -991,6 +991,7 @@ typedef VkResult (VKAPI_PTR *PFN_vkGetQueryPoolResults)(VkDevice device, VkQuery
 typedef enum VkTimeDomainKHR {
     VK_TIME_DOMAIN_DEVICE_KHR = 0,
     VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR = 1,
+    VK_TIME_DOMAIN_QUERY_PERFORMANCE_COUNTER_KHR = 3,
     VK_TIME_DOMAIN_MAX_ENUM_VKC = 0x7FFFFFFF
 } VkTimeDomainKHR;
 

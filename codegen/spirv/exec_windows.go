@@ -1,0 +1,76 @@
+package spirv
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// group is a tool and all that it starts: a job object, which the tool joins as
+// soon as it has been started.
+type group struct {
+	cmd *exec.Cmd
+	job windows.Handle
+}
+
+// newGroup makes the end of cmd's context kill the whole group. The caller starts
+// cmd, limits the group, and closes it after Wait.
+func newGroup(cmd *exec.Cmd) (*group, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return nil, os.NewSyscallError("CreateJobObject", err)
+	}
+	cmd.Cancel = func() error { // the tool itself as well, which may not have joined yet
+		return errors.Join(windows.TerminateJobObject(job, 1), cmd.Process.Kill())
+	}
+	return &group{cmd, job}, nil
+}
+
+// close ends what the tool has left behind.
+func (g *group) close() { windows.CloseHandle(g.job) }
+
+// limit puts a process that has just been started into its job, and bounds it
+// and what it starts from now on.
+func (g *group) limit(l limits) error {
+	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
+		windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | // rather than ask in a window
+		windows.JOB_OBJECT_LIMIT_PROCESS_MEMORY | windows.JOB_OBJECT_LIMIT_PROCESS_TIME
+	info.BasicLimitInformation.PerProcessUserTimeLimit = int64(l.cpu / (100 * time.Nanosecond))
+	info.ProcessMemoryLimit = uintptr(l.memory)
+	if _, err := windows.SetInformationJobObject(g.job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info))); err != nil {
+		return os.NewSyscallError("SetInformationJobObject", err)
+	}
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false,
+		uint32(g.cmd.Process.Pid))
+	if err != nil {
+		return os.NewSyscallError("OpenProcess", err)
+	}
+	defer windows.CloseHandle(process)
+	err = windows.AssignProcessToJobObject(g.job, process)
+	// What has ended already cannot join: its handle says so.
+	if state, _ := windows.WaitForSingleObject(windows.Handle(process), 0); err != nil && state != windows.WAIT_OBJECT_0 {
+		return os.NewSyscallError("AssignProcessToJobObject", err)
+	}
+	return nil
+}
+
+// outOfTime reports whether a process was ended for its processor time.
+func (g *group) outOfTime(l limits) bool { return g.cmd.ProcessState.UserTime() >= l.cpu }
+
+// maxMemory returns the most memory in bytes that one process of the group had.
+func (g *group) maxMemory() (int64, bool) {
+	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	err := windows.QueryInformationJobObject(g.job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)), nil)
+	return int64(info.PeakProcessMemoryUsed), err == nil && info.PeakProcessMemoryUsed > 0
+}
+
+// died reports whether a process was ended by a fault: its exit code is then that
+// of the exception, an NTSTATUS of severity error.
+func died(state *os.ProcessState) bool { return uint32(state.ExitCode()) >= 0xC0000000 }

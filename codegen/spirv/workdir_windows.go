@@ -1,0 +1,53 @@
+package spirv
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/windows"
+)
+
+const lockName = "lock"
+
+// lockDir takes the lock of a directory: a file that nobody else can open while
+// it is open, and that is gone when it is closed. held is false where another
+// process has it, or has removed the directory meanwhile.
+func lockDir(dir string) (lock *os.File, held bool, err error) {
+	path := filepath.Join(dir, lockName)
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, false, err
+	}
+	h, err := windows.CreateFile(p, windows.GENERIC_READ|windows.GENERIC_WRITE|windows.DELETE, 0, nil,
+		windows.OPEN_ALWAYS, windows.FILE_FLAG_DELETE_ON_CLOSE|windows.FILE_ATTRIBUTE_TEMPORARY, 0)
+	switch {
+	case errors.Is(err, windows.ERROR_SHARING_VIOLATION), errors.Is(err, windows.ERROR_ACCESS_DENIED), // being removed
+		errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), true, nil
+}
+
+// removeLocked removes a directory whose lock this process holds. Whoever has
+// just made it may lock it before it is gone: then it is not empty, and stays.
+func removeLocked(path string, lock *os.File) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.Name() != lockName {
+			os.RemoveAll(filepath.Join(path, e.Name()))
+		}
+	}
+	lock.Close()
+	os.Remove(path)
+}
+
+// ownDir reports whether path is a directory, and no link to one. Others cannot
+// write the user's directory of temporary files.
+func ownDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
