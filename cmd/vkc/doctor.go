@@ -101,8 +101,7 @@ func examineTools(ctx context.Context) ([]finding, error) {
 			f.Detail = t.Path + " (" + t.Version + ")"
 		} else {
 			f.Detail = "not found"
-			f.Fix = fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", t.Packages.Debian,
-				t.Packages.Fedora, t.Packages.Arch)
+			f.Fix = t.Packages.Install()
 		}
 		findings = append(findings, f)
 	}
@@ -163,7 +162,7 @@ func examineVulkan(info devicesInfo, err error) []finding {
 		}}
 	case errors.Is(err, vk.ErrNoLoader):
 		loader.OK, loader.Detail, loader.Without = false, oneLine(err), withoutVulkan
-		loader.Fix = "install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora) or vulkan-icd-loader (Arch)"
+		loader.Fix = spirv.Packages{Debian: "libvulkan1", Fedora: "vulkan-loader", Arch: "vulkan-icd-loader"}.Install()
 		return []finding{loader}
 	case errors.Is(err, vk.ErrNoDriver):
 		if info.Vulkan == "" {
@@ -218,7 +217,8 @@ func examineLayers() finding {
 		}
 	}
 	f.Detail = "not found"
-	f.Fix = "install vulkan-validationlayers (Debian, Ubuntu) or vulkan-validation-layers (Fedora, Arch)"
+	f.Fix = spirv.Packages{Debian: "vulkan-validationlayers", Fedora: "vulkan-validation-layers",
+		Arch: "vulkan-validation-layers"}.Install()
 	return f
 }
 

@@ -249,9 +249,14 @@ func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.S
 			return "", err
 		}
 	}
-	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
-	stats = fmt.Sprintf("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
-		rate(len(prompt), first.Sub(start)), n, rate(max(n-1, 0), time.Since(first)))
+	rate := func(n int, d time.Duration) string {
+		if d == 0 { // shorter than what the system's clock tells apart, which is milliseconds on Windows
+			return "too fast to tell"
+		}
+		return fmt.Sprintf("%.1f a second", float64(n)/d.Seconds())
+	}
+	stats = fmt.Sprintf("%d tokens of the prompt, %s; %d more, %s", len(prompt), rate(len(prompt), first.Sub(start)), n,
+		rate(max(n-1, 0), time.Since(first)))
 	g := m.Speculated()
 	guesses, right, steps := g.Guesses-before.Guesses, g.Accepted-before.Accepted, g.Steps-before.Steps
 	if guesses > 0 {

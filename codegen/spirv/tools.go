@@ -80,6 +80,15 @@ type toolSpec struct {
 // Packages names the distribution packages that hold a tool.
 type Packages struct{ Debian, Fedora, Arch string }
 
+// Install says how to get what the packages hold on this system.
+func (p Packages) Install() string {
+	switch runtime.GOOS {
+	case "windows", "darwin":
+		return "install LunarG's Vulkan SDK, which has it"
+	}
+	return fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", p.Debian, p.Fedora, p.Arch)
+}
+
 var toolSpecs = []toolSpec{
 	{func(t *Toolchain) *Tool { return &t.GLSLC }, []string{"glslc"},
 		"compiles GLSL to SPIR-V, many shaders in one process",
@@ -364,11 +373,10 @@ func (e *MissingToolError) Error() string {
 	if e.Refused != nil {
 		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.Refused)
 	}
-	return fmt.Sprintf("spirv: %s not found: run scripts/setup, or install (Debian/Ubuntu: glslc glslang-tools "+
-		"spirv-tools; "+
-		"Fedora: glslc glslang spirv-tools; Arch: shaderc glslang spirv-tools), or point $%s at a directory that "+
-		"has it",
-		strings.Join(e.Tools, " and "), ToolsEnv)
+	all := Packages{Debian: "glslc glslang-tools spirv-tools", Fedora: "glslc glslang spirv-tools",
+		Arch: "shaderc glslang spirv-tools"} // of all tools
+	return fmt.Sprintf("spirv: %s not found: run scripts/setup, or %s, or point $%s at a directory that has it",
+		strings.Join(e.Tools, " and "), all.Install(), ToolsEnv)
 }
 
 // ToolStatus is one line of a report on the tools.
