@@ -11,10 +11,10 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers drivers-test test test-full client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers drivers-test windows windows-test arm64 arm64-test test test-full client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the toolchain; nothing is done twice
 	@scripts/setup
@@ -34,6 +34,22 @@ drivers: ## install drivers of GPUs that are not here (AMD, Qualcomm, Apple, NVI
 
 drivers-test: setup drivers ## compile every kernel of the benchmark and of vkc verify --ops on each of them; most of an hour
 	go test ./internal/drivers -all -timeout 3h -v
+
+windows: ## build bin/vkc.exe with mingw-w64, which scripts/setup --windows installs
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=1 CC=x86_64-w64-mingw32-gcc go build -o bin/vkc.exe ./cmd/vkc
+
+windows-test: ## build for Windows, and run on Wine what docs/PLATFORMS.md lists; Wine is installed into .tools/wine
+	@scripts/setup --windows
+	@$(MAKE) windows
+	@scripts/platform-test wine
+
+arm64: ## build bin/vkc-arm64 for Linux, with the cross compiler that scripts/setup --arm64 installs
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc go build -o bin/vkc-arm64 ./cmd/vkc
+
+arm64-test: ## build for arm64 Linux, and run under qemu-user what docs/PLATFORMS.md lists; lavapipe goes to .tools/arm64
+	@scripts/setup --arm64
+	@$(MAKE) arm64
+	@scripts/platform-test arm64
 
 models: ## fetch the models of examples/ocr and examples/vad with npm, into .tools/models
 	@scripts/models

@@ -192,7 +192,11 @@ func TestMissingToolErrorTellsWhatToDo(t *testing.T) {
 		}
 	}
 	for _, s := range toolSpecs {
-		for _, p := range []string{s.packages.Debian, s.packages.Fedora, s.packages.Arch} {
+		packages := []string{s.packages.Debian, s.packages.Fedora, s.packages.Arch}
+		if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+			packages = []string{"Vulkan SDK"}
+		}
+		for _, p := range packages {
 			if p == "" || !strings.Contains(message, p) {
 				t.Errorf("%s: package %q is not in %q", s.programs[0], p, message)
 			}

@@ -26,8 +26,8 @@ debian_mirror() {
 os_field() { (. /etc/os-release && eval "printf '%s\n' \"\${$1:-}\""); }
 
 # unpack DIR SUITES PACKAGE...: unpacks the packages, and all they depend on, from the given Debian
-# suites (a space-separated list; the last is preferred) into DIR. apt gets folders of its own for
-# all it keeps: the system's lists, locks and pins play no part, and no root rights are needed.
+# suites (a space-separated list; the last is preferred) into DIR. $arch, if it is set, is of another machine. apt gets
+# folders of its own for all it keeps: the system's lists, locks and pins play no part, and no root rights are needed.
 unpack() {
 	dir=$1 suites=$2
 	shift 2
@@ -57,6 +57,7 @@ unpack() {
 		Acquire::Retries "3";
 		APT::Sandbox::User "$(id -un)";
 		APT::Install-Recommends "false";
+		${arch:+APT::Architecture "$arch"; APT::Architectures "$arch";}
 	CONF
 	{
 		apt-get -q -c "$apt/apt.conf" update &&

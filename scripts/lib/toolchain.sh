@@ -6,6 +6,8 @@ go_recipe='go 1'
 glsl_recipe='glsl 1'
 vulkan_recipe='vulkan 1'
 drivers_recipe='drivers 1'
+wine_recipe='wine 1'
+arm64_recipe='arm64 1'
 
 # Debian's Go programs are static, so they need no libc of their own.
 build_go() {
@@ -57,6 +59,33 @@ build_drivers() {
 		VKC_DRIVER=$driver "$1/run" "$1/usr/bin/vulkaninfo" --summary >"$scratch/log" 2>&1 &&
 			grep -q deviceName "$scratch/log" || return 1
 	done
+}
+
+# Wine, and lavapipe behind its vulkan-1.dll. The folder "home" is what Windows has on C:.
+build_wine() {
+	unpack "$1" "$2" wine64 libz-mingw-w64 mesa-vulkan-drivers libvulkan1 libc6 && private_libc "$1" || return 1
+	dlls=$1/usr/lib/x86_64-linux-gnu/wine
+	zlib=usr/x86_64-w64-mingw32/lib/zlib1.dll # packages link it where they are installed
+	rm -rf "$dlls/i386-windows" &&
+		ln -sf wineserver64 "$1/usr/lib/wine/wineserver" && # in place of a script that starts the system's
+		ln -s "../../../../../$zlib" "$dlls/x86_64-windows/zlib1.dll" &&
+		cp "$root/scripts/lib/run-wine" "$1/run" || return 1
+	# It fails over what 32-bit programs need, which is left out; what matters is there afterwards.
+	"$1/run" wineboot -i </dev/null >"$scratch/log" 2>&1 || true
+	cp "$1/$zlib" "$1/home/drive_c/windows/system32/" || return 1
+	WINEPREFIX="$1/home" "$1/ld.so" --library-path "$1/lib" "$1/usr/lib/wine/wineserver64" -k
+	[ -e "$1/home/drive_c/windows/system32/vulkan-1.dll" ]
+}
+
+# Lavapipe for arm64, to run under qemu-user.
+build_arm64() {
+	arch=arm64
+	unpack "$1" "$2" mesa-vulkan-drivers vulkan-tools libvulkan1 libc6 && arch='' || return 1
+	ln -s usr/lib "$1/lib"
+	sed 's#"library_path": *"[^"]*"#"library_path": "./usr/lib/aarch64-linux-gnu/libvulkan_lvp.so"#' \
+		"$1"/usr/share/vulkan/icd.d/lvp_icd*.json >"$1/lvp.json" &&
+		cp "$root/scripts/lib/run-arm64" "$1/run" || return 1
+	"$1/run" "$1/usr/bin/vulkaninfo" --summary >"$scratch/log" 2>&1 && grep -q llvmpipe "$scratch/log"
 }
 
 # probe_glsl BIN/ FEATURE: whether glslangValidator, spirv-opt, spirv-val and (not every distribution
