@@ -13,8 +13,8 @@ import (
 
 // toolEnv makes this test program a tool; what it does is its value. lockEnv is a directory that it locks.
 const (
-	toolEnv = "VKC_TEST_TOOL"
-	lockEnv = "VKC_TEST_LOCK"
+	toolEnv = "TEST_AS_TOOL"
+	lockEnv = "TEST_LOCK_DIR"
 )
 
 // TestAsTool is the tool of the other tests, and no test.
