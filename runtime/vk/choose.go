@@ -59,8 +59,8 @@ func computeFamily(families []QueueFamily) (index int, ok bool) {
 // problem says why a device cannot be used, or nothing.
 func problem(info *DeviceInfo) string {
 	if !info.Caps.API.AtLeast(1, 2) {
-		return fmt.Sprintf("it has Vulkan %v; 1.2 is needed, also where extensions bring parts of it: a newer driver may "+
-			"have it, or use the CPU device", info.Caps.API)
+		return fmt.Sprintf("it has Vulkan %v; 1.2 is needed, also where extensions bring parts of it: a newer driver "+
+			"may have it, or use the CPU device", info.Caps.API)
 	}
 	if !info.Caps.Features.Timeline {
 		return "it lacks timeline semaphores"
