@@ -13,9 +13,9 @@ import (
 )
 
 // TestQuantizedWeightsStayPacked lowers products by weights of every format for
-// every device, in every precision, with few rows and with so many that decoding
-// the weight into a buffer first would be faster: nothing but the weight's own
-// buffer is as large as it, so nothing holds a copy.
+// every device, in every precision: nothing but the weight's own
+// buffer is as large as it, so nothing holds a copy. Only with so many rows that decoding
+// the weight first is faster, a temporary may, whose memory others share.
 func TestQuantizedWeightsStayPacked(t *testing.T) {
 	const n, k = 4096, 14336
 	for _, dt := range ir.DTypes() {
@@ -35,14 +35,14 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, profile := range target.Kinds() {
-					wantPacked(t, with, profile, dt, n*k)
+					wantPacked(t, with, profile, dt, n*k, m > 256)
 				}
 			}
 		}
 	}
 }
 
-func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems int64) {
+func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems int64, many bool) {
 	t.Helper()
 	caps, err := target.Profile(profile)
 	if err != nil {
@@ -65,6 +65,7 @@ func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems in
 			if b.DType != dt || b.Bytes > packed+packed/8 { // planes are padded to 16 bytes a row
 				t.Errorf("%s: the weight, of %d bytes, is %s in %d", profile, packed, b.DType, b.Bytes)
 			}
+		case many && b.Kind == kernel.BufTemp:
 		case b.Shape.MaxElems() >= elems || b.Kind == kernel.BufWeight && b.Bytes > packed/2:
 			t.Errorf("%s: buffer %s holds %s%s beside a weight of %s", profile, b.Name, b.DType, b.Shape, dt)
 		}

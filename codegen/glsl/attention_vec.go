@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -271,11 +272,17 @@ func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats str
 	v.line("%s = max(%s, %s.x);", best.s, best.s, stat(g))
 	v.close()
 	total := v.variable("float", "sum", primary("0.0"))
-	sum := v.variable("vec4", "weighted", primary("vec4(0.0)"))
+	weighted := slices.ContainsFunc(v.k.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
+	sum := ""
+	if weighted {
+		sum = v.variable("vec4", "weighted", primary("vec4(0.0)"))
+	}
 	g = v.loop("g", primary("0u"), uintLit(subgroups), 1)
 	_, correction := v.rebase(best, stat(g)+".x")
 	v.line("%s += %s * %s.y;", total, correction, stat(g))
-	v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)
+	if weighted {
+		v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)
+	}
 	v.close()
 	v.ifRow(row, func() {
 		v.bindAcc(0, best.s)

@@ -11,7 +11,7 @@ import (
 // the text is whole.
 
 // declaration is a line that gives a variable its only value.
-var declaration = regexp.MustCompile(`^(?:const )?[a-z]\w* ([A-Za-z]\w*) = .*;$`)
+var declaration = regexp.MustCompile(`^ *(?:const )?[a-z]\w* ([A-Za-z]\w*) = .*;$`)
 
 // eachName calls visit with the names in a piece of text but for its comments:
 // words that follow no dot.
@@ -34,9 +34,76 @@ func eachName(s string, visit func(from, to int)) {
 	}
 }
 
-// pruned returns the lines of a block without declarations of what no later line
-// mentions.
+var (
+	// empty is a line that declares a variable or an array and gives it no value.
+	empty = regexp.MustCompile(`^ *[a-z]\w* ([A-Za-z]\w*)(?:\[\w+\])?;$`)
+	// assignment is a line that does no more than to change a variable or an element of an array.
+	assignment = regexp.MustCompile(`^ *([A-Za-z]\w*)(?:\[[^=]*\])?(?:\.\w+)? [-+*/|&^]?= [^=].*;$`)
+	// block is a line that begins a block which does nothing by itself.
+	block = regexp.MustCompile(`^ *(?:\[\[\w+\]\] )?(?:for|if) \(.*\) \{$`)
+)
+
+// pruned returns the lines of a block without variables that nothing reads: neither their declarations,
+// nor what changes them, nor loops and branches that do nothing else.
 func pruned(lines []string) []string {
+	for {
+		n := len(lines)
+		if lines = withoutBlocks(withoutUnread(withoutUnused(lines))); len(lines) == n {
+			return lines
+		}
+	}
+}
+
+// withoutUnread leaves out variables that are only assigned.
+func withoutUnread(lines []string) []string {
+	unread := map[string]bool{}
+	for _, l := range lines {
+		if m := empty.FindStringSubmatch(l); m != nil {
+			unread[m[1]] = true
+		}
+	}
+	if len(unread) == 0 {
+		return lines
+	}
+	for _, l := range lines {
+		target := ""
+		for _, of := range []*regexp.Regexp{empty, assignment} {
+			if m := of.FindStringSubmatchIndex(l); m != nil {
+				target, l = l[m[2]:m[3]], l[m[3]:]
+				break
+			}
+		}
+		eachName(l, func(from, to int) {
+			if name := l[from:to]; name != target {
+				delete(unread, name)
+			}
+		})
+	}
+	if len(unread) == 0 {
+		return lines
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+		for _, of := range []*regexp.Regexp{empty, assignment} {
+			if m := of.FindStringSubmatch(l); m != nil && unread[m[1]] {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// withoutBlocks leaves out loops and branches around nothing.
+func withoutBlocks(lines []string) []string {
+	for i := 0; i+1 < len(lines); i++ {
+		if block.MatchString(lines[i]) && strings.TrimSpace(lines[i+1]) == "}" {
+			return withoutBlocks(slices.Delete(slices.Clone(lines), i, i+2))
+		}
+	}
+	return lines
+}
+
+// withoutUnused leaves out declarations of what no later line mentions.
+func withoutUnused(lines []string) []string {
 	mentioned := map[string]bool{}
 	drop := map[int]bool{}
 	for i := len(lines) - 1; i >= 0; i-- {

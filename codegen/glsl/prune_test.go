@@ -12,14 +12,22 @@ func TestPruned(t *testing.T) {
 		"uint b = 1u;",
 		"uint unused = a;",
 		"float x[4];",
+		"float read[2];",
+		"for (uint n = 0u; n < 4u; ++n) {",
+		"    float written;",
+		"    written = sqrt(2.0);",
+		"    x[n] += written;",
+		"}",
 		"uint a_2 = v.unused;",
 		"if (a_2 < b) {",
 		"    // about unused",
 		"    y = 2.0;",
+		"    read[0] = y;",
+		"    z[b] = read[0];",
 		"}",
 	})
-	want := []string{"uint b = 1u;", "float x[4];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused",
-		"    y = 2.0;", "}"}
+	want := []string{"uint b = 1u;", "float read[2];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused",
+		"    y = 2.0;", "    read[0] = y;", "    z[b] = read[0];", "}"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
