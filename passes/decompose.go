@@ -70,11 +70,27 @@ func takeApart(s *State) error {
 			s.Refused = append(s.Refused, fmt.Sprintf("%s = %s: %s", n, n.Op(), why))
 		}
 	}
-	return graphPass(decompose)(s)
+	stored := map[*ir.Node]bool{}
+	for _, n := range s.Graph.Nodes() {
+		if s.storesScores(n) {
+			stored[n], stored[n.Arg(4)] = true, true // what its weights are divided by is of the same scores
+		}
+	}
+	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored) })(s)
 }
 
-// decompose replaces ops that have no kernel of their own.
-func decompose(g *ir.Graph) (*ir.Graph, error) {
+// storesScores reports whether a gradient of an attention is better made of stored scores.
+func (s *State) storesScores(n *ir.Node) bool {
+	if s.pricer == nil || n.Op() != ir.OpAttentionGrad {
+		return false
+	}
+	k := n.Arg(1).Shape()
+	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(n.Arg(4).Shape()), k[len(k)-2])}.MaxBytes()
+	return err == nil && s.pricer.StoreScores(bytes)
+}
+
+// decompose replaces ops that have no kernel of their own, and what goes with an attention whose scores are to be stored.
+func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
 	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
@@ -106,7 +122,7 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 					return nil, r.err
 				}
 			}
-			if attentionRefusal(n) == "" {
+			if attentionRefusal(n) == "" && !stored[n] {
 				return rw.Copy(n, args)
 			}
 			var out *ir.Node

@@ -17,6 +17,9 @@ type Pricer interface {
 	// ReadRows reports whether so many rows that are stored as bytes with scales are to be read so, and not as
 	// floats, where they meet such a weight.
 	ReadRows(t ir.DType, rows, columns ir.Dim) bool
+	// StoreScores reports whether scores of an attention that take so many bytes are better stored for its
+	// gradients than computed again for each.
+	StoreScores(bytes int64) bool
 	// Layout returns how the blocks of a weight are to lie that some kernels read.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// Sizes returns what rules are to propose where that depends on the device.

@@ -16,6 +16,9 @@ type heuristics struct {
 	// cache is about how many bytes the cache before memory holds, which Vulkan
 	// does not report: where little is known, less than devices of today have.
 	cache int64
+	// storesScores is whether gradients of an attention are faster with scores that are stored, where the cache
+	// holds them, than with scores computed again (M-attention-gradients).
+	storesScores bool
 	// subgroup is the subgroup size that kernels are written for, 0 to reduce
 	// through shared memory.
 	subgroup int

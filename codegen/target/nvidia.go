@@ -20,6 +20,7 @@ var nvidia = class{
 		// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
 		// what is sold for graphics since 2022.
 		t.cache = max(t.cache, int64(caps.Cores)*384<<10)
+		t.storesScores = true
 		// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
 		// loads; larger workgroups only make the tail coarser.
 		t.mapWorkgroup = 256

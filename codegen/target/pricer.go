@@ -44,6 +44,11 @@ func (p Pricer) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 	return p.Caps.Features.Storage8 && p.Caps.Features.Storage16 && WantsBytes(t, rows, columns, p.Caps)
 }
 
+// StoreScores holds where the device's cache has room for them, if that was found to pay.
+func (p Pricer) StoreScores(bytes int64) bool {
+	return p.device.storesScores && bytes <= p.device.cache
+}
+
 // Layout returns how blocks suit those who read them.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)

@@ -33,6 +33,9 @@ func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 	return c.RoundRows(t, rows, columns)
 }
 
+// StoreScores says no.
+func (Choices) StoreScores(int64) bool { return false }
+
 // Layout leaves blocks as they are.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
 
