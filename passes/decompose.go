@@ -89,7 +89,8 @@ func (s *State) storesScores(n *ir.Node) bool {
 	return err == nil && s.pricer.StoreScores(bytes)
 }
 
-// decompose replaces ops that have no kernel of their own, and what goes with an attention whose scores are to be stored.
+// decompose replaces ops that have no kernel of their own, and what goes with an attention whose scores are to be
+// stored.
 func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
 	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
