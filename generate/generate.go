@@ -25,11 +25,13 @@ import (
 	"sync"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // Options say where and how a model runs.
@@ -324,8 +326,19 @@ func (m *Model) parts() []int {
 	return list
 }
 
+// tooLarge reports whether a device refuses a program because of what it takes.
+func tooLarge(err error) bool {
+	var (
+		memory      *vk.OutOfMemoryError
+		buffer      *kernel.RangeError
+		unsupported *vkc.UnsupportedError
+	)
+	return errors.As(err, &memory) || errors.As(err, &buffer) || errors.As(err, &unsupported)
+}
+
 // loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
-// unless it is to be known before how much memory these take.
+// unless it is to be known before how much memory these take. Of the programs that read prompts the device needs the
+// first alone: with those of more tokens, which it may have no room for, it is faster.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	graphs, classes, err := m.graphs(o)
 	if err != nil {
@@ -333,15 +346,21 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	faster := func(i int) bool { return classes[i].prompt && classes[i-1].prompt }
 	programs := make([]*vkc.Program, len(graphs))
 	compiled := make(chan error, 1)
-	if programs[0], err = m.compile(ctx, graphs[0], o); err != nil {
+	first, err := m.compile(ctx, graphs[0], o)
+	if err != nil {
 		return err
 	}
+	programs[0] = first
 	go func() {
 		var err error
 		for i := 1; i < len(graphs) && err == nil; i++ {
-			programs[i], err = m.compile(ctx, graphs[i], o)
+			if programs[i], err = m.compile(ctx, graphs[i], o); faster(i) && tooLarge(err) {
+				programs, err = programs[:i], nil
+				break
+			}
 		}
 		compiled <- err
 	}()
@@ -361,7 +380,7 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if m.step, err = m.loadProgram(ctx, programs[0], nil); err != nil {
+	if m.step, err = m.loadProgram(ctx, first, nil); err != nil {
 		cancel()
 		wait() // it reads the model's file until then; why it ended is known
 		return err
@@ -369,12 +388,19 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	if err := wait(); err != nil {
 		return err
 	}
-	for i, p := range programs[1:] {
+	for i := 1; i < len(programs); i++ {
+		p := programs[i]
+		if faster(i) && p.Contents.Program == nil && m.step.Vulkan() != nil {
+			break // the processor would run it, which has neither weights nor states
+		}
 		exe, err := m.loadProgram(ctx, p, m.step)
-		if err != nil {
+		switch {
+		case faster(i) && tooLarge(err):
+			return nil
+		case err != nil:
 			return err
 		}
-		c := classes[1+i]
+		c := classes[i]
 		if c.exe = exe; c.prompt {
 			m.prompts = append(m.prompts, c)
 		} else {
