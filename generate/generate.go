@@ -412,22 +412,22 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 
 // stepOf returns the program of a step of so many texts.
 func (m *Model) stepOf(rows int) *vkc.Executable {
-	for _, c := range m.classes {
+	return smallest(m.classes, rows, m.step)
+}
+
+// smallest returns the program of the first class that takes so many rows, or else another.
+func smallest(list []class, rows int, otherwise *vkc.Executable) *vkc.Executable {
+	for _, c := range list {
 		if rows <= c.rows {
 			return c.exe
 		}
 	}
-	return m.step
+	return otherwise
 }
 
 // promptOf returns the program that reads so many tokens of a prompt.
 func (m *Model) promptOf(tokens int) *vkc.Executable {
-	for _, c := range m.prompts {
-		if tokens <= c.rows {
-			return c.exe
-		}
-	}
-	return m.prompts[len(m.prompts)-1].exe
+	return smallest(m.prompts, tokens, m.prompts[len(m.prompts)-1].exe)
 }
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {

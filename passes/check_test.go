@@ -193,11 +193,12 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, err
 		}
 	}
-	plain, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storePlain, Parts: splitAny}})
+	choices := passtest.Choices{Operands: storePlain, Parts: splitAny, Scores: true}
+	plain, err := passes.Run(g, passes.Options{Pricer: choices})
 	if err != nil {
-		return nil, nil, fmt.Errorf("operands stored as they are: %w", err)
+		return nil, nil, fmt.Errorf("operands and scores stored as they are: %w", err)
 	}
-	if err := c.addKernels("kernels of operands stored as they are", plain, rng); err != nil {
+	if err := c.addKernels("kernels of operands and scores stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
 	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})

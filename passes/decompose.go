@@ -73,7 +73,8 @@ func takeApart(s *State) error {
 	stored := map[*ir.Node]bool{}
 	for _, n := range s.Graph.Nodes() {
 		if s.storesScores(n) {
-			stored[n], stored[n.Arg(4)] = true, true // what its weights are divided by is of the same scores
+			lse := n.Arg(n.Op().Info().Arg("lse")) // of the same scores
+			stored[n], stored[lse] = true, true
 		}
 	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored) })(s)
@@ -84,8 +85,8 @@ func (s *State) storesScores(n *ir.Node) bool {
 	if s.pricer == nil || n.Op() != ir.OpAttentionGrad {
 		return false
 	}
-	k := n.Arg(1).Shape()
-	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(n.Arg(4).Shape()), k[len(k)-2])}.MaxBytes()
+	k, rows := n.Arg(1).Shape(), n.Arg(n.Op().Info().Arg("lse")).Shape()
+	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(rows), k[len(k)-2])}.MaxBytes()
 	return err == nil && s.pricer.StoreScores(bytes)
 }
 

@@ -16,6 +16,7 @@ type Choices struct {
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
+	Scores   bool // gradients of attentions store theirs
 }
 
 // Rules takes all that some rules propose.
@@ -33,8 +34,8 @@ func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 	return c.RoundRows(t, rows, columns)
 }
 
-// StoreScores says no.
-func (Choices) StoreScores(int64) bool { return false }
+// StoreScores is Scores.
+func (c Choices) StoreScores(int64) bool { return c.Scores }
 
 // Layout leaves blocks as they are.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
