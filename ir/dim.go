@@ -139,10 +139,14 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 func valueOf(symbol string, symbols map[string]int64) (int64, error) {
 	v, ok := symbols[symbol]
 	if !ok {
-		return 0, fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name",
-			symbol)
+		return 0, noValue(symbol)
 	}
 	return v, nil
+}
+
+func noValue(symbol string) error {
+	return fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name "+
+		"(vkc run: --symbol %[1]s=N)", symbol)
 }
 
 // String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), floor((T+1)/2).

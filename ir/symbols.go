@@ -81,7 +81,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	}
 	unbound := func(s string, _ int64) bool { _, ok := b.value[s]; return !ok }
 	if s, ok := firstBad(g.symbols, unbound); ok {
-		return nil, fmt.Errorf("symbol %s has no value: it sizes no axis of an input, so pass it by name", s)
+		return nil, noValue(s)
 	}
 	for _, s := range g.Derived() {
 		v, err := Dim{Sym: s, Bound: g.derived[s], Mul: 1}.Eval(b.value)

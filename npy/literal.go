@@ -138,7 +138,7 @@ func (p *literal) element(word string) error {
 	if p.dtype.IsFloat() {
 		v, err := strconv.ParseFloat(word, 64)
 		if err != nil && !isRange(err) {
-			return p.errorf("%q is not an element of a %s tensor: want %s", word, p.dtype, wanted(p.dtype))
+			return p.errorf("%q is not an element of type %s: want %s", word, p.dtype, wanted(p.dtype))
 		}
 		if err != nil || !fits(v, p.dtype) {
 			return p.errorf("%q is out of the range of %s", word, p.dtype)
@@ -156,7 +156,7 @@ func (p *literal) element(word string) error {
 	}
 	v, err := strconv.ParseInt(word, 10, 64)
 	if err != nil && !isRange(err) {
-		return p.errorf("%q is not an element of a %s tensor: want %s", word, p.dtype, wanted(p.dtype))
+		return p.errorf("%q is not an element of type %s: want %s", word, p.dtype, wanted(p.dtype))
 	}
 	if lo, hi := ir.IntRange(p.dtype); err != nil || v < lo || v > hi {
 		return p.errorf("%q is out of the range of %s, %d to %d", word, p.dtype, lo, hi)

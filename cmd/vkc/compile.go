@@ -54,8 +54,8 @@ func (a *app) compileCommand() *cobra.Command {
 		Use:   "compile GRAPH|MODEL.gguf|MODEL.onnx -o OUT.vkb",
 		Short: "Compile a graph or model to a bundle, one file that runs without a compiler",
 		Example: `  vkc compile GRAPH.json -o OUT.vkb
-  vkc compile MODEL.gguf -o OUT.vkb --context 2048
-  vkc compile MODEL.gguf -o OUT.vkb --generate --context 4096 --kv q8_0 --texts 4
+  vkc compile MODEL.gguf -o OUT.vkb --ctx 2048
+  vkc compile MODEL.gguf -o OUT.vkb --generate --ctx 4096 --kv q8_0 --texts 4
   vkc compile MODEL.onnx -o OUT.vkb --dim batch=1
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
@@ -86,7 +86,7 @@ func (a *app) compileCommand() *cobra.Command {
 	f.tuning.add(cmd, true)
 	f.graph.add(cmd)
 	flags.BoolVar(&f.generate, "generate", false, "of a model: all programs that vkc generate, chat and serve run, "+
-		"for --context tokens, --texts answers at once and keys and values in --kv")
+		"for --ctx tokens, --texts answers at once and keys and values in --kv")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+
 		"weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
@@ -188,7 +188,7 @@ func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error 
 			Arena: prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
 		})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %d kernels for %s, %s\n", f.output, len(prog.Steps),
+	_, err = fmt.Fprintf(a.stdout, "%s: %s for %s, %s\n", f.output, plural(len(prog.Steps), "kernel"),
 		prog.Target, size(st.Size()))
 	return err
 }
@@ -201,10 +201,11 @@ func infoOf(s vkc.CompileStats) programInfo {
 func (a *app) noteCompile(s vkc.CompileStats) {
 	switch {
 	case s.CacheHit:
-		a.note("program from cache: %d kernels (%d shaders), %d compiler processes", s.Kernels, s.Shaders, s.Processes)
+		a.note("program from cache: %s (%s), %d compiler processes", plural(s.Kernels, "kernel"),
+			plural(s.Shaders, "shader"), s.Processes)
 	default:
-		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders,
-			s.Elapsed.Seconds(), s.Processes)
+		a.note("compiled %s (%s) in %.2f s, %d compiler processes", plural(s.Kernels, "kernel"),
+			plural(s.Shaders, "shader"), s.Elapsed.Seconds(), s.Processes)
 	}
 	if s.Fitted > 0 {
 		a.note("weights: %d are stored in another dtype than the graph declares, and decoded to it where they are used",

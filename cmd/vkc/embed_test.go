@@ -77,7 +77,7 @@ func TestEmbed(t *testing.T) {
 	if long := norms(append(line, "--normalize=false")...); len(long) != 2 || long[0] < 1.5 || long[0] == long[1] {
 		t.Errorf("lengths as the model has them: %v", long)
 	}
-	has(t, ok(t, "graph", line[2], "--context", "16").stdout, `"embedding"`)
+	has(t, ok(t, "graph", line[2], "--ctx", "16").stdout, `"embedding"`)
 	fails(t, exitUsage, []string{"embed", "x"}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"embed", "-m", gollama}, "TEXT is missing")
 	fails(t, exitFailure, []string{"embed", "-m", gollama, "x", "--device", "cpu"}, `pooling "": want mean, cls or last`)

@@ -13,7 +13,7 @@ func TestGenerateBundle(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	path := filepath.Join(t.TempDir(), "m.vkb")
-	ok(t, "compile", gollama, "--generate", "--context", "32", "-o", path)
+	ok(t, "compile", gollama, "--generate", "--ctx", "32", "-o", path)
 	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "-m"}
 	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
 	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout

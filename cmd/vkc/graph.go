@@ -34,7 +34,7 @@ const (
 		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (as half, and round rows that meet " +
 		"quantized weights to 8 bits, as llama.cpp does)"
 
-	// modelContext is how many tokens a model takes unless --context says otherwise.
+	// modelContext is how many tokens a model takes unless --ctx says otherwise.
 	modelContext = 512
 )
 
@@ -44,7 +44,7 @@ func (f *graphFlags) add(cmd *cobra.Command) {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.context, "context", 0,
+	cmd.Flags().IntVar(&f.context, "ctx", 0,
 		fmt.Sprintf("of a model: `N` tokens at most (default %d, or what the model was trained for)", modelContext))
 	cmd.Flags().BoolVar(&f.step, "step", false,
 		"of a model: the graph of one token, which keeps keys and values for the next")
@@ -151,7 +151,7 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 		return nil, nil, usagef("--step is the graph of one text, and --texts that of several: give one of them")
 	}
 	if f.context < 0 {
-		return nil, nil, usagef("--context %d: want at least 1, or 0 for the default", f.context)
+		return nil, nil, usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
 	}
 	var options []llm.Option
 	if f.kv != "" {
@@ -215,7 +215,7 @@ and tune take a model as it is, without this. That of a model made for embedding
 An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
 gives them one. Ops that are not supported are listed, all of them.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
-  vkc graph MODEL.gguf --step --context 4096 --kv f16 -o STEP.json
+  vkc graph MODEL.gguf --step --ctx 4096 --kv f16 -o STEP.json
   vkc graph MODEL.onnx --dim batch=1 --bound length=2048
   vkc graph BUNDLE.vkb`,
 		Args: exactArgs("MODEL.gguf, MODEL.onnx, GRAPH or BUNDLE.vkb"),

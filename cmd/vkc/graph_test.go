@@ -47,7 +47,7 @@ func TestModel(t *testing.T) {
 		t.Error("the graph of q8_0 with weights of q4_0 gives other logits than the model of q4_0")
 	}
 
-	step := ok(t, "graph", gollama, "--step", "--context", "16", "--kv", "q8_0", "-o", file("step.json"))
+	step := ok(t, "graph", gollama, "--step", "--ctx", "16", "--kv", "q8_0", "-o", file("step.json"))
 	if step.stdout != "" {
 		t.Errorf("vkc graph -o prints %q", step.stdout)
 	}
@@ -55,8 +55,8 @@ func TestModel(t *testing.T) {
 
 	fails(t, exitUsage, []string{"graph", gollama, "--kv", "f16"}, "--kv goes with --step")
 	fails(t, exitUsage, []string{"graph", gollama, "--step", "--kv", "f17"}, "f17")
-	fails(t, exitUsage, []string{"graph", gollama, "--context", "-1"}, "--context -1")
-	fails(t, exitFailure, []string{"graph", gollama, "--context", "100000"}, "100000 positions", "1024")
+	fails(t, exitUsage, []string{"graph", gollama, "--ctx", "-1"}, "--ctx -1")
+	fails(t, exitFailure, []string{"graph", gollama, "--ctx", "100000"}, "100000 positions", "1024")
 	fails(t, exitUsage, []string{"run", mlpGraph, "--step"}, "GGUF models", "a graph")
 	fails(t, exitFailure, []string{"graph", file("no.gguf")}, "no.gguf")
 }
@@ -70,5 +70,5 @@ func TestGraphOfBundle(t *testing.T) {
 	if diff := cmp.Diff(ok(t, "graph", mlpGraph).stdout, ok(t, "graph", out).stdout); diff != "" {
 		t.Error(diff)
 	}
-	fails(t, exitUsage, []string{"graph", out, "--context", "8"}, "a bundle")
+	fails(t, exitUsage, []string{"graph", out, "--ctx", "8"}, "a bundle")
 }
