@@ -40,6 +40,9 @@ type CompileOptions struct {
 	// nil, [Device.Compile] takes that of its device and [Compile] takes none; one
 	// that is empty but not nil is none in both.
 	Tuning target.Tuning
+	// Beside is a program of the same device that this one is to share weights or states with (LoadOptions.Share). It
+	// matters where the device is several: then both are cut at the same places.
+	Beside *Program
 	// NoCache compiles anew and keeps nothing.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
@@ -79,6 +82,7 @@ type Program struct {
 
 	file    *bundle.File // that Contents aliases; nil for a program just compiled
 	refused error        // why the device that it was compiled for does not run it
+	layers  []layer      // where it was compiled for several devices; Contents then has the graph alone
 }
 
 // Close closes the bundle that the program was opened from, if it was. The
@@ -95,6 +99,10 @@ func (p *Program) Close() error {
 func (p *Program) Save(path string, weights ir.WeightSource) error {
 	if p == nil || p.Contents.Graph == nil {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
+	}
+	if p.layers != nil {
+		return errors.New("save: the program was compiled for several devices, and a bundle is for one: compile the " +
+			"graph for one")
 	}
 	if p.Contents.Program == nil {
 		return errors.New("save: the program was made for the CPU fast path and has no kernels: compile the graph " +

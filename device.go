@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,10 +19,11 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Device runs programs: a Vulkan device, or the CPU fast path. Close comes
+// Device runs programs: a Vulkan device, the CPU fast path, or several of these together. Close comes
 // after the Close of everything loaded on it.
 type Device struct {
-	inst     *vk.Instance // nil for the CPU fast path, as is dev
+	parts    Devices      // that are one device together; nil for one by itself
+	inst     *vk.Instance // nil for the CPU fast path and for several devices, as is dev
 	dev      *vk.Device
 	host     cpu.Device // what programs on the processor share
 	limit    uint64     // WithMemoryLimit; 0: none
@@ -69,7 +71,8 @@ const (
 //   - "cpu": the CPU fast path: the processor's own kernels, without Vulkan;
 //   - "reference": the CPU reference, the slow and plain definition of every op;
 //   - a number: the Vulkan device of that index, as `vkc devices` lists them;
-//   - anything else: the best Vulkan device whose name contains it.
+//   - anything else: the best Vulkan device whose name contains it;
+//   - a list such as "0,1": several of these as one device; see [Devices.Together].
 //
 // A device asked for that is not there is an error, which is [vk.ErrUnavailable]
 // where there is no Vulkan device at all.
@@ -101,12 +104,18 @@ func openDevice(want string, options vk.DeviceOptions, opt []DeviceOption) (*Dev
 			set(&options)
 		}
 	}
-	d, err := openWith(strings.TrimSpace(want), options)
+	all, err := openAll(want, func(name string) (*Device, error) {
+		d, err := openWith(name, options)
+		if err != nil {
+			return nil, err
+		}
+		d.limit = options.MemoryLimit
+		return d, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	d.limit = options.MemoryLimit
-	return d, nil
+	return all.Together()
 }
 
 func openWith(want string, options vk.DeviceOptions) (*Device, error) {
@@ -179,10 +188,20 @@ func (d *Device) Fallback() error {
 	return d.fallback
 }
 
+// Parts are the devices that it consists of: itself, or several.
+func (d *Device) Parts() Devices {
+	if d != nil && d.parts != nil {
+		return d.parts
+	}
+	return Devices{d}
+}
+
 // IsCPU reports whether programs run on the processor without Vulkan: on the CPU fast path
 // or the CPU reference. Programs of a device that is not may run on the fast path all the
 // same; see [Executable.Vulkan].
-func (d *Device) IsCPU() bool { return d != nil && d.dev == nil }
+func (d *Device) IsCPU() bool {
+	return !slices.ContainsFunc(d.Parts(), func(one *Device) bool { return one == nil || one.dev != nil })
+}
 
 // IsReference reports whether the device is the CPU reference, the definition of every op.
 func (d *Device) IsReference() bool { return d.IsCPU() && d.caps.Name == referenceName }
@@ -208,10 +227,13 @@ func (d *Device) Vulkan() *vk.Device {
 // Robustness says what happens where a kernel reaches outside of its buffers. The
 // CPU fast path runs no kernels, and keeps within its tensors.
 func (d *Device) Robustness() vk.Robustness {
-	if d == nil || d.dev == nil {
-		return vk.WithinBuffer
+	least := vk.WithinBuffer
+	for _, one := range d.Parts() {
+		if one != nil && one.dev != nil {
+			least = min(least, one.dev.Robustness())
+		}
 	}
-	return d.dev.Robustness()
+	return least
 }
 
 // Traffic counts the bytes of tensors that passed between the caller's memory and
@@ -220,8 +242,12 @@ func (d *Device) Traffic() Traffic {
 	if d == nil {
 		return Traffic{}
 	}
-	vulkan, host := d.dev.Traffic(), d.host.Traffic()
-	return Traffic{In: vulkan.In + host.In, Out: vulkan.Out + host.Out}
+	var sum Traffic
+	for _, one := range d.Parts() {
+		vulkan, host := one.dev.Traffic(), one.host.Traffic()
+		sum.In, sum.Out = sum.In+vulkan.In+host.In, sum.Out+vulkan.Out+host.Out
+	}
+	return sum
 }
 
 // hostLimit is the limit of the values of a run on the processor.
@@ -232,10 +258,15 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return fmt.Errorf("synchronize: %w", err)
 	}
-	if d.dev == nil {
-		return nil // runs on the processor are over when they return
+	for _, one := range d.Parts() {
+		if one.dev == nil {
+			continue // runs on the processor are over when they return
+		}
+		if err := one.dev.WaitIdle(ctx); err != nil {
+			return err
+		}
 	}
-	return d.dev.WaitIdle(ctx)
+	return nil
 }
 
 // Memory says how many bytes there are on the device by what they are for. Of what runs on the CPU fast path,
@@ -245,6 +276,11 @@ func (d *Device) Memory() runtime.MemoryUse {
 		return nil
 	}
 	use := d.host.Memory()
+	for _, one := range d.parts {
+		for owner, n := range one.Memory() {
+			use[owner] += n
+		}
+	}
 	if d.dev != nil {
 		for owner, n := range d.dev.MemoryStats().Owners {
 			use[owner] += n
@@ -261,7 +297,7 @@ func (d *Device) Close() error {
 	}
 	d.host.Close() // has no error
 	if d.dev == nil {
-		return nil
+		return d.parts.Close()
 	}
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
@@ -272,7 +308,10 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if d.IsCPU() {
+	switch {
+	case d.parts != nil:
+		return d.compileLayers(ctx, g, opt)
+	case d.IsCPU():
 		return interpreted(g, nil), g.Verify()
 	}
 	opt.Target = d.caps
@@ -370,6 +409,10 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	weights := opt.Weights
 	if weights == nil {
 		weights = p.Contents.Weights
+	}
+	if d.parts != nil {
+		opt.Weights = weights
+		return d.loadLayers(ctx, p, opt)
 	}
 	onProcessor := d.IsCPU() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
 		opt.Share.Vulkan() == nil

@@ -148,8 +148,15 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 }
 
 // Parts returns the other programs of the model whose bundle a program was opened from, which have its weights:
-// Load them with those. They are none where the bundle is of a graph alone.
+// Load them with those. They are none where the bundle is of a graph alone. Of a program that was compiled for several
+// devices they are what each of them runs.
 func (p *Program) Parts() (list []*Program, err error) {
+	if p != nil && p.layers != nil {
+		for _, l := range p.layers {
+			list = append(list, l.Program)
+		}
+		return list, nil
+	}
 	if p == nil || p.file == nil {
 		return nil, nil
 	}

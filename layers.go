@@ -14,52 +14,128 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// LoadLayers loads one graph on all devices together: cut into parts that follow one another, as a model's layers do,
-// one on each device, by how much memory each has. So a model may be larger than any of them. [Executable.Why] says
-// which part is where. What passes between parts goes by way of host memory. While a run is on one device, the run
-// before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by several goroutines) keep
-// all devices busy. One by itself takes as long as the parts together.
+// Together has the devices be one, which runs each program on all of them: cut into parts that follow one another, as
+// a model's layers do, one on each device, by how much memory each has. So a model may be larger than any of them.
+// [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run is on one
+// device, the run before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by several
+// goroutines) keep all devices busy. One by itself takes as long as the parts together. What has neither weights nor
+// states runs on the last device.
 //
 // Results are those of the graph; kernels may add up in another order than on one device where it was cut through what
-// would be one kernel. Such an executable has no profile, and its [Executable.Vulkan] is nil.
-func (d Devices) LoadLayers(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (_ *Executable, err error) {
-	if len(d) == 0 {
-		return nil, errors.New("load layers: there are no devices: OpenDevices makes some, unless it returns an error")
+// would be one kernel. An executable of several parts has no profile, and its [Executable.Vulkan] is nil, as is
+// [Device.Vulkan]; [Device.Caps] are those of the first but for the name. Close closes the devices.
+func (d Devices) Together() (*Device, error) {
+	switch {
+	case len(d) == 0:
+		return nil, errors.New("devices together: there are none: OpenDevices opens some, unless it returns an error")
+	case len(d) == 1:
+		return d[0], nil
 	}
-	if g == nil {
-		return nil, errors.New("load layers: the graph is nil")
+	one := &Device{parts: d, caps: d[0].Caps()}
+	var names []string
+	for _, part := range d {
+		if part == nil || part.parts != nil {
+			return nil, errors.New("devices together: one is nil or several itself: want those of OpenDevices")
+		}
+		names = append(names, part.Name())
 	}
+	one.caps.Name = strings.Join(names, " + ")
+	one.why = one.caps.Name + ": each has some of a program's layers"
+	return one, nil
+}
+
+// layer is a part of a program that runs on a device of several.
+type layer struct {
+	*Program
+	passes.Part
+}
+
+// compileLayers cuts a graph and compiles each part for its device.
+func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	if err := g.Verify(); err != nil {
-		return nil, fmt.Errorf("load layers: %w", err)
+		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if g, _, err = ir.FitWeights(g, weights); err != nil {
-		return nil, err
+	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
 	}
-	parts, err := passes.SplitLayers(g, d.shares())
+	var home map[string]int
+	if opt.Beside != nil {
+		var others []passes.Part
+		for _, l := range opt.Beside.layers {
+			others = append(others, l.Part)
+		}
+		home, opt.Beside = passes.Homes(others), nil
+	}
+	parts, err := passes.SplitLayers(g, d.parts.shares(), home)
 	if err != nil {
 		return nil, err
 	}
-	x := &layered{Signature: runtime.SignatureOf(g), states: map[string]int{}}
+	p := interpreted(g, nil)
+	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+	for i, part := range parts {
+		one, err := d.parts[part.Device].Compile(ctx, part.Graph, opt)
+		if err != nil {
+			return nil, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(parts), d.parts[part.Device].Name(), err)
+		}
+		p.layers = append(p.layers, layer{one, part})
+		s := &p.Stats
+		s.CacheHit = s.CacheHit && one.Stats.CacheHit
+		s.Kernels, s.Shaders = s.Kernels+one.Stats.Kernels, s.Shaders+one.Stats.Shaders
+		s.Processes, s.Elapsed = s.Processes+one.Stats.Processes, s.Elapsed+one.Stats.Elapsed
+		s.Without, s.CacheErr = one.Stats.Without, errors.Join(s.CacheErr, one.Stats.CacheErr)
+	}
+	return p, nil
+}
+
+// loadLayers loads each part of a program on its device.
+func (d *Device) loadLayers(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
+	switch {
+	case p.layers == nil || p.layers[len(p.layers)-1].Device >= len(d.parts):
+		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
+			d.Name())
+	case opt.WeightRoom > 0 && len(p.layers) > 1:
+		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+	}
+	share, _ := opt.Share.program().(*layered)
+	if opt.Share != nil && share == nil {
+		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+	}
+	opt.NoTrial = true
+	load := func(l layer) (*Executable, error) {
+		one := opt
+		one.Share = nil
+		if share != nil {
+			one.Share = share.on(l.Device)
+		}
+		return d.parts[l.Device].Load(ctx, l.Program, one)
+	}
+	if len(p.layers) == 1 {
+		return load(p.layers[0])
+	}
+	x := &layered{Signature: runtime.SignatureOf(p.Contents.Graph), states: map[string]int{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
 		}
 	}()
 	var why []string
-	for i, p := range parts {
-		exe, err := d[i].LoadGraph(ctx, p.Graph, weights, LoadOptions{NoTrial: true})
+	for i, l := range p.layers {
+		name := d.parts[l.Device].Name()
+		exe, err := load(l)
 		if err != nil {
-			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(parts), d[i].Name(), err)
+			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(p.layers), name, err)
 		}
-		x.parts = append(x.parts, &layerPart{Executable: exe, gives: p.Gives, turn: make(chan struct{}, 1)})
+		x.parts = append(x.parts, &layerPart{Executable: exe, device: l.Device, gives: l.Gives,
+			turn: make(chan struct{}, 1)})
 		for _, s := range exe.States() {
 			x.states[s.Name] = i
 		}
-		why = append(why, fmt.Sprintf("%s with %.1f MiB of weights and states", d[i].Name(), float64(p.Stored)/(1<<20)))
+		why = append(why, fmt.Sprintf("%s with %.1f MiB of weights and states", name, float64(l.Stored)/(1<<20)))
 	}
 	for _, s := range x.States() {
 		if _, ok := x.states[s.Name]; !ok {
-			return nil, fmt.Errorf("load layers: nothing reads or updates state %q: leave it out", s.Name)
+			return nil, fmt.Errorf("load on %s: nothing reads or updates state %q: leave it out", d.Name(), s.Name)
 		}
 	}
 	return &Executable{backend: x, why: "layers over " + strings.Join(why, ", then ")}, nil
@@ -97,11 +173,22 @@ type layered struct {
 // which they came to the first, since each takes the turn of the next part before it gives that of its own back.
 type layerPart struct {
 	*Executable
-	gives []string
-	turn  chan struct{}
+	device int
+	gives  []string
+	turn   chan struct{}
 }
 
 var _ runtime.Executable = (*layered)(nil)
+
+// on returns the part on a device, or nil.
+func (x *layered) on(device int) *Executable {
+	for _, p := range x.parts {
+		if p.device == device {
+			return p.Executable
+		}
+	}
+	return nil
+}
 
 // Run implements runtime.Executable.
 func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {

@@ -40,15 +40,19 @@ func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 	return g, weights
 }
 
-// TestLoadLayers runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own,
+// TestTogether runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own,
 // and with outputs that go elsewhere: each result has the bits of one device.
-func TestLoadLayers(t *testing.T) {
+func TestTogether(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
 	g, weights := deep(t, 4)
-	exe, err := devices.LoadLayers(t.Context(), g, weights)
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +139,8 @@ func TestLoadLayers(t *testing.T) {
 	}
 }
 
-// TestLoadLayersTogether: runs of several goroutines have their own results.
-func TestLoadLayersTogether(t *testing.T) {
+// TestTogetherTogether: runs of several goroutines have their own results.
+func TestTogetherTogether(t *testing.T) {
 	devices, err := vkc.OpenDevices("cpu,cpu")
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +160,11 @@ func TestLoadLayersTogether(t *testing.T) {
 	for i := range 4 {
 		weights[fmt.Sprint("w", i)] = noise(t, 4)
 	}
-	exe, err := devices.LoadLayers(t.Context(), g, weights)
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +197,11 @@ func TestLoadLayersTogether(t *testing.T) {
 	if err := exe.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := slices.Repeat(devices, 5).LoadLayers(t.Context(), g, weights); err == nil {
+	many, err := slices.Repeat(devices, 5).Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := many.LoadGraph(t.Context(), g, weights); err == nil {
 		t.Error("eight ops are on ten devices")
 	} else {
 		wantError(t, err, "use fewer devices")
@@ -199,9 +211,9 @@ func TestLoadLayersTogether(t *testing.T) {
 	}
 }
 
-// TestLoadLayersModel has two devices make a language model's steps, whose logits have the bits of one device: nothing
+// TestTogetherModel has two devices make a language model's steps, whose logits have the bits of one device: nothing
 // that a model's kernels are made of is cut apart.
-func TestLoadLayersModel(t *testing.T) {
+func TestTogetherModel(t *testing.T) {
 	devices, err := vkc.OpenDevices("cpu,cpu")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +232,11 @@ func TestLoadLayersModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := devices.LoadLayers(t.Context(), g, f)
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := together.LoadGraph(t.Context(), g, f)
 	if err != nil {
 		t.Fatal(err)
 	}

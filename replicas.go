@@ -16,7 +16,11 @@ type Devices []*Device
 
 // OpenDevices opens the devices of a list such as "0,1", each as [OpenDevice] takes it. One that is named twice is
 // opened twice: its replicas then share the hardware.
-func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
+func OpenDevices(list string, opt ...DeviceOption) (Devices, error) {
+	return openAll(list, func(name string) (*Device, error) { return OpenDevice(name, opt...) })
+}
+
+func openAll(list string, open func(string) (*Device, error)) (_ Devices, err error) {
 	var all Devices
 	defer func() {
 		if err != nil {
@@ -27,7 +31,7 @@ func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
 		if want = strings.TrimSpace(want); want == "" && strings.Contains(list, ",") {
 			return nil, fmt.Errorf("devices %q: a name is missing: want a list such as 0,1", list)
 		}
-		d, err := OpenDevice(want, opt...)
+		d, err := open(want)
 		if err != nil {
 			return nil, err
 		}

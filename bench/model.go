@@ -376,7 +376,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	}
 	for _, one := range p.all() {
 		if one.graph, err = vkc.WithPrecision(one.graph, m.Precision); err == nil {
-			one.prog, err = r.compile(ctx, one.graph)
+			one.prog, err = r.compile(ctx, one.graph, p.step.prog)
 		}
 		if err != nil {
 			return nil, errors.Join(err, p.close())
@@ -452,16 +452,25 @@ func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 
 // hasKernelsOf reports whether p has all kernels of another program.
 func (p *modelProgram) hasKernelsOf(other *modelProgram) bool {
-	own := map[string]bool{}
-	for _, code := range p.prog.Contents.SPIRV {
-		own[string(code)] = true
-	}
-	for _, code := range other.prog.Contents.SPIRV {
-		if !own[string(code)] {
+	own := p.kernels()
+	for code := range other.kernels() {
+		if !own[code] {
 			return false
 		}
 	}
 	return true
+}
+
+// kernels is the code of all kernels, on all devices.
+func (p *modelProgram) kernels() map[string]bool {
+	all := map[string]bool{}
+	parts, _ := p.prog.Parts() // of what was compiled they are there
+	for _, part := range append(parts, p.prog) {
+		for _, code := range part.Contents.SPIRV {
+			all[string(code)] = true
+		}
+	}
+	return all
 }
 
 // checkTokens are how many tokens each program of prompts takes in the check, and the first one takes again.

@@ -152,7 +152,7 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 		return nil, err
 	}
 	l := &loaded{graph: g}
-	if l.prog, err = r.compile(ctx, g); err != nil {
+	if l.prog, err = r.compile(ctx, g, nil); err != nil {
 		res.Status = Refused
 		return nil, err
 	}
@@ -186,8 +186,8 @@ func (l *loaded) start(ctx context.Context, c *Case) error {
 	return nil
 }
 
-func (r *Runner) compile(ctx context.Context, g *ir.Graph) (*vkc.Program, error) {
-	opt := vkc.CompileOptions{NoCache: r.NoCache}
+func (r *Runner) compile(ctx context.Context, g *ir.Graph, beside *vkc.Program) (*vkc.Program, error) {
+	opt := vkc.CompileOptions{NoCache: r.NoCache, Beside: beside}
 	if r.NoTuning {
 		opt.Tuning = target.Tuning{}
 	}

@@ -154,7 +154,7 @@ func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 
 // fromBundle returns the program of a graph, if the model's bundle has it.
 func (m *Model) fromBundle(g *ir.Graph) (*vkc.Program, error) {
-	if m.bundle == nil || m.device.IsCPU() {
+	if m.bundle == nil || m.device.IsCPU() || len(m.device.Parts()) > 1 {
 		return nil, nil
 	}
 	g, _, err := ir.FitWeights(g, m.file)

@@ -36,7 +36,7 @@ import (
 
 // Options say where and how a model runs.
 type Options struct {
-	Device  string // as vkc.OpenDevice takes it; empty for the best
+	Device  string // as vkc.OpenDevice takes it; empty for the best. Several have the layers together, by memory
 	Context int    // tokens of prompt and answer; 0 for 4096, or what the model was trained for
 	// Cache is what keys and values are kept in, as llm.Cache takes it. Unless set it is f16, as with llama.cpp, or f32
 	// on a device that has no elements of 16 bits in memory.
@@ -140,6 +140,7 @@ type Model struct {
 	pages         int // that texts share, see Options.Positions; 0 for none
 	part          int // see partOf
 	device        *vkc.Device
+	first         *vkc.Program    // that others share weights and states with
 	auto          bool            // it was vkc's choice, so that the reference may run what it does not
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer texts, the fewest first
@@ -233,13 +234,19 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	if m.device, err = vkc.OpenDevice(o.Device); err != nil {
 		return m, err
 	}
-	m.half = m.device.IsCPU() || m.device.Caps().Features.Storage16
+	m.half = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
+		return !d.IsCPU() && !d.Caps().Features.Storage16
+	})
 	if m.bundle != nil && o.Trust != nil && !m.device.IsCPU() {
 		if err = o.Trust(ctx, m.bundle); err != nil {
 			return m, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory() {
+	switch {
+	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
+		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
+			gigabytes(m.gpuMemory), m.device.Name())
+	case m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory():
 		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
 			"leave that out", gigabytes(m.gpuMemory), m.device.Name())
 	}
@@ -458,9 +465,12 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if p, err := m.fromBundle(g); p != nil || err != nil {
 		return p, err
 	}
-	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress})
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress, Beside: m.first})
 	if err != nil && m.bundle != nil {
 		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
+	}
+	if m.first == nil {
+		m.first = p
 	}
 	return p, err
 }
@@ -603,7 +613,12 @@ func (m *Model) Load() Load { return m.engine.load() }
 
 // DeviceBytes is how much memory of the device the model takes now, or 0 where it runs without one: weights, keys and
 // values, temporaries, and tokens that are under way.
-func (m *Model) DeviceBytes() uint64 { return m.device.Vulkan().MemoryStats().InUse }
+func (m *Model) DeviceBytes() (n uint64) {
+	for _, d := range m.device.Parts() {
+		n += d.Vulkan().MemoryStats().InUse
+	}
+	return n
+}
 
 // Reused says what became of all prompts so far.
 func (m *Model) Reused() Reused { return m.engine.reusedSoFar() }

@@ -48,9 +48,15 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 		return host.check()
 	}
 	here := &RoomError{m.device.Name(), 0, weights, caches}
-	for _, h := range m.device.Vulkan().Info().Heaps {
-		if h.DeviceLocal {
-			here.Have += h.Size
+	for _, d := range m.device.Parts() {
+		if d.IsCPU() {
+			here.Have += host.Have
+			continue
+		}
+		for _, h := range d.Vulkan().Info().Heaps {
+			if h.DeviceLocal {
+				here.Have += h.Size
+			}
 		}
 	}
 	if m.gpuMemory > 0 { // weights need not be there

@@ -52,7 +52,8 @@ func TestContextShift(t *testing.T) {
 	}
 	for _, o := range []Options{
 		{Device: "reference"}, {Device: "cpu"}, {Device: "cpu", Ahead: 4}, {Device: "cpu", Parallel: 3},
-		{Device: "cpu", Speculation: Speculation{Tokens: 3}},
+		{Device: "cpu", Speculation: Speculation{Tokens: 3}}, {Device: "cpu,cpu"}, {Device: "cpu,cpu", Parallel: 3},
+		{Device: "cpu,cpu", Speculation: Speculation{Tokens: 3}},
 	} {
 		run(o)
 	}

@@ -12,6 +12,7 @@ import (
 // and outputs of the whole by their names, and values of other parts by names that the whole does not have.
 type Part struct {
 	*ir.Graph
+	Device int      // the share that it has; in order, and one that has nothing to do has no part
 	Stored int64    // bytes of its weights and states
 	Gives  []string // outputs that later parts read as inputs
 }
@@ -19,10 +20,17 @@ type Part struct {
 // SplitLayers cuts a graph into parts that follow one another, as a model's layers do (pipeline parallelism, Huang et
 // al., "GPipe", 2019), so that part i has a share of the bytes of weights and states of about shares[i] in their sum.
 // A cut near the place that the shares ask for is taken where the fewest bytes pass from one part to the next. A state
-// is read and updated in one part. It is an error if there are fewer places to cut than parts.
-func SplitLayers(g *ir.Graph, shares []float64) ([]Part, error) {
+// is read and updated in one part. It is an error if there are fewer places to cut than parts. A graph that has neither
+// weights nor states stays whole, on the last device, where other graphs leave their results.
+//
+// Home says where weights and states of other graphs are, by name: then cuts are where those are as well. It is an
+// error if a state cannot be there; a weight that cannot be there only is on two devices.
+func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, error) {
 	s := newLayerSplitter(g)
-	ends, err := s.cuts(shares)
+	if s.stored[len(s.stored)-1] == 0 {
+		return []Part{{Graph: g, Device: len(shares) - 1}}, nil
+	}
+	ends, err := s.cuts(shares, home)
 	if err != nil {
 		return nil, fmt.Errorf("split %q over %d devices: %w", g.Name, len(shares), err)
 	}
@@ -31,8 +39,24 @@ func SplitLayers(g *ir.Graph, shares []float64) ([]Part, error) {
 		if parts[i], err = s.build(i, ends); err != nil {
 			return nil, fmt.Errorf("split %q, part %d: %w", g.Name, i, err)
 		}
+		parts[i].Device = i
 	}
 	return parts, nil
+}
+
+// Homes says which part has each weight and state: what [SplitLayers] takes for graphs that share them.
+func Homes(parts []Part) map[string]int {
+	home := map[string]int{}
+	for _, p := range parts {
+		for _, op := range []ir.Op{ir.OpWeight, ir.OpState} {
+			for _, n := range p.Leaves(op) {
+				if _, ok := home[n.Name()]; !ok {
+					home[n.Name()] = p.Device
+				}
+			}
+		}
+	}
+	return home
 }
 
 // layerSplitter knows of each place between two nodes what a cut there means. Place i is ahead of node i.
@@ -40,6 +64,7 @@ type layerSplitter struct {
 	g      *ir.Graph
 	live   []bool
 	last   []int   // by node: the last node that reads it, or its own ID
+	first  []int   // by leaf: the first node that reads it, or how many nodes there are
 	stored []int64 // by place: bytes of weights and states that nodes before it read
 	passed []int64 // by place: bytes of values that a cut there passes on
 	whole  []bool  // by place: a cut there would take a state apart
@@ -56,9 +81,9 @@ func inEachPart(n *ir.Node) bool {
 
 func newLayerSplitter(g *ir.Graph) *layerSplitter {
 	nodes := g.Nodes()
-	s := &layerSplitter{g: g, live: g.Live(), last: make([]int, len(nodes)), stored: make([]int64, len(nodes)+1),
-		passed: make([]int64, len(nodes)+1), whole: make([]bool, len(nodes)+1)}
-	first := make([]int, len(nodes)) // by leaf: the first node that reads it
+	s := &layerSplitter{g: g, live: g.Live(), last: make([]int, len(nodes)), first: make([]int, len(nodes)),
+		stored: make([]int64, len(nodes)+1), passed: make([]int64, len(nodes)+1), whole: make([]bool, len(nodes)+1)}
+	first := s.first
 	for i := range nodes {
 		s.last[i], first[i] = i, len(nodes)
 	}
@@ -108,8 +133,33 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
+// away returns, by place, how many bytes of weights a cut there that ends part k would have on another device than
+// their home, and -1 where a state would be.
+func (s *layerSplitter) away(k int, home map[string]int) []int64 {
+	bytes := make([]int64, len(s.live)+1)
+	for id, n := range s.g.Nodes() {
+		at, ok := home[n.Name()]
+		if !ok || s.first[id] == len(s.live) || n.Op() != ir.OpWeight && n.Op() != ir.OpState {
+			continue
+		}
+		from, to := s.first[id]+1, len(bytes) // where a cut is behind what is to be behind it
+		if at <= k {
+			from, to = 0, s.first[id]+1
+		}
+		for place := from; place < to; place++ {
+			switch {
+			case n.Op() == ir.OpState:
+				bytes[place] = -1
+			case bytes[place] >= 0:
+				bytes[place] += maxBytes(n)
+			}
+		}
+	}
+	return bytes
+}
+
 // cuts returns where each part ends.
-func (s *layerSplitter) cuts(shares []float64) ([]int, error) {
+func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, error) {
 	sum := 0.0
 	for _, x := range shares {
 		if !(x > 0) || math.IsInf(x, 0) {
@@ -125,14 +175,19 @@ func (s *layerSplitter) cuts(shares []float64) ([]int, error) {
 	for k, x := range shares[:len(shares)-1] {
 		share += x / sum
 		best, bestCost := -1, 0.0
+		away := s.away(k, home)
 		for at := from + 1; at < n; at++ {
-			if s.whole[at] || !s.computes(from, at) || !s.computes(at, n) {
+			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
 				continue
 			}
-			// A cut that is near costs what it passes on; one that is not costs its distance, which is more.
-			cost := float64(s.passed[at])
-			if off := math.Abs(float64(s.stored[at]) - total*share); off > near {
-				cost = math.MaxFloat64/4 + off
+			// A cut that is near costs what it passes on; one that is not costs its distance, which is more. Where
+			// others were cut, near is where what they have is at home.
+			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-total*share)
+			if home != nil {
+				off = float64(away[at])
+			}
+			if off > near || home != nil && off > 0 {
+				cost = farAway * (1 + off)
 			}
 			if best < 0 || cost < bestCost {
 				best, bestCost = at, cost
@@ -147,6 +202,9 @@ func (s *layerSplitter) cuts(shares []float64) ([]int, error) {
 	}
 	return append(ends, n), nil
 }
+
+// farAway is more than any number of bytes that pass from part to part.
+const farAway = 1e30
 
 // computes reports whether there is anything to compute from one place to another.
 func (s *layerSplitter) computes(from, to int) bool {

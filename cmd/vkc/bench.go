@@ -77,7 +77,8 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), cpu, an index of vkc devices, or part of a name")
+		"vulkan (the best), cpu, an index of vkc devices, or part of a name; with -m also a list such as 0,1, each of "+
+			"which has some of the model's layers")
 	flags.StringVar(&f.target, "target", "",
 		"compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: "+
@@ -176,6 +177,9 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		}
 		return a.finishBench(report, base, f)
 	}
+	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
+		return usagef("--device %s: several devices go with -m MODEL.gguf, and not with --target: name one", f.device)
+	}
 	dev, err := vkc.OpenDevice(f.device)
 	if err != nil {
 		return err
@@ -225,9 +229,10 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	report := &bench.Report{
 		Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
 	}
-	if dev.IsCPU() {
+	switch {
+	case dev.IsCPU():
 		report.Device = fmt.Sprintf("%s, GOMAXPROCS=%d", caps.Name, goruntime.GOMAXPROCS(0))
-	} else {
+	case dev.Vulkan() != nil:
 		report.Driver = strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo)
 		report.API = caps.API.String()
 		var err error

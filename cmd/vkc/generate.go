@@ -114,7 +114,7 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 		"the model was trained for)")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
-		"as for vkc run; of verbs for models only vkc serve takes several")
+		"as for vkc run; of a list such as 0,1 each device has some of the model's layers")
 }
 
 // check refuses flags that are wrong, before a file is opened, and completes the options.

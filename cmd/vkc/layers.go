@@ -2,10 +2,19 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/ir"
 )
+
+// openOne opens a device for a verb that takes one.
+func openOne(want, verb string) (*vkc.Device, error) {
+	if strings.Contains(want, ",") {
+		return nil, usagef("%s: --device %s: want one device", verb, want)
+	}
+	return vkc.OpenDevice(want)
+}
 
 // openLayers loads a graph on all devices of a list such as 0,1, a part on each.
 func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
@@ -19,12 +28,12 @@ func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
 			return usagef("run: several devices (--device %s) do not go with %s: name one device", f.device, flag.name)
 		}
 	}
-	if s.devices, err = vkc.OpenDevices(f.device); err != nil {
+	if s.device, err = vkc.OpenDevice(f.device); err != nil {
 		return err
 	}
 	bar := s.progress("compiling and loading", false)
 	defer bar.end()
-	if s.exe, err = s.devices.LoadLayers(ctx, g, s.weights); err != nil {
+	if s.exe, err = s.device.LoadGraph(ctx, g, s.weights); err != nil {
 		return err
 	}
 	bar.end()

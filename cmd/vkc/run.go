@@ -92,8 +92,7 @@ its ops have.`,
 type session struct {
 	*app
 	flags   *runFlags
-	device  *vkc.Device // nil with several
-	devices vkc.Devices
+	device  *vkc.Device
 	program *vkc.Program
 	file    vkc.Weights // closed in the end; nil where the weights are a bundle's
 	weights ir.WeightSource
@@ -145,7 +144,6 @@ func (s *session) close() error {
 	if s.device != nil {
 		errs = append(errs, s.device.Close())
 	}
-	errs = append(errs, s.devices.Close())
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
 	}

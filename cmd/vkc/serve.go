@@ -21,6 +21,7 @@ import (
 type serveFlags struct {
 	model            loadFlags
 	address, keyFile string
+	split            string
 	open             bool
 	drain            time.Duration
 	serve            serve.Options
@@ -35,7 +36,7 @@ func (a *app) serveCommand() *cobra.Command {
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
-devices, and an answer is computed by the one with the fewest. Each answer is the same as alone, with --deterministic bit
+devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one. Each answer is the same as alone, with --deterministic bit
 for bit, which costs the time of --parallel answers even where there is one.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
@@ -62,12 +63,17 @@ or after --drain.`,
 			"(default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
 		"the bits of an answer do not depend on what else is asked at the same time")
+	flags.StringVar(&f.split, "split", splitNone,
+		"of several devices (--device 0,1) each has the whole model (none), or some of its layers (layers)")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
 	return cmd
 }
+
+// How several devices have a model: a copy on each, or some layers on each.
+const splitNone, splitLayers = "none", "layers"
 
 // defaultParallel is how many answers are computed at once: few, since each has a cache of its own.
 const defaultParallel = 4
@@ -80,6 +86,9 @@ func (f *serveFlags) check() error {
 	host, _, err := net.SplitHostPort(f.address)
 	if err != nil {
 		return usagef("--listen: %w; want HOST:PORT", err)
+	}
+	if f.split != splitNone && f.split != splitLayers {
+		return usagef("--split %s: want %s or %s", f.split, splitNone, splitLayers)
 	}
 	if f.serve.Queue < 1 || f.serve.MaxTokens < 0 || f.serve.Timeout <= 0 || f.drain < 0 {
 		return usagef("serve: --queue, --timeout want more than 0, --max-tokens and --drain no less")
@@ -150,7 +159,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle { // which says for how many it is
 		o.Parallel = defaultParallel
 	}
-	if strings.Contains(f.model.options.Device, ",") {
+	if strings.Contains(f.model.options.Device, ",") && f.split == splitNone {
 		defer f.model.attend(a)()
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {

@@ -132,7 +132,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err := writable("output", f.output); err != nil {
 		return err
 	}
-	dev, err := vkc.OpenDevice(f.device)
+	dev, err := openOne(f.device, "tune")
 	if err != nil {
 		return err
 	}

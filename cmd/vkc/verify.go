@@ -134,7 +134,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	dev, err := vkc.OpenDevice(f.device)
+	dev, err := openOne(f.device, "verify")
 	if err != nil {
 		return a.reportError(ctx, f.report, err)
 	}

@@ -58,7 +58,7 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	dev, err := vkc.OpenDevice(f.device)
+	dev, err := openOne(f.device, "verify")
 	if err != nil {
 		return err
 	}
