@@ -18,8 +18,8 @@ import (
 // a model's layers do, one on each device, by how much memory each has. So a model may be larger than any of them.
 // [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run is on
 // one device, the run before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by
-// several goroutines) keep all devices busy. One by itself takes as long as the parts together. What has neither weights nor
-// states runs on the last device.
+// several goroutines) keep all devices busy. One by itself takes as long as the parts together. What has neither
+// weights nor states runs on the last device.
 //
 // Results are those of the graph; kernels may add up in another order than on one device where it was cut through what
 // would be one kernel. An executable of several parts has no profile, and its [Executable.Vulkan] is nil, as is
