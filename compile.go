@@ -219,7 +219,7 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 	for i, src := range low.GLSL {
 		if low.SPIRV[i] == nil {
 			shaders = append(shaders, spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
-				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
+				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, c.caps.API)})
 		}
 	}
 	if err := c.validateCustom(ctx, low); err != nil {

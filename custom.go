@@ -37,8 +37,8 @@ func (e *CustomOpError) Unwrap() error { return e.Err }
 func (c *compiler) validateCustom(ctx context.Context, low *Lowered) error {
 	var modules []spirv.Module
 	for i, code := range low.SPIRV {
-		if s := low.Program.Shaders[i]; code != nil {
-			modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+		if code != nil {
+			modules = append(modules, spirv.Module{Name: low.Program.Shaders[i].Name, SPIRV: code})
 		}
 	}
 	if modules == nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/runtime"
@@ -59,8 +58,7 @@ func (p *Program) Validate(ctx context.Context) error {
 	var modules []spirv.Module
 	for _, part := range append(parts, p) {
 		for i, code := range part.Contents.SPIRV {
-			s := part.Contents.Program.Shaders[i]
-			modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+			modules = append(modules, spirv.Module{Name: part.Contents.Program.Shaders[i].Name, SPIRV: code})
 		}
 	}
 	return tools.Validate(ctx, modules)

@@ -240,7 +240,7 @@ func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]err
 		}
 		c.grid, c.needs = sh.Grid, *sh
 		shaders = append(shaders, spirv.Shader{Name: fmt.Sprint(sched), Source: sh.Source,
-			TargetEnv: glsl.TargetEnv(sh.Needs)})
+			TargetEnv: glsl.TargetEnv(sh.Needs, s.caps.API)})
 		compiled = append(compiled, c)
 	}
 	results, _, err := s.tools.Compile(ctx, shaders, spirv.Options{Optimize: true, CacheDir: s.cache})

@@ -3,7 +3,6 @@ package glsl_test
 import (
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/spv"
@@ -44,7 +43,7 @@ func TestNoBranchPerElement(t *testing.T) {
 			sh, err := emit(k, s, caps, symbols)
 			check(t, err)
 			module := compileAll(t,
-				[]spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
+				[]spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: envFor(sh.Needs)}})[0]
 			if n := twoSided(module); n > 0 {
 				t.Errorf("%s: %d branches of two sides, want none in\n%s", name, n, sh.Source)
 			}

@@ -37,7 +37,7 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 			t.Errorf("%s needs what the device lacks", c.name)
 		}
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
-			TargetEnv: glsl.TargetEnv(sh.Needs)}
+			TargetEnv: envFor(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {

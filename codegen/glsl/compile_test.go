@@ -155,7 +155,10 @@ func emitFor(t *testing.T, k *kernel.Kernel, caps target.Caps, symbols []string)
 // envOf returns the environment that a text is compiled for.
 func envOf(source string) string {
 	if strings.Contains(source, "GL_NV_cooperative_matrix2") {
-		return glsl.TargetEnv([]string{glsl.NeedCoopMat2})
+		return envFor([]string{glsl.NeedCoopMat2})
 	}
-	return glsl.TargetEnv(nil)
+	return envFor(nil)
 }
+
+// envFor is what shaders are compiled for on devices of Vulkan 1.2 and later, which is what most tests ask for.
+func envFor(needs []string) string { return glsl.TargetEnv(needs, target.Version(1, 2, 0)) }

@@ -182,7 +182,7 @@ func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader,
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
-			TargetEnv: glsl.TargetEnv(sh.Needs)}
+			TargetEnv: envFor(sh.Needs)}
 	}
 	return shaders, sources
 }

@@ -88,6 +88,11 @@ func (e *emitter) customModule(c *kernel.Custom) *Shader {
 		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
 		return nil
 	}
+	if v, most := spv.Version(k.SPIRV), e.caps.API.SPIRV(); v > most {
+		e.fail("SPIR-V of custom op %s: it is of version 1.%d, and Vulkan %v takes 1.%d at most", c.Op, v, e.caps.API,
+			most)
+		return nil
+	}
 	values, err := c.Constants()
 	if err != nil {
 		e.fail("%v", err)

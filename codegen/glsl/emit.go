@@ -37,10 +37,13 @@ const (
 )
 
 // TargetEnv returns the environment that a shader with these needs is compiled
-// for: the oldest that has what it uses.
-func TargetEnv(needs []string) string {
-	if slices.Contains(needs, NeedCoopMat2) {
+// for, on a device of some version of Vulkan: 1.2, or what it asks for instead.
+func TargetEnv(needs []string, api target.APIVersion) string {
+	switch {
+	case slices.Contains(needs, NeedCoopMat2):
 		return "vulkan1.3"
+	case !api.AtLeast(1, 2):
+		return "vulkan1.1"
 	}
 	return "vulkan1.2"
 }
@@ -70,7 +73,7 @@ var extensions = map[string]string{
 // preserveNaN asks for execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6)
 // for floats of that many bits. Drivers otherwise fold x - x to 0 and a
 // comparison into a maximum, which is wrong for infinities and NaN. It is part of
-// SPIR-V 1.4; where it names floatControls, spirv-opt 2026.4 removes no dead
+// SPIR-V 1.4, and of an extension before; where it names floatControls, spirv-opt 2026.4 removes no dead
 // stores. Without them lavapipe's compiler takes seconds for a matvec that is
 // unrolled far, and minutes for the farthest; see [target.DearBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
@@ -236,7 +239,7 @@ func (e *emitter) header() string {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}
 	extension := floatControls
-	if target.DearBranches(e.caps) {
+	if target.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
 	if e.needs[NeedPreserveNaN] {

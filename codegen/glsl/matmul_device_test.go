@@ -458,7 +458,7 @@ func TestMatMulOnDevice(t *testing.T) {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
-			TargetEnv: glsl.TargetEnv(sh.Needs)}
+			TargetEnv: envFor(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {

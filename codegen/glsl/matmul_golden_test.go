@@ -55,7 +55,7 @@ func TestMatMulGolden(t *testing.T) {
 			t.Errorf("%s: the same kernel has another text the second time", c.name)
 		}
 		checkGolden(t, c.name, sh.Source)
-		sources = append(sources, spirv.Shader{Name: c.name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
+		sources = append(sources, spirv.Shader{Name: c.name, Source: sh.Source, TargetEnv: envFor(sh.Needs)})
 	}
 	compileAll(t, sources)
 }

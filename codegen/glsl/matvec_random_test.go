@@ -165,7 +165,7 @@ func TestBlockVecsOnDevice(t *testing.T) {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: withBounds(t, sh.Source),
-			TargetEnv: glsl.TargetEnv(sh.Needs)}
+			TargetEnv: envFor(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {

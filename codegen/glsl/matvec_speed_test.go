@@ -286,7 +286,7 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 		check(t, err)
 		task.shaders = append(task.shaders, sh)
 		sources = append(sources,
-			spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
+			spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source, TargetEnv: envFor(sh.Needs)})
 	}
 	var descs []vk.PipelineDesc
 	for i, code := range compileAll(t, sources) {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/ir"
@@ -38,7 +37,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 			sh, err := emit(k, s, dev.Caps(), nil)
 			check(t, err)
 			module := compileAll(t,
-				[]spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
+				[]spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: envFor(sh.Needs)}})[0]
 			r := rand.New(rand.NewPCG(3, 5))
 			in := map[string]tensor{"b": randomTensor(t, r, c.dtype, k.Bindings[1].Elems)}
 			for _, size := range []float64{0, 1e-30, 1e-3, 1, c.largest, math.Inf(1), math.NaN()} {

@@ -3,7 +3,6 @@ package glsl_test
 import (
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/passtest"
@@ -51,5 +50,5 @@ func TestSlicesGolden(t *testing.T) {
 	sh, err := emit(s.Kernels[0], sched, caps, nil)
 	check(t, err)
 	checkGolden(t, "matvec_slices", sh.Source)
-	compileAll(t, []spirv.Shader{{Name: "slices", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})
+	compileAll(t, []spirv.Shader{{Name: "slices", Source: sh.Source, TargetEnv: envFor(sh.Needs)}})
 }

@@ -6,13 +6,27 @@ import (
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/internal/spv"
 )
 
 // Module is SPIR-V from elsewhere.
 type Module struct {
-	Name      string // for errors
-	SPIRV     []byte
-	TargetEnv string // "vulkan1.0" to "vulkan1.3"
+	Name  string // for errors
+	SPIRV []byte
+}
+
+// env returns the oldest environment that takes a module's version of SPIR-V.
+func (m Module) env() string {
+	switch v := spv.Version(m.SPIRV); {
+	case v > 5:
+		return "vulkan1.3"
+	case v > 3:
+		return "vulkan1.2"
+	case v > 0:
+		return "vulkan1.1"
+	}
+	return "vulkan1.0"
 }
 
 // Validate runs spirv-val over modules and returns the first refusal, or a
@@ -25,7 +39,7 @@ func (t *Toolchain) Validate(ctx context.Context, modules []Module) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, m := range modules {
 		group.Go(func() error {
-			_, err := runTool(ctx, t.Val, command{stdin: m.SPIRV, args: []string{"--target-env", m.TargetEnv, "-"},
+			_, err := runTool(ctx, t.Val, command{stdin: m.SPIRV, args: []string{"--target-env", m.env(), "-"},
 				limits: t.limits})
 			if exit := (*exitError)(nil); errors.As(err, &exit) {
 				u := &unit{shader: Shader{Name: m.Name}}

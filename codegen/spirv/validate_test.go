@@ -14,12 +14,12 @@ func TestValidate(t *testing.T) {
 		t.Skip("no spirv-val here")
 	}
 	results, _ := compile(t, tools, shaders(2), Options{Optimize: true})
-	good := Module{"good", results[0].SPIRV, DefaultTargetEnv}
+	good := Module{"good", results[0].SPIRV}
 	if err := tools.Validate(context.Background(),
-		[]Module{good, {"too", results[1].SPIRV, DefaultTargetEnv}}); err != nil {
+		[]Module{good, {"too", results[1].SPIRV}}); err != nil {
 		t.Errorf("modules as they were compiled: %v", err)
 	}
-	bad := Module{"bad", tinyModule(1), DefaultTargetEnv}
+	bad := Module{"bad", tinyModule(1)}
 	err := tools.Validate(context.Background(), []Module{good, bad})
 	if refused := (*CompileError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), `shader "bad"`) ||
 		refused.Tool != "spirv-val" {

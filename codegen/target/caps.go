@@ -160,6 +160,20 @@ func Version(major, minor, patch uint32) APIVersion {
 // AtLeast reports whether v is the given version or a newer one.
 func (v APIVersion) AtLeast(major, minor uint32) bool { return v >= Version(major, minor, 0) }
 
+// SPIRV returns the last minor version of SPIR-V 1.x that a device of this version takes (Vulkan, appendix "Vulkan
+// Environment for SPIR-V").
+func (v APIVersion) SPIRV() int {
+	switch {
+	case v.AtLeast(1, 3):
+		return 6
+	case v.AtLeast(1, 2):
+		return 5
+	case v.AtLeast(1, 1):
+		return 3
+	}
+	return 0
+}
+
 // String is "major.minor.patch".
 func (v APIVersion) String() string {
 	return fmt.Sprintf("%d.%d.%d", v>>22&0x7f, v>>12&0x3ff, v&0xfff)

@@ -147,7 +147,7 @@ func (c Caps) check() error {
 		what  string
 	}{
 		{c.Name != "" && c.Type != "", "a name and a type"},
-		{c.API.AtLeast(1, 2), "Vulkan 1.2 or newer"},
+		{c.API.AtLeast(1, 1), "Vulkan 1.1 or newer"},
 		{c.MaxSharedMemory >= 16384, "shared memory of 16384 bytes, which Vulkan asks for"},
 		{c.MaxInvocations >= 128 && c.MaxWorkgroupSize[0] >= 128, "workgroups of 128, which Vulkan asks for"},
 		{slices.Min(c.MaxWorkgroupCount[:]) >= 65535, "grids of 65535 workgroups, which Vulkan asks for"},

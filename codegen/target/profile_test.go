@@ -144,7 +144,7 @@ func TestReadProfile(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Caps){
 		"name":      func(c *Caps) { c.Name = "" },
-		"1.2":       func(c *Caps) { c.API = Version(1, 1, 0) },
+		"1.1":       func(c *Caps) { c.API = Version(1, 0, 0) },
 		"shared":    func(c *Caps) { c.MaxSharedMemory = 16 },
 		"grids":     func(c *Caps) { c.MaxWorkgroupCount[1] = 0 },
 		"subgroup":  func(c *Caps) { c.SubgroupSize = 33 },

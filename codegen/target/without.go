@@ -23,6 +23,13 @@ var switches = map[string][]string{
 	"float8":            {"float8", "float8Matrix"},
 }
 
+// versions are names for a version of Vulkan and all later ones, each with what a device is used as without them. The
+// features of the version stay, where the device has them as extensions.
+var versions = map[string]APIVersion{
+	"vulkan1.2": Version(1, 1, 0),
+	"vulkan1.3": Version(1, 2, 0),
+}
+
 var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat16Matrix", "float8Matrix"}
 
 // firstRuntimeFeature is the field of [Features] from which on they concern the runtime, which generated code does
@@ -30,7 +37,8 @@ var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat
 const firstRuntimeFeature = "Sync2"
 
 // Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
-// units, int_dot for dot products of bytes, subgroup for all of subgroups. What another feature is part of goes
+// units, int_dot for dot products of bytes, subgroup for all of subgroups,
+// vulkan1.2 for that version and later ones. What another feature is part of goes
 // with it. A name of none of them is an error, which lists those there are.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
@@ -43,6 +51,9 @@ func (c Caps) Without(features ...string) (Caps, error) {
 				return c, fmt.Errorf("no feature %q to turn off: there are %s", name, strings.Join(switchable(), ", "))
 			}
 		}
+	}
+	if c.API.SPIRV() < 6 {
+		c.Features.CooperativeMatrix2 = false // whose shaders are of SPIR-V 1.6
 	}
 	if !c.Features.CooperativeMatrix {
 		c.Matrices = nil
@@ -57,6 +68,10 @@ func (c Caps) Without(features ...string) (Caps, error) {
 func (c *Caps) turnOff(feature string) bool {
 	if ops, ok := subgroupFeatures[feature]; ok {
 		c.SubgroupOps &^= ops
+		return true
+	}
+	if older, ok := versions[feature]; ok {
+		c.API = min(c.API, older)
 		return true
 	}
 	v := reflect.ValueOf(&c.Features).Elem()
@@ -84,6 +99,9 @@ func switchable() []string {
 		names = append(names, name)
 	}
 	for name := range subgroupFeatures {
+		names = append(names, name)
+	}
+	for name := range versions {
 		names = append(names, name)
 	}
 	slices.Sort(names)

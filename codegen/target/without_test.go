@@ -39,6 +39,10 @@ func TestWithoutUnits(t *testing.T) {
 	if !h100.Features.CooperativeMatrix || h100.Fingerprint() == c.Fingerprint() {
 		t.Error("the caps it was made of are not as they were, or code for both is taken for the same")
 	}
+	if old, err := h100.Without("vulkan1.2"); err != nil || old.API.SPIRV() != 3 || old.Features.CooperativeMatrix2 ||
+		!old.Features.CooperativeMatrix {
+		t.Errorf("without Vulkan 1.2: %v, %+v", err, old)
+	}
 	for _, name := range []string{"sync2", "coopmat3", ""} {
 		if _, err := h100.Without(name); err == nil || !strings.Contains(err.Error(), ", coopmat, ") {
 			t.Errorf("without %q: %v", name, err)

@@ -154,7 +154,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 				Registers: target.Registers(k, low.Schedules[i])})
 			shaders = append(shaders, sh)
 			sources = append(sources, spirv.Shader{Name: sh.Name, Source: low.GLSL[n],
-				TargetEnv: glsl.TargetEnv(sh.Needs)})
+				TargetEnv: glsl.TargetEnv(sh.Needs, caps.API)})
 		}
 		if len(rows) >= batch {
 			if err := flush(); err != nil {

@@ -92,7 +92,7 @@ func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 		if low, err := vkc.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
 			for i, source := range low.GLSL {
 				shaders = append(shaders, spirv.Shader{Source: source,
-					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
+					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, dev.Caps().API)})
 			}
 		}
 	}

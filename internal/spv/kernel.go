@@ -24,7 +24,7 @@ func CheckKernel(module []byte, want Kernel) error {
 	if err != nil {
 		return err
 	}
-	if v := version(module); v > maxVersion {
+	if v := Version(module); v > maxVersion {
 		return fmt.Errorf("it is of SPIR-V 1.%d, which takes Vulkan 1.3: compile it for 1.%d (glslc "+
 			"--target-env=vulkan1.2)", v, maxVersion)
 	}
@@ -222,5 +222,10 @@ const capabilityAddresses = 5347
 // maxVersion is the last version of SPIR-V that Vulkan 1.2 has.
 const maxVersion = 5
 
-// version returns the minor version of a module of SPIR-V 1.x.
-func version(module []byte) int { return int(binary.LittleEndian.Uint32(module[4:]) >> 8 & 0xff) }
+// Version returns the minor version of a module of SPIR-V 1.x, and 0 of what is too short to be one.
+func Version(module []byte) int {
+	if len(module) < 8 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(module[4:]) >> 8 & 0xff)
+}

@@ -58,12 +58,13 @@ func computeFamily(families []QueueFamily) (index int, ok bool) {
 
 // problem says why a device cannot be used, or nothing.
 func problem(info *DeviceInfo) string {
-	if !info.Caps.API.AtLeast(1, 2) {
-		return fmt.Sprintf("it has Vulkan %v; 1.2 is needed, also where extensions bring parts of it: a newer driver "+
-			"may have it, or use the CPU device", info.Caps.API)
+	if !info.Caps.API.AtLeast(1, 1) {
+		return fmt.Sprintf("it has Vulkan %v; 1.1 is needed: a newer driver may have it, or use the CPU device",
+			info.Caps.API)
 	}
 	if !info.Caps.Features.Timeline {
-		return "it lacks timeline semaphores"
+		return "it lacks timeline semaphores, which are part of Vulkan 1.2 and extension VK_KHR_timeline_semaphore " +
+			"of 1.1: a newer driver may have them, or use the CPU device"
 	}
 	if _, ok := computeFamily(info.QueueFamilies); !ok {
 		return "it has no compute queue"

@@ -111,14 +111,14 @@ func TestComputeFamily(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	good := func() DeviceInfo {
-		return DeviceInfo{Caps: target.Caps{API: target.Version(1, 2, 0), Features: target.Features{Timeline: true}},
+		return DeviceInfo{Caps: target.Caps{API: target.Version(1, 1, 0), Features: target.Features{Timeline: true}},
 			QueueFamilies: []QueueFamily{{QueueCompute, 1, 64}}}
 	}
 	if d := good(); problem(&d) != "" {
 		t.Errorf("a good device has the problem %q", problem(&d))
 	}
 	for want, spoil := range map[string]func(*DeviceInfo){
-		"Vulkan 1.1.9":     func(d *DeviceInfo) { d.Caps.API = target.Version(1, 1, 9) },
+		"Vulkan 1.0.9":     func(d *DeviceInfo) { d.Caps.API = target.Version(1, 0, 9) },
 		"timeline":         func(d *DeviceInfo) { d.Caps.Features.Timeline = false },
 		"no compute queue": func(d *DeviceInfo) { d.QueueFamilies = nil },
 	} {

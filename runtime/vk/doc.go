@@ -24,6 +24,6 @@
 // Built without cgo the package has the same API, and [Open] returns an error that wraps
 // [ErrUnavailable], as it does where the machine has no Vulkan loader.
 //
-// Devices need Vulkan 1.2 with timeline semaphores; everything else is optional and told by
+// Devices need Vulkan 1.1 with timeline semaphores; everything else is optional and told by
 // target.Caps of package codegen/target.
 package vk

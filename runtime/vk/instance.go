@@ -21,23 +21,30 @@ type Instance struct {
 	closed bool
 }
 
+// newestAPI is the newest version of Vulkan that is used of a device.
+var newestAPI = target.Version(1, 3, 0)
+
 // Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps
 // [ErrUnavailable] where there is no Vulkan to open. An instance without devices is no error here.
 func Open() (*Instance, error) {
-	native, err := openNative()
+	disabled := strings.FieldsFunc(os.Getenv(target.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
+	newest, err := target.Caps{API: newestAPI}.Without(disabled...)
+	if err != nil {
+		return nil, fmt.Errorf("vk: $%s: %w", target.DisableEnv, err)
+	}
+	native, err := openNative(newest.API)
 	if err != nil {
 		return nil, err
 	}
 	inst := &Instance{native: native, open: map[*Device]struct{}{}}
-	if err := inst.probe(); err != nil {
+	if err := inst.probe(disabled); err != nil {
 		native.close()
 		return nil, err
 	}
 	return inst, nil
 }
 
-func (inst *Instance) probe() error {
-	disabled := strings.FieldsFunc(os.Getenv(target.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
+func (inst *Instance) probe(disabled []string) error {
 	physical, r := inst.native.devices()
 	if err := r.check("enumerate devices"); err != nil {
 		return err

@@ -57,14 +57,15 @@ var (
 	gokiReady bool
 )
 
-func openNative() (nativeInstance, error) {
+// openNative creates an instance that uses no more of Vulkan than a version.
+func openNative(newest target.APIVersion) (nativeInstance, error) {
 	loadMutex.Lock()
 	defer loadMutex.Unlock()
 	if problem := C.vkc_load(); problem != nil {
 		return nativeInstance{}, &unavailableError{noLoaderText(C.GoString(problem)), ErrNoLoader}
 	}
 	var inst *C.vkc_instance
-	r := Result(C.vkc_instance_create(&inst))
+	r := Result(C.vkc_instance_create(C.uint32_t(newest), &inst))
 	if r == ErrorIncompatibleDriver {
 		return nativeInstance{}, &unavailableError{"the Vulkan loader finds no usable driver (on Debian and Ubuntu " +
 			"install mesa-vulkan-drivers, or the maker's driver); or use the CPU device", ErrNoDriver}

@@ -22,7 +22,7 @@ const unreachable = Result(-13)
 var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
 	"use the CPU device or rebuild with CGO_ENABLED=1", ErrNoCgo}
 
-func openNative() (nativeInstance, error)                        { return nativeInstance{}, errNoCgo }
+func openNative(target.APIVersion) (nativeInstance, error)       { return nativeInstance{}, errNoCgo }
 func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }
 func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }

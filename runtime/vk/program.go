@@ -170,7 +170,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := d.checkFit(p); err != nil {
 		return nil, err
 	}
-	if err := d.checkWorkgroups(p, spirv); err != nil {
+	if err := d.checkModules(p, spirv); err != nil {
 		return nil, err
 	}
 	if err := bundle.CheckWeights(e.missing(), weights); err != nil {

@@ -107,11 +107,15 @@ func (l *gapList) shader(caps *target.Caps, s *kernel.Shader) {
 	}
 }
 
-// checkWorkgroups compares each axis of the workgroups that modules ask for with the device's limits, which a
-// driver takes to be kept.
-func (d *Device) checkWorkgroups(p *kernel.Program, spirv [][]byte) error {
+// checkModules compares modules' version of SPIR-V, and each axis of the workgroups that they ask for, with what the
+// device takes. A driver expects both to be kept.
+func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 	limits := d.info.Caps.MaxWorkgroupSize
 	for i, code := range spirv {
+		if v, most := spv.Version(code), d.info.Caps.API.SPIRV(); v > most {
+			return fmt.Errorf("shader %s: it is of SPIR-V 1.%d, and a device of Vulkan %v takes 1.%d at most; compile "+
+				"it anew on this machine with: vkc compile --target auto", p.Shaders[i].Name, v, d.info.Caps.API, most)
+		}
 		size, err := spv.Workgroup(code)
 		if err != nil {
 			return fmt.Errorf("shader %s: %w", p.Shaders[i].Name, err)

@@ -1,6 +1,7 @@
 package vk_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,10 @@ func TestLoadErrors(t *testing.T) {
 		"deep workgroups": {func(f *fixture) {
 			f.spirv[1] = spvtest.Assemble(spvtest.Shader, spvtest.Main, spvtest.LocalSize(1, 1, 60000), spvtest.End)
 		}, "shader add: workgroups of [1 1 60000], the device's limits are"},
+		"newer SPIR-V": {func(f *fixture) {
+			f.spirv[1] = bytes.Clone(f.spirv[1])
+			f.spirv[1][5] = 7
+		}, "shader add: it is of SPIR-V 1.7, and a device of Vulkan"},
 		"inconsistent":    {func(f *fixture) { f.program.Steps[2].Shader = 7 }, "no shader 7"},
 		"state and input": {func(f *fixture) { f.buffer(kernel.BufState, "x", ir.ShapeOf(4)) }, "taken"},
 		"large symbol": {func(f *fixture) { f.program.Symbols = []kernel.Symbol{{Name: "T", Bound: 1 << 33}} },

@@ -20,7 +20,8 @@ typedef struct vkc_device vkc_device;
 const char *vkc_load(void);
 // vkc_loader_entry is vkGetInstanceProcAddr of the opened loader.
 void *vkc_loader_entry(void);
-int32_t vkc_instance_create(vkc_instance **out);
+// newest is the Vulkan version that devices may be used as at most. This layer knows those up to 1.3.
+int32_t vkc_instance_create(uint32_t newest, vkc_instance **out);
 void *vkc_instance_handle(vkc_instance *inst);
 // vkc_instance_api is the instance's Vulkan version.
 uint32_t vkc_instance_api(vkc_instance *inst);

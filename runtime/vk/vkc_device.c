@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int load_device_functions(vkc_device *dev) {
+static int load_device_functions(vkc_device *dev, uint32_t api) {
     int complete = 1;
 #define REQUIRE(name) \
     dev->name = (PFN_##name)dev->inst->vkGetDeviceProcAddr(dev->handle, #name); \
@@ -15,6 +15,13 @@ static int load_device_functions(vkc_device *dev) {
 #define LOAD(name) dev->name = (PFN_##name)dev->inst->vkGetDeviceProcAddr(dev->handle, #name);
     VKC_OPTIONAL_DEVICE_FUNCTIONS(LOAD)
 #undef LOAD
+#define LOAD_1_2(name) \
+    dev->name = (PFN_##name)dev->inst->vkGetDeviceProcAddr(dev->handle, \
+                                                           api >= VK_API_VERSION_1_2 ? #name : #name "KHR");
+    VKC_DEVICE_FUNCTIONS_1_2(LOAD_1_2)
+#undef LOAD_1_2
+    if (!dev->vkWaitSemaphores || !dev->vkGetSemaphoreCounterValue) complete = 0;
+    if (!dev->vkGetBufferDeviceAddress && dev->has_address) complete = 0;
     return complete;
 }
 
@@ -28,13 +35,12 @@ static VkResult create_timeline(vkc_device *dev) {
 // enabled_extensions lists what the device advertises of the extensions in use. Those that became
 // core are left out: their structures are accepted without.
 static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char *names[VKC_EXT_COUNT]) {
-    uint32_t count = 0;
+    uint32_t count = 0, core = vkc_promoted(api);
     for (int bit = 0; bit < VKC_EXT_COUNT; bit++) {
-        int core = bit <= VKC_EXT_ZERO_INIT_WORKGROUP && api >= VK_API_VERSION_1_3;
         // Queried only: its properties need no enabling, and its feature is not used.
         int query_only = bit == VKC_EXT_SM_BUILTINS || bit == VKC_EXT_SHADER_CORE_AMD ||
                          bit == VKC_EXT_PUSH_DESCRIPTOR || bit == VKC_EXT_EXTERNAL_MEMORY_HOST;
-        if (VKC_HAS(advertised, bit) && !core && !query_only) names[count++] = vkc_extension_name(bit);
+        if (VKC_HAS(advertised & ~core, bit) && !query_only) names[count++] = vkc_extension_name(bit);
     }
     return count;
 }
@@ -78,7 +84,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, i
     VkPhysicalDeviceProperties properties;
     inst->vkGetPhysicalDeviceProperties(physical, &properties);
     uint32_t api = properties.apiVersion < inst->api ? properties.apiVersion : inst->api;
-    if (api < VK_API_VERSION_1_2) return VK_ERROR_INCOMPATIBLE_DRIVER;
+    if (api < VK_API_VERSION_1_1) return VK_ERROR_INCOMPATIBLE_DRIVER;
 
     vkc_feature_chain f;
     VkResult r = vkc_query_features(inst, physical, api, &f);
@@ -113,7 +119,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, i
         free(dev);
         return r;
     }
-    r = load_device_functions(dev) ? create_timeline(dev) : VK_ERROR_INITIALIZATION_FAILED;
+    r = load_device_functions(dev, api) ? create_timeline(dev) : VK_ERROR_INITIALIZATION_FAILED;
     if (r != VK_SUCCESS) {
         if (dev->vkDestroyDevice) dev->vkDestroyDevice(dev->handle, NULL);
         free(dev);

@@ -193,7 +193,7 @@ static int load_instance_functions(vkc_instance *inst) {
     return complete;
 }
 
-int32_t vkc_instance_create(vkc_instance **out) {
+int32_t vkc_instance_create(uint32_t newest, vkc_instance **out) {
     uint32_t loader = loader_version();
     if (loader < VK_API_VERSION_1_1) return VK_ERROR_INCOMPATIBLE_DRIVER;
 
@@ -211,9 +211,9 @@ int32_t vkc_instance_create(vkc_instance **out) {
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                              .pApplicationName = "vkc",
                              .pEngineName = "vkc",
-                             // The newest version this layer knows; a loader since 1.1 accepts a higher
-                             // one than its own, and a device stays at its own.
-                             .apiVersion = VK_API_VERSION_1_3};
+                             // A loader since 1.1 accepts a higher version than its own, and a device stays
+                             // at its own.
+                             .apiVersion = newest};
     VkDebugUtilsMessengerCreateInfoEXT messenger = messenger_info();
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pNext = messages_wanted ? &messenger : NULL,

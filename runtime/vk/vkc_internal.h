@@ -43,7 +43,6 @@
     X(vkFreeMemory) \
     X(vkMapMemory) \
     X(vkBindBufferMemory) \
-    X(vkGetBufferDeviceAddress) \
     X(vkCreateDescriptorSetLayout) \
     X(vkCreatePipelineLayout) \
     X(vkCreatePipelineCache) \
@@ -76,7 +75,11 @@
     X(vkQueueSubmit) \
     X(vkCreateSemaphore) \
     X(vkDestroySemaphore) \
-    X(vkDestroyDevice) \
+    X(vkDestroyDevice)
+
+// Of Vulkan 1.2; with KHR in their names where a device of 1.1 has the extension.
+#define VKC_DEVICE_FUNCTIONS_1_2(X) \
+    X(vkGetBufferDeviceAddress) \
     X(vkWaitSemaphores) \
     X(vkGetSemaphoreCounterValue)
 
@@ -106,6 +109,7 @@ struct vkc_device {
     int has_address, has_budget, robust;
     PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
+    VKC_DEVICE_FUNCTIONS_1_2(VKC_DECLARE)
     VKC_OPTIONAL_DEVICE_FUNCTIONS(VKC_DECLARE)
 };
 
@@ -116,6 +120,15 @@ enum {
     VKC_EXT_SYNCHRONIZATION2,
     VKC_EXT_MAINTENANCE4,
     VKC_EXT_ZERO_INIT_WORKGROUP,
+    VKC_EXT_8BIT_STORAGE,
+    VKC_EXT_FLOAT16_INT8,
+    VKC_EXT_SCALAR_BLOCK_LAYOUT,
+    VKC_EXT_SUBGROUP_EXTENDED_TYPES,
+    VKC_EXT_TIMELINE_SEMAPHORE,
+    VKC_EXT_BUFFER_DEVICE_ADDRESS,
+    VKC_EXT_MEMORY_MODEL,
+    VKC_EXT_DRIVER_PROPERTIES,
+    VKC_EXT_FLOAT_CONTROLS,
     VKC_EXT_ATOMIC_FLOAT,
     VKC_EXT_BFLOAT16,
     VKC_EXT_FLOAT8,
@@ -136,12 +149,28 @@ enum {
     VKC_EXT_COUNT
 };
 
-// vkc_feature_chain is every feature structure in use, linked for the ones the device knows.
+// vkc_parts are the features that Vulkan 1.2 gathers in two structures, as a device of 1.1 has them: in structures
+// of the parts of 1.1, and of the extensions that 1.2 made part of it.
+typedef struct vkc_parts {
+    VkPhysicalDevice16BitStorageFeatures storage16;
+    VkPhysicalDeviceVariablePointersFeatures pointers;
+    VkPhysicalDevice8BitStorageFeatures storage8;
+    VkPhysicalDeviceShaderFloat16Int8Features small;
+    VkPhysicalDeviceScalarBlockLayoutFeatures scalar;
+    VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline;
+    VkPhysicalDeviceBufferDeviceAddressFeatures address;
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+} vkc_parts;
+
+// vkc_feature_chain is every feature structure in use, linked for the ones the device knows. v11 and v12 are filled
+// for a device of Vulkan 1.1 as well, where the parts are linked in their place.
 typedef struct vkc_feature_chain {
     uint32_t extensions; // bit set over VKC_EXT_*
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceVulkan12Features v12;
+    vkc_parts parts;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
     VkPhysicalDeviceSynchronization2Features sync2;
@@ -162,6 +191,8 @@ typedef struct vkc_feature_chain {
 
 // vkc_extension_name is the name of a VKC_EXT_* bit.
 const char *vkc_extension_name(int bit);
+// vkc_promoted is the set of extensions that are part of a Vulkan version.
+uint32_t vkc_promoted(uint32_t api);
 // vkc_query_features fills the chain: links it and asks the device.
 VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f);
 // vkc_keep_used clears every feature this package has no use for, so that the chain can be handed to

@@ -15,6 +15,15 @@ static const struct {
     [VKC_EXT_SYNCHRONIZATION2] = {"VK_KHR_synchronization2", VK_API_VERSION_1_3},
     [VKC_EXT_MAINTENANCE4] = {"VK_KHR_maintenance4", VK_API_VERSION_1_3},
     [VKC_EXT_ZERO_INIT_WORKGROUP] = {"VK_KHR_zero_initialize_workgroup_memory", VK_API_VERSION_1_3},
+    [VKC_EXT_8BIT_STORAGE] = {"VK_KHR_8bit_storage", VK_API_VERSION_1_2},
+    [VKC_EXT_FLOAT16_INT8] = {"VK_KHR_shader_float16_int8", VK_API_VERSION_1_2},
+    [VKC_EXT_SCALAR_BLOCK_LAYOUT] = {"VK_EXT_scalar_block_layout", VK_API_VERSION_1_2},
+    [VKC_EXT_SUBGROUP_EXTENDED_TYPES] = {"VK_KHR_shader_subgroup_extended_types", VK_API_VERSION_1_2},
+    [VKC_EXT_TIMELINE_SEMAPHORE] = {"VK_KHR_timeline_semaphore", VK_API_VERSION_1_2},
+    [VKC_EXT_BUFFER_DEVICE_ADDRESS] = {"VK_KHR_buffer_device_address", VK_API_VERSION_1_2},
+    [VKC_EXT_MEMORY_MODEL] = {"VK_KHR_vulkan_memory_model", VK_API_VERSION_1_2},
+    [VKC_EXT_DRIVER_PROPERTIES] = {"VK_KHR_driver_properties", VK_API_VERSION_1_2},
+    [VKC_EXT_FLOAT_CONTROLS] = {"VK_KHR_shader_float_controls", VK_API_VERSION_1_2},
     [VKC_EXT_ATOMIC_FLOAT] = {"VK_EXT_shader_atomic_float", 0},
     [VKC_EXT_BFLOAT16] = {"VK_KHR_shader_bfloat16", 0},
     [VKC_EXT_FLOAT8] = {"VK_EXT_shader_float8", 0},
@@ -36,7 +45,7 @@ static const struct {
 
 const char *vkc_extension_name(int bit) { return known_extensions[bit].name; }
 
-static uint32_t promoted_extensions(uint32_t api) {
+uint32_t vkc_promoted(uint32_t api) {
     uint32_t set = 0;
     for (int bit = 0; bit < VKC_EXT_COUNT; bit++)
         if (known_extensions[bit].core && api >= known_extensions[bit].core) set |= 1u << bit;
@@ -62,14 +71,59 @@ static VkResult device_extensions(vkc_instance *inst, VkPhysicalDevice physical,
 // LINK puts a structure at the head of a chain.
 #define LINK(head, structure, type) ((structure).sType = (type), (structure).pNext = (head), (head) = &(structure))
 
+// A row is a field of the parts, and the field of Vulkan 1.2's structures that it is.
+#define PART_FIELDS(X) \
+    X(storage16.storageBuffer16BitAccess, v11.storageBuffer16BitAccess) \
+    X(storage16.uniformAndStorageBuffer16BitAccess, v11.uniformAndStorageBuffer16BitAccess) \
+    X(storage16.storagePushConstant16, v11.storagePushConstant16) \
+    X(pointers.variablePointersStorageBuffer, v11.variablePointersStorageBuffer) \
+    X(pointers.variablePointers, v11.variablePointers) \
+    X(storage8.storageBuffer8BitAccess, v12.storageBuffer8BitAccess) \
+    X(storage8.uniformAndStorageBuffer8BitAccess, v12.uniformAndStorageBuffer8BitAccess) \
+    X(storage8.storagePushConstant8, v12.storagePushConstant8) \
+    X(small.shaderFloat16, v12.shaderFloat16) \
+    X(small.shaderInt8, v12.shaderInt8) \
+    X(scalar.scalarBlockLayout, v12.scalarBlockLayout) \
+    X(subgroup_types.shaderSubgroupExtendedTypes, v12.shaderSubgroupExtendedTypes) \
+    X(timeline.timelineSemaphore, v12.timelineSemaphore) \
+    X(address.bufferDeviceAddress, v12.bufferDeviceAddress) \
+    X(memory_model.vulkanMemoryModel, v12.vulkanMemoryModel) \
+    X(memory_model.vulkanMemoryModelDeviceScope, v12.vulkanMemoryModelDeviceScope)
+
+// link_parts puts the parts that a device has at the head of a chain, and returns the new head.
+static void *link_parts(vkc_parts *p, uint32_t has, void *head) {
+    LINK(head, p->storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
+    LINK(head, p->pointers, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_8BIT_STORAGE))
+        LINK(head, p->storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_FLOAT16_INT8))
+        LINK(head, p->small, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_SCALAR_BLOCK_LAYOUT))
+        LINK(head, p->scalar, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_SUBGROUP_EXTENDED_TYPES))
+        LINK(head, p->subgroup_types, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_TIMELINE_SEMAPHORE))
+        LINK(head, p->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_BUFFER_DEVICE_ADDRESS))
+        LINK(head, p->address, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
+    if (VKC_HAS(has, VKC_EXT_MEMORY_MODEL))
+        LINK(head, p->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
+    return head;
+}
+
 VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f) {
     memset(f, 0, sizeof *f);
     VkResult r = device_extensions(inst, physical, &f->extensions);
     if (r != VK_SUCCESS) return r;
-    uint32_t has = f->extensions | promoted_extensions(api);
+    uint32_t has = f->extensions | vkc_promoted(api);
+    int gathered = api >= VK_API_VERSION_1_2;
     void *head = NULL;
-    LINK(head, f->v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-    LINK(head, f->v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    if (gathered) {
+        LINK(head, f->v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+        LINK(head, f->v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    } else {
+        head = link_parts(&f->parts, has, head);
+    }
 #define LINK_IF(bit, structure, type) \
     if (VKC_HAS(has, bit)) LINK(head, structure, type)
     LINK_IF(VKC_EXT_SUBGROUP_SIZE_CONTROL, f->subgroup_size,
@@ -99,7 +153,22 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
     f->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     f->core.pNext = head;
     inst->vkGetPhysicalDeviceFeatures2(physical, &f->core);
+    if (!gathered) {
+#define GATHER(part, field) f->field = f->parts.part;
+        PART_FIELDS(GATHER)
+#undef GATHER
+    }
     return VK_SUCCESS;
+}
+
+// keep_parts clears the parts of what v11 and v12 no longer have, and all that those do not tell.
+static void keep_parts(vkc_feature_chain *f) {
+    f->parts.storage16.storageInputOutput16 = VK_FALSE;
+    f->parts.address.bufferDeviceAddressCaptureReplay = f->parts.address.bufferDeviceAddressMultiDevice = VK_FALSE;
+    f->parts.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+#define KEEP(part, field) f->parts.part = f->field;
+    PART_FIELDS(KEEP)
+#undef KEEP
 }
 
 void vkc_keep_used(vkc_feature_chain *f, int robust) {
@@ -185,9 +254,10 @@ void vkc_keep_features(vkc_feature_chain *f, const vkc_features *use) {
     }
     // What needs another one goes with it.
     if (!f->v12.vulkanMemoryModel) f->v12.vulkanMemoryModelDeviceScope = VK_FALSE;
+    keep_parts(f);
 }
 
-static void report_features(const vkc_feature_chain *f, vkc_features *out) {
+static void report_features(const vkc_feature_chain *f, uint32_t api, vkc_features *out) {
     uint32_t has = f->extensions;
     out->float16 = f->v12.shaderFloat16;
     out->int8 = f->v12.shaderInt8;
@@ -224,7 +294,9 @@ static void report_features(const vkc_feature_chain *f, vkc_features *out) {
     out->cm2_per_element = f->matrix2.cooperativeMatrixPerElementOperations;
     out->cm2_tensor_addressing = f->matrix2.cooperativeMatrixTensorAddressing;
     out->cm2_block_loads = f->matrix2.cooperativeMatrixBlockLoads;
-    out->cooperative_matrix2 = f->matrix.cooperativeMatrix && VKC_HAS(has, VKC_EXT_COOPERATIVE_MATRIX2);
+    // Its shaders are of SPIR-V 1.6.
+    out->cooperative_matrix2 = f->matrix.cooperativeMatrix && VKC_HAS(has, VKC_EXT_COOPERATIVE_MATRIX2) &&
+                               api >= VK_API_VERSION_1_3;
     out->workgroup_explicit_layout = f->explicit_layout.workgroupMemoryExplicitLayout;
     out->maximal_reconvergence = f->reconvergence.shaderMaximalReconvergence;
     out->push_descriptor = VKC_HAS(has, VKC_EXT_PUSH_DESCRIPTOR);
@@ -259,9 +331,43 @@ static void report_limits(const VkPhysicalDeviceProperties *p, vkc_probe *out) {
     out->timestamp_period = l->timestampPeriod;
 }
 
+// query_property_parts fills the properties in use of Vulkan 1.2's structures for a device of 1.1.
+static void query_property_parts(vkc_instance *inst, VkPhysicalDevice physical, uint32_t has,
+                                 VkPhysicalDeviceVulkan11Properties *v11, VkPhysicalDeviceVulkan12Properties *v12) {
+    VkPhysicalDeviceIDProperties id = {0};
+    VkPhysicalDeviceSubgroupProperties subgroup = {0};
+    VkPhysicalDeviceMaintenance3Properties sizes = {0};
+    VkPhysicalDeviceDriverProperties driver = {0};
+    VkPhysicalDeviceFloatControlsProperties floats = {0};
+    void *head = NULL;
+    LINK(head, id, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+    LINK(head, subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+    LINK(head, sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+    if (VKC_HAS(has, VKC_EXT_DRIVER_PROPERTIES))
+        LINK(head, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+    if (VKC_HAS(has, VKC_EXT_FLOAT_CONTROLS))
+        LINK(head, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = head};
+    inst->vkGetPhysicalDeviceProperties2(physical, &p);
+    memcpy(v11->deviceUUID, id.deviceUUID, sizeof v11->deviceUUID);
+    memcpy(v11->driverUUID, id.driverUUID, sizeof v11->driverUUID);
+    v11->subgroupSize = subgroup.subgroupSize;
+    v11->subgroupSupportedStages = subgroup.supportedStages;
+    v11->subgroupSupportedOperations = subgroup.supportedOperations;
+    v11->maxMemoryAllocationSize = sizes.maxMemoryAllocationSize;
+    v12->driverID = driver.driverID;
+    memcpy(v12->driverName, driver.driverName, sizeof v12->driverName);
+    memcpy(v12->driverInfo, driver.driverInfo, sizeof v12->driverInfo);
+    v12->shaderSignedZeroInfNanPreserveFloat16 = floats.shaderSignedZeroInfNanPreserveFloat16;
+    v12->shaderSignedZeroInfNanPreserveFloat32 = floats.shaderSignedZeroInfNanPreserveFloat32;
+    v12->shaderSignedZeroInfNanPreserveFloat64 = floats.shaderSignedZeroInfNanPreserveFloat64;
+    v12->shaderDenormPreserveFloat16 = floats.shaderDenormPreserveFloat16;
+    v12->shaderDenormPreserveFloat32 = floats.shaderDenormPreserveFloat32;
+}
+
 static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, uint32_t extensions,
                               vkc_probe *out) {
-    uint32_t has = extensions | promoted_extensions(api);
+    uint32_t has = extensions | vkc_promoted(api);
     VkPhysicalDeviceVulkan11Properties v11 = {0};
     VkPhysicalDeviceVulkan12Properties v12 = {0};
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup = {0};
@@ -272,8 +378,12 @@ static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uin
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {0};
     VkPhysicalDeviceShaderCorePropertiesAMD amd = {0};
     void *head = NULL;
-    LINK(head, v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-    LINK(head, v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+    if (api >= VK_API_VERSION_1_2) {
+        LINK(head, v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+        LINK(head, v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+    } else {
+        query_property_parts(inst, physical, has, &v11, &v12);
+    }
     if (VKC_HAS(has, VKC_EXT_SUBGROUP_SIZE_CONTROL))
         LINK(head, subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
     if (VKC_HAS(has, VKC_EXT_MAINTENANCE4))
@@ -400,14 +510,14 @@ int32_t vkc_probe_device(vkc_instance *inst, void *physical, vkc_probe *out) {
     uint32_t api = plain.apiVersion < inst->api ? plain.apiVersion : inst->api;
     report_memory(inst, physical, out);
     report_families(inst, physical, out);
-    if (api < VK_API_VERSION_1_2) { // no 1.1/1.2 structures to ask; the caller turns it down
+    if (api < VK_API_VERSION_1_1) { // no structures to ask; the caller turns it down
         report_limits(&plain, out);
         return VK_SUCCESS;
     }
     vkc_feature_chain f;
     VkResult r = vkc_query_features(inst, physical, api, &f);
     if (r != VK_SUCCESS) return r;
-    report_features(&f, &out->features);
+    report_features(&f, api, &out->features);
     report_properties(inst, physical, api, f.extensions, out);
     r = report_matrix_shapes(inst, physical, out);
     if (r == VK_SUCCESS) r = report_flexible_shapes(inst, physical, out);
