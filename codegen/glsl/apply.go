@@ -122,7 +122,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
 		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
-			return e.indexValue(x.Index)
+			return e.indexValue(x.Index).narrow()
 		}
 		return e.cast(x.DType, v.DType, e.valueFor(x, home))
 	}

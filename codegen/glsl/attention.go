@@ -98,7 +98,7 @@ func (f *attention) seen(query text) text {
 	f.openScope()
 	defer f.close()
 	f.bindAxis(f.ax.Query, query)
-	return f.indexText(f.k.Seen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
+	return f.coordinate(f.k.Seen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
 }
 
 // firstSeen prints the first key that a query sees.
@@ -106,7 +106,7 @@ func (f *attention) firstSeen(query text) text {
 	f.openScope()
 	defer f.close()
 	f.bindAxis(f.ax.Query, query)
-	return f.indexText(f.k.FirstSeen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
+	return f.coordinate(f.k.FirstSeen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
 }
 
 // keyRange declares the first key of the workgroup's split and the end of the

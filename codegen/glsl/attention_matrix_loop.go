@@ -119,10 +119,11 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	halves := w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16
 	switch {
 	case halves && m.k.LoadsVector(w, a.axis, target.OctetElems):
-		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems),
-			binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
+		b := m.buffers[w.Bind]
+		return primary(fmt.Sprintf("%s[%s]", m.view(b, target.OctetElems),
+			b.subscript(binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)))))
 	case m.loadsOctets(w, a):
-		return call(m.octetDecoder(m.buffers[w.Bind]), m.indexAt(w.Index, a.axis, at))
+		return call(m.octetDecoder(m.buffers[w.Bind]), m.indexAt(w.Index, a.axis, at).narrow())
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)

@@ -129,8 +129,9 @@ func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 // rawQuad prints four neighbours as they lie in memory.
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
-	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4),
-		binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)).s))
+	b := e.buffers[x.Bind]
+	return primary(fmt.Sprintf("%s[%s]", e.view(b, 4),
+		b.subscript(binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)))))
 }
 
 // scores multiplies the team's keys by the queries of all rows.

@@ -29,6 +29,8 @@ type buffer struct {
 	access map[string]string
 	// far says that the binding holds the buffer's address; see [target.ByAddress].
 	far bool
+	// wide says that positions in it have 64 bits, and byRows that it is large enough to be reached row by row.
+	wide, byRows bool
 	// folded are its arrays that are reached row by row, behind a macro of one position.
 	folded map[string]bool
 }
@@ -55,7 +57,24 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 		base = name // or two buffers would share what is declared for each
 	}
 	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{},
-		far: far, folded: map[string]bool{}}
+		far: far, wide: b.Elems-1 > e.caps.Position32(),
+		byRows: far && (&buffer{Binding: b}).bytes() > e.caps.Position32()/2, folded: map[string]bool{}}
+}
+
+// position prints a position as functions over the buffer take it.
+func (b *buffer) position(at text) text {
+	if b.wide {
+		return at
+	}
+	return at.narrow()
+}
+
+// subscript prints a position, or one in units of several elements, as an index of the buffer's arrays.
+func (b *buffer) subscript(at text) string {
+	if b.wide && b.byRows {
+		return at.s
+	}
+	return at.narrow().s
 }
 
 // view returns the array of width neighbours per element.
@@ -89,17 +108,17 @@ func (e *emitter) load(v *kernel.Expr) text {
 		return e.fromCarrier(v.DType, primary(name+"["+component+"]"))
 	}
 	if b.DType.IsBlock() {
-		return call(e.blockDecoder(b, 1), e.indexValue(v.Index))
+		return call(e.blockDecoder(b, 1), b.position(e.indexValue(v.Index)))
 	}
-	return e.fromCarrier(b.DType, e.carrierAt(b, e.index(v.Index)))
+	return e.fromCarrier(b.DType, e.carrierAt(b, e.indexValue(v.Index)))
 }
 
 // carrierAt prints element i of a buffer that is not of blocks, before it is decoded.
-func (e *emitter) carrierAt(b *buffer, i string) text {
+func (e *emitter) carrierAt(b *buffer, i text) text {
 	if e.inWords(b) {
-		return e.loadFromWords(b, 1, primary(i))
+		return e.loadFromWords(b, 1, i.narrow())
 	}
-	element := primary(e.view(b, 1) + "[" + i + "]")
+	element := primary(e.view(b, 1) + "[" + b.subscript(i) + "]")
 	if s := e.scalar(b.DType); s.storage != s.carrier {
 		element = call(s.carrier, element)
 	}
@@ -110,7 +129,7 @@ func (e *emitter) carrierAt(b *buffer, i string) text {
 // the position of the first, a multiple of width.
 func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value text) {
 	if b.DType.IsBlock() {
-		return "vec4", call(e.blockDecoder(b, width), at)
+		return "vec4", call(e.blockDecoder(b, width), b.position(at))
 	}
 	return e.vectorAt(b, width, binary("/", at, uintLit(width)))
 }
@@ -120,9 +139,9 @@ func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text
 	s := e.scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
 	if e.inWords(b) {
-		return typ, e.loadFromWords(b, width, i)
+		return typ, e.loadFromWords(b, width, i.narrow())
 	}
-	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), i.s))
+	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), b.subscript(i)))
 	if s.vec != s.storageVec {
 		value = call(typ, value)
 	}
@@ -138,12 +157,12 @@ func (e *emitter) store(s kernel.Store) string {
 	}
 	value = e.toCarrier(s.Value.DType, b.DType, value)
 	if e.inWords(b) {
-		return e.storeToWords(b, 1, e.index(s.Index), value.s)
+		return e.storeToWords(b, 1, e.indexValue(s.Index), value.s)
 	}
 	if s := e.scalar(b.DType); s.storage != s.carrier {
 		value = call(s.storage, value)
 	}
-	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), e.index(s.Index), value.s)
+	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), b.subscript(e.indexValue(s.Index)), value.s)
 }
 
 // valuesOf lists the values of stores.
@@ -204,7 +223,7 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 func (e *emitter) foldFar(functions []string) {
 	for _, b := range e.buffers {
 		bytes := b.bytes()
-		if !b.far || bytes <= maxIndex {
+		if !b.byRows {
 			continue
 		}
 		for _, a := range e.arraysOf(b) {
@@ -217,7 +236,7 @@ func (e *emitter) foldFar(functions []string) {
 			}
 			if b.folded[a.name] = ok; ok {
 				copy(functions, folded)
-			} else if bytes > math.MaxUint32 || b.Elems > maxIndex {
+			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.wide && !b.DType.IsBlock() {
 				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
 					"use smaller tensors", b.Name, bytes)
 			}
@@ -270,7 +289,11 @@ type array struct {
 const rowElems = 1 << 16
 
 // far is the declaration of a folded array, whose row is a reference of its own.
-func (a array) far(slot int) string {
+func (a array) far(slot int, wide bool) string {
+	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
+	if wide {
+		row, column = "uint("+row+")", "uint("+column+")"
+	}
 	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[%d]; };%s
 layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { uvec2 %[7]s_at; };
 // The address of a row of %[4]d elements, counted in 64 bits.
@@ -280,8 +303,8 @@ uvec2 %[7]s_row(uint row) {
     low = uaddCarry(%[7]s_at.x, low, carry);
     return uvec2(low, %[7]s_at.y + high + carry);
 }
-#define %[7]s(i) %[2]s_array(%[7]s_row((i) >> 16)).data[(i) & %[9]du]
-`, a.qualifiers, blockName(a.name), a.typ, rowElems, a.note, slot, a.name, rowElems*typeBytes(a.typ), rowElems-1)
+#define %[7]s(i) %[2]s_array(%[7]s_row(%[9]s)).data[%[10]s]
+`, a.qualifiers, blockName(a.name), a.typ, rowElems, a.note, slot, a.name, rowElems*typeBytes(a.typ), row, column)
 }
 
 // typeBytes is the size of a scalar or vector in a buffer.
@@ -311,7 +334,7 @@ func (b *buffer) declaration(a array) string {
 			a.qualifiers, block, a.typ, a.name, a.note)
 	}
 	if b.folded[a.name] {
-		return a.far(b.slot)
+		return a.far(b.slot, b.wide && !b.DType.IsBlock())
 	}
 	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
 layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
@@ -331,7 +354,7 @@ func (e *emitter) arrayOf(b *buffer, width int) array {
 	if e.inWords(b) {
 		a.typ = "uint"
 	} else if b.DType.IsBlock() {
-		a.typ = blockUnits[blockUnit(b.DType)].name
+		a.typ = blockUnits[kernel.BlockUnit(b.DType)].name
 	}
 	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
 		a.typ, a.name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)

@@ -122,7 +122,7 @@ func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 		return t
 	}
 	c.plan(nil, []kernel.Index{p.Base})
-	t.base = c.indexText(p.Base)
+	t.base = c.coordinate(p.Base)
 	return t
 }
 
@@ -157,7 +157,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p ta
 	}
 	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0].s, sizes[1].s)
 	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
-		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.indexText(p.Pitch).s)
+		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.coordinate(p.Pitch).s)
 	}
 }
 
@@ -190,7 +190,8 @@ func (c *coopMat2) depth() text {
 		return depth
 	}
 	c.comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
-	return primary(c.variable("uint", "depth", text{"gl_NumWorkGroups.x > 0u ? " + depth.s + " : 0u", precTernary}))
+	depth = text{s: "gl_NumWorkGroups.x > 0u ? " + depth.s + " : 0u", prec: precTernary}
+	return primary(c.variable("uint", "depth", depth))
 }
 
 // unrolledSteps goes through the contraction in a loop over so many steps as the
@@ -265,7 +266,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 	if t.plain.Run > 0 {
 		c.bindAxis(c.fold, k0)
 		c.plan(nil, []kernel.Index{t.plain.Base})
-		t.base, k0 = c.indexText(t.plain.Base), primary("0u")
+		t.base, k0 = c.coordinate(t.plain.Base), primary("0u")
 	}
 	origin = plus(origin, uintLit(at))
 	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
@@ -349,7 +350,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	c.openScope()
 	c.declareLayout(name, c.partial(), c.row, c.col, target.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
-	at := c.indexText(base).s
+	at := c.coordinate(base).s
 	for i, p := range c.pieces {
 		value := values[i]
 		if convert {

@@ -154,7 +154,7 @@ func (e *emitter) customBuffers(c *kernel.Custom) string {
 			e.checkCustomName(c, name)
 			typ = scalars[bind.DType].storage
 			if bind.DType.IsBlock() {
-				typ = blockUnits[blockUnit(bind.DType)].name
+				typ = blockUnits[kernel.BlockUnit(bind.DType)].name
 			}
 			if i >= c.Args {
 				access = "writeonly "

@@ -235,7 +235,7 @@ func (e *emitter) symbol(name string) text {
 }
 
 // dim prints an extent as a uint.
-func (e *emitter) dim(d ir.Dim) text { return e.indexText(kernel.DimIndex(d)) }
+func (e *emitter) dim(d ir.Dim) text { return e.coordinate(kernel.DimIndex(d)) }
 
 // home returns the outermost scope in which something can be computed, given
 // which axes and folds it depends on: the innermost one that binds any of

@@ -173,7 +173,7 @@ func foldTwice(op string, a text, y literal) (t text, ok bool) {
 	if !isLiteral || x.suffix != "u" || before < 0 {
 		return t, false
 	}
-	rest, last := text{a.s[:before], a.prec}, a.s[before+1:at]
+	rest, last := text{s: a.s[:before], prec: a.prec}, a.s[before+1:at]
 	switch {
 	case op == last && (op == "*" || op == "/") && x.v*y.v <= math.MaxUint32:
 		return binary(op, rest, uintLit(x.v*y.v)), true

@@ -4,7 +4,7 @@ import "testing"
 
 func TestFolding(t *testing.T) {
 	lit := func(s string) text { return signed(s) }
-	x, sum, product := primary("x"), text{"x + 3u", precSum}, text{"y + x * 4u", precSum}
+	x, sum, product := primary("x"), text{s: "x + 3u", prec: precSum}, text{s: "y + x * 4u", prec: precSum}
 	tests := []struct {
 		got  text
 		want string

@@ -106,5 +106,5 @@ func (w *groupWriter) eachOwn(number string, body func(j string)) {
 func (w *groupWriter) numberOf(j string) string {
 	w.bindAxis(w.k.FoldAxis(), primary(j))
 	w.plan(nil, []kernel.Index{w.k.Group.Of})
-	return w.indexText(w.k.Group.Of).s
+	return w.coordinate(w.k.Group.Of).s
 }

@@ -9,12 +9,16 @@ import (
 
 // Indices are computed as uint. Their partial sums may wrap around below 0,
 // which is harmless as long as the sum itself is an index; inside a clamp the
-// sum may be negative too, so there everything is int.
+// sum may be negative too, so there everything is int. A sum that 32 bits do not
+// hold at the bounds of symbols is computed as int64_t: coordinates, of which it
+// consists, have 32 bits all the same, and so has what is divided or limited to
+// one.
 
-// index prints an index in the open scope. What several places use (as counted
+// isWide reports whether an index may have more than 32 bits.
+func (e *emitter) isWide(x kernel.Index) bool { return x.Largest() > float64(e.caps.Position32()) }
+
+// indexValue prints an index in the open scope. What several places use (as counted
 // by the last plan) is declared once.
-func (e *emitter) index(x kernel.Index) string { return e.indexValue(x).s }
-
 func (e *emitter) indexValue(x kernel.Index) text {
 	key := x.String()
 	if t, ok := e.knownIndex(key); ok {
@@ -25,9 +29,17 @@ func (e *emitter) indexValue(x kernel.Index) text {
 		return t
 	}
 	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
-	t = primary(e.declare(s, "uint", "at", t))
+	t = e.declareIndex(s, "at", t)
 	s.indices[key] = t
 	return t
+}
+
+// declareIndex gives an index a variable in scope s.
+func (e *emitter) declareIndex(s *scope, name string, t text) text {
+	if t.wide {
+		return text{s: e.declare(s, "int64_t", name, t), prec: precPrimary, wide: true}
+	}
+	return primary(e.declare(s, "uint", name, t))
 }
 
 func (e *emitter) knownIndex(key string) (text, bool) {
@@ -49,8 +61,25 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 
 // indexText prints the polynomial: terms that add, then those that subtract.
 func (e *emitter) indexText(x kernel.Index) text {
-	return e.sum(x, uintLit, e.factor)
+	if !e.isWide(x) {
+		return e.coordinate(x)
+	}
+	e.need(NeedInt64)
+	t := e.sum(x, int64Lit, func(f *kernel.Factor) text {
+		t := e.factor(f)
+		if !t.wide {
+			t = call("int64_t", t)
+		}
+		return t
+	})
+	t.wide = true
+	return t
 }
+
+// coordinate prints what [kernel.Kernel.CheckRange] holds to 32 bits on any device.
+func (e *emitter) coordinate(x kernel.Index) text { return e.sum(x, uintLit, e.narrowFactor) }
+
+func (e *emitter) narrowFactor(f *kernel.Factor) text { return e.factor(f).narrow() }
 
 // sum prints a polynomial in the number type of lit and factor.
 func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.Factor) text) text {
@@ -92,7 +121,7 @@ func (e *emitter) term(t kernel.Term, coef int64, lit func(int64) text, factor f
 	return out
 }
 
-// factor prints one factor as a uint.
+// factor prints one factor, as a uint unless it is wide.
 func (e *emitter) factor(f *kernel.Factor) text {
 	switch f.Kind {
 	case kernel.FactorAxis:
@@ -112,7 +141,7 @@ func (e *emitter) factor(f *kernel.Factor) text {
 	}
 	one := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
 	s := e.home(one, func(acc int) bool { return indexUsesAcc(f.X, acc) || indexUsesAcc(f.D, acc) })
-	t = primary(e.declare(s, "uint", e.factorName(f), t))
+	t = e.declareIndex(s, e.factorName(f), t)
 	s.indices[key] = t
 	return t
 }
@@ -125,14 +154,23 @@ func (e *emitter) composite(f *kernel.Factor) text {
 	}
 	switch f.Kind {
 	case kernel.FactorDiv:
-		return binary("/", e.indexText(f.X), e.indexText(f.D))
+		return e.divided("/", f)
 	case kernel.FactorMod:
-		return binary("%", e.indexText(f.X), e.indexText(f.D))
+		return e.divided("%", f)
 	case kernel.FactorClamp:
 		return e.clamped(f)
 	}
 	e.fail("unknown kind of index factor %d", f.Kind)
 	return primary("0u")
+}
+
+// divided prints a quotient or remainder, as a uint if that holds it.
+func (e *emitter) divided(op string, f *kernel.Factor) text {
+	t := binary(op, e.indexText(f.X), e.indexText(f.D))
+	if f.Largest() > float64(e.caps.Position32()) {
+		return t
+	}
+	return t.narrow()
 }
 
 // factorName is what a quotient, remainder or looked-up index is called where
@@ -176,10 +214,10 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 func (e *emitter) clamped(f *kernel.Factor) text {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.computeType(v.DType) == "uint" {
-		return call("min", e.value(v), e.indexText(f.D))
+		return call("min", e.value(v), e.coordinate(f.D))
 	}
 	if unsigned && onlyAdds(f.X) {
-		return call("min", e.indexText(f.X), e.indexText(f.D))
+		return call("min", e.coordinate(f.X), e.coordinate(f.D))
 	}
 	return call("uint", e.clampCall(f))
 }

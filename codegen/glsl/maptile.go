@@ -150,7 +150,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) str
 	t.plan(nil, []kernel.Index{v.Index})
 	if r.width == 1 {
 		t.bindAxis(r.axis, r.base)
-		t.line("%s = %s;", place(""), t.carrierAt(b, t.index(v.Index)).s)
+		t.line("%s = %s;", place(""), t.carrierAt(b, t.indexValue(v.Index)).s)
 		return
 	}
 	typ, value := t.vectorAt(b, r.width, t.vectorIndex(r, v.Index))

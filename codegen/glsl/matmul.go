@@ -213,7 +213,7 @@ func (e *emitter) named(name string, t text) text {
 	if t.plain() {
 		return t
 	}
-	return primary(e.variable("uint", name, t))
+	return e.declareIndex(e.scope, name, t)
 }
 
 // openIf opens a block that runs under a condition, always if that is "".

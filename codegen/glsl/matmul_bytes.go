@@ -78,7 +78,7 @@ func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	b.units[bytes] = true
 	m.need(m.storageNeeds(b)...)
 	at := binary("/", m.indexAt(v.Index, a.axis, k), uintLit(bytes))
-	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, at.s))
+	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, b.subscript(at)))
 }
 
 // addQuads adds the products of two quads to a sum.

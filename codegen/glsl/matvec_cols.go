@@ -57,7 +57,7 @@ func (m *matMul) bindOtherSums(stores []kernel.Store, row text, c kernel.Cols) {
 				continue
 			}
 			m.plan(nil, []kernel.Index{e.Index})
-			at := plus(m.indexText(e.Index), uintLit(c.From))
+			at := plus(m.coordinate(e.Index), uintLit(c.From))
 			m.bindValue(e, m.otherSum(e.Acc, row, primary(m.variable("uint", "other_col", at))))
 		}
 	}

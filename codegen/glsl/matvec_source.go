@@ -114,7 +114,7 @@ func (r byteRows) strip(o *matOperand, k text) rowArrays {
 	r.v.need(r.v.storageNeeds(b)...)
 	array := func(unit int, at text) text {
 		b.units[unit] = true
-		return primary(b.name + "_" + planeUnits[unit].view + "[" + at.s + "]")
+		return primary(b.name + "_" + planeUnits[unit].view + "[" + b.subscript(at) + "]")
 	}
 	return r.v.byteStrip(o, func(i text) text {
 		r.v.bindRow(i)

@@ -111,7 +111,7 @@ func (v *matVec) blockOf(o *matOperand, block text) text {
 	n := v.blockBuffer(o).DType.BlockElems()
 	rest, _ := x.DropAxis(v.fold).DivMod(ir.D(n))
 	v.plan(nil, []kernel.Index{rest})
-	return plus(v.indexText(rest), block)
+	return plus(v.coordinate(rest), block)
 }
 
 func (v *matVec) blockBuffer(o *matOperand) *buffer { return v.buffers[kernel.Widened(o.value).Bind] }

@@ -40,7 +40,7 @@ func (e *emitter) nameWordAccess() {
 // the units of blocks.
 func unitBits(t ir.DType) int {
 	if t.IsBlock() {
-		return 8 * blockUnit(t)
+		return 8 * kernel.BlockUnit(t)
 	}
 	return 8 * t.BlockBytes()
 }
@@ -142,7 +142,7 @@ func (e *emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
 }
 
 // storeToWords prints a call that writes the i-th unit, or vector of units, of a buffer.
-func (e *emitter) storeToWords(b *buffer, width int, i, value string) string {
+func (e *emitter) storeToWords(b *buffer, width int, i text, value string) string {
 	verb, t, bits := "store", b.DType, unitBits(b.DType)
 	if width > 1 {
 		verb = fmt.Sprintf("store%d", width)
@@ -177,7 +177,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i, value string) string {
 			pack(width/2, width/2))
 	}
 	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
-	return fmt.Sprintf("%s(%s, %s);", name, i, value)
+	return fmt.Sprintf("%s(%s, %s);", name, i.narrow().s, value)
 }
 
 // wordFunction adds a function to the text, once.

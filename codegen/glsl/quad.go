@@ -87,7 +87,7 @@ func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name st
 // end, where the last is read again and does not count.
 func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	end := e.dim(a.extent)
-	last := e.indexText(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
+	last := e.coordinate(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
 	e.openLanes(4)
 	at := binary("+", k, primary(component))
 	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
@@ -127,5 +127,5 @@ func (e *emitter) limit(x text, d ir.Dim, tile int) text {
 	if target.DivisibleBy(d, tile) {
 		return x
 	}
-	return call("min", x, e.indexText(kernel.DimIndex(d).Minus(kernel.Const(1))))
+	return call("min", x, e.coordinate(kernel.DimIndex(d).Minus(kernel.Const(1))))
 }

@@ -65,14 +65,8 @@ uint byte_NAME(uint block, uint at) {
 }`},
 }
 
-// blockUnit is the alignment of the blocks of a format in bytes, at most 4.
-func blockUnit(t ir.DType) int {
-	n := t.BlockBytes()
-	return min(n&-n, 4)
-}
-
 func blockNeeds(t ir.DType) []string {
-	if need := blockUnits[blockUnit(t)].need; need != "" {
+	if need := blockUnits[kernel.BlockUnit(t)].need; need != "" {
 		return []string{need}
 	}
 	return nil
@@ -106,7 +100,11 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	}
 	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" +
 		element
-	lines := []string{"uint block = i / ELEMSu, e = i % ELEMSu;"}
+	position, place := "uint", "uint block = i / ELEMSu, e = i % ELEMSu;"
+	if b.wide {
+		position, place = "int64_t", "uint block = uint(i / ELEMSu), e = uint(i % ELEMSu);"
+	}
+	lines := []string{place}
 	if f.Affine { // fused, multiplication and addition would round once, and the host rounds twice
 		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
 			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
@@ -118,7 +116,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	if width == 4 {
 		name, note = "decode4_"+b.base, "// Elements i to i+3, i being a multiple of 4."
 	}
-	e.blockFunction(b, typ+" "+name+"(uint i)", note, strings.Join(lines, "\n"))
+	e.blockFunction(b, typ+" "+name+"("+position+" i)", note, strings.Join(lines, "\n"))
 	return name
 }
 
@@ -298,7 +296,7 @@ func (e *emitter) blockReader(b *buffer, name string) {
 				words, name, b.base, e.view(b, words), b.DType.BlockBytes()/(4*words), 4*words))
 		return
 	}
-	unit := blockUnit(b.DType)
+	unit := kernel.BlockUnit(b.DType)
 	readers := blockUnits[unit].readers
 	if e.inWords(b) && unit < 4 {
 		readers = wordReaders

@@ -50,15 +50,15 @@ func (e *emitter) makeBlock() {
 	if f := e.k.Fault; f != nil {
 		e.open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
 		e.plan(nil, []kernel.Index{f.Index})
-		e.line("atomicMax(%s[0], ~(%s));", e.view(e.buffers[f.Bind], 1), e.indexText(f.Index).s)
+		e.line("atomicMax(%s[0], ~(%s));", e.view(e.buffers[f.Bind], 1), e.coordinate(f.Index).s)
 		e.close()
 	}
 	halves := e.fresh(e.scope, "halves")
 	e.line("uint %s[%d];", halves, (t.BlockBytes()+1)/2)
 	e.line("%s(%s, %s);", name, x, halves)
 	e.plan(nil, []kernel.Index{store.Index})
-	block := primary(e.variable("uint", "block", e.indexText(store.Index)))
-	array, unit := e.view(out, 1), blockUnit(t)
+	block := primary(e.variable("uint", "block", e.coordinate(store.Index)))
+	array, unit := e.view(out, 1), kernel.BlockUnit(t)
 	units := t.BlockBytes() / unit
 	i := e.loop("i", primary("0u"), uintLit(units), 1)
 	value := fmt.Sprintf("%s[%s]", halves, i.s)
@@ -68,13 +68,13 @@ func (e *emitter) makeBlock() {
 	case 4:
 		value = fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i.s)
 	}
-	switch at := plus(times(block, units), i).s; {
+	switch at := plus(times(block, units), i); {
 	case e.inWords(out) && unit < 4:
 		e.line("%s", e.storeToWords(out, 1, at, value))
 	case unit < 4:
-		e.line("%s[%s] = %s(%s);", array, at, blockUnits[unit].name, value)
+		e.line("%s[%s] = %s(%s);", array, at.s, blockUnits[unit].name, value)
 	default:
-		e.line("%s[%s] = %s;", array, at, value)
+		e.line("%s[%s] = %s;", array, at.s, value)
 	}
 	e.close()
 }

@@ -17,7 +17,7 @@ func (e *emitter) random(v *kernel.Expr, home *scope) text {
 		return primary(words + "[" + pairWord(v.Word, primary(component)).s + "]")
 	}
 	e.helper("random_word", "uint")
-	element := pairWord(v.Word, e.indexValue(v.Index))
+	element := pairWord(v.Word, e.indexValue(v.Index).narrow())
 	return call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
 }
 
@@ -56,5 +56,5 @@ func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string)
 	e.helper("random_block", "uint")
 	seed, offset := e.key(v.Args[0], e.scope), e.key(v.Args[1], e.scope)
 	return e.variable("uvec4", fmt.Sprintf("words%d", r.width),
-		call("random_block", seed, offset, e.vectorIndex(r, v.Index)))
+		call("random_block", seed, offset, e.vectorIndex(r, v.Index).narrow()))
 }

@@ -92,7 +92,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(r.rows))
 	if goAround {
 		first = r.openFor("", "first_row", first, r.dim(n),
-			text{fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), precProduct})
+			text{s: fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), prec: precProduct})
 		opened++
 	} else if r.rows == 1 {
 		first = primary("gl_WorkGroupID.x")
@@ -114,7 +114,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	if _, whole := n.Quo(int64(r.rows)); !whole {
 		raw := primary(r.variable("uint", name+"_unlimited", id))
 		r.valid = primary(r.variable("bool", "in_range", binary("<", raw, r.dim(n))))
-		id = call("min", raw, r.indexText(kernel.DimIndex(n).Minus(kernel.Const(1))))
+		id = call("min", raw, r.coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	r.split(s[0], 1, primary(r.variable("uint", name, id)))
 	return opened

@@ -108,7 +108,7 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 
 // accumulate folds one element in.
 func (r *rowWriter) accumulate(f fold, value string) {
-	v := r.coerce(r.computeType(f.Value.DType), f.typ, text{value, 0})
+	v := r.coerce(r.computeType(f.Value.DType), f.typ, text{s: value})
 	if f.lost != "" {
 		r.helper("sum_exactly", f.typ)
 		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v.s)

@@ -52,7 +52,7 @@ func (w *scanWriter) inLimit(r run) text {
 	w.openScope()
 	defer w.close()
 	w.bindAxis(r.axis, r.base)
-	return binary("<", w.indexText(w.k.Limit.At), w.dim(w.k.Limit.Below))
+	return binary("<", w.coordinate(w.k.Limit.At), w.dim(w.k.Limit.Below))
 }
 
 // guarded writes body where a condition holds, if there is one.
@@ -65,7 +65,7 @@ func (w *scanWriter) guarded(body func(), conds ...text) {
 // value computes what the element at hand adds.
 func (w *scanWriter) value() string {
 	v := w.eval(w.phase.Value)[0]
-	return w.coerce(w.computeType(w.phase.Value.DType), w.typ, text{v, 0}).s
+	return w.coerce(w.computeType(w.phase.Value.DType), w.typ, text{s: v}).s
 }
 
 // alone gives each invocation a row of its own.

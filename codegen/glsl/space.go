@@ -31,8 +31,10 @@ func (e *emitter) newSpace() space {
 	for a := len(e.k.Parallel) - 1; a >= 0; a-- {
 		last := &s[len(s)-1]
 		n, err := e.k.Parallel[a].Mul2(last.points[0])
+		wider := span{points: append([]ir.Dim{e.k.Parallel[a]}, last.points...)}
+		fits := wider.max() <= maxPoints
 		switch {
-		case err == nil:
+		case err == nil && fits:
 			last.points[0] = n
 		case len(s) < 3:
 			s = append(s, span{axes: []int{a}, points: []ir.Dim{e.k.Parallel[a]}})
@@ -175,7 +177,7 @@ func (e *emitter) split(g span, width int, id text) (unit text) {
 		}
 		x := id
 		if !step.Equal(kernel.Const(1)) {
-			x = binary("/", x, e.indexText(step))
+			x = binary("/", x, e.coordinate(step))
 		}
 		if i > 0 {
 			x = binary("%", x, e.dim(extent))

@@ -226,12 +226,13 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 func (c *staging) octet(st *staged, inner text, dst string) {
 	v := st.value
 	if st.raw {
-		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[v.Bind]),
-			binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit)).s)
+		b := c.buffers[v.Bind]
+		c.line("%s = %s[%s];", dst, c.unitView(b),
+			b.subscript(binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit))))
 		return
 	}
 	if target.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
-		value := call(c.shiftedOctets(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner))
+		value := call(c.shiftedOctets(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).narrow())
 		if st.axis == c.fold && !target.DivisibleBy(c.k.Fold, target.OctetElems) {
 			c.helper("first_halves", "uvec4")
 			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
@@ -244,7 +245,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		return
 	}
 	if c.isPacked(st) {
-		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).s)
+		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).narrow().s)
 		return
 	}
 	if c.dtype.IsInteger() {

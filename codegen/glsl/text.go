@@ -8,10 +8,12 @@ import (
 )
 
 // text is a piece of a GLSL expression and how tightly it binds, so that
-// parentheses appear only where the grammar needs them.
+// parentheses appear only where the grammar needs them. wide says that it is a
+// position of 64 bits, an int64_t; GLSL never makes a uint of it by itself.
 type text struct {
 	s    string
 	prec int
+	wide bool
 }
 
 // Binding strengths, weakest first, as in the GLSL specification's table of
@@ -41,7 +43,15 @@ var binaryPrec = map[string]int{
 	"*": precProduct, "/": precProduct, "%": precProduct,
 }
 
-func primary(s string) text { return text{s, precPrimary} }
+func primary(s string) text { return text{s: s, prec: precPrimary} }
+
+// narrow returns the text as a uint, which holds it.
+func (t text) narrow() text {
+	if t.wide {
+		return call("uint", t)
+	}
+	return t
+}
 
 // at returns the text for a place that needs at least the given strength.
 func (t text) at(need int) string {
@@ -65,11 +75,13 @@ func isNumber(s string) bool {
 // binary joins two operands, or does what it can of it; all binary operators group
 // from the left.
 func binary(op string, a, b text) text {
+	wide := a.wide || b.wide
 	if t, ok := folded(op, a, b); ok {
+		t.wide = wide
 		return t
 	}
 	p := binaryPrec[op]
-	return text{a.at(p) + " " + op + " " + b.at(p+1), p}
+	return text{a.at(p) + " " + op + " " + b.at(p+1), p, wide}
 }
 
 // unary applies -, ! or ~.
@@ -81,7 +93,7 @@ func unary(op string, a text) text {
 	if strings.HasPrefix(s, op) {
 		s = "(" + s + ")"
 	}
-	return text{op + s, precUnary}
+	return text{s: op + s, prec: precUnary}
 }
 
 // call applies a function or constructor.
@@ -104,7 +116,7 @@ func ternary(cond, a, b text) text {
 	case cond.s == "false":
 		return b
 	}
-	return text{cond.at(precOrOr) + " ? " + a.at(precOrOr) + " : " + b.at(precTernary), precTernary}
+	return text{s: cond.at(precOrOr) + " ? " + a.at(precOrOr) + " : " + b.at(precTernary), prec: precTernary}
 }
 
 // and joins the conditions that there are; "" stands for one that always holds.
@@ -129,7 +141,7 @@ func joined(op string, a, b text) text {
 // signed marks a text that begins with a minus as a unary expression.
 func signed(s string) text {
 	if strings.HasPrefix(s, "-") {
-		return text{s, precUnary}
+		return text{s: s, prec: precUnary}
 	}
 	return primary(s)
 }
@@ -139,14 +151,14 @@ func uintLit[N int | int64 | uint32](n N) text { return primary(strconv.FormatIn
 // intLit spells an int; the smallest has no literal of its own.
 func intLit(n int64) text {
 	if n == math.MinInt32 {
-		return text{"-2147483647 - 1", precSum}
+		return text{s: "-2147483647 - 1", prec: precSum}
 	}
 	return signed(strconv.FormatInt(n, 10))
 }
 
 func int64Lit(n int64) text {
 	if n == math.MinInt64 {
-		return text{"-9223372036854775807L - 1L", precSum}
+		return text{s: "-9223372036854775807L - 1L", prec: precSum}
 	}
 	return signed(strconv.FormatInt(n, 10) + "L")
 }

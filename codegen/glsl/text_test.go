@@ -18,7 +18,7 @@ func scratch() *emitter {
 }
 
 func TestParentheses(t *testing.T) {
-	a, b, sum := primary("a"), primary("b"), text{"a + b", precSum}
+	a, b, sum := primary("a"), primary("b"), text{s: "a + b", prec: precSum}
 	tests := []struct {
 		got  text
 		want string
@@ -33,11 +33,11 @@ func TestParentheses(t *testing.T) {
 		{unary("-", signed("-1.5")), "-(-1.5)"},
 		{binary("*", unary("-", a), b), "-a * b"},
 		{call("exp", sum), "exp(a + b)"},
-		{ternary(text{"a < b", precRelation}, sum, b), "a < b ? a + b : b"},
+		{ternary(text{s: "a < b", prec: precRelation}, sum, b), "a < b ? a + b : b"},
 		{binary("+", ternary(a, a, b), b), "(a ? a : b) + b"},
 		{ternary(a, ternary(a, a, b), ternary(b, a, b)), "a ? (a ? a : b) : b ? a : b"},
-		{binary("&", a, text{"a == b", precEquality}), "a & a == b"},
-		{binary("==", text{"a & b", precAnd}, b), "(a & b) == b"},
+		{binary("&", a, text{s: "a == b", prec: precEquality}), "a & a == b"},
+		{binary("==", text{s: "a & b", prec: precAnd}, b), "(a & b) == b"},
 	}
 	for _, tt := range tests {
 		if tt.got.s != tt.want {
@@ -48,7 +48,7 @@ func TestParentheses(t *testing.T) {
 
 // TestTemplates renders forms around arguments of every strength.
 func TestTemplates(t *testing.T) {
-	sum := text{"x + 1.0", precSum}
+	sum := text{s: "x + 1.0", prec: precSum}
 	tests := []struct{ form, want string }{
 		{"-{0}", "-(x + 1.0)"},
 		{"{0} * {0}", "(x + 1.0) * (x + 1.0)"},

@@ -192,12 +192,12 @@ func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 		b := e.buffers[s.Bind]
 		value := primary(results[i])
 		if e.inWords(b) {
-			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index).s, value.s))
+			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index), value.s))
 			continue
 		}
 		if t := e.scalar(b.DType); t.vec != t.storageVec || t.storage != t.carrier {
 			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}
-		e.line("%s[%s] = %s;", e.view(b, r.width), e.vectorIndex(r, s.Index).s, value.s)
+		e.line("%s[%s] = %s;", e.view(b, r.width), b.subscript(e.vectorIndex(r, s.Index)), value.s)
 	}
 }

@@ -28,7 +28,7 @@ func (c *staging) windowOctet(w target.Window, st *staged, inner text, dst strin
 			end = call("min", end, rest)
 		}
 	}
-	value := call(c.windowFunction(c.buffers[w.Load.Bind]), call("int", c.indexText(w.Base)), first, end)
+	value := call(c.windowFunction(c.buffers[w.Load.Bind]), call("int", c.coordinate(w.Base)), first, end)
 	if len(w.All) > 0 {
 		var all text
 		for _, cond := range w.All {

@@ -45,7 +45,8 @@ func withoutStoredCasts(k *Kernel) *Kernel {
 // Collapse returns an equal kernel with as few parallel axes as its indices
 // allow: axes of extent 1 go, and two neighbours become one where every index
 // depends on them only through their row-major position. An elementwise kernel
-// over dense tensors ends with a single axis whatever its rank was.
+// over dense tensors ends with a single axis whatever its rank was, unless that
+// would be longer than axes may be.
 func Collapse(k *Kernel) *Kernel {
 	for i := len(k.Parallel) - 1; i >= 0; i-- {
 		if k.Parallel[i].Is(1) {
@@ -54,7 +55,7 @@ func Collapse(k *Kernel) *Kernel {
 	}
 	for i := len(k.Parallel) - 2; i >= 0; i-- {
 		extent, err := k.Parallel[i].Mul2(k.Parallel[i+1])
-		if err == nil && k.Parallel[i+1].Max() > 0 && mergeable(k, i, i+1) {
+		if err == nil && extent.Max() <= maxSigned && k.Parallel[i+1].Max() > 0 && mergeable(k, i, i+1) {
 			k = substitute(k, i, i+1, extent)
 		}
 	}

@@ -7,15 +7,25 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Kernels compute positions in 32 bits: those of elements in buffers without a
-// sign, and all that is compared, limited or used as a value with one.
+// Kernels compute coordinates along axes, and all that is compared, limited or
+// used as a value, in 32 bits with a sign. Positions of elements in buffers are
+// sums of products of them; they have 64 bits where they need more than 32.
+// Then a position is counted in rows of 2^16 elements, of which the number has
+// 32 bits. What custom kernels, random streams and readers of blocks count has 32.
 const (
-	maxPosition = math.MaxUint32
 	maxSigned   = math.MaxInt32
+	maxPosition = math.MaxUint32
+	maxWide     = 1<<48 - 1
 )
 
-// RangeError says that a kernel would have to compute positions that its 32 bits
-// do not hold.
+// BlockUnit is the alignment of the blocks of a format in bytes, at most 4:
+// kernels read blocks in units of so many.
+func BlockUnit(t ir.DType) int {
+	n := t.BlockBytes()
+	return min(n&-n, 4)
+}
+
+// RangeError says that a kernel would have to count more than its integers hold.
 type RangeError struct {
 	What  string  // what is too large: "elements of x", "points"
 	Bind  int     // the binding that What is about, or -1
@@ -25,7 +35,7 @@ type RangeError struct {
 
 // Error says what is too large for what.
 func (e *RangeError) Error() string {
-	return fmt.Sprintf("%s: %.0f, more than the %d that positions of 32 bits reach", e.What, e.Size, e.Limit)
+	return fmt.Sprintf("%s: %.0f, more than the %d that kernels count", e.What, e.Size, e.Limit)
 }
 
 // CheckRange returns a *RangeError if some position does not fit, at the bounds
@@ -38,13 +48,22 @@ func (k *Kernel) CheckRange() error {
 		}
 	}
 	for i, b := range k.Bindings {
-		limit(float64(b.Elems), maxPosition, i, "elements of %s (%s)", b.Name, b.DType)
+		switch {
+		case k.Family == FamilyCustom:
+			limit(float64(b.Elems), maxPosition, i, "elements of %s (%s), which a custom kernel counts", b.Name,
+				b.DType)
+		case k.Group != nil && k.Group.Bind == i:
+			limit(float64(b.Elems), maxPosition, i, "elements of the table %s", b.Name)
+		case b.DType.IsBlock():
+			unit := BlockUnit(b.DType)
+			limit(float64(b.Elems)/float64(b.DType.BlockElems())*float64(b.DType.BlockBytes()/unit), maxPosition, i,
+				"units of %d bytes of %s (%s)", unit, b.Name, b.DType)
+		}
+		limit(float64(b.Elems), maxWide, i, "elements of %s (%s)", b.Name, b.DType)
 	}
-	points := 1.0
 	for _, d := range k.Parallel {
-		points *= maxOf(d)
+		limit(maxOf(d), maxSigned, -1, "elements along an axis")
 	}
-	limit(points, maxSigned, -1, "points that the kernel computes")
 	for _, d := range []ir.Dim{k.Fold, k.Take} {
 		limit(maxOf(d), maxSigned, -1, "elements of a row")
 	}
@@ -57,16 +76,16 @@ func (k *Kernel) CheckRange() error {
 	inner := func(x Index, bind int, format string, args ...any) {
 		x.Walk(func(f *Factor) {
 			if f.Kind == FactorClamp {
-				limit(max(f.X.largest(), f.D.largest()), maxSigned, bind, "positions along an axis in "+format, args...)
+				limit(max(f.X.Largest(), f.D.Largest()), maxSigned, bind, "positions along an axis in "+format, args...)
 			}
 		})
 	}
 	at := func(x Index, bind int, format string, args ...any) {
-		limit(x.largest(), maxPosition, bind, format, args...)
+		limit(x.Largest(), maxWide, bind, format, args...)
 		inner(x, bind, format, args...)
 	}
 	value := func(x Index) {
-		limit(x.largest(), maxSigned, -1, "coordinates that are used as numbers, as by iota")
+		limit(x.Largest(), maxSigned, -1, "coordinates that are used as numbers, as by iota")
 		inner(x, -1, "coordinates that are used as numbers, as by iota")
 	}
 	Walk(k.Roots(), func(e *Expr) {
@@ -74,6 +93,7 @@ func (k *Kernel) CheckRange() error {
 		case ExprLoad:
 			at(e.Index, e.Bind, "elements of %s", k.Bindings[e.Bind].Name)
 		case ExprRandom:
+			limit(e.Index.Largest(), maxPosition, -1, "elements of a random stream")
 			at(e.Index, -1, "elements of a random stream")
 		case ExprIndex, ExprAcc:
 			value(e.Index)
@@ -97,17 +117,31 @@ func (k *Kernel) CheckRange() error {
 	return found
 }
 
+// LargestPosition is a number that no position that a kernel computes is above.
+func (k *Kernel) LargestPosition() float64 {
+	most := 0.0
+	for _, b := range k.Bindings {
+		most = max(most, float64(b.Elems-1))
+	}
+	k.WalkIndices(func(x Index) {
+		most = max(most, x.Largest())
+		x.Walk(func(f *Factor) { most = max(most, f.X.Largest(), f.D.Largest()) })
+	})
+	return most
+}
+
 // maxOf is the largest value of a dim, which may be more than an int64 holds.
 func maxOf(d ir.Dim) float64 { return float64(d.Mul)*float64(d.Bound) + float64(d.Add) }
 
-// largest is a number that neither x nor any part of its sum is above.
-func (x Index) largest() float64 {
+// Largest is a number that neither x nor any part of its sum is above, at the
+// bounds of symbols.
+func (x Index) Largest() float64 {
 	sum := max(float64(x.c), 0)
 	for _, t := range x.terms {
 		if t.Coef > 0 {
 			product := float64(t.Coef)
 			for _, f := range t.Factors {
-				product *= f.largest()
+				product *= f.Largest()
 			}
 			sum += product
 		}
@@ -115,7 +149,8 @@ func (x Index) largest() float64 {
 	return sum
 }
 
-func (f *Factor) largest() float64 {
+// Largest is a number that the factor is never above.
+func (f *Factor) Largest() float64 {
 	switch f.Kind {
 	case FactorAxis:
 		return max(maxOf(f.Extent)-1, 0)
@@ -123,13 +158,13 @@ func (f *Factor) largest() float64 {
 		return float64(f.Bound)
 	case FactorDiv:
 		if f.D.IsConst() {
-			return math.Floor(f.X.largest() / float64(max(f.D.c, 1)))
+			return math.Floor(f.X.Largest() / float64(max(f.D.c, 1)))
 		}
-		return f.X.largest()
+		return f.X.Largest()
 	case FactorMod:
-		return min(f.X.largest(), max(f.D.largest()-1, 0))
+		return min(f.X.Largest(), max(f.D.Largest()-1, 0))
 	case FactorClamp:
-		return f.D.largest()
+		return f.D.Largest()
 	}
 	return maxSigned // a loaded value, which lowering limits to that
 }

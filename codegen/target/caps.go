@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,9 +233,12 @@ type Caps struct {
 
 	MaxStorageBuffers uint32 `json:"maxStorageBuffers"` // bound to one kernel
 	MaxStorageRange   uint64 `json:"maxStorageRange"`   // of one binding
-	StorageAlignment  uint64 `json:"storageAlignment"`  // of a binding's offset
-	MaxAllocation     uint64 `json:"maxAllocation"`     // of one piece of device memory
-	MaxBuffer         uint64 `json:"maxBuffer"`
+	// MaxPosition is the largest position of an element that kernels compute in 32 bits; beyond they use 64. 0 is
+	// 2^32-1; tests set less, so that small tensors meet what large ones do.
+	MaxPosition      uint32 `json:"maxPosition,omitempty"`
+	StorageAlignment uint64 `json:"storageAlignment"` // of a binding's offset
+	MaxAllocation    uint64 `json:"maxAllocation"`    // of one piece of device memory
+	MaxBuffer        uint64 `json:"maxBuffer"`
 	// HostPointerAlignment is what importing host memory asks for; 0 without Features.ExternalMemoryHost.
 	HostPointerAlignment uint64 `json:"hostPointerAlignment,omitempty"`
 
@@ -264,6 +268,14 @@ type Caps struct {
 	DeviceUUID        string `json:"deviceUUID,omitempty"`
 	DriverUUID        string `json:"driverUUID,omitempty"`
 	PipelineCacheUUID string `json:"pipelineCacheUUID,omitempty"`
+}
+
+// Position32 is the largest position of an element that kernels compute in 32 bits.
+func (c Caps) Position32() int64 {
+	if c.MaxPosition == 0 {
+		return math.MaxUint32
+	}
+	return int64(c.MaxPosition)
 }
 
 // fingerprintVersion changes when the meaning of a field that Fingerprint covers changes.

@@ -45,7 +45,8 @@ func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 }
 
 // checkStorage refuses variants that take neighbours as they lie in memory, where
-// the device cannot say what lies there.
+// the device cannot say what lies there, or where positions have 64 bits, of which
+// matrix units take 32.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if !variants[s.Variant].onMatrixUnits() {
 		return nil
@@ -54,6 +55,9 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		if caps.InWords(b.DType) {
 			return fmt.Errorf("matrix units take %s %q as it lies in memory, and the device has no %s", b.DType, b.Name,
 				StorageFeature(b.DType))
+		}
+		if caps.isWide(b) {
+			return fmt.Errorf("matrix units take positions of 32 bits, and %q has %d elements", b.Name, b.Elems)
 		}
 	}
 	return nil

@@ -137,7 +137,15 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 			"a custom kernel can do with fewer if some of its tensors are made one",
 			caps.MaxStorageBuffers, n))
 	}
+	if !caps.Features.Int64 && k.LargestPosition() > float64(caps.Position32()) {
+		gaps = append(gaps, fmt.Sprintf("feature int64: positions reach %.0f, which 32 bits do not hold; split the "+
+			"tensor, or give symbols smaller bounds", k.LargestPosition()))
+	}
 	for _, b := range k.Bindings {
+		if caps.InWords(b.DType) && k.Custom == nil && caps.isWide(b) {
+			gaps = append(gaps, fmt.Sprintf("feature %s: buffer %q has %d elements of %s, and words are counted in "+
+				"32 bits; split the tensor", StorageFeature(b.DType), b.Name, b.Elems, b.DType))
+		}
 		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange && !ByAddress(k, b, caps) {
 			gaps = append(gaps,
 				fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a "+
@@ -153,6 +161,9 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 func ByAddress(k *kernel.Kernel, b kernel.Binding, caps Caps) bool {
 	return bindingBytes(b) > caps.MaxStorageRange && caps.Features.BufferDeviceAddress && k.Custom == nil
 }
+
+// isWide reports whether positions in a buffer have 64 bits.
+func (c Caps) isWide(b kernel.Binding) bool { return b.Elems-1 > c.Position32() }
 
 // bindingBytes returns the size of a buffer at the bound of every symbol.
 func bindingBytes(b kernel.Binding) uint64 {

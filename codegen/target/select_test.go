@@ -279,6 +279,10 @@ func TestSelectProperty(t *testing.T) {
 	chosen := map[kernel.Variant]int{}
 	for range 3000 {
 		k, caps := randomKernel(r), randomCaps(r)
+		caps.Features.Int64 = true
+		if r.IntN(4) == 0 {
+			caps.MaxPosition = 1000 // beyond, positions have 64 bits
+		}
 		s, _, err := Select(k, caps)
 		if err != nil {
 			t.Fatalf("%v\n%s%+v", err, k, caps)

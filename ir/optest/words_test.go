@@ -2,7 +2,9 @@ package optest_test
 
 import (
 	"context"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +72,39 @@ func TestByAddress(t *testing.T) {
 	})
 	if reached < 100 {
 		t.Errorf("%d buffers are reached by their addresses", reached)
+	}
+}
+
+// widePositions are more cases of what is done with positions: views, tiles, values that are indices, blocks, bytes.
+var widePositions = regexp.MustCompile(byAddress.String() +
+	`|^(add|exp)/(f16|i64|u8)/|^(slice|flip|pad|reshape|broadcast|repeat|roll)/(f32|u8)/|^transpose/f16/` +
+	`|^(gather|scatter_add|index_add|gather_nd)/(f16|u8|f32)/|^(max|cumsum|layer_norm|rms_norm|group_norm)/f32/` +
+	`|^conv.*/f32/|^(max_pool|avg_pool)/f32/|^batch_matmul/|^matmul/(f16|i8|u8)/|^rope/f32/|^attention/f16/`)
+
+// TestWidePositions runs cases as on a device whose kernels compute in 32 bits no position above 6: nearly all
+// positions then have 64 bits, and what is reached by its address is reached row by row, as tensors of 2^32 elements
+// are. VKC_TEST_HUGE, which tests of such tensors ask for, adds cases.
+func TestWidePositions(t *testing.T) {
+	dev := openDevice(t)
+	caps := dev.Caps()
+	if !caps.Features.BufferDeviceAddress || !caps.Features.Int64 {
+		t.Skip("the device has no addresses of buffers, or no 64-bit integers")
+	}
+	caps.MaxStorageRange, caps.MaxPosition = 32, 6
+	cases, wide := byAddress, 0
+	if os.Getenv("VKC_TEST_HUGE") != "" {
+		cases = widePositions
+	}
+	runAs(t, dev, caps, cases, 40, func(p *kernel.Program) {
+		for _, s := range p.Shaders {
+			if slices.Contains(s.Needs, "int64") {
+				wide++
+			}
+		}
+	})
+	t.Logf("%d kernels compute positions in 64 bits", wide)
+	if wide < 30 {
+		t.Errorf("%d kernels compute positions in 64 bits", wide)
 	}
 }
 
