@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -178,6 +179,62 @@ func cumSum(c GradCall) Tensor {
 	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
 }
 
+// cumProd is the gradient of a running product: for each element the product of those before it, times the sum over
+// the results from its own on of their gradients times the products between. That sum, s[k] = g[k] + x[k+1]*s[k+1], is
+// made in steps that double how many results it has (Hillis and Steele 1986), without a quotient, so that zeros do not
+// matter.
+func cumProd(c GradCall) Tensor {
+	x, g := c.Args[0].wide(), c.Grad.wide()
+	axis, restart := c.axis(), c.Attrs.Int("restart")
+	if c.Attrs.Bool("reverse") {
+		x, g = x.Flip(axis), g.Flip(axis)
+	}
+	// later is the element some places on, and 0 past the end or past where the product began again.
+	later := func(t Tensor, by int) Tensor {
+		high := make([]int, t.Rank())
+		high[axis] = by
+		return t.Pad(make([]int, t.Rank()), high, 0).Slice(axis, by, t.Dim(axis).Plus(int64(by)))
+	}
+	next := func(t Tensor) Tensor {
+		t = later(t, 1)
+		if restart > 0 {
+			at := t.b.Iota(ir.I32, axis, t.Shape()).AddScalar(1)
+			t = at.Mod(at.Lit(float64(restart))).Eq(at.Lit(0)).Where(t.Lit(0), t)
+		}
+		return t
+	}
+	if c.Attrs.Bool("exclusive") {
+		g = next(g)
+	}
+	between, sum := next(x), g
+	for by := 1; int64(by) < x.Dim(axis).Max(); by *= 2 {
+		sum = sum.Add(between.Mul(later(sum, by)))
+		between = between.Mul(later(between, by))
+	}
+	before := x.unary(ir.OpCumProd, attr("axis", axis), attr("exclusive", true), attr("restart", restart))
+	out := before.Mul(sum)
+	if c.Attrs.Bool("reverse") {
+		out = out.Flip(axis)
+	}
+	return out
+}
+
+// cumExtremum is the gradient of the largest or smallest element so far: it goes to the last such element.
+func (c GradCall) cumExtremum() Tensor {
+	x, axis, op := c.Args[0], c.axis(), c.Result.node.Op()
+	along := func(op ir.Op, t Tensor, exclusive bool) Tensor {
+		return t.unary(op, attr("axis", axis), attr("exclusive", exclusive), attr("reverse", c.Attrs.Bool("reverse")),
+			attr("restart", c.Attrs.Int("restart")))
+	}
+	at := x.b.Iota(ir.I32, axis, x.Shape())
+	last, none := ir.OpCumMax, at.Lit(-1)
+	if c.Attrs.Bool("reverse") { // later ones are those before
+		last, none = ir.OpCumMin, at.Lit(math.MaxInt32)
+	}
+	is := x.Eq(along(op, x, false))
+	return c.Grad.zeros().ScatterAdd(axis, along(last, is.Where(at, none), c.Attrs.Bool("exclusive")), c.Grad)
+}
+
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpSum:       first(GradCall.spread),
@@ -206,7 +263,10 @@ func init() {
 			return c.spread().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
 		}),
 
-		ir.OpCumSum: first(cumSum),
+		ir.OpCumSum:  first(cumSum),
+		ir.OpCumProd: first(cumProd),
+		ir.OpCumMax:  first(GradCall.cumExtremum),
+		ir.OpCumMin:  first(GradCall.cumExtremum),
 		ir.OpSort: first(func(c GradCall) Tensor {
 			order := c.Args[0].unary(ir.OpArgsort, c.Attrs...)
 			return c.Grad.zeros().ScatterDistinct(c.axis(), order, c.Grad)

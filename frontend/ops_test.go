@@ -172,6 +172,9 @@ var methodCases = []methodCase{
 	{ir.OpVariance, func(o *operands) frontend.Tensor { return o.x.VarianceKeep(0, 0) }, `variance %0 {axes=[0], keepdims=true} : f32[1,4]`},
 
 	{ir.OpCumSum, func(o *operands) frontend.Tensor { return o.x.CumSum(-1) }, `cumsum %0 : f32[2,4]`},
+	{ir.OpCumProd, func(o *operands) frontend.Tensor { return o.x.CumProd(1) }, `cumprod %0 {axis=1} : f32[2,4]`},
+	{ir.OpCumMax, func(o *operands) frontend.Tensor { return o.x.CumMax(1) }, `cummax %0 {axis=1} : f32[2,4]`},
+	{ir.OpCumMin, func(o *operands) frontend.Tensor { return o.x.CumMin(1) }, `cummin %0 {axis=1} : f32[2,4]`},
 	{ir.OpCumSum, func(o *operands) frontend.Tensor { return o.i.CumSum(0, frontend.Exclusive(), frontend.Reverse()) }, `cumsum %3 {axis=0, exclusive=true, reverse=true} : i32[2,4]`},
 	{ir.OpSort, func(o *operands) frontend.Tensor { return o.x.Sort(0) }, `sort %0 {axis=0} : f32[2,4]`},
 	{ir.OpSort, func(o *operands) frontend.Tensor { return o.x.SortDescending(0) }, `sort %0 {axis=0, descending=true} : f32[2,4]`},

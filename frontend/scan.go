@@ -4,22 +4,42 @@ import "github.com/vkc-go/vkc/ir"
 
 // Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number.
 
-// CumSumOption changes what CumSum does.
-type CumSumOption func() ir.Attr
+// ScanOption changes what CumSum, CumProd, CumMax and CumMin do.
+type ScanOption func() ir.Attr
 
-// Exclusive leaves each element itself out of its sum, so that the first is 0.
-func Exclusive() CumSumOption { return func() ir.Attr { return attr("exclusive", true) } }
+// Exclusive leaves each element itself out of its result, so that the first is that of no elements: of a sum 0, of a
+// product 1, and of the largest the least value of the dtype.
+func Exclusive() ScanOption { return func() ir.Attr { return attr("exclusive", true) } }
 
-// Reverse adds up from the end of the axis.
-func Reverse() CumSumOption { return func() ir.Attr { return attr("reverse", true) } }
+// Reverse goes from the end of the axis.
+func Reverse() ScanOption { return func() ir.Attr { return attr("reverse", true) } }
 
 // CumSum is the running sum along an axis; integers wrap.
-func (t Tensor) CumSum(axis int, options ...CumSumOption) Tensor {
+func (t Tensor) CumSum(axis int, options ...ScanOption) Tensor {
+	return t.running(ir.OpCumSum, axis, options)
+}
+
+// CumProd is the running product along an axis; integers wrap.
+func (t Tensor) CumProd(axis int, options ...ScanOption) Tensor {
+	return t.running(ir.OpCumProd, axis, options)
+}
+
+// CumMax is the largest element so far along an axis, NaN after the first one.
+func (t Tensor) CumMax(axis int, options ...ScanOption) Tensor {
+	return t.running(ir.OpCumMax, axis, options)
+}
+
+// CumMin is the smallest element so far along an axis, NaN after the first one.
+func (t Tensor) CumMin(axis int, options ...ScanOption) Tensor {
+	return t.running(ir.OpCumMin, axis, options)
+}
+
+func (t Tensor) running(op ir.Op, axis int, options []ScanOption) Tensor {
 	attrs := []ir.Attr{attr("axis", axis)}
 	for _, o := range options {
 		attrs = append(attrs, o())
 	}
-	return t.unary(ir.OpCumSum, attrs...)
+	return t.unary(op, attrs...)
 }
 
 // Sort orders the elements along an axis, smallest first.

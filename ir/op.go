@@ -83,6 +83,9 @@ type OpInfo struct {
 	// Fold is the definition of an op that folds rows.
 	Fold *Fold
 
+	// Running, of a scan, is the basic reduction (see Step) whose results so far are the op's.
+	Running Op
+
 	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes
 	// for usual in the class.
 	Cost int

@@ -118,6 +118,9 @@ const (
 
 	// Scans and sorts.
 	OpCumSum
+	OpCumProd
+	OpCumMax
+	OpCumMin
 	OpSort
 	OpArgsort
 	OpTopKIndices

@@ -10,15 +10,25 @@ func init() {
 	x := []ArgInfo{{Name: "x"}}
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to go along"}
 	descending := AttrInfo{Name: "descending", Kind: AttrBool, Default: false, Doc: "largest first"}
-	exact := Tolerance{}
+	along := []AttrInfo{axis,
+		{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "leave out the element itself, so that the first result is that of the reduction over no elements"},
+		{Name: "reverse", Kind: AttrBool, Default: false, Doc: "go from the end of the axis"},
+		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "begin again after every so many elements; 0: never"},
+	}
+	exact, sum := Tolerance{}, Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
-		OpInfo{Op: OpCumSum, Name: "cumsum", Class: ClassScan, Args: x,
-			Attrs: []AttrInfo{axis,
-				{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "leave out the element itself, so that the first result is 0"},
-				{Name: "reverse", Kind: AttrBool, Default: false, Doc: "add up from the end of the axis"},
-				{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "begin again at 0 after every so many elements; 0: never"},
-			}, Infer: inferCumSum, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+		OpInfo{Op: OpCumSum, Name: "cumsum", Class: ClassScan, Args: x, Running: OpSum,
+			Attrs: along, Infer: inferRunning, Tol: sum,
 			Doc: "Running sum along an axis: result i is x[0]+…+x[i]; integers wrap."},
+		OpInfo{Op: OpCumProd, Name: "cumprod", Class: ClassScan, Args: x, Running: OpProd,
+			Attrs: along, Infer: inferRunning, Tol: sum,
+			Doc: "Running product along an axis: result i is x[0]*…*x[i]; integers wrap."},
+		OpInfo{Op: OpCumMax, Name: "cummax", Class: ClassScan, Args: x, Running: OpReduceMax,
+			Attrs: along, Infer: inferRunning, Tol: exact,
+			Doc: "Largest element so far along an axis, NaN after the first one."},
+		OpInfo{Op: OpCumMin, Name: "cummin", Class: ClassScan, Args: x, Running: OpReduceMin,
+			Attrs: along, Infer: inferRunning, Tol: exact,
+			Doc: "Smallest element so far along an axis, NaN after the first one."},
 		OpInfo{Op: OpSort, Name: "sort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending},
 			Infer: inferScan, Tol: exact,
 			Doc: "The elements in order along an axis, smallest first. Equal elements keep their order in both directions."},
@@ -42,7 +52,7 @@ func inferScan(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
-func inferCumSum(c *Call) (Type, error) {
+func inferRunning(c *Call) (Type, error) {
 	if n := c.Attrs.Int("restart"); n < 0 {
 		return Type{}, fmt.Errorf("restart is %d, want 0 or more", n)
 	}

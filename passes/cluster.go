@@ -80,7 +80,7 @@ func clusterKind(n *ir.Node) ClusterKind {
 		return ClusterAttention
 	case n.Op().Class() == ir.ClassContraction || isConv(n):
 		return ClusterMatMul
-	case n.Op() == ir.OpCumSum:
+	case n.Op().Info().Running != 0:
 		return ClusterScan
 	case isOrder(n):
 		return ClusterSort

@@ -34,8 +34,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.product(n, args)
 	case ir.OpMatMulID:
 		return r.matmulID(n, args)
-	case ir.OpCumSum:
-		return r.longSum(n, args[0])
+	case ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin:
+		return r.longScan(n, args[0])
 	case ir.OpArgsort, ir.OpTopKIndices:
 		if sortsInPlace(n) {
 			return nil

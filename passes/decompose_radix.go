@@ -138,7 +138,7 @@ func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	}
 	// One kernel more costs less than long rows in one workgroup each.
 	if flat.Shape()[1].Max() > 8*minLongSum {
-		if long := s.longSum(sum, flat); long != nil || s.err != nil {
+		if long := s.longScan(sum, flat); long != nil || s.err != nil {
 			sum = long
 		}
 	}

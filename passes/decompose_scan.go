@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// When a running sum is made in chunks. One kernel gives each row to one
+// When a running fold is made in chunks. One kernel gives each row to one
 // workgroup, or where rows lie side by side in memory to one invocation; so few
 // long rows would leave a device idle (M-memory).
 const (
@@ -18,9 +18,9 @@ const (
 	minSideChunk = 32      // elements per invocation that are worth their start
 )
 
-// chunkOfSum returns how long the chunks of a running sum should be for a
+// chunkOfScan returns how long the chunks of a running fold should be for a
 // number of rows, which lie side by side in memory or not; 0 for no chunks.
-func chunkOfSum(length, rows int64, sideBySide bool) int64 {
+func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	short, fill, chunk := int64(minLongSum), int64(sumGroups), int64(minSumChunk)
 	if sideBySide {
 		short, fill, chunk = minSideSum, sumLanes, minSideChunk
@@ -40,11 +40,11 @@ func chunkOfSum(length, rows int64, sideBySide bool) int64 {
 	return chunk
 }
 
-// longSum makes a running sum of few long rows in three steps: the sum of each
-// chunk, running sums of those, and running sums inside the chunks to which
-// they are added. Each reads its input in parallel, the sums always add in the
-// same order, and no step waits for workgroups of its own.
-func (r *rewriter) longSum(n, x *ir.Node) *ir.Node {
+// longScan makes a running fold of few long rows in three steps: the fold of each
+// chunk, running folds of those, and running folds inside the chunks with which
+// they are folded. Each reads its input in parallel, always in the same order,
+// and no step waits for workgroups of its own.
+func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	if err != nil {
 		r.err = err
@@ -53,43 +53,47 @@ func (r *rewriter) longSum(n, x *ir.Node) *ir.Node {
 	length := n.Shape()[axis]
 	rest := slices.Clone(n.Shape())
 	rest[axis] = ir.D(1)
-	chunk := chunkOfSum(length.Max(), rest.MaxElems(), rest[axis:].MaxElems() > 1)
+	chunk := chunkOfScan(length.Max(), rest.MaxElems(), rest[axis:].MaxElems() > 1)
 	if chunk == 0 || n.Attrs().Int("restart") > 0 {
 		return nil
 	}
-	s := longSum{rewriter: r, axis: axis, length: length, chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
+	s := longScan{rewriter: r, op: n.Op(), by: n.Op().Info().Running, axis: axis, length: length,
+		chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
 		reverse: n.Attrs().Bool("reverse")}
-	x = r.castTo(x, accType("", n.DType()))
+	if n.Op().Info().Tol != (ir.Tolerance{}) { // else it is the same in any dtype
+		x = r.castTo(x, accType("", n.DType()))
+	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
-	before := s.running(s.sums(x), true, false, 0)
+	before := s.running(s.chunked(x), true, false, 0)
 	if r.err != nil {
 		return nil
 	}
-	if again := r.longSum(before, before.Arg(0)); again != nil {
+	if again := r.longScan(before, before.Arg(0)); again != nil {
 		before = again
 	}
-	return r.castTo(r.binary(ir.OpAdd, s.spread(before, n.Shape()), inside), n.DType())
+	return r.castTo(r.binary(basicFolds[s.by].two, s.spread(before, n.Shape()), inside), n.DType())
 }
 
-// longSum is a running sum being made in chunks.
-type longSum struct {
+// longScan is a running fold being made in chunks.
+type longScan struct {
 	*rewriter
+	op, by        ir.Op // the running fold, and that of a chunk
 	axis          int
 	length        ir.Dim
 	chunk, chunks int64
 	reverse       bool
 }
 
-func (s *longSum) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
+func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
 	if s.err != nil {
 		return nil
 	}
-	return s.unary(ir.OpCumSum, x, ir.Attr{Name: "axis", Value: s.axis}, ir.Attr{Name: "exclusive", Value: exclusive},
+	return s.unary(s.op, x, ir.Attr{Name: "axis", Value: s.axis}, ir.Attr{Name: "exclusive", Value: exclusive},
 		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
 }
 
-// along returns a shape with other axes in the place of the summed one.
-func (s *longSum) along(shape ir.Shape, extents ...int64) ir.Shape {
+// along returns a shape with other axes in the place of the folded one.
+func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 	out := slices.Clone(shape[:s.axis])
 	for _, n := range extents {
 		out = append(out, ir.Dim{Add: n})
@@ -97,26 +101,26 @@ func (s *longSum) along(shape ir.Shape, extents ...int64) ir.Shape {
 	return append(out, shape[s.axis+1:]...)
 }
 
-// flip turns the summed axis around where the sum goes that way.
-func (s *longSum) flip(x *ir.Node) *ir.Node {
+// flip turns the folded axis around where the fold goes that way.
+func (s *longScan) flip(x *ir.Node) *ir.Node {
 	if s.err != nil || !s.reverse {
 		return x
 	}
 	return s.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{s.axis}})
 }
 
-// sums adds up each chunk of x.
-func (s *longSum) sums(x *ir.Node) *ir.Node {
+// chunked folds each chunk of x.
+func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	x = s.filled(s.flip(x))
 	if s.err != nil {
 		return nil
 	}
 	x = s.reshape(x, s.along(x.Shape(), s.chunks, s.chunk))
-	return s.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
+	return s.unary(s.by, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
 }
 
-// filled appends zeros to x, so that all chunks are whole.
-func (s *longSum) filled(x *ir.Node) *ir.Node {
+// filled appends zeros to x, so that all chunks are whole: no element comes after them, so their fold does not count.
+func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.err != nil || s.length.Is(int(s.chunk*s.chunks)) {
 		return x
 	}
@@ -136,7 +140,7 @@ func (s *longSum) filled(x *ir.Node) *ir.Node {
 }
 
 // spread gives every element the value of its chunk.
-func (s *longSum) spread(x *ir.Node, shape ir.Shape) *ir.Node {
+func (s *longScan) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.reshape(x, s.along(shape, s.chunks, 1))
 	if s.err != nil {
 		return nil

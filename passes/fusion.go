@@ -59,7 +59,7 @@ const (
 	ClusterMap       ClusterKind = iota // elementwise, gathers, copies
 	ClusterRow                          // reductions and row ops
 	ClusterMatMul                       // matrix products
-	ClusterScan                         // running sums
+	ClusterScan                         // running folds
 	ClusterSort                         // orders of rows
 	ClusterAttention                    // attentions
 	ClusterGroup                        // positions grouped by what they hold
@@ -180,7 +180,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) ||
+	return n.Op().Info().Running != 0 || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) ||
 		isConv(n) || isWindowRow(n)
 }
 

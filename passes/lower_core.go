@@ -294,7 +294,10 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
 		return accs[0], nil
 	}
-	if n.Op() == ir.OpCumSum || isOrder(n) {
+	if by := n.Op().Info().Running; by != 0 {
+		return l.narrowed(n.DType(), by, accs[0]), nil
+	}
+	if isOrder(n) {
 		return l.b.Cast(n.DType(), accs[0]), nil
 	}
 	return l.normalized(n, accs)
@@ -302,23 +305,26 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 
 func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
 
-// reduced returns the value of a reduction from its fold. Folds of narrow
-// types are made in wide ones, so that over no elements they give the smallest
-// or largest value of the wide type.
+// reduced returns the value of a reduction from its fold.
 func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
 	fold := n.Op().Info().Fold
-	acc := l.scalar(fold.Finish, n, nil, accs)
-	lo, hi := ir.IntRange(n.DType())
+	return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
+}
+
+// narrowed is the result of a fold in its own dtype. Folds of narrow types are made in wide ones, so that over no
+// elements they give the smallest or largest value of the wide type.
+func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
+	lo, hi := ir.IntRange(t)
 	wideLo, wideHi := ir.IntRange(acc.DType)
-	switch by := fold.Steps[0].By; {
-	case n.DType() == ir.Bool:
+	switch {
+	case t == ir.Bool:
 		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0))
-	case by == ir.OpReduceMax && n.DType().IsInteger() && lo != wideLo:
+	case by == ir.OpReduceMax && t.IsInteger() && lo != wideLo:
 		acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
-	case by == ir.OpReduceMin && n.DType().IsInteger() && hi != wideHi:
+	case by == ir.OpReduceMin && t.IsInteger() && hi != wideHi:
 		acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
 	}
-	return l.b.Cast(n.DType(), acc)
+	return l.b.Cast(t, acc)
 }
 
 // countLess is the number of elements of a row less some, but at least 0.

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lowerScan makes a running sum: the fold axis goes along the summed axis in
-// the direction of the sum. A sum that restarts is one per chunk, which an axis
+// lowerScan makes a running fold: the fold axis goes along the folded axis in
+// the direction of the fold. One that restarts is one per chunk, which an axis
 // of their number adds to the parallel ones.
 func (l *lowerer) lowerScan() error {
 	n := l.c.Cores[0]
@@ -52,12 +52,13 @@ func (l *lowerer) scanned(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, v, "running_sum")}
+	combine := basicFolds[n.Op().Info().Running].combine
+	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
 	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
 	for _, s := range l.c.Stored {
 		at, err := l.resultCoords(s)
 		if err != nil {
-			return fmt.Errorf("a running sum of %s: %w", l.space, err)
+			return fmt.Errorf("%s of %s: %w", n.Op(), l.space, err)
 		}
 		if err := l.store(s, at, true); err != nil {
 			return err

@@ -244,10 +244,12 @@ func isArg(c kernel.Combine) bool {
 	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
 }
 
+// combineWords say what a fold makes.
+var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
+	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",
+	kernel.CombineArgmin: "place of the minimum"}
+
 // describe says what a phase does, for the reader.
 func describe(p kernel.Phase) string {
-	word := map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
-		kernel.CombineMax: "maximum",
-		kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum", kernel.CombineArgmin: "place of the minimum"}[p.Combine]
-	return fmt.Sprintf("%s: %s over the row", p.Name, word)
+	return fmt.Sprintf("%s: %s over the row", p.Name, combineWords[p.Combine])
 }

@@ -126,15 +126,17 @@ func (r *rowWriter) accumulate(f fold, value string) {
 }
 
 // combine folds v into the variable named into.
-func (r *rowWriter) combine(f fold, into string, v text) {
+func (r *rowWriter) combine(f fold, into string, v text) { r.line("%s", r.combining(f, into, v)) }
+
+// combining is the statement that folds v into the variable named into.
+func (r *rowWriter) combining(f fold, into string, v text) string {
 	switch f.Combine {
 	case kernel.CombineSum:
-		r.update(f.typ, into, "+", v)
+		return r.updated(f.typ, into, "+", v)
 	case kernel.CombineProd:
-		r.update(f.typ, into, "*", v)
-	default:
-		r.line("%s = %s;", into, r.combined(f, primary(into), v).s)
+		return r.updated(f.typ, into, "*", v)
 	}
+	return into + " = " + r.combined(f, primary(into), v).s + ";"
 }
 
 // combined is the fold of two values.

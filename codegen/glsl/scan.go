@@ -8,12 +8,11 @@ import (
 )
 
 // scanWriter writes a kernel that goes along rows and stores at each element
-// what has been summed so far. Sums only ever add, in an order that does not
+// what has been folded so far. Folds only ever go on, in an order that does not
 // depend on timing, so that results are the same bits from run to run.
 type scanWriter struct {
 	*rowWriter
-	phase kernel.Phase
-	typ   string // of the sum
+	phase fold
 	runs  ir.Dim // of width neighbours in a row
 }
 
@@ -23,16 +22,16 @@ type scanTile struct {
 	run   run
 	cond  text   // whether the lane has a run, or ""
 	loop  bool   // the row has several tiles
-	total string // what the lane's own run adds up to
+	total string // what the lane's own run comes to
 	parts string // what its elements before, or up to, each one do, if it has several
 }
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitScan() {
 	row := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup, width: e.sched.Vec}
-	w := &scanWriter{rowWriter: row, phase: e.k.Phases[0]}
-	w.typ = w.computeType(accType(w.phase))
-	w.needType(w.typ)
+	w := &scanWriter{rowWriter: row, phase: fold{Phase: e.k.Phases[0]}}
+	w.phase.typ = w.computeType(accType(w.phase.Phase))
+	w.needType(w.phase.typ)
 	w.runs, _ = e.k.Fold.Quo(int64(w.width))
 	along := w.alone
 	if e.sched.Variant == kernel.VarScanGroup {
@@ -42,7 +41,8 @@ func (e *emitter) emitScan() {
 	e.overSpace(w.place, along)
 }
 
-func (w *scanWriter) zero() text { return w.literal(accType(w.phase), 0, 0) }
+// nothing is the fold of no elements.
+func (w *scanWriter) nothing() text { return w.identity(w.phase.Phase) }
 
 // inLimit prints whether a run is one of the row, or "" where all are.
 func (w *scanWriter) inLimit(r run) text {
@@ -62,16 +62,16 @@ func (w *scanWriter) guarded(body func(), conds ...text) {
 	w.close()
 }
 
-// value computes what the element at hand adds.
+// value computes the element at hand.
 func (w *scanWriter) value() string {
 	v := w.eval(w.phase.Value)[0]
-	return w.coerce(w.computeType(w.phase.Value.DType), w.typ, text{s: v}).s
+	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, text{s: v}).s
 }
 
 // alone gives each invocation a row of its own.
 func (w *scanWriter) alone() {
-	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
-	sum := w.variable(w.typ, w.phase.Name, w.zero())
+	w.comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
+	sum := w.variable(w.phase.typ, w.phase.Name, w.nothing())
 	j := primary("0u")
 	if w.runs.Is(1) {
 		w.openScope()
@@ -83,9 +83,9 @@ func (w *scanWriter) alone() {
 		w.runLanes(r, w.k.Roots(), w.k.Stores, func() {
 			v, result := w.value(), sum
 			if w.phase.Exclusive {
-				result = w.variable(w.typ, w.phase.Name+"_before", primary(sum))
+				result = w.variable(w.phase.typ, w.phase.Name+"_before", primary(sum))
 			}
-			w.update(w.typ, sum, "+", primary(v))
+			w.combine(w.phase, sum, primary(v))
 			w.bindAcc(0, result)
 		})
 	}, w.inLimit(r))
@@ -106,15 +106,15 @@ func (w *scanWriter) runName() string {
 	return "j"
 }
 
-// together divides a row among lanes: tile by tile, each sums a run of its own,
-// then adds what the lanes before it have and what the tiles before have.
+// together divides a row among lanes: tile by tile, each folds a run of its own,
+// then folds in what the lanes before it have and what the tiles before have.
 func (w *scanWriter) together() {
-	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
+	w.comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.lanes)}
 	j := w.thread
 	sum := ""
 	if t.loop {
-		sum = w.variable(w.typ, w.phase.Name, w.zero())
+		sum = w.variable(w.phase.typ, w.phase.Name, w.nothing())
 		first := w.openFor("", "tile", primary("0u"), w.dim(w.runs), uintLit(w.lanes))
 		j = primary(w.variable("uint", w.runName(), binary("+", first, w.thread)))
 	}
@@ -124,7 +124,7 @@ func (w *scanWriter) together() {
 	before, all := w.acrossLanes(t)
 	w.storeRun(t, sum, before)
 	if t.loop {
-		w.update(w.typ, sum, "+", primary(all))
+		w.combine(w.phase, sum, primary(all))
 		if len(w.shared) > 0 {
 			w.line("barrier(); // before shared memory is used for the next tile")
 		}
@@ -143,12 +143,12 @@ func (w *scanWriter) inTile(t *scanTile, j text) {
 	}
 }
 
-// ownRun sums the lane's own elements.
+// ownRun folds the lane's own elements.
 func (w *scanWriter) ownRun(t *scanTile) {
-	t.total = w.variable(w.typ, "own", w.zero())
+	t.total = w.variable(w.phase.typ, "own", w.nothing())
 	if w.width > 1 {
 		t.parts = w.fresh(w.scope, "within")
-		w.line("%s %s[%d];", w.typ, t.parts, w.width)
+		w.line("%s %s[%d];", w.phase.typ, t.parts, w.width)
 	}
 	w.guarded(func() {
 		w.runLanes(t.run, []*kernel.Expr{w.phase.Value}, nil, func() {
@@ -156,7 +156,7 @@ func (w *scanWriter) ownRun(t *scanTile) {
 			if t.parts != "" && w.phase.Exclusive {
 				w.line("%s[%s] = %s;", t.parts, component, t.total)
 			}
-			w.update(w.typ, t.total, "+", primary(v))
+			w.combine(w.phase, t.total, primary(v))
 			if t.parts != "" && !w.phase.Exclusive {
 				w.line("%s[%s] = %s;", t.parts, component, t.total)
 			}
@@ -168,21 +168,21 @@ func (w *scanWriter) ownRun(t *scanTile) {
 func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 	base := primary(before)
 	if sum != "" {
-		base = w.operate(w.typ, "+", primary(sum), base)
+		base = w.combined(w.phase, primary(sum), base)
 	}
 	w.guarded(func() {
 		if w.width > 1 && !base.plain() {
-			base = primary(w.variable(w.typ, "base", base))
+			base = primary(w.variable(w.phase.typ, "base", base))
 		}
 		w.runLanes(t.run, valuesOf(w.k.Stores), w.k.Stores, func() {
 			result := base
 			switch {
 			case t.parts != "":
-				result = w.operate(w.typ, "+", base, primary(t.parts+"["+component+"]"))
+				result = w.combined(w.phase, base, primary(t.parts+"["+component+"]"))
 			case !w.phase.Exclusive:
-				result = w.operate(w.typ, "+", base, primary(t.total))
+				result = w.combined(w.phase, base, primary(t.total))
 			}
-			w.bindAcc(0, w.variable(w.typ, "up_to_here", result))
+			w.bindAcc(0, w.variable(w.phase.typ, "up_to_here", result))
 		})
 	}, t.cond, w.valid)
 }
@@ -195,7 +195,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 		return w.acrossShared(t)
 	}
 	w.need(NeedSubgroupBasic, NeedSubgroupShuffle)
-	if w.typ == "int64_t" {
+	if w.phase.typ == "int64_t" {
 		w.need(NeedSubgroupTypes)
 	}
 	within := min(w.lanes, w.sched.Subgroup)
@@ -204,19 +204,19 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 	if w.lanes < w.sched.Subgroup {
 		place = w.thread
 	}
-	upTo := w.variable(w.typ, "up_to", primary(t.total))
+	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
 	w.open("%sfor (uint distance = 1u; distance < %du; distance <<= 1u)", unroll, within)
-	other := w.variable(w.typ, "other", w.shuffled(upTo, lane+" - distance"))
-	w.line("if (%s >= distance) %s", place.s, w.updated(w.typ, upTo, "+", primary(other)))
+	other := w.variable(w.phase.typ, "other", w.shuffled(upTo, lane+" - distance"))
+	w.line("if (%s >= distance) %s", place.s, w.combining(w.phase, upTo, primary(other)))
 	w.close()
-	before = w.variable(w.typ, "before", w.shuffled(upTo, lane+" - 1u"))
-	w.line("if (%s == 0u) %s = %s;", place.s, before, w.zero().s)
+	before = w.variable(w.phase.typ, "before", w.shuffled(upTo, lane+" - 1u"))
+	w.line("if (%s == 0u) %s = %s;", place.s, before, w.nothing().s)
 	if w.lanes > within {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
 	if t.loop {
 		last := primary(fmt.Sprintf("%s | %du", lane, within-1))
-		all = w.variable(w.typ, "tile_sum", call("subgroupShuffle", primary(upTo), last))
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), call("subgroupShuffle", primary(upTo), last))
 	}
 	return before, all
 }
@@ -227,11 +227,11 @@ func (w *scanWriter) shuffled(name, lane string) text {
 	return call("subgroupShuffle", primary(name), primary(fmt.Sprintf("%s & %du", lane, w.sched.Subgroup-1)))
 }
 
-// acrossSubgroups adds what the row's subgroups before have, and returns what
+// acrossSubgroups folds in what the row's subgroups before have, and returns what
 // all have.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all string) {
 	size := w.sched.Subgroup
-	parts := w.share(w.typ, "parts", w.sched.Workgroup/size)
+	parts := w.share(w.phase.typ, "parts", w.sched.Workgroup/size)
 	w.line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
 	w.line("barrier();")
 	first, own := primary("0u"), primary("gl_SubgroupID")
@@ -239,48 +239,48 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 		own = primary(w.variable("uint", "subgroup", binary("/", w.thread, uintLit(size))))
 		first = primary(w.variable("uint", "first_part", binary("-", primary("gl_SubgroupID"), own)))
 	}
-	ahead := w.variable(w.typ, "ahead", w.zero())
+	ahead := w.variable(w.phase.typ, "ahead", w.nothing())
 	if t.loop {
-		all = w.variable(w.typ, "tile_sum", w.zero())
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), w.nothing())
 	}
 	n := w.openFor(unroll, "n", primary("0u"), uintLit(w.lanes/size), uintLit(1))
 	at := n
 	if w.rows > 1 {
 		at = binary("+", first, at)
 	}
-	part := w.variable(w.typ, "part", primary(parts+"["+at.s+"]"))
-	w.line("if (%s < %s) %s", n.s, own.s, w.updated(w.typ, ahead, "+", primary(part)))
+	part := w.variable(w.phase.typ, "part", primary(parts+"["+at.s+"]"))
+	w.line("if (%s < %s) %s", n.s, own.s, w.combining(w.phase, ahead, primary(part)))
 	if t.loop {
-		w.update(w.typ, all, "+", primary(part))
+		w.combine(w.phase, all, primary(part))
 	}
 	w.close()
-	w.line("%s = %s;", before, w.operate(w.typ, "+", primary(ahead), primary(before)).s)
+	w.line("%s = %s;", before, w.combined(w.phase, primary(ahead), primary(before)).s)
 	return all
 }
 
 // acrossShared does the same in shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
-	sums := w.share(w.typ, "sums", w.sched.Workgroup)
+	sums := w.share(w.phase.typ, string(w.phase.Combine)+"s", w.sched.Workgroup)
 	local := w.local.s
-	upTo := w.variable(w.typ, "up_to", primary(t.total))
+	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
 	w.line("%s[%s] = %s;", sums, local, upTo)
 	w.line("barrier();")
 	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.lanes)
-	other := w.variable(w.typ, "other", w.zero())
+	other := w.variable(w.phase.typ, "other", w.nothing())
 	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread.s, other, sums, local)
 	w.line("barrier();")
-	w.update(w.typ, upTo, "+", primary(other))
+	w.combine(w.phase, upTo, primary(other))
 	w.line("%s[%s] = %s;", sums, local, upTo)
 	w.line("barrier();")
 	w.close()
-	before = w.variable(w.typ, "before", w.zero())
+	before = w.variable(w.phase.typ, "before", w.nothing())
 	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread.s, before, sums, local)
 	if t.loop {
 		end := uintLit(w.lanes - 1)
 		if w.rows > 1 {
 			end = binary("+", binary("-", w.local, w.thread), end)
 		}
-		all = w.variable(w.typ, "tile_sum", primary(sums+"["+end.s+"]"))
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), primary(sums+"["+end.s+"]"))
 	}
 	return before, all
 }

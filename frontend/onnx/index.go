@@ -17,7 +17,8 @@ var indexOps = table{
 	"TensorScatter":   tensorOp(tensorScatter),
 	"TopK":            manyOp(topK),
 	"RotaryEmbedding": tensorOp(rotaryEmbedding),
-	"CumSum":          tensorOp(cumSum),
+	"CumSum":          tensorOp(running(tensor.CumSum)),
+	"CumProd":         tensorOp(running(tensor.CumProd)),
 }
 
 // counted makes indices that count from the end, which are negative, count from the beginning.
@@ -215,19 +216,22 @@ func topK(c *call) []*value {
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 
-func cumSum(c *call) tensor {
-	x, axis := c.x(0), c.ints(1)
-	if len(axis) != 1 {
-		c.fail("axis is %v, want one number", axis)
+// running is an op that goes along an axis, which is a number known when the graph is built.
+func running(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
+	return func(c *call) tensor {
+		x, axis := c.x(0), c.ints(1)
+		if len(axis) != 1 {
+			c.fail("axis is %v, want one number", axis)
+		}
+		var options []frontend.ScanOption
+		if c.intAttr("exclusive", 0) != 0 {
+			options = append(options, frontend.Exclusive())
+		}
+		if c.intAttr("reverse", 0) != 0 {
+			options = append(options, frontend.Reverse())
+		}
+		return along(x, c.axis(axis[0], x.Rank()), options...)
 	}
-	var options []frontend.CumSumOption
-	if c.intAttr("exclusive", 0) != 0 {
-		options = append(options, frontend.Exclusive())
-	}
-	if c.intAttr("reverse", 0) != 0 {
-		options = append(options, frontend.Reverse())
-	}
-	return x.CumSum(c.axis(axis[0], x.Rank()), options...)
 }
 
 // compress takes the slices that a constant vector of bools chooses.

@@ -52,6 +52,13 @@ def scans():
         for reverse in (False, True):
             case("cumsum", [(whole, "f32")], lambda x: running(x, 1, exclusive, reverse), exclusive=exclusive, reverse=reverse)
     case("cumsum", [(np.array([1, INF, 2, -INF, 3]), "f32")], np.cumsum)
+    some = np.array([[2, -3, 0.5, 4, -1], [1, 0, 7, 0, 2], [-INF, 5, 6, -7, INF]])
+    case("cumprod", [(some[:2], "f32")], lambda x: np.cumprod(x, 1))
+    case("cumprod", [(some[:2], "f32")], lambda x: np.array([[6, -2, -4, -1, 1], [0, 0, 0, 2, 1]]), exclusive=True, reverse=True)
+    case("cummax", [(some, "f32")], lambda x: np.maximum.accumulate(x, 0), axis=0)
+    case("cummax", [(np.array([-4, -9, NAN, 3]), "f32")], lambda x: np.array([-INF, -4, -4, NAN]), exclusive=True)
+    case("cummin", [(np.array([7, -3, 5, -128]), "i8")], lambda x: np.array([127, 7, -3, -3]), exclusive=True)
+    case("cummin", [(some, "f16")], lambda x: np.minimum.accumulate(x, 1))
     ties = np.array([[2, 1, 2, 1, 2], [NAN, 1, -INF, NAN, INF], [0.0, -0.0, 0.0, -0.0, -1], [5, 4, 3, 2, 1]])
     down = lambda x, axis: np.flip(np.flip(x, axis).shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     for dtype in ("f32", "f16"):

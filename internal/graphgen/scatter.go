@@ -1,6 +1,7 @@
 package graphgen
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -68,7 +69,8 @@ func (g *generator) sort() *ir.Node {
 	switch g.rng.IntN(5) {
 	case 3, 4:
 		restart := max(0, g.rng.IntN(12)-6)
-		return g.add(ir.OpCumSum, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way),
+		op := []ir.Op{ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin}[g.rng.IntN(4)]
+		return g.add(op, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way),
 			attr("reverse", g.rng.IntN(2) == 0), attr("restart", restart))
 	case 0:
 		return g.add(ir.OpSort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
@@ -154,6 +156,14 @@ func (b *Bound) sorted(n *ir.Node, x Bound) {
 	switch n.Op() {
 	case ir.OpArgsort, ir.OpTopKIndices:
 		b.Lo, b.Hi, b.Err = 0, count, 0
+	case ir.OpCumMax, ir.OpCumMin:
+		if n.Attrs().Bool("exclusive") && n.DType().IsFloat() {
+			b.Bad = true // the first result is infinite
+		}
+	case ir.OpCumProd:
+		m := math.Pow(max(1, x.mag()), count)
+		b.Lo, b.Hi = -m, m
+		b.Err = count * m * (x.Err + 2)
 	case ir.OpCumSum:
 		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
 		b.Err = count*x.Err + count*x.mag()

@@ -30,7 +30,7 @@ type env struct {
 // must not modify them.
 type kernel func(c *call) (value, error)
 
-// kernels has the kernel of every op that is neither elementwise nor a fold, and of cast,
+// kernels has the kernel of every op that is neither elementwise nor a fold nor a running fold, and of cast,
 // which alone among those changes between kinds of dtype by rules of its own.
 var kernels = map[ir.Op]kernel{
 	ir.OpInput:    leaf,
@@ -54,7 +54,6 @@ var kernels = map[ir.Op]kernel{
 	ir.OpArgmax: argmax,
 	ir.OpArgmin: argmin,
 
-	ir.OpCumSum:      cumSum,
 	ir.OpSort:        sortAxis,
 	ir.OpArgsort:     argsort,
 	ir.OpTopKIndices: topKIndices,
@@ -117,6 +116,8 @@ func kernelOf(op ir.Op) (kernel, error) {
 		return customKernel, nil
 	case in.Class == ir.ClassElementwise && in.Custom != nil:
 		return customElementwise, nil
+	case in.Running != 0:
+		return running, nil
 	case in.Fold != nil && in.Class == ir.ClassReduce:
 		return reduce, nil
 	case in.Fold != nil:

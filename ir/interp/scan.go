@@ -38,30 +38,38 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 	})
 }
 
-func cumSum(c *call) (value, error) {
-	s := summing{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
-	x := c.args[0]
+// running computes an op whose result at each element is what has been folded so far.
+func running(c *call) (value, error) {
+	s := scanning{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
+	x, by := c.args[0], basics[c.node.Op().Info().Running]
 	if x.typ.IsFloat() {
-		out := make([]float64, elems(c.dims))
-		err := scanAxis(c, x.floats(), out, func(row, out []float64) { runningSum(row, out, s) })
+		out, first := make([]float64, elems(c.dims)), by.floats(nil)
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) {
+			two := make([]float64, 2)
+			runningFold(row, out, s, first, func(acc, x float64) float64 {
+				two[0], two[1] = acc, x
+				return by.floats(two)
+			})
+		})
 		return c.floats(out), err
 	}
-	out := make([]int64, elems(c.dims))
-	err := scanAxis(c, x.i, out, func(row, out []int64) { runningSum(row, out, s) })
+	out, first := make([]int64, elems(c.dims)), by.first(c.node.DType())
+	err := scanAxis(c, x.i, out, func(row, out []int64) { runningFold(row, out, s, first, by.ints) })
 	return c.ints(out), err
 }
 
-// summing says how a running sum goes.
-type summing struct {
+// scanning says how a running fold goes along a row.
+type scanning struct {
 	exclusive, reverse bool
 	restart            int
 }
 
-func runningSum[T int64 | float64](row, out []T, s summing) {
-	var acc T
+// runningFold folds a row from first on, by two.
+func runningFold[T int64 | float64](row, out []T, s scanning, first T, two func(acc, x T) T) {
+	acc := first
 	for i := range row {
 		if s.restart > 0 && i%s.restart == 0 {
-			acc = 0
+			acc = first
 		}
 		if s.reverse {
 			i = len(row) - 1 - i
@@ -69,7 +77,7 @@ func runningSum[T int64 | float64](row, out []T, s summing) {
 		if s.exclusive {
 			out[i] = acc
 		}
-		acc += row[i]
+		acc = two(acc, row[i])
 		if !s.exclusive {
 			out[i] = acc
 		}

@@ -20,23 +20,23 @@ var folded = []struct {
 
 // alongAxis adds the cases of an op that goes along one axis.
 func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
-	before := ""
+	before, v := "", valuesOf(op)
 	for _, a := range attrs {
 		before += a.Name + " "
 	}
 	along := func(axis int) []ir.Attr { return append(slices.Clone(attrs), attr("axis", int64(axis))) }
 	for _, f := range folded {
 		for _, axis := range f.axes {
-			s.unary(op, before+fmt.Sprintf("axis %d", axis), f.dims, plain, small, along(axis)...)
+			s.unary(op, before+fmt.Sprintf("axis %d", axis), f.dims, plain, v, along(axis)...)
 		}
 	}
-	s.unary(op, before+"axis 0", []int{0}, plain, small, along(0)...).optional()
-	s.unary(op, before+"axis 0", []int{3, 0}, plain, small, along(0)...)
+	s.unary(op, before+"axis 0", []int{0}, plain, v, along(0)...).optional()
+	s.unary(op, before+"axis 0", []int{3, 0}, plain, v, along(0)...)
 	for l := transposed; l < layouts; l++ {
-		s.unary(op, before+"axis -1", []int{13, 17}, l, small, along(-1)...)
+		s.unary(op, before+"axis -1", []int{13, 17}, l, v, along(-1)...)
 	}
-	s.unary(op, before+"axis -1", []int{5, 37}, plain, small, along(-1)...).every().quick()
-	s.unary(op, before+"axis 0", []int{5, 37}, viewed, small, along(0)...).every()
+	s.unary(op, before+"axis -1", []int{5, 37}, plain, v, along(-1)...).every().quick()
+	s.unary(op, before+"axis 0", []int{5, 37}, viewed, v, along(0)...).every()
 	s.unary(op, before+"axis -1", []int{11, 17}, plain, sparse, along(-1)...).every().quick()
 	// Where all of a row is one infinity or NaN, x - max(x) must not become 0.
 	s.unary(op, before+"axis -1", []int{31, 1}, plain, sparse, along(-1)...).every().quick()
@@ -91,10 +91,7 @@ func (s *suite) longFolds() {
 }
 
 func (s *suite) reduction(op ir.Op) {
-	v := small
-	if op == ir.OpProd {
-		v = nearOne
-	}
+	v := valuesOf(op)
 	for _, dims := range ofOp {
 		s.unary(op, "all", dims, plain, v, op.Info().SampleAttrs(0, false)...)
 	}
@@ -130,25 +127,48 @@ func (s *suite) reduction(op ir.Op) {
 // integers are the integer dtypes.
 var integers = []ir.DType{ir.I32, ir.U32, ir.I16, ir.U16, ir.I8, ir.U8, ir.I64}
 
-// scans adds the cases of running sums and sorts.
+// scans adds the cases of running folds and sorts.
 func (s *suite) scans() {
-	s.alongAxis(ir.OpCumSum)
-	s.alongAxis(ir.OpCumSum, attr("exclusive", true))
-	s.alongAxis(ir.OpCumSum, attr("reverse", true), attr("exclusive", true))
-	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
-		s.unary(ir.OpCumSum, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, small,
-			attr("axis", int64(1)), attr("reverse", reverse))
-		s.unary(ir.OpCumSum, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, small,
-			attr("axis", int64(1)), attr("reverse", reverse))
+	for _, op := range ir.Ops() {
+		if op.Info().Running != 0 {
+			s.running(op)
+		}
 	}
-	wide := s.unary(ir.OpCumSum, "wide row", []int{3, 1301}, plain, full, attr("axis", int64(1)))
-	wide.types = []ir.DType{ir.I64}
 	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
 		s.alongAxis(op)
 		s.alongAxis(op, attr("descending", true))
 		s.longOrders(op)
 	}
 	s.topK()
+}
+
+// running adds the cases of a running fold.
+func (s *suite) running(op ir.Op) {
+	v := valuesOf(op)
+	s.alongAxis(op)
+	if op == ir.OpCumSum { // the others go the same way
+		s.alongAxis(op, attr("exclusive", true))
+		s.alongAxis(op, attr("reverse", true), attr("exclusive", true))
+	}
+	first := s.unary(op, "reverse exclusive", []int{3, 23}, plain, v, attr("exclusive", true), attr("reverse", true))
+	first.types = []ir.DType{ir.I8, ir.U16, ir.F16, ir.I64} // whose first result is wider where they are folded
+	first.quick()
+	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
+		s.unary(op, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, v,
+			attr("axis", int64(1)), attr("reverse", reverse))
+		s.unary(op, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, v,
+			attr("axis", int64(1)), attr("reverse", reverse))
+	}
+	wide := s.unary(op, "wide row", []int{3, 1301}, plain, full, attr("axis", int64(1)))
+	wide.types = []ir.DType{ir.I64}
+}
+
+// valuesOf are what an op folds: products neither vanish nor overflow.
+func valuesOf(op ir.Op) values {
+	if op == ir.OpProd || op == ir.OpCumProd {
+		return nearOne
+	}
+	return small
 }
 
 // longOrders adds the cases of rows too long for one workgroup: with many equal
