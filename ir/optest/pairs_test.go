@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir/optest"
 )
 
 var (
@@ -32,7 +33,7 @@ func TestPairs(t *testing.T) {
 			}
 		}
 	}
-	runAs(t, dev, caps, inPairs, 40, inNoShader)
+	runAs(t, dev, caps, optest.Options{Filter: inPairs}, 40, inNoShader)
 	caps.SubgroupOps = target.SubgroupBasic
-	runAs(t, dev, caps, longRows, 5, inNoShader)
+	runAs(t, dev, caps, optest.Options{Filter: longRows}, 5, inNoShader)
 }

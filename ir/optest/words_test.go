@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -32,7 +33,7 @@ func TestWords(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
 	caps.Features.Storage8, caps.Features.Storage16, caps.Features.Int64 = false, false, false
-	runAs(t, dev, caps, withoutSizes, 50, func(p *kernel.Program) {
+	runAs(t, dev, caps, optest.Options{Filter: withoutSizes}, 50, func(p *kernel.Program) {
 		for _, s := range p.Shaders {
 			need := strings.Join(s.Needs, " ")
 			if strings.Contains(need, "storage") || strings.Contains(need, "int64") {
@@ -59,7 +60,7 @@ func TestByAddress(t *testing.T) {
 	}
 	caps.MaxStorageRange = 32
 	reached := 0
-	runAs(t, dev, caps, byAddress, 40, func(p *kernel.Program) {
+	runAs(t, dev, caps, optest.Options{Filter: byAddress}, 40, func(p *kernel.Program) {
 		for _, s := range p.Steps {
 			for _, b := range s.Binds {
 				if large := p.Buffers[b.Buffer].Bytes > 32; large && !b.Address {
@@ -75,15 +76,9 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
-// widePositions are more cases of what is done with positions: views, tiles, values that are indices, blocks, bytes.
-var widePositions = regexp.MustCompile(byAddress.String() +
-	`|^(add|exp)/(f16|i64|u8)/|^(slice|flip|pad|reshape|broadcast|repeat|roll)/(f32|u8)/|^transpose/f16/` +
-	`|^(gather|scatter_add|index_add|gather_nd)/(f16|u8|f32)/|^(max|cumsum|layer_norm|rms_norm|group_norm)/f32/` +
-	`|^conv.*/f32/|^(max_pool|avg_pool)/f32/|^batch_matmul/|^matmul/(f16|i8|u8)/|^rope/f32/|^attention/f16/`)
-
 // TestWidePositions runs cases as on a device whose kernels compute in 32 bits no position above 6: nearly all
 // positions then have 64 bits, and what is reached by its address is reached row by row, as tensors of 2^32 elements
-// are. VKC_TEST_HUGE, which tests of such tensors ask for, adds cases.
+// are. VKC_TEST_HUGE, which tests of such tensors ask for, has all cases that stand for ops.
 func TestWidePositions(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
@@ -91,25 +86,26 @@ func TestWidePositions(t *testing.T) {
 		t.Skip("the device has no addresses of buffers, or no 64-bit integers")
 	}
 	caps.MaxStorageRange, caps.MaxPosition = 32, 6
-	cases, wide := byAddress, 0
+	var wide atomic.Int64 // several graphs are compiled at a time
+	cases := optest.Options{Filter: byAddress}
 	if os.Getenv("VKC_TEST_HUGE") != "" {
-		cases = widePositions
+		cases = optest.Options{Smoke: true, Jobs: 2}
 	}
 	runAs(t, dev, caps, cases, 40, func(p *kernel.Program) {
 		for _, s := range p.Shaders {
 			if slices.Contains(s.Needs, "int64") {
-				wide++
+				wide.Add(1)
 			}
 		}
 	})
-	t.Logf("%d kernels compute positions in 64 bits", wide)
-	if wide < 30 {
-		t.Errorf("%d kernels compute positions in 64 bits", wide)
+	t.Logf("%d kernels compute positions in 64 bits", wide.Load())
+	if wide.Load() < 30 {
+		t.Errorf("%d kernels compute positions in 64 bits", wide.Load())
 	}
 }
 
 // runAs runs at least so many cases as on a device of other caps, and compares; look sees every program.
-func runAs(t *testing.T, dev *vkc.Device, caps target.Caps, filter *regexp.Regexp, least int,
+func runAs(t *testing.T, dev *vkc.Device, caps target.Caps, cases optest.Options, least int,
 	look func(*kernel.Program)) {
 	t.Helper()
 	report, err := optest.Run(context.Background(),
@@ -120,7 +116,7 @@ func runAs(t *testing.T, dev *vkc.Device, caps target.Caps, filter *regexp.Regex
 			}
 			look(p.Contents.Program)
 			return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
-		}, optest.Options{Filter: filter})
+		}, cases)
 	if err != nil {
 		t.Fatal(err)
 	}
