@@ -174,14 +174,14 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	from, share := 0, 0.0
 	for k, x := range shares[:len(shares)-1] {
 		share += x / sum
-		best, bestCost := -1, 0.0
+		best, bestCost, bestOff := -1, 0.0, 0.0
 		away := s.away(k, home)
 		for at := from + 1; at < n; at++ {
 			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
 				continue
 			}
 			// A cut that is near costs what it passes on; one that is not costs its distance, which is more. Where
-			// others were cut, near is where what they have is at home.
+			// others were cut, near is where what they have is at home. Of equal cuts the nearest is taken.
 			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-total*share)
 			if home != nil {
 				off = float64(away[at])
@@ -189,8 +189,8 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 			if off > near || home != nil && off > 0 {
 				cost = farAway * (1 + off)
 			}
-			if best < 0 || cost < bestCost {
-				best, bestCost = at, cost
+			if best < 0 || cost < bestCost || cost == bestCost && off < bestOff {
+				best, bestCost, bestOff = at, cost, off
 			}
 		}
 		if best < 0 {
