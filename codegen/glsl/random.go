@@ -39,8 +39,8 @@ func (e *emitter) key(v *kernel.Expr, home *scope) text {
 		return t
 	}
 	if v.DType == ir.I64 {
-		e.helper("halves", "int64_t")
-		return call("halves", t)
+		e.helper("halves_of_i64", "int64_t")
+		return call("halves_of_i64", t)
 	}
 	return call("uvec2", t, uintLit(0))
 }

@@ -17,7 +17,7 @@ layout(set = 0, binding = 2, std430) readonly buffer X_vec4_buffer { vec4 x_vec4
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
 // The low and the high half of a number.
-uvec2 halves(int64_t x) {
+uvec2 halves_of_i64(int64_t x) {
     return uvec2(uint(x), uint(x >> 32));
 }
 
@@ -38,7 +38,7 @@ uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
 
 void main() {
     uint i4 = gl_GlobalInvocationID.x;
-    uvec4 words4 = random_block(halves(seed[0u]), uvec2(offset[0u], 0u), i4);
+    uvec4 words4 = random_block(halves_of_i64(seed[0u]), uvec2(offset[0u], 0u), i4);
     vec4 x4 = x_vec4[i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
