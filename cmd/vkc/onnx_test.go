@@ -57,6 +57,18 @@ func TestVerifyONNX(t *testing.T) {
 	fails(t, exitUsage, []string{"verify", "--onnx", t.TempDir()}, "there is no case")
 }
 
+// TestONNXBundle runs the bundle of a model: what is not found is not printed.
+func TestONNXBundle(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	bundle := filepath.Join(t.TempDir(), "found.vkb")
+	ok(t, "compile", filepath.Join(onnxCases, "found/model.onnx"), "--target", "generic", "-o", bundle)
+	r := ok(t, "run", bundle, "--device", "cpu", "--input", "x=[[0,5,0],[6,0,0]]")
+	if !strings.Contains(r.stdout, "[6 7]") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+}
+
 // TestVerifyONNXDevice runs the cases on the device.
 func TestVerifyONNXDevice(t *testing.T) {
 	needDevice(t)

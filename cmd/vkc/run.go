@@ -291,6 +291,17 @@ func (s *session) load(ctx context.Context) (err error) {
 	return nil
 }
 
+// outputInfo says what is meant of the outputs.
+func (s *session) outputInfo() ir.OutputInfo {
+	if m, ok := s.file.(*onnx.File); ok {
+		return m.OutputInfo
+	}
+	if s.program != nil { // a bundle
+		return s.program.Contents.Meta.Outputs
+	}
+	return ir.OutputInfo{}
+}
+
 // execute runs the program and reports on it.
 func (s *session) execute(ctx context.Context) error {
 	var res *runtime.Result
@@ -315,10 +326,8 @@ func (s *session) execute(ctx context.Context) error {
 			}
 		}
 	}
-	if m, ok := s.file.(*onnx.File); ok {
-		if err := m.Trim(res.Outputs); err != nil {
-			return err
-		}
+	if err := s.outputInfo().Trim(res.Outputs); err != nil {
+		return err
 	}
 	if err := s.store(res); err != nil {
 		return err

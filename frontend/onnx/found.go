@@ -1,10 +1,8 @@
 package onnx
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -18,14 +16,7 @@ var foundOps = table{
 	"NonMaxSuppression": manyOp(nonMaxSuppression),
 }
 
-// Found says of an output that only a part of it is meant: along an axis, as many elements from the first on as another
-// output, i32[], says.
-type Found struct {
-	Axis  int
-	Count string
-}
-
-// found is Found of a value.
+// found is ir.Found of a value.
 type found struct {
 	axis  int
 	count tensor
@@ -36,57 +27,13 @@ func along(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, found: &found{axis, count}}
 }
 
-// Trim cuts outputs of a run to what is meant of them, where Found has them. Others stay as they are. It returns an
-// error where a loop would have gone on at its bound.
-func (f *File) Trim(outputs map[string]*ir.Data) error {
-	for _, name := range f.Loops {
-		if d := outputs[name]; d != nil && d.Bytes[0] != 0 {
-			return fmt.Errorf("onnx: %s: the loop would have gone on at its bound, so the outputs are wrong: give it "+
-				"a larger one in Options.Bounds", strings.TrimSuffix(name, unfinished))
-		}
-	}
-	for name, part := range f.Found {
-		d, count := outputs[name], outputs[part.Count]
-		if d == nil || count == nil {
-			continue
-		}
-		n, err := count.Ints()
-		if err != nil {
-			return fmt.Errorf("onnx: output %q: %w", part.Count, err)
-		}
-		if outputs[name], err = front(d, part.Axis, int(n[0])); err != nil {
-			return fmt.Errorf("onnx: output %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// cut is front for a value that was computed, with its count after it; it also returns what comes after that.
+// cut is Data.Front for a value that was computed, with its count after it; it also returns what comes after that.
 func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	n, err := rest[0].Ints()
 	if err == nil {
-		d, err = front(d, f.axis, int(n[0]))
+		d, err = d.Front(f.axis, n[0])
 	}
 	return d, rest[1:], err
-}
-
-// front copies the first n elements along an axis.
-func front(d *ir.Data, axis, n int) (*ir.Data, error) {
-	if n < 0 || n > d.Dims[axis] {
-		return nil, fmt.Errorf("%d elements of %s along axis %d", n, d, axis)
-	}
-	dims := slices.Clone(d.Dims)
-	dims[axis] = n
-	out, err := ir.NewData(d.DType, dims...)
-	if err != nil || len(out.Bytes) == 0 {
-		return out, err
-	}
-	from := len(d.Bytes) / volume(d.Dims[:axis])
-	to := len(out.Bytes) / volume(d.Dims[:axis])
-	for i := range volume(d.Dims[:axis]) {
-		copy(out.Bytes[i*to:(i+1)*to], d.Bytes[i*from:])
-	}
-	return out, nil
 }
 
 // follow says of the results of an op which part of them is meant, if only a part of an input is. An op for which that

@@ -23,7 +23,7 @@ type importer struct {
 	weights   map[string]*ir.Data
 	taken     map[string]bool // names of inputs and weights
 	outputs   [][]string
-	found     map[string]Found             // by output
+	found     map[string]ir.Found          // by output
 	loops     []string                     // outputs that say whether a loop would have gone on
 	constants map[*Graph]map[string]*value // initializers
 	problems  []Unsupported
@@ -37,7 +37,7 @@ type importer struct {
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]Found{}, constants: map[*Graph]map[string]*value{}}
+		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}}
 }
 
 // Functions and some loops are written out, which a small file could do without end.
@@ -250,7 +250,7 @@ func (im *importer) output(out Value, s *scope) {
 			if v.found != nil {
 				count := out.Name + ".count"
 				im.b.Output(count, v.found.count)
-				im.found[out.Name] = Found{Axis: v.found.axis, Count: count}
+				im.found[out.Name] = ir.Found{Axis: v.found.axis, Count: count}
 			}
 		}
 	})

@@ -170,15 +170,12 @@ func (l *loopNode) whileCounted() []*value {
 	return results
 }
 
-// unfinished ends the name of an output, which begins with that of a loop.
-const unfinished = ".unfinished"
-
 // finished notes that results are wrong where a loop would have gone on at its bound.
 func (c *call) finished(goes tensor) {
 	if goes.Builder() != c.b {
 		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
 	}
-	name := c.node.title() + unfinished
+	name := c.node.title() + ir.Unfinished
 	if c.taken[name] {
 		c.fail("another node has its name, and so its bound: name them")
 	}

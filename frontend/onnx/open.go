@@ -54,11 +54,8 @@ type File struct {
 	// Outputs has, in the model's order, the names of the graph's outputs that are the elements of each of the model's:
 	// one, but for a sequence any number of them, and for an optional one that holds nothing none.
 	Outputs [][]string
-	// Found has those outputs of which only a part is meant: how large that is depends on the values of a run.
-	Found map[string]Found
-	// Loops has the outputs, bool[], that say of a loop with a bound of Options whether it would have gone on, which
-	// makes what the graph computes wrong. Trim returns an error then.
-	Loops []string
+	// OutputInfo says what is meant of the outputs of a run: Trim cuts them to that.
+	ir.OutputInfo
 
 	src       filefmt.Source
 	mapping   *mmap.File
@@ -203,6 +200,7 @@ func (f *File) build(options Options) error {
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
-	f.Graph, f.weights, f.Outputs, f.Found, f.Loops = g, im.weights, im.outputs, im.found, im.loops
+	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
+	f.OutputInfo = ir.OutputInfo{Found: im.found, Loops: im.loops}
 	return nil
 }
