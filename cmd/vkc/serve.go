@@ -145,6 +145,11 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	if err != nil {
 		return nil, nil, err
 	}
+	several := strings.Contains(f.model.options.Device, ",") && f.split == splitNone
+	if embeds && several {
+		return nil, nil, usagef("serve: a model of embeddings is not copied to several devices (--device %s): name "+
+			"one, or give --split %s", f.model.options.Device, splitLayers)
+	}
 	if embeds {
 		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
 		if err != nil {
@@ -159,7 +164,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle { // which says for how many it is
 		o.Parallel = defaultParallel
 	}
-	if strings.Contains(f.model.options.Device, ",") && f.split == splitNone {
+	if several {
 		defer f.model.attend(a)()
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {

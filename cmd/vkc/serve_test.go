@@ -37,10 +37,12 @@ func TestServe(t *testing.T) {
 		testServe(t, gollama, device, "/v1/completions",
 			`{"prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`, `"completion_tokens":2`)
 	}
+	testServe(t, gollama, "cpu,cpu", "/v1/completions", `{"prompt": "func", "max_tokens": 2, "temperature": 0}`,
+		`"completion_tokens":2`, "--split", "layers")
 	testServe(t, embedder(t), "cpu", "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
 }
 
-func testServe(t *testing.T, model, device, path, request, want string) {
+func testServe(t *testing.T, model, device, path, request, want string, more ...string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
@@ -50,8 +52,8 @@ func testServe(t *testing.T, model, device, path, request, want string) {
 	var stderr said
 	code := make(chan int, 1)
 	go func() {
-		code <- execute(ctx, []string{"serve", "-m", model, "--device", device, "--ctx", "32",
-			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, io.Discard, &stderr)
+		code <- execute(ctx, append([]string{"serve", "-m", model, "--device", device, "--ctx", "32",
+			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, more...), io.Discard, &stderr)
 	}()
 	address := regexp.MustCompile(`gollama at (http://\S+)`)
 	for !address.MatchString(stderr.String()) {
@@ -94,5 +96,7 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--listen", "0.0.0.0:0"), "--key-file FILE, or --without-key")
 	fails(t, exitUsage, append(line, "--listen", ":0"), "--key-file FILE, or --without-key")
 	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
+	fails(t, exitUsage, append(line, "--split", "rows"), "--split rows", "none or layers")
+	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
 }
