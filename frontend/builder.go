@@ -12,7 +12,7 @@ import (
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
-	opaques map[*ir.Node]opaqueValue // what gradients see in place of nodes
+	opaques map[*ir.Node]opaqueValue // what gradients see in place of nodes, of bodies too
 
 	// Of a body of a control op: the builder around it, and what the body is given of there.
 	outer    *Builder
@@ -24,7 +24,7 @@ type Builder struct {
 // Build returns the graph that define builds, which must have at least one
 // output or state update. The error is an *Error where a call was wrong.
 func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
-	b := &Builder{graph: ir.NewGraph(name)}
+	b := &Builder{graph: ir.NewGraph(name), opaques: map[*ir.Node]opaqueValue{}}
 	defer func() {
 		b.done = true
 		switch e := recover().(type) {

@@ -279,7 +279,7 @@ func (b *Builder) body(name string) *Builder {
 			fail(name, err)
 		}
 	}
-	b.inner = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}}
+	b.inner = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}, opaques: b.opaques}
 	return b.inner
 }
 

@@ -3,6 +3,7 @@ package frontend
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc/ir"
@@ -74,6 +75,8 @@ type GradCall struct {
 	Result Tensor   // its result, the one of Output where a custom kernel has several
 	Output int
 	Grad   Tensor // the gradient of the loss with respect to Result, of its type
+
+	grads []Tensor // of a control op: those of all its results, the zero Tensor for none
 }
 
 // RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the zero
@@ -150,9 +153,6 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 
 // opaque makes gradients take t for the result of a rule over those operands, whatever its node says.
 func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
-	if b.opaques == nil {
-		b.opaques = map[*ir.Node]opaqueValue{}
-	}
 	b.opaques[t.node] = opaqueValue{args, rule}
 }
 
@@ -166,7 +166,7 @@ type pullback struct {
 	b      *Builder
 	from   int
 	params []Tensor
-	active []bool // by node: a float that is computed from a param
+	active []bool // by node: a float that is computed from a param, or an op with several results of which some may be
 }
 
 func newPullback(b *Builder, from int, params []Tensor) *pullback {
@@ -175,15 +175,20 @@ func newPullback(b *Builder, from int, params []Tensor) *pullback {
 	for _, t := range params {
 		p.active[t.node.ID()] = t.DType().IsFloat()
 	}
-	for _, n := range nodes[from:] {
-		if !n.DType().IsFloat() || n.Op().Info().NoGrad != "" {
+	p.spread(nodes[from:])
+	return p
+}
+
+// spread marks those of some nodes as active that have a gradient and are computed from what is.
+func (p *pullback) spread(nodes []*ir.Node) {
+	for _, n := range nodes {
+		if !n.DType().IsFloat() && ir.Results(n) == nil || n.Op().Info().NoGrad != "" {
 			continue
 		}
 		for _, a := range p.operands(n) {
 			p.active[n.ID()] = p.active[n.ID()] || p.active[a.node.ID()]
 		}
 	}
-	return p
 }
 
 // operands are what a node's gradient goes to.
@@ -205,7 +210,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
 	}
 	for id := len(p.active) - 1; id >= p.from; id-- {
-		if n := p.b.graph.Nodes()[id]; p.active[id] && !grads[id].IsZero() {
+		if n := p.b.graph.Nodes()[id]; p.active[id] && (ir.Results(n) != nil || !grads[id].IsZero()) {
 			p.back(n, grads)
 		}
 	}
@@ -221,19 +226,37 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	args := p.operands(n)
 	want, some := make([]bool, len(args)), false
 	for i, a := range args {
-		want[i] = p.active[a.node.ID()]
+		want[i] = p.active[a.node.ID()] && a.DType().IsFloat()
 		some = some || want[i]
 	}
 	if !some {
 		return // a param that nothing before depends on
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
+	if ir.Results(n) != nil {
+		if c.grads = p.ofResults(n, grads); !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
+			return
+		}
+	}
 	for i, g := range p.rule(n)(c, want) {
 		if want[i] && !g.IsZero() {
 			id := args[i].node.ID()
 			grads[id] = sumOf(grads[id], g.sumTo(args[i].Shape()).as(args[i]))
 		}
 	}
+}
+
+// ofResults returns the gradients of all results of a control op.
+func (p *pullback) ofResults(n *ir.Node, grads []Tensor) []Tensor {
+	list := make([]Tensor, len(ir.Results(n)))
+	list[0] = grads[n.ID()]
+	for _, m := range p.b.graph.Nodes()[n.ID()+1 : len(p.active)] {
+		if m.Op() == ir.OpResult && m.Arg(0) == n && !grads[m.ID()].IsZero() {
+			i := m.Attrs().Int("index")
+			list[i] = sumOf(list[i], grads[m.ID()])
+		}
+	}
+	return list
 }
 
 func (p *pullback) rule(n *ir.Node) gradRule {

@@ -22,23 +22,18 @@ func (b *Builder) Inline(g *ir.Graph, leaves map[string]Tensor) map[string]Tenso
 		bound, _ := g.SymbolBound(name)
 		b.Sym(name, int(bound))
 	}
-	made := make([]Tensor, len(g.Nodes()))
+	given := map[*ir.Node]Tensor{}
 	used := map[string]bool{}
-	for i, n := range g.Nodes() {
+	for _, n := range g.Nodes() {
 		if t, ok := leaves[n.Name()]; ok && n.Name() != "" {
 			if !t.node.Type().Equal(n.Type()) {
 				fail(op, fmt.Errorf("%s %q of graph %q is %s, the tensor given for it is %s", n.Op(), n.Name(), g.Name,
 					n.Type(), t.node.Type()), t)
 			}
-			made[i], used[n.Name()] = t, true
-			continue
+			given[n], used[n.Name()] = t, true
 		}
-		args := make([]Tensor, len(n.Args()))
-		for j, a := range n.Args() {
-			args[j] = made[a.ID()]
-		}
-		made[i] = b.add(n.Op(), args, n.Attrs()...)
 	}
+	made := b.copyOf(g, given)
 	for name, t := range leaves {
 		if !used[name] {
 			fail(op, fmt.Errorf("graph %q has no input, weight or state %q", g.Name, name), t)

@@ -8,8 +8,6 @@ import (
 // MaxBodyDepth is how deep bodies of control ops may lie in one another.
 const MaxBodyDepth = 8
 
-const noControlGrad = "the values of every pass would have to be kept; write the passes out, or train on another graph"
-
 func init() {
 	captured := ArgInfo{Name: "values", Variadic: true, Optional: true}
 	rows(
@@ -18,7 +16,7 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "then", Kind: AttrGraph, Doc: "the body where the condition is true"},
 				{Name: "else", Kind: AttrGraph, Doc: "the body where it is false"},
-			}, Infer: inferIf, NoGrad: noControlGrad,
+			}, Infer: inferIf,
 			Doc: "Runs one of two bodies by a bool scalar, and has its outputs as results. Both bodies have the values as their inputs, in declared order, no states, and outputs of the same types."},
 		OpInfo{Op: OpLoop, Name: "loop", Class: ClassControl,
 			Args: []ArgInfo{{Name: "first"}, captured},
@@ -26,12 +24,11 @@ func init() {
 				{Name: "trips", Kind: AttrShape, Doc: "how often the body runs, or may run at most, as a shape of one dim"},
 				{Name: "while", Kind: AttrBool, Default: false, Doc: "whether the loop ends as soon as the first carried value, a bool scalar, is false"},
 				{Name: "body", Kind: AttrGraph, Doc: "what one trip computes"},
-			}, Infer: inferLoop, NoGrad: noControlGrad,
+			}, Infer: inferLoop,
 			Doc: "Runs a body again and again. The body's states are what one trip leaves to the next: their first values are the first arguments, in declared order, and what they hold in the end are the results. Its inputs are the arguments after those, the same in every trip. It has no outputs."},
 		OpInfo{Op: OpResult, Name: "result", Class: ClassControl, Args: []ArgInfo{{Name: "of"}},
 			Attrs: []AttrInfo{{Name: "index", Kind: AttrInt, Doc: "which result, counted from 0"}}, Infer: inferResult,
-			NoGrad: noControlGrad,
-			Doc:    "Another result of an if or a loop, whose own value is result 0."},
+			Doc: "Another result of an if or a loop, whose own value is result 0."},
 	)
 }
 

@@ -54,15 +54,24 @@ func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.
 //
 // Integers and bools count as exact, and so does what follows from them alone: an
 // error that tips a comparison or an index over has no bound. Graphs that are
-// compared must stay clear of such ties.
+// compared must stay clear of such ties. The bodies of loops and branches add theirs.
 func Tolerances(g *ir.Graph) []ir.Tolerance {
-	all := make([]pathError, len(g.Nodes()))
+	all := pathErrors(g)
 	out := make([]ir.Tolerance, len(all))
 	for i, n := range g.Nodes() {
-		all[i] = errorAt(n, all)
-		out[i] = all[i].tolerance(n.DType())
+		if n.DType().IsFloat() {
+			out[i] = all[i].tolerance(n.DType())
+		}
 	}
 	return out
+}
+
+func pathErrors(g *ir.Graph) []pathError {
+	all := make([]pathError, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		all[i] = errorAt(n, all)
+	}
+	return all
 }
 
 // pathError is the error of the worst path into a node.
@@ -76,22 +85,44 @@ func (e pathError) exact() bool { return e.rel2 == 0 && e.abs2 == 0 }
 
 // errorAt adds a node's own error to the worst of its arguments.
 func errorAt(n *ir.Node, all []pathError) pathError {
-	if !n.DType().IsFloat() {
+	control := ir.Results(n) != nil // whose own value may be an integer where other results are floats
+	if !n.DType().IsFloat() && !control {
 		return pathError{}
 	}
 	var worst pathError
 	for _, a := range n.Args() {
+		if !a.DType().IsFloat() && n.Op() != ir.OpResult {
+			continue
+		}
 		e := all[a.ID()]
 		worst.rel2 = max(worst.rel2, e.rel2)
 		worst.abs2 = max(worst.abs2, e.abs2)
 		worst.sum = worst.sum || e.sum
 	}
 	own := ownError(n)
+	if control {
+		own = bodyError(n)
+	}
 	return pathError{
 		rel2: worst.rel2 + own.rel2,
 		abs2: worst.abs2 + own.abs2,
 		sum:  worst.sum || own.sum || !worst.exact() && !own.exact(),
 	}
+}
+
+// bodyError is what the bodies of a control op add: of a loop, each trip as much again.
+func bodyError(n *ir.Node) pathError {
+	var own pathError
+	for _, body := range n.Bodies() {
+		for _, e := range pathErrors(body) {
+			own.rel2, own.abs2, own.sum = max(own.rel2, e.rel2), max(own.abs2, e.abs2), own.sum || !e.exact()
+		}
+	}
+	if trips := n.Attrs().Shape("trips"); len(trips) == 1 {
+		own.rel2 *= float64(trips[0].Max())
+		own.abs2 *= float64(trips[0].Max())
+	}
+	return own
 }
 
 func ownError(n *ir.Node) pathError {
