@@ -32,6 +32,7 @@ type ahead struct {
 	large         *Buffer // larger inputs; nil before the first run that has some
 	kept          []*place
 	before, after copies
+	bound         bound
 	busy          Point // the device uses all this until then
 }
 
@@ -71,6 +72,7 @@ func (a *ahead) Close() error {
 		p.leave() // retires it, which cannot fail
 	}
 	a.kept = nil
+	_ = a.bound.Close() // retires it, which cannot fail
 	return a.large.Close()
 }
 
@@ -106,10 +108,6 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err := e.device.Wait(ctx, a.busy); err != nil {
 		return nil, err
 	}
-	main, err := e.stepsOn(own, symbols)
-	if err != nil {
-		return nil, err
-	}
 	kept, err := a.keep(e, outputs)
 	if err != nil {
 		return nil, err
@@ -123,6 +121,36 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err != nil {
 		return nil, err
 	}
+	list, err := a.recordings(e, given, from, outputs, kept, own, symbols)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e.symbols = nil // in case it fails
+	if e.pending, err = e.device.Submit(list...); err != nil {
+		return nil, err
+	}
+	if a.busy = e.pending; !a.bound.hasSymbols(list) {
+		e.symbols = symbols
+	}
+	e.nextAhead = (e.nextAhead + 1) % maxAhead
+	result := &runtime.Result{}
+	return result, e.readOutputs(result, outputs, kept)
+}
+
+// recordings are what a run submits: its steps on the memory of its tensors where those lie as in the last run, and
+// else copies around the steps on the program's own.
+func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, outputs []runtime.Output,
+	kept []deviceMemory, own *states, symbols map[string]int64) ([]*Recording, error) {
+	if r, err := a.bound.steps(e, given, from, kept, own, symbols); r != nil || err != nil {
+		return []*Recording{r}, err
+	}
+	main, err := e.stepsOn(own, symbols)
+	if err != nil {
+		return nil, err
+	}
 	before, err := a.before.prepare(e, "inputs", given)
 	if err != nil {
 		return nil, err
@@ -131,17 +159,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	e.symbols = nil // in case it fails
-	if e.pending, err = e.device.Submit(present(before, main, after)...); err != nil {
-		return nil, err
-	}
-	a.busy, e.symbols = e.pending, symbols
-	e.nextAhead = (e.nextAhead + 1) % maxAhead
-	result := &runtime.Result{}
-	return result, e.readOutputs(result, outputs, kept)
+	return present(before, main, after), nil
 }
 
 // give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them.

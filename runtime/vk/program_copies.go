@@ -102,6 +102,10 @@ func fixedCopies(ends []*endpoint, copyOf func(x *endpoint, size int64) bufferCo
 	return list
 }
 
+// fixedIn and fixedOut are those of inputs and outputs.
+func (e *Executable) fixedIn() []bufferCopy  { return fixedCopies(e.inputs, (*endpoint).upload) }
+func (e *Executable) fixedOut() []bufferCopy { return fixedCopies(e.outputs, (*endpoint).download) }
+
 // bufferCopy is a copy on the device.
 type bufferCopy struct {
 	dst   *Buffer

@@ -30,7 +30,7 @@ func (e *Executable) profiler(symbols map[string]int64) (*profiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.recordSteps("profile of "+e.program.Name, e.bindings, symbols, stamps, false)
+	r, err := e.recordSteps("profile of "+e.program.Name, e.bindings, symbols, stamps, nil, nil)
 	if err != nil {
 		_ = stamps.Close()
 		return nil, err

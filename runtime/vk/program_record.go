@@ -159,7 +159,7 @@ func (rs *recordings) of(e *Executable, symbols map[string]int64) *recorded {
 func (e *Executable) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
 	r := e.recorded.of(e, symbols)
 	if r.main == nil {
-		r.main, err = e.recordSteps("program "+e.program.Name, e.bindings, symbols, nil, true)
+		r.main, err = e.recordSteps("program "+e.program.Name, e.bindings, symbols, nil, e.fixedIn(), e.fixedOut())
 	}
 	return r.main, err
 }
@@ -170,12 +170,12 @@ func (e *Executable) stepsOn(own *states, symbols map[string]int64) (_ *Recordin
 	rs := &e.recorded
 	if own != nil {
 		rs = &own.recorded
-	} else if len(fixedCopies(e.inputs, (*endpoint).upload))+len(fixedCopies(e.outputs, (*endpoint).download)) == 0 {
+	} else if len(e.fixedIn())+len(e.fixedOut()) == 0 {
 		return e.mainSteps(symbols)
 	}
 	r := rs.of(e, symbols)
 	if r.alone == nil {
-		r.alone, err = e.recordSteps("steps of "+e.program.Name, rs.bindings, symbols, nil, false)
+		r.alone, err = e.recordSteps("steps of "+e.program.Name, rs.bindings, symbols, nil, nil, nil)
 	}
 	return r.alone, err
 }
@@ -202,12 +202,12 @@ func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
 	return list, err
 }
 
-// recordSteps records the program: the steps of a run on the buffers that bindings have, and with fixed the copies
-// around them that are the same in every run. symbols say how often steps are repeated.
+// recordSteps records the program: the steps of a run on the buffers that bindings have, after
+// and before some copies. symbols say how often steps are repeated.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
 func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[string]int64, stamps *Timestamps,
-	fixed bool) (*Recording, error) {
+	before, after []bufferCopy) (*Recording, error) {
 	steps, err := e.ran(symbols)
 	if err != nil {
 		return nil, err
@@ -217,9 +217,9 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
 	}
-	if list := fixedCopies(e.inputs, (*endpoint).upload); fixed && len(list) > 0 {
-		c.copyAll(list)
-		c.Barrier(StageTransfer, StageCompute)
+	if len(before) > 0 {
+		c.copyAll(before)
+		c.Barrier(StageTransfer, StageCompute|StageIndirect)
 	}
 	if stamps != nil {
 		c.Timestamp(stamps, 0)
@@ -237,9 +237,9 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 			c.Timestamp(stamps, n+1)
 		}
 	}
-	if list := fixedCopies(e.outputs, (*endpoint).download); fixed && len(list) > 0 {
+	if len(after) > 0 {
 		c.Barrier(StageCompute, StageTransfer)
-		c.copyAll(list)
+		c.copyAll(after)
 	}
 	r, err := e.device.Record(name, c)
 	if err != nil {

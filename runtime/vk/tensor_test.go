@@ -86,6 +86,109 @@ func TestNoRoomForKept(t *testing.T) {
 	expect(t, "state", must(e.ReadState("sum"))(t), make([]float32, n))
 }
 
+// TestRunsBound: runs that take the tensors of those before, and whose tensors lie where those of earlier runs lay, are
+// recorded once more on that memory and then not again; a run with other tensors between them is right as well.
+func TestRunsBound(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n, ahead = 500, 3
+			exe := counter(t, n).load(d)
+			sum, last := make([]float32, n), make([]float32, n)
+			var flying []*runtime.DeviceTensor
+			var wants [][]float32
+			land := func() {
+				expect(t, "twice", must(flying[0].Read(t.Context()))(t), wants[0])
+				flying[0].Close()
+				flying, wants = flying[1:], wants[1:]
+			}
+			recordings := 0
+			for i := range 96 { // many times as many as the device may have at a time
+				in, opt := inputs(ramp(1/float32(i+1), n)), runtime.RunOptions{Keep: []string{"twice"}}
+				x := ramp(1/float32(i+1), n)
+				if i%4 != 0 {
+					in, x = nil, last
+					opt.Inputs = map[string]*runtime.DeviceTensor{"x": flying[len(flying)-1]}
+				}
+				if i == 50 { // from elsewhere
+					other := must(exe.Upload(t.Context(), inputs(ramp(3, n))["x"]))(t)
+					defer other.Close()
+					opt.Inputs["x"], x = other, ramp(3, n)
+				}
+				r := must(exe.Run(t.Context(), in, opt))(t)
+				want := make([]float32, n)
+				for j := range sum {
+					sum[j] += x[j]
+					want[j] = 2 * sum[j]
+				}
+				last = want
+				if flying, wants = append(flying, r.Kept["twice"]), append(wants, want); len(flying) > ahead {
+					land()
+				}
+				if i == 80 {
+					recordings = exe.Stats().Recordings
+				}
+			}
+			if now := exe.Stats().Recordings; recordings < 8 || now != recordings {
+				t.Errorf("%d recordings after 80 runs and %d after 96, want one for each of 8 places at least, and no more then",
+					recordings, now)
+			}
+			for len(flying) > 0 {
+				land()
+			}
+			expect(t, "state", must(exe.ReadState("sum"))(t), sum)
+		})
+	}
+}
+
+// TestBoundSymbols: such runs read symbols where the host wrote them, each its own, and other runs between them theirs.
+func TestBoundSymbols(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			const most = 5
+			exe := symbolic(t, most).load(vktest.Device(t, options))
+			var flying []*runtime.DeviceTensor
+			rows := func(i int) int {
+				if i < 8 {
+					return most // so that what comes after has room for all
+				}
+				return 1 + i%8%most // the same in every eighth run, which has the same place
+			}
+			land := func(i int) {
+				expect(t, "y", must(flying[0].Read(t.Context()))(t), ramp(float32(i+rows(i)), rows(i)*8))
+				flying[0].Close()
+				flying = flying[1:]
+			}
+			const runs, ahead = 96, 3
+			recordings := 0
+			for i := range runs {
+				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
+				r := must(exe.Run(t.Context(), inputs(ramp(float32(i), rows(i)*8), rows(i), 8), opt))(t)
+				if flying = append(flying, r.Kept["y"]); len(flying) > ahead {
+					land(i - ahead)
+				}
+				if i%7 == 6 && i < 30 { // as many rows as the last one had, and other ones
+					for _, n := range []int{rows(i), 1 + i%most} {
+						r := runProgram(t, exe, inputs(ramp(float32(i), n*8), n, 8),
+							runtime.RunOptions{Symbols: explicit(exe)})
+						expect(t, "y of a run between", r.Outputs["y"], ramp(float32(i+n), n*8))
+					}
+				}
+				if i == 60 {
+					recordings = exe.Stats().Recordings
+				}
+			}
+			if now := exe.Stats().Recordings; recordings < 8 || now != recordings {
+				t.Errorf("%d recordings after 60 runs and %d after all, want one for each of 8 places at least, and no more then",
+					recordings, now)
+			}
+			for len(flying) > 0 {
+				land(runs - len(flying))
+			}
+		})
+	}
+}
+
 // TestRunsAhead: runs that keep their outputs are not waited for. Each has the inputs and lengths that it was given,
 // whatever is given to the next before it is done, and what stands between them is in order. Once tensors are closed,
 // others lie where they did.

@@ -1,0 +1,118 @@
+package vk
+
+import "slices"
+
+// bound are the steps of runs recorded once more, on the memory where their inputs lie and their outputs go, after the
+// copies of what the host gives. Such a run is one recording without copies of tensors: each copy, and each border
+// between recordings, costs the device microseconds that it does nothing else in (M-token-gap).
+type bound struct {
+	key       boundKey
+	made      []closer
+	recording *Recording // nil before a second run of the key
+}
+
+// boundKey is what such a recording is for.
+type boundKey struct {
+	given  []bufferCopy // ahead of the steps
+	params []bufferCopy // of symbols, which are read where the host writes them
+	inputs []*Buffer    // by port; nil where the program's own is read
+	kept   []*Buffer    // by port
+	own    *states
+	trips  string
+}
+
+func (k boundKey) equal(x boundKey) bool {
+	return k.own == x.own && k.trips == x.trips && slices.Equal(k.given, x.given) &&
+		slices.Equal(k.params, x.params) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
+}
+
+// Close implements closer.
+func (b *bound) Close() error {
+	made := b.made
+	b.made, b.recording = nil, nil
+	return closeList(made)
+}
+
+// steps returns the recording of a run that is like the last one of its place in turn, or nil where it is not, or where
+// kernels cannot reach all its outputs where they are to go. The device must be done with that last run.
+func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
+	symbols map[string]int64) (*Recording, error) {
+	key := boundKey{given: slices.Clone(given), inputs: make([]*Buffer, len(from)), own: own, trips: e.tripsOf(symbols)}
+	for i, x := range from {
+		if x != nil && e.bindsTo(e.program.Inputs[i].Buffer, x) {
+			key.inputs[i] = x
+			key.given = slices.DeleteFunc(key.given, func(c bufferCopy) bool { return c.dst == e.inputs[i].own })
+		}
+	}
+	key.given = slices.DeleteFunc(key.given, func(c bufferCopy) bool {
+		reached := slices.Contains(e.params, c.dst) && c.srcAt%int64(e.device.info.Caps.StorageAlignment) == 0
+		if reached {
+			key.params = append(key.params, c)
+		}
+		return reached
+	})
+	for i, m := range kept {
+		if m.place == nil || !e.bindsTo(e.program.Outputs[i].Buffer, m.Buffer) {
+			return nil, nil
+		}
+		key.kept = append(key.kept, m.Buffer)
+	}
+	switch {
+	case b.key.equal(key) && b.recording != nil:
+		return b.recording, nil
+	case !b.key.equal(key):
+		b.key = key
+		return nil, b.Close()
+	}
+	return b.recording, b.record(e, symbols)
+}
+
+// hasSymbols reports whether a run of a recording is the one that has symbols of its own, so that the program's are not
+// written.
+func (b *bound) hasSymbols(list []*Recording) bool {
+	return b.recording != nil && list[0] == b.recording && len(b.key.params) > 0
+}
+
+// bindsTo reports whether kernels may be given a tensor's memory in place of a buffer of the program: it is as large,
+// and the buffer is that of one port alone.
+func (e *Executable) bindsTo(buffer int, memory *Buffer) bool {
+	ports := 0
+	for _, p := range slices.Concat(e.program.Inputs, e.program.Outputs) {
+		if p.Buffer == buffer {
+			ports++
+		}
+	}
+	return ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes
+}
+
+// record records the steps for the key.
+func (b *bound) record(e *Executable, symbols map[string]int64) error {
+	ranges := e.ranges
+	if b.key.own != nil {
+		ranges = b.key.own.ranges
+	}
+	ranges = slices.Clone(ranges)
+	for i, x := range b.key.inputs {
+		if x != nil {
+			ranges[e.program.Inputs[i].Buffer] = Whole(x)
+		}
+	}
+	for _, c := range b.key.params {
+		i := slices.IndexFunc(ranges, func(r BufferRange) bool { return r.Buffer == c.dst })
+		ranges[i] = BufferRange{Buffer: c.src, Offset: c.srcAt, Size: c.size}
+	}
+	for i, x := range b.key.kept {
+		ranges[e.program.Outputs[i].Buffer] = Whole(x)
+	}
+	bindings, err := e.bind(ranges, func(c closer) { b.made = append(b.made, c) })
+	if err == nil {
+		b.recording, err = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, nil, b.key.given,
+			nil)
+	}
+	if err != nil {
+		b.Close()
+		return err
+	}
+	b.made = append(b.made, b.recording)
+	return nil
+}
