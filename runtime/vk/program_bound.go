@@ -1,6 +1,10 @@
 package vk
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
 
 // bound are the steps of runs recorded once more, on the memory where their inputs lie and their outputs go, after the
 // copies of what the host gives. Such a run is one recording without copies of tensors: each copy, and each border
@@ -52,7 +56,8 @@ func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 		return reached
 	})
 	for i, m := range kept {
-		if m.place == nil || !e.bindsTo(e.program.Outputs[i].Buffer, m.Buffer) {
+		port := e.program.Outputs[i].Buffer
+		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.stepsRead(port) {
 			return nil, nil
 		}
 		key.kept = append(key.kept, m.Buffer)
@@ -83,6 +88,13 @@ func (e *Executable) bindsTo(buffer int, memory *Buffer) bool {
 		}
 	}
 	return ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes
+}
+
+// stepsRead reports whether kernels read a buffer, which in memory of the host takes them long.
+func (e *Executable) stepsRead(buffer int) bool {
+	return slices.ContainsFunc(e.program.Steps, func(s kernel.Step) bool {
+		return slices.ContainsFunc(s.Binds, func(b kernel.Bind) bool { return b.Buffer == buffer && b.Read })
+	})
 }
 
 // record records the steps for the key.
