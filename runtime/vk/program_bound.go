@@ -82,9 +82,11 @@ func (b *bound) hasSymbols(list []*Recording) bool {
 // and the buffer is that of one port alone.
 func (e *Executable) bindsTo(buffer int, memory *Buffer) bool {
 	ports := 0
-	for _, p := range slices.Concat(e.program.Inputs, e.program.Outputs) {
-		if p.Buffer == buffer {
-			ports++
+	for _, list := range [][]kernel.Port{e.program.Inputs, e.program.Outputs} {
+		for _, p := range list {
+			if p.Buffer == buffer {
+				ports++
+			}
 		}
 	}
 	return ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes

@@ -130,7 +130,7 @@ func TestRunsBound(t *testing.T) {
 				}
 			}
 			if now := exe.Stats().Recordings; recordings < 8 || now != recordings {
-				t.Errorf("%d recordings after 80 runs and %d after 96, want 8 at least, and no more then", recordings, now)
+				t.Errorf("%d recordings after 80 runs, %d after 96: want 8 at least, and no more", recordings, now)
 			}
 			for len(flying) > 0 {
 				land()
@@ -178,7 +178,7 @@ func TestBoundSymbols(t *testing.T) {
 				}
 			}
 			if now := exe.Stats().Recordings; recordings < 8 || now != recordings {
-				t.Errorf("%d recordings after 60 runs and %d after all, want 8 at least, and no more then", recordings, now)
+				t.Errorf("%d recordings after 60 runs, %d after all: want 8 at least, and no more", recordings, now)
 			}
 			for len(flying) > 0 {
 				land(runs - len(flying))
