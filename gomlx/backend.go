@@ -50,8 +50,7 @@ func New(device string) (*Backend, error) {
 	}
 	b := &Backend{device: d, programs: map[string]*program{}, types: map[dtypes.DType]bool{}}
 	for t, e := range elementTypes {
-		has := d.Caps().Features
-		if d.IsCPU() || (e != ir.F64 || has.Float64) && (e != ir.I64 || has.Int64) {
+		if d.IsCPU() || e != ir.F64 || d.Caps().Features.Float64 { // i64 works without 64-bit integers
 			b.types[t] = true
 		}
 	}
