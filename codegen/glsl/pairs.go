@@ -69,10 +69,6 @@ func (e *emitter) updated(typ, variable, op string, v text) string {
 	return variable + " " + op + "= " + v.s + ";"
 }
 
-func (e *emitter) update(typ, variable, op string, v text) {
-	e.line("%s", e.updated(typ, variable, op, v))
-}
-
 // pairNumber spells a number that a form has.
 func pairNumber(s string) text {
 	n, _ := literalOf(primary(s))
