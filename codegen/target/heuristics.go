@@ -26,6 +26,8 @@ type heuristics struct {
 	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few
 	// subgroups fit a core that it waits for memory.
 	registers int
+	// registerFile is how many of 32 bits the invocations of one workgroup share; 0: it gets as many as it needs.
+	registerFile int
 
 	mapWorkgroup   int  // invocations of an elementwise workgroup
 	coarsenGathers bool // whether an invocation takes several points where indices are loaded

@@ -57,7 +57,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	if !ok {
 		return nil
 	}
-	lanes := residentLanes(sh.K, v.run, h.subgroup)
+	lanes := residentLanes(sh.K, v.run, h.subgroup, h.mostLanes())
 	groups := h.residentGroups(v, lanes)
 	cols := v.columns
 	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
@@ -116,11 +116,19 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	return 1
 }
 
+// mostLanes is how many invocations may share a row, so that each gets the registers that it may need.
+func (h heuristics) mostLanes() int {
+	if h.registerFile == 0 {
+		return maxResidentLanes
+	}
+	return min(maxResidentLanes, h.registerFile/h.registers)
+}
+
 // residentLanes is how many invocations share a row of depth elements in runs: as
-// many as runs, or an equal part of them.
-func residentLanes(depth int64, run, subgroup int) int {
+// many as runs, or an equal part of them, and most at most.
+func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
-	steps := ceilDiv(runs, maxResidentLanes)
+	steps := ceilDiv(runs, int64(most))
 	return roundUp(int(ceilDiv(runs, steps)), subgroup)
 }
 

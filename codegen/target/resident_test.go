@@ -54,7 +54,7 @@ func TestResidentLanes(t *testing.T) {
 	}{
 		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416}, {256, 64, 32}, {1 << 20, 32, 512},
 	} {
-		if got := residentLanes(c.depth, c.run, 32); got != c.want {
+		if got := residentLanes(c.depth, c.run, 32, maxResidentLanes); got != c.want {
 			t.Errorf("%d elements in runs of %d: %d lanes, want %d", c.depth, c.run, got, c.want)
 		}
 	}

@@ -235,7 +235,7 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 	}
 	var all []kernel.Schedule
 	for _, r := range blockReadings(k, caps) {
-		lanes := residentLanes(sh.K, r.TileK, subgroup)
+		lanes := residentLanes(sh.K, r.TileK, subgroup, maxResidentLanes)
 		for cols := range doublings(1, 16) {
 			for passes := range doublings(1, 32) {
 				s := matVecSchedule(sh, lanes, cols*passes, cols, lanes, subgroup)
