@@ -14,8 +14,9 @@ const (
 	// A value that several kernels need is computed in each of them if it costs
 	// at most this many operations and reads at most one tensor.
 	maxSharedFlops = 8
-	// An operand of a matrix product is computed on the way in, once per tile
-	// that reads it, if it costs at most this many operations.
+	// An operand of a matrix product, or what several windows read, is computed on
+	// the way in, once per tile or window that reads it, if it costs at most this
+	// many operations.
 	maxOperandFlops = 4
 	// An operand of a matrix product is computed on the way in from at most this
 	// many tensors.
@@ -179,8 +180,13 @@ func (f *Fusion) place(n *ir.Node) {
 			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
 			return
 		}
-		if c.readsInTiles() && (flops > maxOperandFlops || loads > maxOperandLoads) {
+		dear := flops > maxOperandFlops || loads > maxOperandLoads
+		if dear && c.readsInTiles() {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
+			return
+		}
+		if dear && c.readsInWindows() {
+			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per window", c.name(), flops))
 			return
 		}
 	}
@@ -203,6 +209,11 @@ func isRounding(n *ir.Node) bool {
 // elements of an operand.
 func (c *Cluster) readsInTiles() bool {
 	return c.Kind == ClusterMatMul || c.Kind == ClusterAttention
+}
+
+// readsInWindows reports whether several windows read, and compute, the same elements of an argument.
+func (c *Cluster) readsInWindows() bool {
+	return len(c.Cores) > 0 && isWindowRow(c.Cores[0]) && windowsShare(c.Cores[0])
 }
 
 func (c *Cluster) name() string {

@@ -67,8 +67,15 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 
 // product has operands of one dtype, that of the result, for products of two dtypes and of rows in blocks. Casts and
 // decodes join the product's own loads. A b in blocks is decoded by the product itself.
+//
+// Batches of one row each by one matrix are rows of one product.
 func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
+	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&
+		!a.DType().IsBlock() && !n.Attrs().Bool("transpose_a") && a.Shape()[a.Rank()-2] == ir.D(1) && rows != ir.D(1) {
+		flat := r.reshape(a, ir.Shape{rows, a.Shape()[a.Rank()-1]})
+		return r.reshape(r.add(ir.OpMatMul, []*ir.Node{flat, b}, n.Attrs()...), n.Shape())
+	}
 	if !a.DType().IsBlock() && (b.DType().IsBlock() || a.DType() == b.DType()) {
 		return nil
 	}

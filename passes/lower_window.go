@@ -26,6 +26,18 @@ func isWindowRow(n *ir.Node) bool {
 	return false
 }
 
+// windowsShare reports whether several elements of n, which isWindowRow, need the same element of its argument.
+func windowsShare(n *ir.Node) bool {
+	w := ir.WindowOf(n)
+	for axis, kernel := range w.Kernel {
+		if n.Op() == ir.OpConvTranspose && kernel > 1 || kernel > w.Stride[axis] {
+			return true
+		}
+	}
+	convolves := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
+	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // of which each folds the group's channels
+}
+
 // isConv reports whether n is a convolution made as a matrix product.
 func isConv(n *ir.Node) bool {
 	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """Exports models with random weights as ONNX, with inputs and outputs beside them, and times them in PyTorch.
 
-usage: models.py FOLDER [--scale tiny|full] [--time] [--only NAME,...]
+usage: models.py FOLDER [--scale tiny|full] [--only NAME,...] [--time [--vkc VKC] [--half] [--turns N] [--lock FILE]]
 
 FOLDER/NAME/model.onnx and FOLDER/NAME/test_data_set_0 are what `vkc verify --onnx FOLDER` runs; FOLDER/NAME/inputs.txt
 has the --input flags of `vkc run FOLDER/NAME/model.onnx --measure`. With --time each model is timed on the GPU, by CUDA
-events after a quarter of a second of work, without TF32: eager and compiled, in f32 and in f16.
+events after a quarter of a second of work, without TF32: eager, compiled, and compiled to CUDA graphs, in f32 and with
+--half in f16, too. VKC is timed in turns with them, in full precision and in half. Printed is the best of N turns, in
+us, and the largest difference of vkc's results from PyTorch's in f32 on the processor. Several of this program may
+prepare their models at a time: whoever times something holds the lock of FILE.
 
 It wants PyTorch 2.6 or later with torchvision, transformers, onnx and onnxscript.
 """
 import argparse
+import copy
+import fcntl
+import json
 import math
 import os
+import subprocess
 import time
 
 import numpy as np
@@ -133,6 +140,9 @@ def export(folder, model, inputs):
         flags.append(f"--input {name}={folder}/{i}.npy")
     with open(f"{folder}/test_data_set_0/output_0.pb", "wb") as f:
         f.write(numpy_helper.from_array(output.numpy()).SerializeToString())
+    np.save(f"{folder}/output.npy", output.numpy())
+    with open(f"{folder}/output.txt", "w") as f:
+        f.write(onnx.load(path, load_external_data=False).graph.output[0].name + "\n")
     with open(f"{folder}/inputs.txt", "w") as f:
         f.write(" ".join(flags) + "\n")
 
@@ -155,22 +165,48 @@ def timed(run):
     return sorted(times)[len(times) // 2]
 
 
-def clock(name, model, inputs):
-    for dtype in torch.float32, torch.float16:
-        m = model.to("cuda", dtype)
+def measured(vkc, folder, precision):
+    """Times of vkc in us, by the device's clock and by the wall clock, and its largest difference from PyTorch's."""
+    with open(f"{folder}/inputs.txt") as f:
+        flags = f.read().split()
+    with open(f"{folder}/output.txt") as f:
+        output = f.read().strip()
+    run = subprocess.run([vkc, "run", f"{folder}/model.onnx", *flags, "--measure", "--json", "--precision", precision,
+                          "--output", f"{output}={folder}/vkc.npy"], capture_output=True, text=True)
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    times = json.loads(run.stdout)["measured"]
+    off = np.abs(np.load(f"{folder}/vkc.npy") - np.load(f"{folder}/output.npy")).max()
+    return times["device"]["us"], times["wall"]["us"], off
+
+
+def clock(name, folder, model, inputs, args):
+    runs = {}
+    for dtype in [torch.float32, torch.float16] if args.half else [torch.float32]:
+        m = copy.deepcopy(model).to("cuda", dtype)
         x = [i.to("cuda", dtype) if i.is_floating_point() else i.to("cuda") for i in inputs]
-        with torch.no_grad():
-            row = [timed(lambda: m(*x))]
-            for mode in "default", "reduce-overhead":
-                torch._dynamo.reset()
-                compiled = torch.compile(m, mode=mode)
-                try:
-                    row.append(timed(lambda: compiled(*x)))
-                except Exception as e:  # the table says that it cannot
-                    print(f"{name}: torch.compile, {mode}: {str(e).splitlines()[0]}")
-                    row.append(float("nan"))
-        print(f"torch\t{name}\t{dtype}\teager {row[0]:.1f} us\tcompiled {row[1]:.1f} us\t"
-              f"with CUDA graphs {row[2]:.1f} us", flush=True)
+        runs[f"{dtype} eager"] = lambda m=m, x=x: m(*x)
+        for mode in "default", "reduce-overhead":
+            run = torch.compile(m, mode=mode)
+            runs[f"{dtype} compiled, {mode}"] = lambda run=run, x=x: run(*x)
+    with torch.no_grad():
+        for run in runs.values():
+            run()
+        torch.cuda.synchronize()
+        print(f"prepared {name}", flush=True)
+        with open(args.lock, "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            best = {}
+            for _ in range(args.turns):
+                for key, run in runs.items():
+                    us = timed(run)
+                    best[key] = min(best.get(key, us), us)
+                for precision in ["full", "half"] if args.vkc else []:
+                    device, wall, off = measured(args.vkc, folder, precision)
+                    for key, us in (f"vkc {precision} device", device), (f"vkc {precision} wall", wall):
+                        best[key] = min(best.get(key, us), us)
+                    best[f"vkc {precision} error"] = off
+            print(name, "\t".join(f"{key} {value:.4g}" for key, value in best.items()), flush=True)
 
 
 def main():
@@ -179,6 +215,10 @@ def main():
     flags.add_argument("--scale", choices=["tiny", "full"], default="full")
     flags.add_argument("--time", action="store_true")
     flags.add_argument("--only", default="")
+    flags.add_argument("--vkc", default="")
+    flags.add_argument("--half", action="store_true")
+    flags.add_argument("--turns", type=int, default=3)
+    flags.add_argument("--lock", default="/tmp/vkc-models.lock")
     args = flags.parse_args()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -189,7 +229,7 @@ def main():
         export(f"{args.folder}/{name}", model, inputs)
         print(f"exported {name}", flush=True)
         if args.time:
-            clock(name, model, inputs)
+            clock(name, f"{args.folder}/{name}", model, inputs, args)
 
 
 if __name__ == "__main__":

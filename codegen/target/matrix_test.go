@@ -298,7 +298,9 @@ func TestSplitSums(t *testing.T) {
 	}{
 		{"fills the device", "nvidia-h100", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false), 1},
 		{"few results", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 16},
-		{"not on matrix units", "nvidia-h100", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
+		{"not on matrix units", "nvidia-h100", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 16},
+		{"parts too short", "nvidia-h100", matMul(one, ir.D(64), ir.D(512), ir.D(240), ir.F32, true), 1},
+		{"not on matrix units, by unknown rates", "amd-rdna3", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
 		{"few rows are for matvec", "nvidia-h100", matrixMul(one, ir.D(4), ir.D(512), ir.D(16384), ir.F16, true), 1},
 		{"shallow", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(320), ir.F16, true), 1},
 		{"not a whole number of steps", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true), 1},

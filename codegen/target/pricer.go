@@ -68,7 +68,10 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 			s.Operands = t.waysToStore(k)
 		}
 		if units && k.Fold.IsStatic() {
-			s.Tails, s.Parts = t.tails(k), partsOf(k)
+			s.Tails = t.tails(k)
+		}
+		if units || t.splitsFloats(k, p.Caps) {
+			s.Parts = partsOf(k, units)
 		}
 	}
 	return s
@@ -127,15 +130,19 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time f
 	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
 		return h.matVecTime(k, caps)
 	}
-	time, ok := h.bestMatrixTime(k, caps, 1)
-	if !ok {
-		if time = h.vectorTime(k); time == 0 {
+	time, units := h.bestMatrixTime(k, caps, 1)
+	if !units {
+		if time = h.vectorTime(k, 1); time == 0 {
 			return 0, "no rates of tiles are known"
 		}
 	}
-	for _, n := range partsOf(k) {
-		if split, ok := h.bestMatrixTime(k, caps, n); ok && splits {
-			time = min(time, split)
+	if splits && (units || h.splitsFloats(k, caps)) {
+		for _, n := range partsOf(k, units) {
+			if split, ok := h.bestMatrixTime(k, caps, n); ok {
+				time = min(time, split)
+			} else if !units {
+				time = min(time, h.vectorTime(k, n))
+			}
 		}
 	}
 	return time + h.storeTime(k), ""
@@ -178,10 +185,10 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	return float64(bytes) / h.CopyGBps
 }
 
-// partsOf lists into how many parts the contraction of a product can be split that
-// are worth it.
-func partsOf(k *kernel.Kernel) (list []int) {
-	for n := 2; n <= maxParts && partsFit(k, n); n *= 2 {
+// partsOf lists into how many parts the contraction of a product, on matrix units or not, can be split that are
+// worth it.
+func partsOf(k *kernel.Kernel, units bool) (list []int) {
+	for n := 2; n <= maxParts && k.Fold.IsStatic() && partsFit(k, n, units); n *= 2 {
 		list = append(list, n)
 	}
 	return list

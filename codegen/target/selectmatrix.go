@@ -115,19 +115,24 @@ func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64)
 // A part must be worth a workgroup's while, and a multiple of what tiles step
 // by.
 const (
-	maxParts     = 16
-	minPart      = 256
-	partMultiple = 64
+	maxParts           = 16
+	minPart            = 256 // on matrix units
+	minVectorPart      = 128 // else
+	partMultiple       = 64
+	vectorPartMultiple = 16
 )
 
 // partsFit reports whether a contraction can be split into so many parts that
 // are worth it.
-func partsFit(k *kernel.Kernel, parts int) bool {
-	multiple := partMultiple
+func partsFit(k *kernel.Kernel, parts int, units bool) bool {
+	multiple, least := vectorPartMultiple, int64(minVectorPart)
+	if units {
+		multiple, least = partMultiple, minPart
+	}
 	if _, bytes := ByteProducts(k); bytes {
 		multiple *= 2
 	}
-	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= minPart
+	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= least
 }
 
 // readTime is how long reading all that a kernel reads takes, in nanoseconds.
@@ -155,15 +160,22 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best
 			ceilDiv(sh.N, int64(tl.N))
 		time := max(h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k))*float64(len(k.Products))*h.slowdown(k,
 			s).factor, readTime)
-		if parts > 1 {
-			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
-			time += h.LaunchNs + float64(parts)*results*8/h.CopyGBps // written and read in f32
-		}
+		time += h.addingTime(k, parts)
 		if !ok || time < best {
 			best, ok = time, true
 		}
 	}
 	return best, ok
+}
+
+// addingTime is how long the sums of so many parts, which are f32, take to be written, read and added up.
+func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
+	if parts < 2 {
+		return 0
+	}
+	sh := matShapeOf(k)
+	results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
+	return h.LaunchNs + float64(parts)*results*8/h.CopyGBps
 }
 
 // bandOf is how many rows of tiles make a band, where B lies in rows along the

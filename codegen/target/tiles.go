@@ -50,16 +50,29 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
-// vectorTime estimates the least time of a product in f32, in nanoseconds.
-func (h heuristics) vectorTime(k *kernel.Kernel) float64 {
-	best := 0.0
+// vectorTime estimates the least time of a product in f32, in nanoseconds, whose contraction is split in so many
+// parts, the time to add them up included.
+func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
+	sh, best := matShapeOf(k), 0.0
+	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
 	for _, tl := range h.tiles {
-		time := h.tileTime(tl, matShapeOf(k))
+		time := h.tileTime(tl, sh)
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
 			best = time
 		}
 	}
-	return best * float64(len(k.Products))
+	return best*float64(len(k.Products)) + h.addingTime(k, parts)
+}
+
+// splitsFloats reports whether it is known what splitting the contraction of a product gains that runs on no matrix
+// units: it runs in tiles of floats, and it was measured what they reach where a core has one workgroup.
+func (h heuristics) splitsFloats(k *kernel.Kernel, caps Caps) bool {
+	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
+		return false
+	}
+	_, bytes := ByteProducts(k)
+	s, _, err := Select(k, caps)
+	return err == nil && s.Variant == kernel.VarMatTile && !bytes
 }
 
 // groups is how many workgroups a product makes.
