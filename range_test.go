@@ -3,6 +3,7 @@ package vkc_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -10,18 +11,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestTooLarge: what takes positions of more than 32 bits is refused before
-// anything is compiled, with the op, the tensor, its size and the limit; what
-// just does not is compiled.
+// TestTooLarge: what takes coordinates that kernels do not count to is refused before anything is compiled, with the op,
+// the tensor, its size and the limit; what just does not is compiled, with positions of 64 bits where 32 do not hold
+// them.
 func TestTooLarge(t *testing.T) {
 	caps := profile(t, "lavapipe")
-	caps.MaxStorageRange = 1 << 40 // so that it is not that which is in the way
+	caps.MaxStorageRange = math.MaxUint32 // the most that Vulkan has: the rest is reached by address
 	for _, tt := range []struct{ name, graph, want string }{
 		{"iota", `%i = iota {dtype=i64, shape=[2147483649], axis=0}
 			%s = reduce_max %i {axes=[0]}
 			output "o" %s`, "2147483647"},
 		{"iota over two axes", `%i = iota {dtype=i32, shape=[65536,65536], axis=1}
-			output "o" %i`, "4294967296"},
+			output "o" %i`, ""},
 		{"index_select", `%x = weight {name="table", dtype=u8, shape=[3000000000,1]}
 			%i = input {name="i", dtype=i64, shape=[4]}
 			%y = index_select %x, %i {axis=0}
@@ -29,11 +30,11 @@ func TestTooLarge(t *testing.T) {
 		{"gather of many columns", `%x = weight {name="table", dtype=u8, shape=[100000,50000]}
 			%i = input {name="i", dtype=i32, shape=[4,50000]}
 			%y = gather %x, %i {axis=0}
-			output "o" %y`, "5000000000, more than the 4294967295"},
+			output "o" %y`, ""},
 		{"a symbol at its bound", `symbol T <= 70000
 			%x = input {name="x", dtype=u8, shape=[T,70000]}
 			%y = flip %x {axes=[1]}
-			output "o" %y`, "4900000000"},
+			output "o" %y`, ""},
 		{"number of a dim", `symbol T <= 2000000000
 			%x = input {name="x", dtype=u8, shape=[T]}
 			%d = dim_value {dim=[2*T]}
@@ -49,7 +50,7 @@ func TestTooLarge(t *testing.T) {
 			output "o" %y`, "more than"},
 		{"row", `%x = input {name="x", dtype=u8, shape=[2,2200000000]}
 			%s = reduce_max %x {axes=[1]}
-			output "o" %s`, "4400000000, more than the 4294967295"},
+			output "o" %s`, ""},
 		{"a table whose bytes fit", `%x = weight {name="table", dtype=u8, shape=[40000,100000]}
 			%i = input {name="i", dtype=i64, shape=[4]}
 			%y = index_select %x, %i {axis=0}

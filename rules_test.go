@@ -38,7 +38,7 @@ func TestDecisions(t *testing.T) {
 		{"large", "nvidia-h100", "4096", "4096", "4096", ir.F32, ir.F32, bf16x3, apart},
 		{"odd", "nvidia-h100", "4095", "4095", "4095", ir.F32, ir.F32, bf16x3, apart},
 		{"T rows", "nvidia-h100", "T", "4096", "4096", ir.F32, ir.F32, bf16x3, apart},
-		{"small", "nvidia-h100", "256", "256", "256", ir.F32, ir.F32, bf16x3, "keep f32"},
+		{"small", "nvidia-h100", "256", "256", "256", ir.F32, ir.F32, bf16x3, "keep f32; split the sums in 2"},
 		{"shallow", "nvidia-h100", "4096", "4096", "8", ir.F32, ir.F32, bf16x3, "keep f32"},
 		{"few rows", "nvidia-h100", "4", "4096", "4096", ir.F32, ir.F32, bf16x3, "keep f32"},
 		{"no rates are known", "amd-rdna3", "4096", "4096", "4096", ir.F32, ir.F32, bf16x3, "keep f32"},

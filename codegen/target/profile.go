@@ -152,6 +152,7 @@ func (c Caps) check() error {
 		{c.MaxInvocations >= 128 && c.MaxWorkgroupSize[0] >= 128, "workgroups of 128, which Vulkan asks for"},
 		{slices.Min(c.MaxWorkgroupCount[:]) >= 65535, "grids of 65535 workgroups, which Vulkan asks for"},
 		{c.MaxStorageRange >= 1<<27, "a storage range of 2^27 bytes, which Vulkan asks for"},
+		{c.MaxStorageRange < 1<<32, "a storage range below 2^32 bytes, which is all that Vulkan can say"},
 		{c.MaxAllocation >= min(c.MaxStorageRange, c.MaxBuffer, 1<<30), "allocations as large as its buffers"},
 		{c.StorageAlignment > 0 && c.StorageAlignment <= 256, "an alignment of storage of 1 to 256"},
 		{sizes(c.MinSubgroupSize, c.SubgroupSize, c.MaxSubgroupSize), "subgroup sizes of 1 to 128, in order"},

@@ -103,11 +103,11 @@ void main() {
     }
 }
 
-// ---- shader 1: k1_matmul
+// ---- shader 1: k1_matmul_parts
 
-// matmul over [T,512], folding 256
+// matmul_parts over [2,T,512], folding 128
 // Fuses: matmul.
-// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -116,16 +116,16 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[288];
-shared vec4 tile_b[288];
+shared vec4 tile_a[160];
+shared vec4 tile_b[320];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -170,61 +170,95 @@ vec4 decode4_weight(uint i) {
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 32u;
+    uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
-    float acc[4];
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    uint batch = gl_WorkGroupID.z;
+    float acc[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
         acc[i] = 0.0;
     }
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 32u) {
+    for (uint k0 = 0u; k0 < 128u; k0 += 16u) {
         // Stage 32 rows of a.
-        uint line = self / 8u;
-        uint quad = self % 8u;
+        uint line = self / 4u;
+        uint quad = self % 4u;
         uint row = min(row0 + line, T - 1u);
         uint k = k0 + quad * 4u;
-        tile_a[line * 9u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
+        tile_a[line * 5u + quad] = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
 
-        // Stage 32 columns of b.
-        uint line_2 = self / 8u;
-        uint quad_2 = self % 8u;
-        uint col = col0 + line_2;
-        uint k_2 = k0 + quad_2 * 4u;
-        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 256u + k_2);
+        // Stage 64 columns of b.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_2 = slot / 4u;
+            uint quad_2 = slot % 4u;
+            uint col = col0 + line_2;
+            uint k_2 = k0 + quad_2 * 4u;
+            tile_b[line_2 * 5u + quad_2] = decode4_weight(batch * 128u + col * 256u + k_2);
+        }
         barrier();
 
-        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
+        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
+            vec4 b_cols[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad_2];
             }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
                 }
             }
         }
         barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint row = row0 + ty + i * 8u;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 16u;
             if (row < T) {
-                result[row * 512u + col] = acc[i * 2u + j];
+                acc_parts[batch * T * 512u + row * 512u + col] = acc[i * 4u + j];
             }
         }
     }
 }
 
-// ---- shader 2: k2_rope
+// ---- shader 2: k2_matmul_sum
+
+// matmul_sum over [512*T]
+// Fuses: matmul.
+// Schedule: map wg=128 vec=4.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Acc_parts_vec4_buffer { vec4 acc_parts_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+void main() {
+    const uint T = params[0];
+    uint i4 = gl_GlobalInvocationID.x;
+    vec4 acc_parts4 = acc_parts_vec4[i4];
+    vec4 acc_parts4_2 = acc_parts_vec4[T * 128u + i4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = acc_parts4[lane] + acc_parts4_2[lane];
+    }
+    result_vec4[i4] = result4;
+}
+
+// ---- shader 3: k3_rope
 
 // rope over [4,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -291,7 +325,7 @@ void main() {
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
 
-// ---- shader 3: k3_rope
+// ---- shader 4: k4_rope
 
 // rope over [2,T,64]
 // Fuses: slice, reshape, transpose, rope.
@@ -359,7 +393,7 @@ void main() {
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
 
-// ---- shader 4: k4_attention
+// ---- shader 5: k5_attention
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
@@ -539,7 +573,7 @@ void main() {
     }
 }
 
-// ---- shader 5: k5_matmul_add
+// ---- shader 6: k6_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
@@ -699,7 +733,7 @@ void main() {
     }
 }
 
-// ---- shader 6: k6_rms_norm
+// ---- shader 7: k7_rms_norm
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
@@ -761,7 +795,7 @@ void main() {
     }
 }
 
-// ---- shader 7: k7_matmul_mul
+// ---- shader 8: k8_matmul_mul
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
@@ -938,11 +972,11 @@ void main() {
     }
 }
 
-// ---- shader 8: k8_matmul_add
+// ---- shader 9: k9_matmul_add_parts
 
-// matmul_add over [T,256], folding 768
+// matmul_add_parts over [4,T,256], folding 192
 // Fuses: matmul, add.
-// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -951,17 +985,16 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
-layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
-layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[288];
-shared vec4 tile_b[288];
+shared vec4 tile_a[160];
+shared vec4 tile_b[320];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1006,62 +1039,100 @@ vec4 decode4_weight(uint i) {
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 32u;
+    uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
-    float acc[4];
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    uint batch = gl_WorkGroupID.z;
+    float acc[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
         acc[i] = 0.0;
     }
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 32u) {
+    for (uint k0 = 0u; k0 < 192u; k0 += 16u) {
         // Stage 32 rows of a.
-        uint line = self / 8u;
-        uint quad = self % 8u;
+        uint line = self / 4u;
+        uint quad = self % 4u;
         uint row = min(row0 + line, T - 1u);
         uint k = k0 + quad * 4u;
-        tile_a[line * 9u + quad] = mul_vec4[(row * 768u + k) / 4u];
+        tile_a[line * 5u + quad] = mul_vec4[(batch * 192u + row * 768u + k) / 4u];
 
-        // Stage 32 columns of b.
-        uint line_2 = self / 8u;
-        uint quad_2 = self % 8u;
-        uint col = col0 + line_2;
-        uint k_2 = k0 + quad_2 * 4u;
-        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 768u + k_2);
+        // Stage 64 columns of b.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_2 = slot / 4u;
+            uint quad_2 = slot % 4u;
+            uint col = col0 + line_2;
+            uint k_2 = k0 + quad_2 * 4u;
+            tile_b[line_2 * 5u + quad_2] = decode4_weight(batch * 192u + col * 768u + k_2);
+        }
         barrier();
 
-        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
+        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
+            vec4 b_cols[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad_2];
             }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
                 }
             }
         }
         barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint row = row0 + ty + i * 8u;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 16u;
             if (row < T) {
-                uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 2u + j];
+                acc_parts[batch * T * 256u + row * 256u + col] = acc[i * 4u + j];
             }
         }
     }
 }
 
-// ---- shader 9: k14_matmul_add
+// ---- shader 10: k10_matmul_add_sum
+
+// matmul_add_sum over [256*T]
+// Fuses: matmul, add.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Acc_parts_vec4_buffer { vec4 acc_parts_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+void main() {
+    const uint T = params[0];
+    uint i4 = gl_GlobalInvocationID.x;
+    vec4 add4 = add_vec4[i4];
+    vec4 acc_parts4 = acc_parts_vec4[i4];
+    vec4 acc_parts4_2 = acc_parts_vec4[T * 64u + i4];
+    vec4 acc_parts4_3 = acc_parts_vec4[T * 128u + i4];
+    vec4 acc_parts4_4 = acc_parts_vec4[T * 192u + i4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        float acc = acc_parts4[lane] + acc_parts4_2[lane] + acc_parts4_3[lane] + acc_parts4_4[lane];
+        result4[lane] = add4[lane] + acc;
+    }
+    result_vec4[i4] = result4;
+}
+
+// ---- shader 11: k17_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
@@ -1188,128 +1259,39 @@ void main() {
     }
 }
 
-// ---- shader 10: k71_matmul
+// ---- shader 12: k87_matmul_sum
 
-// matmul over [T,256], folding 768
+// matmul_sum over [256*T]
 // Fuses: matmul.
-// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
+// Schedule: map wg=64 vec=4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
-#extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 64) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
-layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[288];
-shared vec4 tile_b[288];
-
-// Four signed bytes as floats: 128 more than each is unsigned.
-vec4 bytes_signed(uint bytes) {
-    uint above = bytes ^ 0x80808080u;
-    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
-    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
-    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
-}
-
-uint short_weight_scale(uint block) {
-    return uint(weight_shorts[block]);
-}
-
-float half_weight_scale(uint block) {
-    return unpackHalf2x16(short_weight_scale(block)).x;
-}
-
-// q8_0: 32 elements in 34 bytes. The scale.
-float scale_weight(uint block) {
-    return half_weight_scale(block);
-}
-
-uint word_weight_quants(uint block, uint at) {
-    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
-}
-
-// Four neighbours from element e on, a byte each.
-uint quants_weight(uint block, uint e) {
-    return word_weight_quants(block, 2u + e);
-}
-
-vec4 levels_weight(uint block, uint e) {
-    return bytes_signed(quants_weight(block, e));
-}
-
-// Elements i to i+3, i being a multiple of 4.
-vec4 decode4_weight(uint i) {
-    uint block = i / 32u, e = i % 32u;
-    return scale_weight(block) * levels_weight(block, e);
-}
+layout(set = 0, binding = 0, std430) readonly buffer Acc_parts_vec4_buffer { vec4 acc_parts_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
 
 void main() {
     const uint T = params[0];
-    uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 32u;
-    uint row0 = gl_WorkGroupID.y * 32u;
-    float acc[4];
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        acc[i] = 0.0;
+    uint i4 = gl_GlobalInvocationID.x;
+    vec4 acc_parts4 = acc_parts_vec4[i4];
+    vec4 acc_parts4_2 = acc_parts_vec4[T * 64u + i4];
+    vec4 acc_parts4_3 = acc_parts_vec4[T * 128u + i4];
+    vec4 acc_parts4_4 = acc_parts_vec4[T * 192u + i4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = acc_parts4[lane] + acc_parts4_2[lane] + acc_parts4_3[lane] + acc_parts4_4[lane];
     }
-    uint tx = self % 16u;
-    uint ty = self / 16u;
-
-    for (uint k0 = 0u; k0 < 768u; k0 += 32u) {
-        // Stage 32 rows of a.
-        uint line = self / 8u;
-        uint quad = self % 8u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_a[line * 9u + quad] = mul_vec4[(row * 768u + k) / 4u];
-
-        // Stage 32 columns of b.
-        uint line_2 = self / 8u;
-        uint quad_2 = self % 8u;
-        uint col = col0 + line_2;
-        uint k_2 = k0 + quad_2 * 4u;
-        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 768u + k_2);
-        barrier();
-
-        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
-                }
-            }
-        }
-        barrier();
-    }
-
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            uint col = col0 + tx + j * 16u;
-            if (row < T) {
-                result[row * 256u + col] = acc[i * 2u + j];
-            }
-        }
-    }
+    result_vec4[i4] = result4;
 }
 
-// ---- shader 11: k72_rms_norm_matmul
+// ---- shader 13: k88_rms_norm_matmul
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.

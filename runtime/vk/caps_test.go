@@ -38,7 +38,7 @@ func TestCapsAreProbed(t *testing.T) {
 	for _, of := range []reflect.Type{reflect.TypeFor[target.Caps](), reflect.TypeFor[target.Features](),
 		reflect.TypeFor[target.Matrix2](), reflect.TypeFor[target.MatrixShape]()} {
 		for i := range of.NumField() {
-			if name := of.Field(i).Name; !filled[name] && name != "Machine" { // which vkc tune measures
+			if name := of.Field(i).Name; !filled[name] && name != "Machine" && name != "MaxPosition" { // vkc tune measures one, tests set the other
 				t.Errorf("nothing fills %v.%s", of, name)
 			}
 		}
