@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestTooLarge: what takes coordinates that kernels do not count to is refused before anything is compiled, with the op,
-// the tensor, its size and the limit; what just does not is compiled, with positions of 64 bits where 32 do not hold
-// them.
+// TestTooLarge: what takes coordinates that kernels do not count to is refused before anything is compiled, with the
+// op, the tensor, its size and the limit. What just does not is compiled, with positions of 64 bits where 32 do not
+// hold them.
 func TestTooLarge(t *testing.T) {
 	caps := profile(t, "lavapipe")
 	caps.MaxStorageRange = math.MaxUint32 // the most that Vulkan has: the rest is reached by address
