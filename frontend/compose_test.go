@@ -77,6 +77,19 @@ var composed = []struct {
 	{"dropout of nothing", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]float32{1, 2, 3, 4}).Dropout(0, b.Const(uint32(0)), b.Const(int64(-1)))
 	}, "f32[4]", []float64{1, 2, 3, 4}},
+	{"places of the largest", func(b *frontend.Builder) frontend.Tensor {
+		_, at := b.Const([]float32{1, 7, 3, 4, 5, 7, 9, 8}, 1, 1, 2, 4).MaxPoolIndices([]int{2, 2}, false)
+		return at
+	}, "i64[1,1,1,2]", []float64{1, 6}},
+	{"places of the largest in column-major order", func(b *frontend.Builder) frontend.Tensor {
+		_, at := b.Const([]int32{1, 7, 3, 4, 5, 7, 9, 8}, 1, 1, 2, 4).MaxPoolIndices([]int{2, 2}, true)
+		return at
+	}, "i64[1,1,1,2]", []float64{2, 5}},
+	{"unpool", func(b *frontend.Builder) frontend.Tensor {
+		x := b.Const([]float32{1, 7, 3, 4, 5, 2, 9, 8}, 1, 1, 2, 4)
+		y, at := x.MaxPoolIndices([]int{2, 2}, false, frontend.Stride(1), frontend.Padding(1, 0))
+		return y.MaxUnpool(at, x.Shape())
+	}, "f32[1,1,2,4]", []float64{0, 7, 0, 4, 5, 0, 9, 0}},
 	{"adaptive average that repeats", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]float32{1, 3}).AdaptiveAvgPool(3)
 	}, "f32[3]", []float64{1, 2, 3}},

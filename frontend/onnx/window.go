@@ -1,9 +1,6 @@
 package onnx
 
 import (
-	"math"
-	"slices"
-
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -201,63 +198,11 @@ func averagePool(c *call) tensor {
 
 func maxPool(c *call) []*value {
 	x, w, options := c.pool()
-	y := x.MaxPool(w.kernel, append(options, frontend.Dilation(w.dilation...))...)
+	options = append(options, frontend.Dilation(w.dilation...))
 	if !c.wants(1) {
-		return one(y)
+		return one(x.MaxPool(w.kernel, options...))
 	}
-	return several(y, c.largestPlaces(x, y.Shape(), w))
-}
-
-// maxPlaces is how large a window may be of which the place of the largest element is wanted.
-const maxPlaces = 256
-
-// largestPlaces is where in x the largest element of each window is, counted over all of x: the windows' elements side
-// by side on an axis of their own, and beside them their places.
-func (c *call) largestPlaces(x tensor, to ir.Shape, w window) tensor {
-	n := len(w.kernel)
-	if !x.Shape()[1:].IsStatic() || !to[1:].IsStatic() {
-		c.fail("the places of the largest elements of %s are wanted: its extents must be numbers", x)
-	}
-	low, high := make([]int, x.Rank()), make([]int, x.Rank())
-	for i := range n { // as far as the last window reaches
-		low[i+2] = w.low[i]
-		reach := (to[i+2].Static()-1)*w.stride[i] + w.dilation[i]*(w.kernel[i]-1) + 1
-		high[i+2] = max(0, reach-w.low[i]-x.Shape()[i+2].Static())
-	}
-	place := c.b.Const(int64(0)).Broadcast(x.Shape())
-	stride := int64(1)
-	columnMajor := c.intAttr("storage_order", 0) != 0
-	order := make([]int, 0, x.Rank())
-	for i := x.Rank() - 1; i >= 0; i-- {
-		order = append(order, i)
-	}
-	if columnMajor { // the innermost axes count the other way round
-		slices.Reverse(order[:n])
-	}
-	for _, axis := range order {
-		place = place.Add(c.b.Iota(ir.I64, axis, x.Shape()).MulScalar(float64(stride)))
-		stride *= x.Shape()[axis].Max()
-	}
-	if !x.DType().IsFloat() {
-		x = x.Cast(ir.F64)
-	}
-	x, place = x.Pad(low, high, math.Inf(-1)), place.Pad(low, high, 0)
-	var values, places []tensor
-	for k := range volume(w.kernel) {
-		a, b := x, place
-		for i := n - 1; i >= 0; i-- {
-			start := k % w.kernel[i] * w.dilation[i]
-			k /= w.kernel[i]
-			limit := start + (to[i+2].Static()-1)*w.stride[i] + 1
-			a, b = a.SliceStep(i+2, start, limit, w.stride[i]), b.SliceStep(i+2, start, limit, w.stride[i])
-		}
-		values, places = append(values, a), append(places, b)
-		if len(values) > maxPlaces {
-			c.fail("windows of %v: the places of the largest of at most %d elements are found", w.kernel, maxPlaces)
-		}
-	}
-	at := stacked(values, -1).ArgmaxKeep(-1)
-	return stacked(places, -1).Gather(-1, at).Squeeze(-1)
+	return several(x.MaxPoolIndices(w.kernel, c.intAttr("storage_order", 0) != 0, options...))
 }
 
 // volume is a product of extents.
@@ -303,11 +248,7 @@ func maxUnpool(c *call) tensor {
 		}
 		to = append(to, d)
 	}
-	total, err := to.Numel()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	y := c.b.Full(x.DType(), 0, total).ScatterDistinct(0, at.Reshape(-1), x.Reshape(-1)).Reshape(to)
+	y := x.MaxUnpool(at, to)
 	if !c.has(2) {
 		return y
 	}

@@ -1,0 +1,95 @@
+package frontend
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxIndexed is how many elements a window may have whose largest element's place is wanted.
+const maxIndexed = 256
+
+// MaxPoolIndices is MaxPool and the place of each of its elements: where in all of t, i64, it lies. Of equal elements
+// that is the first of the window. Places count in row-major order, or, if columnMajor, with the order of the
+// innermost axes turned round, as ONNX's storage_order 1 has it. All extents but that of a batch axis must be numbers,
+// and a window has at most 256 elements.
+func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...WindowOption) (largest, places Tensor) {
+	const op = "max_pool with indices"
+	largest = t.MaxPool(kernel, options...)
+	to := largest.Shape()
+	w := ir.WindowOf(largest.node)
+	elements := int64(1)
+	for _, k := range w.Kernel {
+		if elements *= k; elements > maxIndexed {
+			fail(op, fmt.Errorf("windows of %v: the places of the largest of at most %d elements are found",
+				kernel, maxIndexed), t)
+		}
+	}
+	first := t.Rank() - len(kernel)
+	if from := min(first, 1); !t.Shape()[from:].IsStatic() || !to[from:].IsStatic() {
+		fail(op, fmt.Errorf("extents of %s after the batch must be numbers", t.Shape()), t)
+	}
+	// The windows' elements lie side by side on an axis of their own, and beside them their places.
+	low, high := make([]int, t.Rank()), make([]int, t.Rank())
+	for i := range kernel { // as far as the last window reaches
+		axis := first + i
+		low[axis] = int(w.Low[i])
+		reach := (to[axis].Static()-1)*int(w.Stride[i]) + int(w.Dilation[i]*(w.Kernel[i]-1)) + 1
+		high[axis] = max(0, reach-low[axis]-t.Shape()[axis].Static())
+	}
+	x, place := t, t.places(first, columnMajor)
+	if !x.DType().IsFloat() {
+		x = x.Cast(ir.F64)
+	}
+	x, place = x.Pad(low, high, math.Inf(-1)), place.Pad(low, high, 0)
+	var values, at []Tensor
+	for k := range int(elements) {
+		a, b := x, place
+		for i := len(kernel) - 1; i >= 0; i-- {
+			start, stride := k%kernel[i]*int(w.Dilation[i]), int(w.Stride[i])
+			k /= kernel[i]
+			limit := start + (to[first+i].Static()-1)*stride + 1
+			a, b = a.SliceStep(first+i, start, limit, stride), b.SliceStep(first+i, start, limit, stride)
+		}
+		values, at = append(values, a), append(at, b)
+	}
+	found := values[0].Stack(-1, values[1:]...).ArgmaxKeep(-1)
+	return largest, at[0].Stack(-1, at[1:]...).Gather(-1, found).Squeeze(-1)
+}
+
+// places counts the elements of t, the axes from first on in column-major order if so wanted.
+func (t Tensor) places(first int, columnMajor bool) Tensor {
+	var order []int // the axis that counts fastest comes first
+	for axis := t.Rank() - 1; axis >= 0; axis-- {
+		order = append(order, axis)
+	}
+	if columnMajor {
+		slices.Reverse(order[:t.Rank()-first])
+	}
+	place, stride := t.b.Const(int64(0)).Broadcast(t.Shape()), int64(1)
+	for _, axis := range order {
+		place = place.Add(t.b.Iota(ir.I64, axis, t.Shape()).MulScalar(float64(stride)))
+		stride *= t.Shape()[axis].Max()
+	}
+	return place
+}
+
+// MaxUnpool puts the elements of t back to where MaxPoolIndices found them: into a tensor of that shape, 0 elsewhere,
+// at places counted over all of it in row-major order. Elements at the same place, as of windows that overlap, must
+// be equal.
+func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
+	const op = "max_unpool"
+	t.must(op)
+	places.must(op)
+	if !places.Shape().Equal(t.Shape()) {
+		fail(op, fmt.Errorf("places are %s: want one for each element of %s", places.Shape(), t.Shape()), t, places)
+	}
+	total, err := mustShape(ir.OpScatter, shape, t, places).Numel()
+	if err != nil {
+		fail(op, err, t, places)
+	}
+	zeros := t.b.Full(t.DType(), 0, total)
+	return zeros.ScatterDistinct(0, places.Reshape(-1), t.Reshape(-1)).Reshape(shape...)
+}
