@@ -77,8 +77,8 @@ func (t Tensor) places(first int, columnMajor bool) Tensor {
 }
 
 // MaxUnpool puts the elements of t back to where MaxPoolIndices found them: into a tensor of that shape, 0 elsewhere,
-// at places counted over all of it in row-major order. Elements at the same place, as of windows that overlap, must
-// be equal.
+// at places counted over all of it in row-major order. Of elements at the same
+// place, as of windows that overlap, the last in row-major order stays.
 func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
 	const op = "max_unpool"
 	t.must(op)
@@ -91,5 +91,5 @@ func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
 		fail(op, err, t, places)
 	}
 	zeros := t.b.Full(t.DType(), 0, total)
-	return zeros.ScatterDistinct(0, places.Reshape(-1), t.Reshape(-1)).Reshape(shape...)
+	return zeros.Scatter(0, places.Reshape(-1), t.Reshape(-1)).Reshape(shape...)
 }
