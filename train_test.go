@@ -32,7 +32,9 @@ func TestTrainingSteps(t *testing.T) {
 		"remat": func(b *frontend.Builder) {
 			h, w := b.Input("h", ir.F32, 17, 24), b.Input("w", ir.F32, 24, 24)
 			for range 2 {
-				h = b.Remat(func() []frontend.Tensor { return []frontend.Tensor{h.Add(h.MatMul(w).Tanh().MatMul(w))} })[0]
+				h = b.Remat(func() []frontend.Tensor {
+					return []frontend.Tensor{h.Add(h.MatMul(w).Tanh().MatMul(w))}
+				})[0]
 			}
 			b.Output("grad", frontend.Grad(h.Sqr().Mean(), w)[0])
 		},
