@@ -11,8 +11,8 @@ import (
 // again when they arrive (Chen et al. 2016), which takes less memory and more time. Gradients, and those of gradients,
 // are the same. f may use any tensors from around it, and call Remat itself.
 //
-// What f reads is kept, and so is what it computes of weights, states and constants alone. A gradient that is constant,
-// as that of a loss is, orders nothing: compute the loss outside of f.
+// What f reads is kept, and so is what it computes of weights, states and constants alone. A gradient that is a constant,
+// as that of a loss, orders nothing: the loss is best computed outside of f.
 func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	const op = "remat"
 	b = b.current()
