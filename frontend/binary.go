@@ -90,7 +90,3 @@ func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tens
 
 // Lerp returns x+(y-x)*w, which goes from x to y as w goes from 0 to 1.
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
-
-// After returns t, computed again or read again after y is: what is computed of it is kept apart from what is computed of
-// t, and follows y. Remat is made of it. Both broadcast and have one dtype, of numbers.
-func (t Tensor) After(y Tensor) Tensor { return t.binary(ir.OpAfter, y) }

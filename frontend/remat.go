@@ -79,7 +79,7 @@ func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	for i, n := range r.reads {
 		t := c.Args[i]
 		if d := t.DType(); !isParameter(t.node) && !d.IsBlock() && d != ir.Bool {
-			t = t.After(token.to(d))
+			t = t.apply(ir.OpAfter, []Tensor{token.to(d)})
 		}
 		if want[i] {
 			t = t.itself()
