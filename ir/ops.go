@@ -88,7 +88,6 @@ const (
 	OpAffine
 	OpPowf
 	OpLerp
-	OpAfter
 	OpCast
 
 	// Views.
