@@ -24,6 +24,8 @@ import torch
 from onnx import numpy_helper
 from torch.nn import functional as F
 
+from models import timed
+
 
 def attributes(node):
     return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -141,23 +143,6 @@ def median(run, wait):
     return 1e6 * sorted(times)[len(times) // 2]
 
 
-def on_gpu(run):
-    begin = time.time()
-    while time.time() - begin < 0.25:
-        run()
-        torch.cuda.synchronize()
-    times = []
-    for _ in range(20):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(5):
-            run()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1000 / 5)
-    return sorted(times)[len(times) // 2]
-
-
 def recorded(model, x):
     """What replays a CUDA graph of the model."""
     stream = torch.cuda.Stream()
@@ -218,9 +203,9 @@ def main():
                     for tf32 in (False, True):
                         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
                         mark = ", TF32" if tf32 else ""
-                        take("torch eager" + mark, on_gpu(lambda: model(on_device)))
+                        take("torch eager" + mark, timed(lambda: model(on_device)))
                         replay, y = recorded(model, on_device)
-                        take("torch graph" + mark, on_gpu(replay))
+                        take("torch graph" + mark, timed(replay))
                         results["torch" + mark] = y.cpu().numpy()
                     for precision in "full", "half":
                         got = measured(args.vkc, path, given, f"{args.scratch}/x.npy",

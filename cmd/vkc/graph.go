@@ -104,7 +104,7 @@ func (f *graphFlags) forBundle() error {
 // onlyFor refuses the flags that are for models of other kinds than what, which a file is.
 func (f *modelFlags) onlyFor(what string) error {
 	if what != ggufModel && (f.context != 0 || f.step || f.texts != 0 || f.kv != "") {
-		return usagef("--context, --step, --texts and --kv are for GGUF models, and this is %s", what)
+		return usagef("--ctx, --step, --texts and --kv are for GGUF models, and this is %s", what)
 	}
 	if what != onnxModel && f.onnx.given() {
 		return usagef("--dim, --bound and --constant are for ONNX models, and this is %s", what)

@@ -36,8 +36,9 @@ func (a *app) serveCommand() *cobra.Command {
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
-devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one. Each answer is the same as alone, with --deterministic bit
-for bit, which costs the time of --parallel answers even where there is one.
+devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one.
+Each answer is the same as alone, with --deterministic bit for bit, which costs the time of --parallel answers even
+where there is one.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
 which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered,

@@ -53,7 +53,8 @@ func TestErrors(t *testing.T) {
 		{"op without a form", with(ok(), func(k *kernel.Kernel) {
 			k.Stores[0].Value = b.Apply(ir.OpShl, ir.F32, nil, b.Load(0, ir.F32, i, "x"), b.Load(0, ir.F32, i, "x"))
 		}), plain, "op shl has no scalar GLSL form"},
-		{"too many points", copyKernel(ir.F32, []ir.Dim{ir.D(1 << 40)}, kernel.Const(0), kernel.Const(0)), plain, "more than 2^31"},
+		{"too many points", copyKernel(ir.F32, []ir.Dim{ir.D(1 << 40)}, kernel.Const(0), kernel.Const(0)), plain,
+			"more than 2^31"},
 	}
 	for _, tt := range tests {
 		sh, err := emit(tt.k, tt.sched, profile(t, "nvidia-h100"), []string{"S"})

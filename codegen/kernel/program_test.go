@@ -61,6 +61,7 @@ func TestProgramCheck(t *testing.T) {
 	}{
 		{"shader index", func(p *Program) { p.Steps[0].Shader = 1 }, "no shader 1"},
 		{"buffer index", func(p *Program) { p.Steps[0].Binds[0].Buffer = -1 }, "no buffer -1"},
+		{"an input is written", func(p *Program) { p.Steps[0].Binds[0].Write = true }, "it writes buffer 0, an input"},
 		{"binding count", func(p *Program) { p.Steps[0].Binds = p.Steps[0].Binds[:1] }, "1 buffers for a shader of 2 bindings"},
 		{"buffer too small", func(p *Program) { p.Buffers[0].Bytes = 112 }, "112 bytes for f32[T,4]"},
 		{"buffer too large", func(p *Program) { p.Buffers[0].Bytes = 1 << 40 }, "bytes for f32[T,4]"},

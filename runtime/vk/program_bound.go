@@ -57,7 +57,8 @@ func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 	})
 	for i, m := range kept {
 		port := e.program.Outputs[i].Buffer
-		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.stepsRead(port) {
+		// What kernels read would take them long from memory of the host.
+		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.uses[port].read {
 			return nil, nil
 		}
 		key.kept = append(key.kept, m.Buffer)
@@ -78,25 +79,32 @@ func (b *bound) hasSymbols(list []*Recording) bool {
 	return b.recording != nil && list[0] == b.recording && len(b.key.params) > 0
 }
 
+// use says who reaches a buffer of a program.
+type use struct {
+	ports int  // that lie in it
+	read  bool // by steps
+}
+
+// usesOf lists who reaches each buffer of a program.
+func usesOf(p *kernel.Program) []use {
+	all := make([]use, len(p.Buffers))
+	for _, list := range [][]kernel.Port{p.Inputs, p.Outputs} {
+		for _, port := range list {
+			all[port.Buffer].ports++
+		}
+	}
+	for _, s := range p.Steps {
+		for _, b := range s.Binds {
+			all[b.Buffer].read = all[b.Buffer].read || b.Read
+		}
+	}
+	return all
+}
+
 // bindsTo reports whether kernels may be given a tensor's memory in place of a buffer of the program: it is as large,
 // and the buffer is that of one port alone.
 func (e *Executable) bindsTo(buffer int, memory *Buffer) bool {
-	ports := 0
-	for _, list := range [][]kernel.Port{e.program.Inputs, e.program.Outputs} {
-		for _, p := range list {
-			if p.Buffer == buffer {
-				ports++
-			}
-		}
-	}
-	return ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes
-}
-
-// stepsRead reports whether kernels read a buffer, which in memory of the host takes them long.
-func (e *Executable) stepsRead(buffer int) bool {
-	return slices.ContainsFunc(e.program.Steps, func(s kernel.Step) bool {
-		return slices.ContainsFunc(s.Binds, func(b kernel.Bind) bool { return b.Buffer == buffer && b.Read })
-	})
+	return e.uses[buffer].ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes
 }
 
 // record records the steps for the key.
