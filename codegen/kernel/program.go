@@ -262,8 +262,8 @@ func (p *Program) Check() error {
 				return fmt.Errorf("step %d (%s): no buffer %d", i, s.Name, b.Buffer)
 			}
 			if b.Write && p.Buffers[b.Buffer].Kind == BufInput {
-				return fmt.Errorf("step %d (%s): it writes buffer %d, an input, which may be a tensor of the caller's", i,
-					s.Name, b.Buffer)
+				return fmt.Errorf("step %d (%s): it writes buffer %d, an input, which may be a tensor of the caller's",
+					i, s.Name, b.Buffer)
 			}
 			if b.Address && !slices.Contains(p.Shaders[s.Shader].Needs, "bufferDeviceAddress") {
 				return fmt.Errorf("step %d (%s): a buffer by address for a shader that needs no addresses", i, s.Name)
