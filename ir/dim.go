@@ -34,6 +34,16 @@ func (d Dim) IsStatic() bool { return d.Sym == "" }
 // isDerived reports whether the value of d follows from several symbols, or from a quotient.
 func (d Dim) isDerived() bool { return !d.IsStatic() && !IsIdent(d.Sym) }
 
+// Symbols lists the symbols that the value of d follows from, in the order of its text.
+func (d Dim) Symbols() []string {
+	var names []string
+	renameExtent(d.Sym, func(symbol string) string {
+		names = append(names, symbol)
+		return symbol
+	})
+	return names
+}
+
 // Max returns the largest value of d, which sizes buffers.
 func (d Dim) Max() int64 { return d.Mul*d.Bound + d.Add }
 

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -185,6 +186,19 @@ func TestParseDim(t *testing.T) {
 		"1099511627777", "99999999999999999999", "1099511627776*T", "T+1099511627776", "é"} {
 		if d, err := ParseDim(text, bounds); err == nil {
 			t.Errorf("%q reads as %s", text, d)
+		}
+	}
+}
+
+// TestDimSymbols lists the symbols of dims of every form.
+func TestDimSymbols(t *testing.T) {
+	bounds := map[string]int64{"T": 100, "S": 10}
+	for text, want := range map[string][]string{
+		"7": nil, "4*T+1": {"T"}, "S+2*T": {"S", "T"}, "floor((S+T+1)/2)": {"S", "T"},
+	} {
+		d, err := ParseDim(text, bounds)
+		if err != nil || !slices.Equal(d.Symbols(), want) {
+			t.Errorf("%s has symbols %q, %v, want %q", text, d.Symbols(), err, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"slices"
 
 	"github.com/vkc-go/vkc"
@@ -101,10 +102,12 @@ func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) 
 		return nil, err
 	}
 	n, one := ir.D(d.before+window), ir.D(1)
-	m, err := onnx.Open(path, onnx.Options{Inputs: map[string]*ir.Data{"sr": hz}, Dims: map[string]ir.Dim{
+	dims := map[string]ir.Dim{
 		"batch": one, "sequence": n, // of the models whose extents have names
 		"input_0": one, "input_1": n, "state_1": one, // of those where they have none
-	}})
+	}
+	maps.DeleteFunc(dims, func(name string, _ ir.Dim) bool { return !slices.Contains(f.Model.Extents(), name) })
+	m, err := onnx.Open(path, onnx.Options{Inputs: map[string]*ir.Data{"sr": hz}, Dims: dims})
 	if err != nil {
 		return nil, err
 	}

@@ -81,8 +81,8 @@ func (im *importer) main() {
 	s := &scope{values: map[string]*value{}, opsets: m.Opsets, uses: usesOf(m.Graph)}
 	im.initializers(m.Graph, s)
 	for _, in := range m.Graph.Inputs {
-		if s.values[in.Name] != nil {
-			continue // an initializer: the input's default, which nothing replaces here
+		if s.values[in.Name] != nil && im.options.Inputs[in.Name] == nil {
+			continue // an initializer: the input's default
 		}
 		s.values[in.Name] = im.input(in)
 	}
@@ -189,14 +189,6 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 		list.list = append(list.list, v)
 	}
 	return list
-}
-
-// extentName is what Options call an extent that is no number: by the model's name for it, or by its input and axis.
-func extentName(in Value, axis int) string {
-	if name := in.Type.Shape[axis].Name; name != "" {
-		return name
-	}
-	return fmt.Sprintf("%s_%d", in.Name, axis)
 }
 
 // extent makes a dim of one of an input.

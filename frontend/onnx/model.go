@@ -194,22 +194,27 @@ func (t Type) String() string {
 // domain if that is not ONNX's.
 func (m *Model) Ops() map[string]int {
 	count := map[string]int{}
-	countOps(m.Graph.Nodes, count)
-	for _, fn := range m.Functions {
-		countOps(fn.Nodes, count)
-	}
+	m.eachNode(func(n *Node) { count[n.op()]++ })
 	return count
 }
 
-func countOps(nodes []*Node, count map[string]int) {
+// eachNode visits the model's nodes, those of functions and of graphs in nodes included.
+func (m *Model) eachNode(visit func(n *Node)) {
+	eachNode(m.Graph.Nodes, visit)
+	for _, fn := range m.Functions {
+		eachNode(fn.Nodes, visit)
+	}
+}
+
+func eachNode(nodes []*Node, visit func(n *Node)) {
 	for _, n := range nodes {
-		count[n.op()]++
+		visit(n)
 		for _, a := range n.Attributes {
 			if a.Graph != nil {
-				countOps(a.Graph.Nodes, count)
+				eachNode(a.Graph.Nodes, visit)
 			}
 			for _, g := range a.Graphs {
-				countOps(g.Nodes, count)
+				eachNode(g.Nodes, visit)
 			}
 		}
 	}

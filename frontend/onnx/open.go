@@ -31,22 +31,6 @@ import (
 // DefaultBound is what a symbolic extent is at most unless Options say otherwise.
 const DefaultBound = 512
 
-// Options say what of a model is known when its graph is built. The zero value is fine for most models.
-type Options struct {
-	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
-	// here. By the name of a node it gives how often a Loop runs at most, where only a run knows how often it does.
-	Bounds map[string]int
-	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
-	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
-	// of their input and axis, such as x_0.
-	Dims map[string]ir.Dim
-	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape.
-	Inputs map[string]*ir.Data
-	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph:
-	// those of "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
-	Lists map[string][]ir.Type
-}
-
 // File is an open model: its graph, and its weights by name. Weight may be called from several goroutines.
 type File struct {
 	Model *Model
@@ -183,6 +167,9 @@ func (e *UnsupportedError) Error() string {
 
 // build makes the graph.
 func (f *File) build(options Options) error {
+	if err := options.check(f.Model); err != nil {
+		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
+	}
 	im := newImporter(f, options)
 	name := f.Model.Graph.Name
 	if !ir.IsIdent(name) {

@@ -1,0 +1,99 @@
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Options say what of a model is known when its graph is built. The zero value is fine for most models. A name that the
+// model does not have is an error.
+type Options struct {
+	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
+	// here. By the name of a node it gives how often a Loop runs at most, where only a run knows how often it does.
+	Bounds map[string]int
+	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
+	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
+	// of their input and axis, such as x_0. Model.Extents lists them.
+	Dims map[string]ir.Dim
+	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape. One that has a
+	// default value gets this one instead.
+	Inputs map[string]*ir.Data
+	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph:
+	// those of "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
+	Lists map[string][]ir.Type
+}
+
+// check refuses names that the model does not have.
+func (o Options) check(m *Model) error {
+	extents := m.Extents()
+	bounded := slices.Concat(extents, m.loops())
+	for _, d := range o.Dims {
+		bounded = append(bounded, d.Symbols()...)
+	}
+	var inputs []string
+	for _, in := range m.Graph.Inputs {
+		inputs = append(inputs, in.Name)
+	}
+	for _, option := range []struct {
+		flag, field, what string
+		given, known      []string
+	}{
+		{"--dim", "Dims", "extent", slices.Sorted(maps.Keys(o.Dims)), extents},
+		{"--bound", "Bounds", "extent and no Loop", slices.Sorted(maps.Keys(o.Bounds)), bounded},
+		{"--constant", "Inputs", "input", slices.Sorted(maps.Keys(o.Inputs)), inputs},
+		{"", "Lists", "input", slices.Sorted(maps.Keys(o.Lists)), inputs},
+	} {
+		for _, name := range option.given {
+			if slices.Contains(option.known, name) {
+				continue
+			}
+			from := option.field + " of onnx.Options"
+			if option.flag != "" {
+				from = option.flag + "; in Go " + from
+			}
+			if len(option.known) == 0 {
+				return fmt.Errorf("no %s is called %s (%s): the model has none to name", option.what,
+					ir.Printable(name), from)
+			}
+			return fmt.Errorf("no %s is called %s (%s): the model has %q", option.what, ir.Printable(name), from,
+				option.known)
+		}
+	}
+	return nil
+}
+
+// Extents lists what Options call the extents of inputs that are no numbers, in their order: by the model's names for
+// them, or by input and axis.
+func (m *Model) Extents() []string {
+	var names []string
+	for _, in := range m.Graph.Inputs {
+		for axis, d := range in.Type.Shape {
+			if name := extentName(in, axis); d.Size < 0 && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// extentName is what Options call an extent that is no number: by the model's name for it, or by its input and axis.
+func extentName(in Value, axis int) string {
+	if name := in.Type.Shape[axis].Name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("%s_%d", in.Name, axis)
+}
+
+// loops lists the names of nodes that are loops.
+func (m *Model) loops() []string {
+	var names []string
+	m.eachNode(func(n *Node) {
+		if n.Op == "Loop" {
+			names = append(names, n.title())
+		}
+	})
+	return names
+}
