@@ -10,7 +10,7 @@ var fp4Blocks = map[DType]BlockFormat{
 		Decode: BlockDecode{
 			Scale: `
 uint exponent = BYTE(0u);
-return uintBitsToFloat(exponent < 2u ? 0x00200000u << exponent : exponent - 1u << 23);`,
+return uintBitsToFloat(mix(exponent - 1u << 23, 0x00200000u << exponent, exponent < 2u));`,
 			Levels: nibbleLevels(`WORD(1u + e)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
@@ -40,8 +40,9 @@ void quantize_mxfp4(float x[32], out uint halves[9]) {
 		Decode: BlockDecode{
 			Scale: `
 uint code = BYTE(e / 16u);
-if (code == 127u) return 0.0;
-return (code & 0x78u) == 0u ? float(code & 7u) / 1024.0 : uintBitsToFloat(((code & 127u) << 20) + 0x3b800000u);`,
+float scale = uintBitsToFloat(((code & 127u) << 20) + 0x3b800000u);
+scale = mix(scale, float(code & 7u) / 1024.0, (code & 0x78u) == 0u);
+return mix(scale, 0.0, code == 127u);`,
 			Levels: nibbleLevels(`WORD(4u + e / 16u * 8u + e % 8u)`)},
 		Octets: &BlockOctets{
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,

@@ -52,7 +52,7 @@ return HALF(108u) * (float(low | high << 4) - 32.0);`,
 			Quants: `
 QUANTS low = WORDS(32u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
 QUANTS high = WORDS(e % 32u) >> e / 128u * 4u;
-return low | (p < 2u ? high << 2u - p : high >> p - 2u) & 0x04040404u;`},
+return low | high << 2u >> p & 0x04040404u;`},
 		Packed: &BlockPacked{Bias: 4,
 			Quants: `return WORDS(32u + e / 128u * 32u + e % 32u);`,
 			High:   `return WORDS(e % 32u) >> e / 128u * 4u;`,

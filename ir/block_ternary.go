@@ -10,15 +10,11 @@ var ternaryBlocks = map[DType]BlockFormat{
 		Decode: BlockDecode{
 			Scale: `return HALF(52u);`,
 			Quants: `
-uint bytes, digit;
-if (e < 160u) {
-    bytes = WORD(e % 32u), digit = e / 32u;
-} else if (e < 240u) {
-    bytes = WORD(32u + e % 16u), digit = (e - 160u) / 16u;
-} else {
-    bytes = WORD(48u), digit = (e - 240u) / 4u;
-}
-uint power = digit < 2u ? 1u + 2u * digit : digit == 2u ? 9u : digit == 3u ? 27u : 81u;
+bool of32 = e < 160u, of4 = e >= 240u;
+uint at = mix(32u + e % 16u, e % 32u, of32);
+uint bytes = mix(WORD(at), WORD(48u), of4);
+uint digit = mix(mix((e - 160u) / 16u, e / 32u, of32), (e - 240u) / 4u, of4);
+uint power = mix(0x1b090301u >> 8u * digit & 0xffu, 81u, digit == 4u);
 uint even = (bytes & 0x00ff00ffu) * power & 0x00ff00ffu;
 uint odd = (bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
 return even * 3u >> 8 & 0x00030003u | odd * 3u & 0x03000300u;`,

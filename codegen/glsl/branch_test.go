@@ -1,20 +1,22 @@
 package glsl_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/spv"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // TestNoBranchPerElement: what is 0 or -inf past an end is selected, by no
 // branch. An unrolled step has dozens of such choices, and SwiftShader takes
-// twice as long to compile a loop for each branch of two sides in it.
+// twice as long to compile a loop for each branch of two sides in it. Nor does it take one to decode an element.
 func TestNoBranchPerElement(t *testing.T) {
 	caps := profile(t, "lavapipe")
 	caps.VendorID = target.VendorGoogle
-	for name, source := range map[string]string{
+	graphs := map[string]string{
 		"convolution": `graph "c" {
 			%x = input {name="x", dtype=f32, shape=[2,3,7,9]}
 			%w = input {name="w", dtype=f32, shape=[4,3,3,3]}
@@ -35,18 +37,32 @@ func TestNoBranchPerElement(t *testing.T) {
 			%y = attention %q, %k, %k, %m {causal=true}
 			output "y" %y
 		}`,
-	} {
-		kernels, symbols := lowered(t, source)
+	}
+	// A step reads elements of many blocks.
+	for _, format := range ir.BlockFormats() {
+		if f, _ := ir.BlockFormatOf(format); !f.Activations {
+			graphs[f.Name] = fmt.Sprintf(`graph "m" {
+				%%x = input {name="x", dtype=f32, shape=[3,40]}
+				%%w = weight {name="w", dtype=%s, shape=[40,256]}
+				%%y = matmul %%x, %%w
+				output "y" %%y
+			}`, format)
+		}
+	}
+	var sources []spirv.Shader
+	for name, graph := range graphs {
+		kernels, symbols := lowered(t, graph)
 		for _, k := range kernels {
 			s, _, err := target.Select(k, caps)
 			check(t, err)
 			sh, err := emit(k, s, caps, symbols)
 			check(t, err)
-			module := compileAll(t,
-				[]spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: envFor(sh.Needs)}})[0]
-			if n := twoSided(module); n > 0 {
-				t.Errorf("%s: %d branches of two sides, want none in\n%s", name, n, sh.Source)
-			}
+			sources = append(sources, spirv.Shader{Name: name, Source: sh.Source, TargetEnv: envFor(sh.Needs)})
+		}
+	}
+	for i, module := range compileAll(t, sources) {
+		if n := twoSided(module); n > 0 {
+			t.Errorf("%s: %d branches of two sides, want none in\n%s", sources[i].Name, n, sources[i].Source)
 		}
 	}
 }

@@ -785,6 +785,6 @@ vec4 bytes_above_subnormal(uint bytes) {
 uvec2 scale_min_k4(uvec3 packed, uint g) {
     packed >>= g % 4u * 8u;
     uvec2 low = uvec2(packed.z & 15u, packed.z >> 4 & 15u);
-    return g < 4u ? packed.xy & 63u : low | (packed.xy >> 2 & 48u);
+    return mix(low | packed.xy >> 2 & 48u, packed.xy & 63u, bvec2(g < 4u));
 }`},
 }
