@@ -29,6 +29,15 @@ func TestTrainingSteps(t *testing.T) {
 			b.Update(p, p2)
 			b.Update(v, v2)
 		},
+		"remat": func(b *frontend.Builder) {
+			h, w := b.Input("h", ir.F32, 17, 24), b.Input("w", ir.F32, 24, 24)
+			for range 2 {
+				h = b.Remat(func() []frontend.Tensor {
+					return []frontend.Tensor{h.Add(h.MatMul(w).Tanh().MatMul(w))}
+				})[0]
+			}
+			b.Output("grad", frontend.Grad(h.Sqr().Mean(), w)[0])
+		},
 		"muon": func(b *frontend.Builder) {
 			p, m := b.State("p", ir.F32, 24, 16), b.State("m", ir.F32, 24, 16)
 			p2, m2 := optim.NewMuon(0.02).Step(p, b.Input("g", ir.F32, 24, 16), m)

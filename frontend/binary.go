@@ -90,3 +90,7 @@ func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tens
 
 // Lerp returns x+(y-x)*w, which goes from x to y as w goes from 0 to 1.
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
+
+// After returns t, but not before y is computed: what is computed of it is kept apart from what is computed of t. Both
+// broadcast and have one dtype, of numbers.
+func (t Tensor) After(y Tensor) Tensor { return t.binary(ir.OpAfter, y) }

@@ -76,7 +76,7 @@ type GradCall struct {
 	Output int
 	Grad   Tensor // the gradient of the loss with respect to Result, of its type
 
-	grads []Tensor // of a control op: those of all its results, the zero Tensor for none
+	grads []Tensor // of a control op or Remat: those of all its results, the zero Tensor for none
 }
 
 // RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the zero
@@ -153,12 +153,13 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 
 // opaque makes gradients take t for the result of a rule over those operands, whatever its node says.
 func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
-	b.opaques[t.node] = opaqueValue{args, rule}
+	b.opaques[t.node] = opaqueValue{args: args, rule: rule}
 }
 
 type opaqueValue struct {
-	args []Tensor
-	rule gradRule
+	args    []Tensor
+	rule    gradRule
+	results []Tensor // whose gradients the rule takes at once; the value is the first of them
 }
 
 // pullback carries gradients back from results to params, through the nodes from a number on.
@@ -210,7 +211,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
 	}
 	for id := len(p.active) - 1; id >= p.from; id-- {
-		if n := p.b.graph.Nodes()[id]; p.active[id] && (ir.Results(n) != nil || !grads[id].IsZero()) {
+		if n := p.b.graph.Nodes()[id]; p.active[id] && (p.several(n) || !grads[id].IsZero()) {
 			p.back(n, grads)
 		}
 	}
@@ -233,7 +234,7 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 		return // a param that nothing before depends on
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
-	if ir.Results(n) != nil {
+	if p.several(n) {
 		if c.grads = p.ofResults(n, grads); !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
 			return
 		}
@@ -246,8 +247,23 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	}
 }
 
-// ofResults returns the gradients of all results of a control op.
+// several reports whether the gradients of several results are taken at once, when the walk comes to the first of them.
+func (p *pullback) several(n *ir.Node) bool {
+	if o, ok := p.b.opaques[n]; ok {
+		return o.results != nil
+	}
+	return ir.Results(n) != nil
+}
+
+// ofResults returns the gradients of all results of a control op or of Remat.
 func (p *pullback) ofResults(n *ir.Node, grads []Tensor) []Tensor {
+	if o, ok := p.b.opaques[n]; ok {
+		list := make([]Tensor, len(o.results))
+		for i, y := range o.results {
+			list[i] = grads[y.node.ID()]
+		}
+		return list
+	}
 	list := make([]Tensor, len(ir.Results(n)))
 	list[0] = grads[n.ID()]
 	for _, m := range p.b.graph.Nodes()[n.ID()+1 : len(p.active)] {

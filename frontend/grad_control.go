@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -10,29 +11,37 @@ import (
 // copyOf adds the nodes of a graph, with given in place of some, and returns them by ID. What gradients see in place of
 // a node they see in place of its copy.
 func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
-	made := make([]Tensor, len(g.Nodes()))
+	return b.copyNodes(g.Nodes(), given)
+}
+
+// copyNodes is copyOf for some nodes of a graph, which read no others but those that are given.
+func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
+	made := map[*ir.Node]Tensor{}
+	maps.Copy(made, given)
 	mapped := func(args []Tensor) []Tensor {
-		out := make([]Tensor, len(args))
-		for i, a := range args {
-			out[i] = made[a.node.ID()]
+		var out []Tensor // nil of nil
+		for _, a := range args {
+			out = append(out, made[a.node])
 		}
 		return out
 	}
-	for i, n := range g.Nodes() {
-		if t, ok := given[n]; ok {
-			made[i] = t
-			continue
+	list := make([]Tensor, len(nodes))
+	for i, n := range nodes {
+		if _, ok := given[n]; !ok {
+			args := make([]Tensor, len(n.Args()))
+			for j, a := range n.Args() {
+				args[j] = made[a]
+			}
+			made[n] = b.add(n.Op(), args, n.Attrs()...)
 		}
-		args := make([]Tensor, len(n.Args()))
-		for j, a := range n.Args() {
-			args[j] = made[a.ID()]
-		}
-		made[i] = b.add(n.Op(), args, n.Attrs()...)
-		if o, ok := b.opaques[n]; ok {
-			b.opaque(made[i], mapped(o.args), o.rule)
+		list[i] = made[n]
+	}
+	for _, n := range nodes { // once all are made, since the first result of several names the others
+		if o, ok := b.opaques[n]; ok && given[n].IsZero() {
+			b.opaques[made[n].node] = opaqueValue{mapped(o.args), o.rule, mapped(o.results)}
 		}
 	}
-	return made
+	return list
 }
 
 // gradOfIf is an if as well: each branch computes the gradients of its values.

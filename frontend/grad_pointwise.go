@@ -40,6 +40,7 @@ func itself(a, _, _ Tensor) Tensor { return a.Lit(1) }
 
 func init() {
 	gradRows(map[ir.Op]gradRule{
+		ir.OpAfter: first(func(c GradCall) Tensor { return c.Grad }),
 		ir.OpNeg:   first(func(c GradCall) Tensor { return c.Grad.Neg() }),
 		ir.OpAbs:   slope(func(x, _ Tensor) Tensor { return x.Sign() }),
 		ir.OpExp:   slope(func(_, y Tensor) Tensor { return y }),

@@ -126,6 +126,7 @@ var methodCases = []methodCase{
 	{ir.OpGe, func(o *operands) frontend.Tensor { return o.x.Ge(o.y) }, `ge %0, %1 : bool[2,4]`},
 	{ir.OpWhere, func(o *operands) frontend.Tensor { return o.cond.Where(o.x, o.y) }, `where %6, %0, %1 : f32[2,4]`},
 	{ir.OpLerp, func(o *operands) frontend.Tensor { return o.x.Lerp(o.y, o.row) }, `lerp %0, %1, %2 : f32[2,4]`},
+	{ir.OpAfter, func(o *operands) frontend.Tensor { return o.x.After(o.y) }, `after %0, %1 : f32[2,4]`},
 
 	{ir.OpReshape, func(o *operands) frontend.Tensor { return o.x.Reshape(4, -1) }, `reshape %0 {shape=[4,2]} : f32[4,2]`},
 	{ir.OpReshape, func(o *operands) frontend.Tensor { return o.seq.Reshape(-1, 2) }, `reshape %11 {shape=[2*N,2]} : f32[2*N,2]`},

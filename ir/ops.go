@@ -88,6 +88,7 @@ const (
 	OpAffine
 	OpPowf
 	OpLerp
+	OpAfter
 	OpCast
 
 	// Views.

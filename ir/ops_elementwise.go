@@ -318,6 +318,10 @@ func initTernary() {
 			Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
 			Float: func(x []float64, _ Attrs) float64 { return x[0] + (x[1]-x[0])*x[2] },
 			GLSL:  GLSL{Float: "{0} + ({1} - {0}) * {2}"}, Tol: Tolerance{Eps: 8, Abs: 1e-6}, Doc: "a+(b-a)*t."},
+		binaryOp(OpAfter, "after", 0, func(x, _ float64) float64 { return x }, func(x, _ int64) int64 { return x },
+			GLSL{Float: "{0}", Int: "{0}", Uint: "{0}"},
+			"a, but not before b is computed: it orders computations, so that what is computed "+
+				"again of a is no copy of what was computed before."),
 		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Args: oneArg, Infer: inferCast,
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },

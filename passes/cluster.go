@@ -260,6 +260,9 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 				h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
 				continue
 			}
+			if u.Op() == ir.OpAfter && u.Arg(1) == n {
+				return false // which is all of n
+			}
 			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
 				return false
 			}

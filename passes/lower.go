@@ -26,6 +26,7 @@ type lowerer struct {
 	memo  map[string]*kernel.Expr
 	ops   map[*ir.Node]bool
 	names map[string]int
+	waits map[*ir.Node]bool // seen on the way to what the kernel runs after
 	// at are the coordinates of a point: of the folded tensor for row kernels,
 	// of the result for all others. kept leaves the folded axes out.
 	at, kept []kernel.Index
@@ -49,7 +50,8 @@ func (f *Fusion) tryLower(c *Cluster) error {
 
 func newLowerer(f *Fusion, c *Cluster) *lowerer {
 	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
-		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{}}
+		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{},
+		waits: map[*ir.Node]bool{}}
 }
 
 // lowerRuns makes the kernels of a cluster: one, or for a concat of many tensors
@@ -117,6 +119,10 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 
 func (l *lowerer) finish() (*kernel.Kernel, error) {
 	l.bindCodebooks()
+	l.k.After = slices.DeleteFunc(l.k.After, func(v int) bool {
+		return slices.ContainsFunc(l.k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == v })
+	})
+	slices.Sort(l.k.After)
 	if len(l.k.Symbols()) > 0 {
 		l.k.Bindings = append(l.k.Bindings,
 			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})

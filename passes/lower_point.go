@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,6 +45,11 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 			return nil, err
 		}
 		return l.b.Cast(n.DType(), v), nil
+	case ir.OpAfter:
+		if err := l.waitFor(n.Arg(1)); err != nil {
+			return nil, err
+		}
+		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
 	case ir.OpRandomUniform, ir.OpRandomNormal, ir.OpRandomBernoulli:
 		return l.random(n, at)
 	case ir.OpRope:
@@ -64,6 +70,32 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 	}
 	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...), nil
 }
+
+// waitFor has the kernel run after the kernels that store what n is computed of. It loads nothing.
+func (l *lowerer) waitFor(n *ir.Node) error {
+	if l.waits[n] {
+		return nil
+	}
+	l.waits[n] = true
+	switch h := l.f.home[n.ID()]; {
+	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
+		return errAfterItself
+	case h != nil:
+		l.k.After = append(l.k.After, l.f.bufferNode(n).ID())
+		return nil
+	case isLeaf(n):
+		return nil
+	}
+	for _, a := range n.Args() {
+		if err := l.waitFor(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errAfterItself says that a kernel would have to run after itself.
+var errAfterItself = errors.New("the next op waits for all of it")
 
 // computedIn is the dtype in which devices compute an elementwise op: f32 for
 // floats narrower than that, unless the result needs no rounding.

@@ -74,8 +74,10 @@ func (s *State) readByOthers(v plan.ValueID, than plan.KernelID) bool {
 		slices.ContainsFunc(s.Plan.Readers(v), func(id plan.KernelID) bool { return id != than })
 }
 
+// readsBuffer reports whether a kernel reads a buffer, or runs after what is stored there.
 func readsBuffer(k *kernel.Kernel, buffer int) bool {
-	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
+	return slices.Contains(k.After, buffer) ||
+		slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
 }
 
 // storedFirst is the value of a kernel's first store, or -1.

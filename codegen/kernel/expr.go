@@ -197,12 +197,25 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 }
 
 // decided returns what a comparison of coordinates with a known outcome is, or an op
-// that constants such as this leave nothing to do; nil for all else.
+// that constants such as this, equal values or the range of a dtype leave nothing to do; nil for all else.
 func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	switch {
 	case op == ir.OpWhere && args[0].Kind == ExprConst:
 		if chosen := args[2-min(args[0].Int, 1)]; chosen.DType == t {
 			return chosen
+		}
+	case op == ir.OpWhere && args[1] == args[2] && args[1].DType == t:
+		return args[1]
+	case (op == ir.OpMin || op == ir.OpMax) && t.IsInteger():
+		for i, a := range args {
+			x := args[1-i]
+			if a.Kind != ExprConst || a.Int > 0 || a.DType != t || x.DType != t || !x.isUnsigned() {
+				continue
+			}
+			if op == ir.OpMin {
+				return a
+			}
+			return x
 		}
 	case (op == ir.OpAdd || op == ir.OpSub) && t.IsInteger() && args[1].Kind == ExprConst && args[1].Int == 0 &&
 		args[0].DType == t:
@@ -231,6 +244,15 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 		}
 	}
 	return nil
+}
+
+// isUnsigned reports whether the dtype of an integer, or of what it is cast from, says that it is not below 0.
+func (e *Expr) isUnsigned() bool {
+	if e.DType.Kind() == ir.KindUint {
+		return true
+	}
+	cast := e.Kind == ExprApply && e.Op == ir.OpCast && e.Args[0].DType.Kind() == ir.KindUint
+	return cast && e.Args[0].DType.BlockBytes() < e.DType.BlockBytes()
 }
 
 // coordinate returns the index that e is the value of.

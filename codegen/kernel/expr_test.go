@@ -48,13 +48,19 @@ func TestComparisonsAreDecidedOnlyWhenProven(t *testing.T) {
 		{"open or yes", b.Apply(ir.OpOr, ir.Bool, nil, open, yes), yes},
 		{"where yes", b.Apply(ir.OpWhere, ir.I32, nil, yes, loaded, zero), loaded},
 		{"where no", b.Apply(ir.OpWhere, ir.I32, nil, no, loaded, zero), zero},
+		{"where open, of one value", b.Apply(ir.OpWhere, ir.I32, nil, open, loaded, loaded), loaded},
+		{"min of a byte and 0", b.Apply(ir.OpMin, ir.I32, nil, b.Cast(ir.I32, b.Load(1, ir.U8, col, "u")), zero), zero},
+		{"max of -1 and a byte", b.Apply(ir.OpMax, ir.I32, nil, b.Integer(ir.I32, -1),
+			b.Cast(ir.I32, b.Load(1, ir.U8, col, "u"))), b.Cast(ir.I32, b.Load(1, ir.U8, col, "u"))},
 		{"loaded - 0", b.Apply(ir.OpSub, ir.I32, nil, loaded, zero), loaded},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s is %v, want %v", tt.what, tt.got, tt.want)
 		}
 	}
-	if open.Kind != ExprApply {
+	wraps := b.Cast(ir.I32, b.Load(2, ir.U32, col, "w"))
+	if open.Kind != ExprApply || b.Apply(ir.OpMin, ir.I32, nil, wraps, zero) == zero ||
+		b.Apply(ir.OpMin, ir.I32, nil, b.Cast(ir.I32, b.Load(3, ir.I8, col, "s")), zero) == zero {
 		t.Error("the sign of a loaded value is decided")
 	}
 }

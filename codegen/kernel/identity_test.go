@@ -15,6 +15,7 @@ import (
 var uncounted = map[string]string{
 	"Kernel.Name":    "a name",
 	"Kernel.Ops":     "names",
+	"Kernel.After":   "it says when a kernel runs, not what it does",
 	"Custom.Op":      "its number; its name and definition count",
 	"Binding.Name":   "a name",
 	"Binding.Buffer": "which buffer it is",
@@ -69,6 +70,7 @@ func wholeKernel() *Kernel {
 		Custom: &Custom{Op: pair, Types: []ir.Type{{DType: ir.F32, Shape: ir.Shape{t}}, {DType: ir.F16, Shape: ir.ShapeOf(4)}}, Args: 1},
 		Guard:  &Guard{Batch: cond, Row: cond, Col: cond},
 		Fault:  &Fault{Bind: 1, Index: at, Most: 5},
+		After:  []int{6, 7},
 	}
 }
 

@@ -66,6 +66,9 @@ type Kernel struct {
 	Guard *Guard
 	// Fault is what makes the run fail; nil where nothing does.
 	Fault *Fault
+	// After are values, as Binding.Buffer names them, that are computed before the kernel runs, though it reads
+	// none of them. It says when the kernel runs, not what it does.
+	After []int
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
@@ -381,6 +384,9 @@ func (k *Kernel) String() string {
 		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write",
 			{true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
 		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, mode)
+	}
+	for _, v := range k.After {
+		fmt.Fprintf(&b, "  after value %d\n", v)
 	}
 	if k.Custom != nil {
 		fmt.Fprintf(&b, "  %s\n", k.Custom.describe())

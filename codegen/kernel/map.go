@@ -70,9 +70,13 @@ func Map(k *Kernel, e Edit) *Kernel {
 	}
 	to.Fault = m.fault(to.Fault)
 	to.Stores = made(m, to.Stores, e.Stores, m.Store)
+	to.After = nil
 	for _, part := range *m.parts {
 		part.bindImplied()
+		to.After = append(to.After, part.From.After...)
 	}
+	slices.Sort(to.After)
+	to.After = slices.Compact(to.After)
 	return &to
 }
 

@@ -19,7 +19,8 @@ func TestMapIsExhaustive(t *testing.T) {
 		}
 	}
 	mapped := Map(k, Edit{})
-	if mapped.Identity() != k.Identity() || mapped.Name != k.Name || !slices.Equal(mapped.Ops, k.Ops) {
+	if mapped.Identity() != k.Identity() || mapped.Name != k.Name || !slices.Equal(mapped.Ops, k.Ops) ||
+		!slices.Equal(mapped.After, k.After) {
 		t.Errorf("Map makes another kernel of\n%swhich is\n%s", k, mapped)
 	}
 	const moved = 9

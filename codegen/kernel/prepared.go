@@ -22,6 +22,7 @@ const (
 // makes much of little, as a broadcast does, stays with the run.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
+		!slices.ContainsFunc(k.After, func(buffer int) bool { return !ready(buffer) }) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
 			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
 		}) && k.keepsLittle()

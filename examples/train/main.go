@@ -38,6 +38,7 @@ type options struct {
 	rate       float64
 	rule       string
 	lora       int
+	remat      bool
 	seed       int64
 	checkpoint string
 	every      int
@@ -61,6 +62,8 @@ func main() {
 	flag.StringVar(&o.rule, "rule", "adamw", "adamw, lion, or muon for the matrices in the model and adamw for "+
 		"others")
 	flag.IntVar(&o.lora, "lora", 0, "leave the model as it is, and train matrices of that `rank` beside its own")
+	flag.BoolVar(&o.remat, "remat", false, "compute layers again for their gradients, which takes less memory and "+
+		"more time")
 	flag.Int64Var(&o.seed, "seed", 1, "of the first weights and of the texts' places")
 	flag.StringVar(&o.checkpoint, "checkpoint", "", "the `file` to go on from, if it is there, and to write")
 	flag.IntVar(&o.every, "every", 100, "steps between checkpoints")

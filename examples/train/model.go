@@ -64,6 +64,7 @@ func (m *model) step(o options) (*ir.Graph, error) {
 		if o.lora > 0 {
 			how = llm.TrainOptions{Adapt: p.adapt}
 		}
+		how.Remat = o.remat
 		loss := llm.Loss(b, m.config, tokens, next, how)
 		b.Output("loss", loss)
 		grads, norm := optim.ClipGlobalNorm(1, frontend.Grad(loss, p.list...)...)

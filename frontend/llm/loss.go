@@ -13,6 +13,8 @@ type TrainOptions struct {
 	Weights func(name string, t ir.Type) frontend.Tensor
 	// Adapt, if set, changes products with matrices: see nn.Weights.Adapt.
 	Adapt func(weight string, x, y frontend.Tensor) frontend.Tensor
+	// Remat computes each layer again for its gradients and keeps only what goes into it: see frontend.Builder.Remat.
+	Remat bool
 }
 
 // Loss returns how badly a model foretells, for rows of tokens i32[B, T], each of which begins a text, the tokens next
@@ -34,6 +36,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	if how.Adapt != nil {
 		m.w.Adapt(how.Adapt)
 	}
+	m.remat = how.Remat
 	texts := s[0].Static()
 	positions := b.Iota(ir.I32, 1, s).Reshape(-1)
 	logits := m.forward(tokens.Reshape(-1), positions, sideBySide(texts), EveryToken)

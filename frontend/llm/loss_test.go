@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"slices"
@@ -85,6 +86,53 @@ func TestLoss(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "17 positions: want 1 to 16") {
 		t.Errorf("more tokens than the model has positions: %v", err)
+	}
+}
+
+// TestLossRemat: gradients of all weights are the same bits where layers are computed again for them.
+func TestLossRemat(t *testing.T) {
+	f := tiny{dtype: ir.F32}.file(t)
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grads := func(remat bool) map[string]*ir.Data {
+		g, err := frontend.Build("loss", func(b *frontend.Builder) {
+			all := b.Input("tokens", ir.I32, 2, 6)
+			var weights []frontend.Tensor
+			loss := llm.Loss(b, cfg, all.Slice(1, 0, ir.D(5)), all.Slice(1, 1, ir.D(6)), llm.TrainOptions{
+				Weights: func(name string, t ir.Type) frontend.Tensor {
+					weights = append(weights, b.StateFrom(ir.InitialWeight(name), name, t.DType, t.Shape))
+					return weights[len(weights)-1]
+				},
+				Remat: remat,
+			})
+			for i, g := range frontend.Grad(loss, weights...) {
+				b.Output(weights[i].Node().Name(), g)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if remat != slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op() == ir.OpAfter }) {
+			t.Errorf("remat %v: something is ordered, or nothing", remat)
+		}
+		p, err := interp.New(g, interp.Options{Weights: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.Run(context.Background(), map[string]*ir.Data{
+			"tokens": integers(t, []int64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8}, 2, 6)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want := grads(false)
+	for name, have := range grads(true) {
+		if !bytes.Equal(have.Bytes, want[name].Bytes) {
+			t.Errorf("the gradient of %s differs", name)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ type model struct {
 	arch architecture
 	w    nn.Weights
 
+	remat bool // whether layers are computed again for their gradients
+
 	rope, localRope []frontend.RopeOption // of layers that see all positions, and of those with a window
 }
 
@@ -69,8 +71,12 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 		x = m.arch.embed(m, x, positions)
 	}
 	for i := range m.Layers {
-		x = m.arch.layer(layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions,
-			past: past}, x)
+		l := layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions, past: past}
+		if m.remat {
+			x = x.Builder().Remat(func() []frontend.Tensor { return []frontend.Tensor{m.arch.layer(l, x)} })[0]
+		} else {
+			x = m.arch.layer(l, x)
+		}
 	}
 	return x
 }

@@ -84,6 +84,7 @@ def binary():
     m = np.array([1, NAN, 3, -INF, NAN]), np.array([2, 2, NAN, 5, NAN])
     case("max", [(m[0], "f32"), (m[1], "f32")], np.maximum)
     case("min", [(m[0], "f32"), (m[1], "f32")], np.minimum)
+    case("after", [(m[0], "f32"), (m[1], "f32")], lambda a, b: a)
     case("pow", [(np.array([2, -2, -2, 0, 9, 1]), "f32"), (np.array([10, 3, 0.5, 0, 0.5, NAN]), "f32")], np.power)
     case("atan2", [(np.array([1, -1, 0, 0, 3]), "f32"), (np.array([1, -1, -1, 1, -4]), "f32")], np.arctan2)
     for op, f in {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():

@@ -99,7 +99,7 @@ func (g *generator) squashed(x *ir.Node) *ir.Node {
 // binaryOps are weighted towards what graphs mostly hold.
 var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpMul, ir.OpMul, ir.OpMul,
 	ir.OpDiv, ir.OpMin,
-	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2}
+	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2, ir.OpAfter}
 
 func (g *generator) binary() *ir.Node {
 	op := binaryOps[g.rng.IntN(len(binaryOps))]

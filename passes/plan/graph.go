@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,17 +89,30 @@ func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	return id
 }
 
+// touched are the bindings of a kernel, and the values after which it runs, as if it read them: whoever makes or
+// removes these counts with it.
+func touched(k *kernel.Kernel) []kernel.Binding {
+	if len(k.After) == 0 {
+		return k.Bindings
+	}
+	list := slices.Clone(k.Bindings)
+	for _, v := range k.After {
+		list = append(list, kernel.Binding{Buffer: v, Read: true})
+	}
+	return list
+}
+
 // set puts a kernel, or none, in the place of another, and keeps who reads and
 // writes what.
 func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 	if old := g.kernels[id]; old != nil {
-		for _, b := range old.Bindings {
+		for _, b := range touched(old) {
 			delete(g.values[b.Buffer].readers, id)
 			delete(g.values[b.Buffer].writers, id)
 		}
 	}
 	if g.kernels[id] = k; k != nil {
-		for _, b := range k.Bindings {
+		for _, b := range touched(k) {
 			if b.Read {
 				g.values[b.Buffer].readers[id] = true
 			}
@@ -204,14 +218,14 @@ func (g *Graph) findLevels() {
 			first = next // a run begins
 		}
 		level := first
-		for _, b := range g.kernels[id].Bindings {
+		for _, b := range touched(g.kernels[id]) {
 			level = max(level, written[b.Buffer])
 			if b.Write {
 				level = max(level, read[b.Buffer])
 			}
 		}
 		g.levels[id], next = level, max(next, level+1)
-		for _, b := range g.kernels[id].Bindings {
+		for _, b := range touched(g.kernels[id]) {
 			if b.Read {
 				read[b.Buffer] = max(read[b.Buffer], level+1)
 			}
@@ -222,7 +236,7 @@ func (g *Graph) findLevels() {
 	}
 	for _, id := range g.order {
 		reads := func(b kernel.Binding) bool { return b.Read && !b.Fixed }
-		if !g.once[id] && !slices.ContainsFunc(g.kernels[id].Bindings, reads) {
+		if !g.once[id] && !slices.ContainsFunc(touched(g.kernels[id]), reads) {
 			g.levels[id] = max(g.levels[id], g.firstAfter(id)-1)
 		}
 	}
@@ -267,7 +281,7 @@ func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 		}
 		return false
 	}
-	return !slices.ContainsFunc(g.kernels[id].Bindings, func(b kernel.Binding) bool {
+	return !slices.ContainsFunc(touched(g.kernels[id]), func(b kernel.Binding) bool {
 		v := g.values[b.Buffer]
 		return b.Buffer != between && (b.Read && b.Write || meanwhile(v.writers) || b.Write && meanwhile(v.readers))
 	})
@@ -278,10 +292,11 @@ func (g *Graph) Check() error {
 	made := make([]bool, len(g.values))
 	for _, id := range g.order {
 		k := g.kernels[id]
-		for _, b := range k.Bindings {
+		for _, b := range touched(k) {
 			v := g.values[b.Buffer]
 			if b.Read && !b.Write && !made[b.Buffer] && (v.Origin == Temp || v.Origin == Output) {
-				return fmt.Errorf("kernel %s reads %s, which no kernel before it stores", k.Name, b.Name)
+				return fmt.Errorf("kernel %s reads %s, which no kernel before it stores", k.Name,
+					cmp.Or(b.Name, fmt.Sprintf("value %d", b.Buffer)))
 			}
 			made[b.Buffer] = made[b.Buffer] || b.Write
 		}

@@ -1,0 +1,118 @@
+package frontend
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Remat returns what f returns, at least one tensor. What f computes on the way is not kept for gradients but computed
+// again when they arrive (Chen et al. 2016), which takes less memory and more time. Gradients, and those of gradients,
+// are the same. f may use any tensors from around it, and call Remat itself.
+//
+// What f reads is kept, and so is what it computes of weights, states and constants alone. A gradient that is constant,
+// as that of a loss is, orders nothing: compute the loss outside of f.
+func (b *Builder) Remat(f func() []Tensor) []Tensor {
+	const op = "remat"
+	b = b.current()
+	b.checkOpen(op)
+	if f == nil {
+		fail(op, fmt.Errorf("there is no function: it is nil"))
+	}
+	from := len(b.graph.Nodes())
+	results := f()
+	if len(results) == 0 {
+		fail(op, fmt.Errorf("the function returns no tensors"))
+	}
+	r := &remat{nodes: slices.Clone(b.graph.Nodes()[from:])}
+	for i, t := range results {
+		r.results = append(r.results, b.own(op, i, t, results).node)
+	}
+	seen := map[*ir.Node]bool{}
+	for _, n := range r.nodes {
+		seen[n] = len(n.Args()) > 0 // a leaf that f declares is read like one from around it
+	}
+	var args []Tensor
+	read := func(n *ir.Node) {
+		if !seen[n] {
+			seen[n] = true
+			args, r.reads = append(args, Tensor{b, n}), append(r.reads, n)
+		}
+	}
+	for _, n := range r.nodes {
+		for _, a := range n.Args() {
+			read(a)
+		}
+	}
+	outs := make([]Tensor, len(results))
+	for i, n := range r.results {
+		read(n)
+		outs[i] = Tensor{b, n}.itself()
+	}
+	for i, t := range outs {
+		o := opaqueValue{args: args, rule: func(GradCall, []bool) []Tensor { return nil }}
+		if i == 0 { // the walk comes to it last, and has the gradients of all
+			o.rule, o.results = r.grad, outs
+		}
+		b.opaques[t.node] = o
+	}
+	return outs
+}
+
+// remat is what a call of Remat has computed.
+type remat struct {
+	nodes, results []*ir.Node
+	reads          []*ir.Node // by nodes, of others
+}
+
+// grad computes the nodes again, and their gradients.
+func (r *remat) grad(c GradCall, want []bool) []Tensor {
+	b := c.Result.b.current()
+	token := c.grads[slices.IndexFunc(c.grads, func(g Tensor) bool { return !g.IsZero() })]
+	for i := range token.Rank() {
+		token = token.Slice(i, 0, ir.D(1))
+	}
+	token = token.Reshape()
+	given := map[*ir.Node]Tensor{}
+	var params []Tensor
+	for i, n := range r.reads {
+		t := c.Args[i]
+		if d := t.DType(); !isParameter(t.node) && !d.IsBlock() && d != ir.Bool {
+			t = t.After(token.to(d))
+		}
+		if want[i] {
+			t = t.itself()
+			params = append(params, t)
+		}
+		given[n] = t
+	}
+	from := len(b.graph.Nodes())
+	made := map[*ir.Node]Tensor{}
+	for i, t := range b.copyNodes(r.nodes, given) {
+		made[r.nodes[i]] = t
+	}
+	var results, cotangents []Tensor
+	for i, n := range r.results {
+		if g := c.grads[i]; !g.IsZero() {
+			y, ok := made[n]
+			if !ok {
+				y = given[n]
+			}
+			results, cotangents = append(results, y), append(cotangents, g)
+		}
+	}
+	grads := newPullback(b, from, params).run(results, cotangents)
+	out := make([]Tensor, len(c.Args))
+	for i := range out {
+		if want[i] {
+			out[i], grads = grads[0], grads[1:]
+		}
+	}
+	return out
+}
+
+// isParameter reports whether a node is kept in memory whatever is computed of it.
+func isParameter(n *ir.Node) bool {
+	return slices.Contains([]ir.Op{ir.OpWeight, ir.OpState, ir.OpConst, ir.OpIota, ir.OpDimValue}, n.Op())
+}
