@@ -1,9 +1,11 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 // WeightSource gives named tensors: a GGUF or safetensors file, or a map. One
@@ -118,31 +120,72 @@ func weightValues(rw *Rewriter, w *Node, to DType) (*Node, error) {
 
 // WeightError lists the weights of a graph or program that cannot be used.
 type WeightError struct {
-	Of    string  // what the weights are of, such as `graph "mlp"`
-	Total int     // how many weights it has
-	Bad   []error // one per weight, each naming it
+	Of    string       // what the weights are of, such as `graph "mlp"`
+	Total int          // how many weights it has
+	Bad   []*BadWeight // those that cannot be used
+}
+
+// BadWeight is a weight that cannot be used.
+type BadWeight struct {
+	Name  string
+	Want  string // its dtype and shape, such as "q4_0[64 32]"
+	Given string // what was given instead, or "" where Err says why there is nothing
+	Err   error
+}
+
+// Error says of one weight why it cannot be used.
+func (w *BadWeight) Error() string {
+	if w.Err != nil {
+		return fmt.Sprintf("weight %q (%s): %v", w.Name, w.Want, w.Err)
+	}
+	return fmt.Sprintf("weight %q is %s, want %s", w.Name, w.Given, w.Want)
+}
+
+// Unwrap returns why there is nothing, or nil.
+func (w *BadWeight) Unwrap() error { return w.Err }
+
+// given is what a table says was given. The error of a file that lacks a name knows those
+// nearest to it; the file is the same for all.
+func (w *BadWeight) given() string {
+	var lacks interface{ Nearest() []string }
+	switch {
+	case w.Err == nil:
+		return w.Given
+	case errors.As(w.Err, &lacks):
+		return strings.Join(append([]string{"none; nearest:"}, lacks.Nearest()...), " ")
+	}
+	return w.Err.Error()
 }
 
 // listedWeights is how many weights an error names: models have hundreds.
 const listedWeights = 10
 
-// Error names the first weights that cannot be used and why, a line each if there
-// are several, and counts the others.
+// Error names the weight that cannot be used and why, or has a table of the first of several and counts the others.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights of %s cannot be used:", len(e.Bad), e.Total, e.Of)
 	if len(e.Bad) == 1 {
 		return fmt.Sprintf("%s %v", &b, e.Bad[0])
 	}
-	for i, bad := range e.Bad {
-		if i == listedWeights {
-			fmt.Fprintf(&b, "\n  and %d more", len(e.Bad)-i)
-			break
-		}
-		fmt.Fprintf(&b, "\n  %v", bad)
+	listed := e.Bad[:min(len(e.Bad), listedWeights)]
+	b.WriteByte('\n')
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  WEIGHT\tWANTED\tGIVEN")
+	for _, bad := range listed {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", bad.Name, bad.Want, bad.given())
 	}
-	return b.String()
+	w.Flush()
+	if n := len(e.Bad) - len(listed); n > 0 {
+		fmt.Fprintf(&b, "  and %d more", n)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Unwrap returns the reason for each weight.
-func (e *WeightError) Unwrap() []error { return e.Bad }
+func (e *WeightError) Unwrap() []error {
+	all := make([]error, len(e.Bad))
+	for i, bad := range e.Bad {
+		all[i] = bad
+	}
+	return all
+}

@@ -103,14 +103,22 @@ func TestFitWeights(t *testing.T) {
 	}
 }
 
-// TestWeightErrorIsShort: a model has hundreds of weights, and an error names ten.
+// TestWeightErrorIsShort: a model has hundreds of weights, and an error has a table of ten.
 func TestWeightErrorIsShort(t *testing.T) {
 	e := &WeightError{Of: `graph "g"`, Total: 74}
 	for i := range 57 {
-		e.Bad = append(e.Bad, fmt.Errorf("weight %d", i))
+		e.Bad = append(e.Bad, &BadWeight{Name: fmt.Sprintf("w%d", i), Want: "f32[4]", Given: "i32[40]"})
 	}
+	e.Bad[1].Err = errors.New("gone")
 	lines := strings.Split(e.Error(), "\n")
-	if len(lines) != 12 || lines[0] != `57 of 74 weights of graph "g" cannot be used:` || lines[11] != "  and 47 more" {
-		t.Fatalf("got:\n%s", e)
+	for i, want := range map[int]string{0: `57 of 74 weights of graph "g" cannot be used:`, 1: "  WEIGHT  WANTED  GIVEN",
+		2: "  w0      f32[4]  i32[40]", 3: "  w1      f32[4]  gone", 12: "  and 47 more"} {
+		if len(lines) != 13 || lines[i] != want {
+			t.Fatalf("line %d is not %q:\n%s", i, want, e)
+		}
+	}
+	e.Bad = e.Bad[1:2]
+	if want := `1 of 74 weights of graph "g" cannot be used: weight "w1" (f32[4]): gone`; e.Error() != want {
+		t.Errorf("got %v, want %s", e, want)
 	}
 }

@@ -57,11 +57,15 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		a.say("interrupted")
 		return exitInterrupted
 	}
-	if all := (ir.ReadErrors)(nil); errors.As(err, &all) {
+	all, weights := (ir.ReadErrors)(nil), (*ir.WeightError)(nil)
+	switch {
+	case errors.As(err, &all):
 		for _, one := range all {
 			a.say("%v", oneLine(one))
 		}
-	} else {
+	case errors.As(err, &weights):
+		a.say("%v", err) // perhaps with a table
+	default:
 		a.say("%v", oneLine(err))
 	}
 	if usage := (*usageError)(nil); errors.As(err, &usage) {

@@ -19,10 +19,10 @@ type weightRef struct {
 // String is "q4_0[64 32]".
 func (r weightRef) String() string { return fmt.Sprintf("%s%v", r.dtype, r.dims) }
 
-// check reports an error unless a weight is of the type that is asked for.
-func (r weightRef) check(have weightRef) error {
+// check is nil if a weight is of the type that is asked for.
+func (r weightRef) check(have weightRef) *ir.BadWeight {
 	if have.dtype != r.dtype || !slices.Equal(have.dims, r.dims) {
-		return fmt.Errorf("weight %q is %s, want %s", r.name, have, r)
+		return &ir.BadWeight{Name: r.name, Want: r.String(), Given: have.String()}
 	}
 	return nil
 }
@@ -210,10 +210,10 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 }
 
 // find is load without reading the weight, where the source can do that.
-func (r weightRef) find(src ir.WeightSource) error {
+func (r weightRef) find(src ir.WeightSource) *ir.BadWeight {
 	dtype, dims, err := ir.WeightType(src, r.name)
 	if err != nil {
-		return err
+		return &ir.BadWeight{Name: r.name, Want: r.String(), Err: err}
 	}
 	return r.check(weightRef{r.name, dtype, dims})
 }

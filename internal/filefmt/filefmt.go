@@ -46,12 +46,25 @@ func (s Source) Unknown(what, name string, have []string) error {
 	if s.Path != "" {
 		where += ": " + s.Path
 	}
-	if len(have) == 0 {
-		return fmt.Errorf("%s: no %s %q: the file has none", where, what, name)
-	}
-	return fmt.Errorf("%s: no %s %q among %d; nearest: %s",
-		where, what, name, len(have), strings.Join(Nearest(name, have, 3), ", "))
+	return &unknown{fmt.Sprintf("%s: no %s %q", where, what, name), len(have), Nearest(name, have, 3)}
 }
+
+// unknown is the error for a name that a file does not have.
+type unknown struct {
+	text    string
+	count   int
+	nearest []string
+}
+
+func (e *unknown) Error() string {
+	if e.count == 0 {
+		return e.text + ": the file has none"
+	}
+	return fmt.Sprintf("%s among %d; nearest: %s", e.text, e.count, strings.Join(e.nearest, ", "))
+}
+
+// Nearest are the names that the file has which are nearest, for errors that list several.
+func (e *unknown) Nearest() []string { return e.nearest }
 
 // Edit distance takes time in proportion to the product of both lengths, so
 // Nearest looks at this many bytes of a name and at this many names.

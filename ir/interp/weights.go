@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,18 +42,25 @@ func weightValue(d *ir.Data, opt Options) value {
 	return fromData(d)
 }
 
-func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, error) {
+func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, *ir.BadWeight) {
+	bad := &ir.BadWeight{Name: n.Name(), Want: n.Type().String()}
 	if src == nil {
-		return nil, fmt.Errorf("weight %q (%s): no weights were given", n.Name(), n.Type())
+		bad.Err = errors.New("no weights were given")
+		return nil, bad
 	}
 	d, err := src.Weight(n.Name())
-	if err != nil {
-		return nil, fmt.Errorf("weight %q (%s): %w", n.Name(), n.Type(), err)
+	if err == nil {
+		err = checkData(n, d)
 	}
-	if err := checkData(n, d); err != nil {
-		return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
+	switch {
+	case err == nil:
+		return d, nil
+	case d != nil && !sameType(n, d):
+		bad.Given = d.String()
+	default:
+		bad.Err = err
 	}
-	return d, nil
+	return nil, bad
 }
 
 // checkData refuses data that is not of a node's static type.
@@ -60,12 +68,14 @@ func checkData(n *ir.Node, d *ir.Data) error {
 	if d == nil {
 		return fmt.Errorf("is nil, want %s", n.Type())
 	}
-	dims, err := n.Shape().Eval(nil)
-	if err != nil {
-		return err
-	}
-	if d.DType != n.DType() || !slices.Equal(d.Dims, dims) {
+	if !sameType(n, d) {
 		return fmt.Errorf("is %s, want %s", d, n.Type())
 	}
 	return d.Check()
+}
+
+// sameType reports whether data has a node's static type.
+func sameType(n *ir.Node, d *ir.Data) bool {
+	dims, err := n.Shape().Eval(nil)
+	return err == nil && d.DType == n.DType() && slices.Equal(d.Dims, dims)
 }
