@@ -19,6 +19,24 @@ var composed = []struct {
 	typ   string
 	want  []float64
 }{
+	{"f32 as bytes", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{1, -2.5}).Bitcast(ir.U8)
+	}, "u8[2,4]", []float64{0, 0, 128, 63, 0, 0, 32, 192}},
+	{"i16 as bytes with signs", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int32{-2, 300}).Cast(ir.I16).Bitcast(ir.I8)
+	}, "i8[2,2]", []float64{-2, -1, 44, 1}},
+	{"i64 as halves", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int64{-2, 1<<32 + 5}).Bitcast(ir.U32)
+	}, "u32[2,2]", []float64{4294967294, 4294967295, 5, 1}},
+	{"bytes as f32", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]uint8{0, 0, 128, 63, 0, 0, 32, 192}, 2, 4).Bitcast(ir.F32)
+	}, "f32[2]", []float64{1, -2.5}},
+	{"bytes with signs as i64", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int8{-2, -1, -1, -1, -1, -1, -1, -1}).Bitcast(ir.I64)
+	}, "i64[]", []float64{-2}},
+	{"halves as f64", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int32{0, 0x40040000}, 1, 2).Bitcast(ir.F64)
+	}, "f64[1]", []float64{2.5}},
 	{"top k", func(b *frontend.Builder) frontend.Tensor {
 		values, _ := b.Const([][]float32{{3, 1, 2}, {4, 6, 5}}).TopK(1, 2)
 		return values

@@ -73,7 +73,8 @@ type attention struct {
 }
 
 // Causal lets query i of T see keys up to i+S-T of S: the queries are the last T
-// of the S positions.
+// of the S positions. Where they are the first T, of which query i sees keys up to i,
+// as with ONNX's is_causal without a cache, give a Mask of bools [T,S] instead.
 func Causal() AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("causal", true)) }
 }

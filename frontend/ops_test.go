@@ -102,6 +102,7 @@ var methodCases = []methodCase{
 	{ir.OpAffine, func(o *operands) frontend.Tensor { return o.x.Affine(2, 3) }, `affine %0 {mul=2.0, add=3.0} : f32[2,4]`},
 	{ir.OpPowf, func(o *operands) frontend.Tensor { return o.x.Powf(3) }, `powf %0 {exponent=3.0} : f32[2,4]`},
 	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Cast(ir.F16) }, `cast %0 {dtype=f16} : f16[2,4]`},
+	{ir.OpBitcast, func(o *operands) frontend.Tensor { return o.x.Bitcast(ir.I32) }, `bitcast %0 {dtype=i32} : i32[2,4]`},
 
 	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.x.Add(o.row) }, `add %0, %2 : f32[2,4]`},
 	{ir.OpSub, func(o *operands) frontend.Tensor { return o.x.Sub(o.y) }, `sub %0, %1 : f32[2,4]`},

@@ -1,6 +1,10 @@
 package frontend
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // Neg returns -x; integers wrap.
 func (t Tensor) Neg() Tensor { return t.unary(ir.OpNeg) }
@@ -166,3 +170,43 @@ func (t Tensor) Powf(exponent float64) Tensor {
 // float to integer it truncates and saturates, and NaN gives 0; from integer to
 // integer it wraps; to bool it is x != 0.
 func (t Tensor) Cast(to ir.DType) Tensor { return t.unary(ir.OpCast, attr("dtype", to)) }
+
+// Bitcast returns the bits of x as elements of another dtype, of floats and integers. Where those have fewer bits, a
+// new innermost axis has the parts of each element, the lowest first; where they have more, the innermost axis has the
+// parts and goes away (StableHLO's bitcast_convert). Which NaN a NaN is may change on the way.
+func (t Tensor) Bitcast(to ir.DType) Tensor {
+	from := t.DType()
+	size, wide := from.BlockBytes(), to.BlockBytes()
+	word, part := words[max(size, wide)], words[min(size, wide)]
+	if size == wide || word == ir.Invalid || part == ir.Invalid || from.IsBlock() || to.IsBlock() {
+		return t.unary(ir.OpBitcast, attr("dtype", to))
+	}
+	bits := float64(8 * part.BlockBytes())
+	if size > wide {
+		shifts := t.b.Arange(word, 0, bits, size/wide)
+		return t.bits(word).Unsqueeze(-1).Shr(shifts).Cast(part).bits(to)
+	}
+	n := wide / size
+	if t.Rank() == 0 || !t.Dim(-1).Is(n) {
+		fail("bitcast", fmt.Errorf("to %s: want an innermost axis of %d parts", to, n), t)
+	}
+	parts := t.bits(part).Cast(word)
+	all := parts.Index(-1, 0)
+	for i := 1; i < n; i++ {
+		p := parts.Index(-1, i)
+		all = all.Or(p.Shl(p.Lit(bits * float64(i))))
+	}
+	return all.bits(to)
+}
+
+// words are the integers that bits of elements of so many bytes are taken apart as. Of those of 64 bits the sign is a
+// bit like others.
+var words = map[int]ir.DType{1: ir.U8, 2: ir.U16, 4: ir.U32, 8: ir.I64}
+
+// bits is Bitcast to a dtype of as many bits.
+func (t Tensor) bits(to ir.DType) Tensor {
+	if t.DType() == to {
+		return t
+	}
+	return t.unary(ir.OpBitcast, attr("dtype", to))
+}

@@ -123,6 +123,11 @@ func TestLikeGo(t *testing.T) {
 	}
 	add(computation{name: "to uint64", in: []any{[]float32{0, 1.5, 3e9, 1e19, 1.8e19}}, dims: [][]int{{5}},
 		of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], dtypes.Uint64)) }})
+	for to, from := range map[dtypes.DType]any{dtypes.Int32: []float32{1.5, -0.25}, dtypes.Float32: []int32{1 << 30, 7 << 27},
+		dtypes.Float64: []uint64{1 << 62, 3 << 60}, dtypes.Uint16: []int16{-2, 5}} {
+		add(computation{name: fmt.Sprintf("bits of %T as %s", from, to), in: []any{from}, dims: [][]int{{2}},
+			of: func(f fn, p vs) (vs, error) { return single(f.Bitcast(p[0], to)) }})
+	}
 	numbers := []uint64{1, 2, 3, 1<<32 + 7, 1<<63 - 1, 1 << 63, 1<<63 + 12345, math.MaxUint64}
 	for kind := range unsignedOps {
 		add(computation{name: "uint64 " + kind.String(), in: []any{append([]uint64{0}, numbers...), numbers},

@@ -253,17 +253,23 @@ func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
 	return x.DynamicUpdateSlice(axis, updateFrom(axis+1, part, update, starts), starts[axis])
 }
 
-// Bitcast implements compute.Function between integers of one width, where a conversion keeps the bits.
+// Bitcast implements compute.Function between numbers of one width.
 func (f *Function) Bitcast(x compute.Value, to dtypes.DType) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeBitcast, x)
 	if err != nil {
 		return nil, err
 	}
-	from := args[0].shape.DType
-	if from != to && (!from.IsInt() || !to.IsInt() || from.Bits() != to.Bits()) {
+	shape := args[0].shape.Clone()
+	from := shape.DType
+	shape.DType = to
+	t, err := elementType(to)
+	if err != nil {
+		return nil, err
+	}
+	if from.Bits() != to.Bits() || from == dtypes.Bool || to == dtypes.Bool {
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "Bitcast of %s to %s in backend %s", from, to, Name)
 	}
-	return f.ConvertDType(x, to)
+	return f.addOne(compute.OpTypeBitcast, args, shape, nil, one(func(in []tensor) tensor { return in[0].Bitcast(t) }))
 }
 
 // DynamicDimensionSize implements compute.Function.

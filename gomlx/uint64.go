@@ -22,6 +22,7 @@ var signless = sets.MakeWith(
 	compute.OpTypeReduceSum, compute.OpTypeReduceProduct, compute.OpTypeReduceBitwiseAnd, compute.OpTypeReduceBitwiseOr,
 	compute.OpTypeReduceBitwiseXor, compute.OpTypeDotGeneral, compute.OpTypeConvGeneral, compute.OpTypeGather,
 	compute.OpTypeScatterSum, compute.OpTypeRNGBitGenerator, compute.OpTypeBitCount, compute.OpTypeClz,
+	compute.OpTypeBitcast,
 )
 
 // unsignedOps has what the operations of two such numbers are instead, for which the sign makes a difference.

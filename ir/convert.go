@@ -267,3 +267,22 @@ func EncodeF8E4M3(v float64) byte {
 	q := int(math.RoundToEven(frac * 16))
 	return s | byte((exp-1+7)<<3+q-8)
 }
+
+// Bitcast returns a float of dtype from, or an integer of it, as the float or integer of dtype to with the same bits,
+// of which both have as many.
+func Bitcast(f float64, i int64, from, to DType) (float64, int64) {
+	var bits [8]byte
+	if from.IsFloat() {
+		EncodeFloats(bits[:], from, []float64{f})
+	} else {
+		EncodeInts(bits[:], from, []int64{i})
+	}
+	if to.IsFloat() {
+		var out [1]float64
+		DecodeFloats(out[:], to, bits[:])
+		return out[0], 0
+	}
+	var out [1]int64
+	DecodeInts(out[:], to, bits[:])
+	return 0, out[0]
+}

@@ -79,12 +79,14 @@ func acceptedDTypes(in *OpInfo, i int) []DType {
 		}
 		return DTypes()
 	}
-	var attrs Attrs
-	for _, a := range in.Attrs {
-		attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)})
-	}
 	var accepted []DType
 	for _, t := range DTypes() {
+		var attrs Attrs
+		for _, a := range in.Attrs {
+			if attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)}); in.Converts() {
+				attrs[0].Value = t
+			}
+		}
 		types := make([]DType, len(in.Args))
 		types[i] = t
 		if probeRest(in, attrs, types, i, 0) {

@@ -120,6 +120,13 @@ func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	return true
 }
 
+// Converts reports whether an elementwise op makes elements of another dtype by a rule of dtypes, which is no scalar
+// formula: the new dtype is its attribute.
+func (in *OpInfo) Converts() bool {
+	return in.Class == ClassElementwise &&
+		slices.ContainsFunc(in.Attrs, func(a AttrInfo) bool { return a.Kind == AttrDType })
+}
+
 // Arg returns which argument has that name, or -1.
 func (in *OpInfo) Arg(name string) int {
 	return slices.IndexFunc(in.Args, func(a ArgInfo) bool { return a.Name == name })

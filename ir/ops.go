@@ -90,6 +90,7 @@ const (
 	OpLerp
 	OpAfter
 	OpCast
+	OpBitcast
 
 	// Views.
 	OpReshape

@@ -327,6 +327,10 @@ func initTernary() {
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
 			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
 			Doc: "The same value in another dtype, between all of them but blocks. To float rounds to nearest even, past the largest finite value to infinity, but f8e4m3, which has none, saturates to ±448; NaN stays NaN. Float to integer truncates and saturates, NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true; from bool is 0 or 1."},
+		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Args: oneArg, Infer: inferBitcast,
+			Attrs:  []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype, of as many bits"}},
+			NoGrad: "bits are no function with a slope",
+			Doc:    "The same bits as another dtype of as many, of floats and integers. Which NaN a NaN is may change on the way."},
 	)
 }
 
@@ -417,6 +421,18 @@ func inferCast(c *Call) (Type, error) {
 	}
 	err := c.wantKinds(0, KindFloat, KindInt, KindUint, KindBool)
 	return Type{to, c.Shape(0)}, err
+}
+
+func inferBitcast(c *Call) (Type, error) {
+	from, to := c.DType(0), c.Attrs.DType("dtype")
+	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
+		return Type{}, err
+	}
+	if to.IsBlock() || to == Bool || to.BlockBytes() != from.BlockBytes() {
+		return Type{}, fmt.Errorf("the bits of %s are none of %s: want floats or integers of %d bits", from, to,
+			8*from.BlockBytes())
+	}
+	return Type{to, c.Shape(0)}, nil
 }
 
 // Scalar references.

@@ -50,6 +50,12 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 			return nil, err
 		}
 		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
+	case ir.OpBitcast:
+		v, err := l.value(n.Arg(0), at)
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Apply(ir.OpBitcast, n.DType(), n.Attrs(), l.b.Cast(n.Arg(0).DType(), v)), nil // of the rounded value
 	case ir.OpRandomUniform, ir.OpRandomNormal, ir.OpRandomBernoulli:
 		return l.random(n, at)
 	case ir.OpRope:

@@ -77,7 +77,7 @@ func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 // argUses counts how often the form of v repeats each argument.
 func (e *emitter) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
-	if v.Op == ir.OpCast || isCustom(v) {
+	if v.Op.Info().Converts() || isCustom(v) {
 		for i := range times {
 			times[i] = 1
 		}
@@ -125,6 +125,9 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 			return e.indexValue(x.Index).narrow()
 		}
 		return e.cast(x.DType, v.DType, e.valueFor(x, home))
+	}
+	if v.Op == ir.OpBitcast {
+		return e.bitcast(v.Args[0].DType, v.DType, e.valueFor(v.Args[0], home))
 	}
 	if isCustom(v) {
 		return e.applyCustom(v, home)

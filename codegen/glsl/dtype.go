@@ -172,6 +172,60 @@ func (e *emitter) cast(from, to ir.DType, v text) text {
 	return e.wrap(to, v)
 }
 
+// bitcast gives a value that of another dtype with the same bits, as many as the first has.
+func (e *emitter) bitcast(from, to ir.DType, v text) text {
+	if from == to {
+		return v
+	}
+	if from.BlockBytes() == 8 {
+		e.needType("double")
+		name := map[string]string{"double": "int64BitsToDouble", "int64_t": "doubleBitsToInt64"}[e.computeType(to)]
+		switch {
+		case e.computeType(from) == pair:
+			name = "packDouble2x32"
+		case e.computeType(to) == pair:
+			name = "unpackDouble2x32"
+		default:
+			e.needType("int64_t")
+		}
+		return call(name, v)
+	}
+	return e.ofWord(to, e.wordOf(from, v))
+}
+
+// wordOf is the word whose low bits are those of a value of 32 bits or less, and the others 0.
+func (e *emitter) wordOf(t ir.DType, v text) text {
+	switch s := e.scalar(t); {
+	case t == ir.F32:
+		return call("floatBitsToUint", v)
+	case t == ir.F16:
+		return call("packHalf2x16", call("vec2", v, primary("0.0")))
+	case s.encode != "":
+		e.helper(s.encode, "float")
+		return call(s.encode, v)
+	case s.compute == "int" && t.BlockBytes() == 2:
+		return e.wrap(ir.U16, call("uint", v))
+	case s.compute == "int" && t.BlockBytes() == 1:
+		return e.wrap(ir.U8, call("uint", v))
+	case s.compute == "int":
+		return call("uint", v)
+	}
+	return v
+}
+
+// ofWord is the value of such a word.
+func (e *emitter) ofWord(t ir.DType, bits text) text {
+	switch s := e.scalar(t); {
+	case t == ir.F32:
+		return call("uintBitsToFloat", bits)
+	case t == ir.F16:
+		return primary(call("unpackHalf2x16", bits).s + ".x")
+	case s.compute == "int":
+		return e.wrap(t, call("int", bits))
+	}
+	return e.fromCarrier(t, bits)
+}
+
 // round rounds a float value to the precision of t.
 func (e *emitter) round(t ir.DType, v text) text {
 	switch t {

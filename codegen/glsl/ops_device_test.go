@@ -86,7 +86,7 @@ func opCases(t *testing.T) []opCase {
 			if dtype.IsBlock() {
 				continue
 			}
-			if op != ir.OpCast {
+			if !op.Info().Converts() {
 				if c, ok := newOpCase(op, dtype, attrsFor(op)); ok {
 					all = append(all, c)
 				}

@@ -18,6 +18,7 @@ var elementwiseOps = table{
 	"Asinh":      unary(tensor.Asinh),
 	"Atan":       unary(tensor.Atan),
 	"Atanh":      unary(tensor.Atanh),
+	"BitCast":    tensorOp(bitcast),
 	"BitwiseNot": unary(tensor.Not),
 	"Ceil":       unary(tensor.Ceil),
 	"Cos":        unary(tensor.Cos),
@@ -250,6 +251,18 @@ func cast(c *call) tensor {
 		x = x.Clamp(-57344, 57344)
 	}
 	return castTo(x, to)
+}
+
+// bitcast takes bits as those of a type of as many.
+func bitcast(c *call) tensor {
+	x, to := c.x(0), c.dtypeAttr("to", ir.Invalid)
+	if to.BlockBytes() != x.DType().BlockBytes() {
+		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
+	}
+	if x.DType() == to {
+		return x
+	}
+	return x.Bitcast(to)
 }
 
 func castTo(x tensor, t ir.DType) tensor {

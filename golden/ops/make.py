@@ -122,6 +122,12 @@ def casts():
     case("cast", [(np.array([1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-40, 1.01171875, 3e38, -1e-40, NAN]), "f64")], lambda x: x, "bf16", dtype="bf16")
     case("cast", [(np.array([0.3, 447, 449, 1e9, -0.001, 0.0009, 17, 19, 2.0**-10, 3 * 2.0**-10, NAN]), "f32")], lambda x: x, "f8e4m3", dtype="f8e4m3")
     case("cast", [(normal(6), "f16")], lambda x: x, "f32", dtype="f32")
+    floats = np.array([0, -0.0, 1, -2.5, 1e-40, 3e38, INF, -INF])
+    case("bitcast", [(floats, "f32")], lambda x: x.astype(np.float32).view(np.uint32), "u32", dtype="u32")
+    case("bitcast", [(floats, "f64")], lambda x: x.view(np.int64), "i64", dtype="i64")
+    case("bitcast", [(np.array([1, 2.0**-24, -65504, INF]), "f16")], lambda x: (x.astype(np.float16).view(np.uint16).astype(np.uint32) << 16).view(np.float32), "bf16", dtype="bf16")
+    case("bitcast", [(np.array([0, 1, 0x3F800000, -(2**31), 0x7F800000]), "i32")], lambda x: x.astype(np.int32).view(np.float32), "f32", dtype="f32")
+    case("bitcast", [(np.array([-1, -128, 0, 127]), "i8")], lambda x: x.astype(np.int8).view(np.uint8), "u8", dtype="u8")
 
 
 def views():

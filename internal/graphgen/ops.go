@@ -20,6 +20,7 @@ var makers = [...]maker{
 	{3, (*generator).compareOrSelect},
 	{3, (*generator).parametric},
 	{4, (*generator).castOp},
+	{1, (*generator).bitcast},
 	{5, (*generator).integerOp},
 	{4, (*generator).reshape},
 	{12, (*generator).view},
@@ -45,7 +46,7 @@ var makers = [...]maker{
 }
 
 // pointwise is how many of the makers are.
-const pointwise = 11
+const pointwise = 12
 
 // op adds one op of a random kind, trying again where nothing fits.
 func (g *generator) op() {
@@ -186,6 +187,19 @@ func (g *generator) castOp() *ir.Node {
 		to = g.float
 	}
 	return g.add(ir.OpCast, []*ir.Node{g.pick(anyNode)}, attr("dtype", to))
+}
+
+// bitcast takes the bits of integers, and of floats that nothing has computed: of two zeros that are equal it tells
+// which one is there.
+func (g *generator) bitcast() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool {
+		return n.DType().IsInteger() || isFloat(n) && n.Op().Class() == ir.ClassLeaf && n.Op() != ir.OpState
+	})
+	if x == nil {
+		return nil
+	}
+	to := map[int]ir.DType{1: g.oneOf(ir.I8, ir.U8), 2: g.oneOf(ir.I16, ir.U16), 4: g.oneOf(ir.I32, ir.U32), 8: ir.I64}
+	return g.add(ir.OpBitcast, []*ir.Node{x}, attr("dtype", to[x.DType().BlockBytes()]))
 }
 
 func (g *generator) integerOp() *ir.Node {

@@ -59,3 +59,13 @@ func intToFloat(x int64, t ir.DType) float64 {
 	}
 	return math.Float64frombits(b | 1)
 }
+
+// bitcast reads the elements as they lie in memory as those of another dtype.
+func bitcast(c *call) (value, error) {
+	d, err := c.args[0].data()
+	if err != nil {
+		return value{}, err
+	}
+	d.DType = c.node.DType()
+	return fromData(d), nil
+}

@@ -30,8 +30,8 @@ type env struct {
 // must not modify them.
 type kernel func(c *call) (value, error)
 
-// kernels has the kernel of every op that is neither elementwise nor a fold nor a running fold, and of cast,
-// which alone among those changes between kinds of dtype by rules of its own.
+// kernels has the kernel of every op that is neither elementwise nor a fold nor a running fold, and of those
+// that convert, by rules of dtypes.
 var kernels = map[ir.Op]kernel{
 	ir.OpInput:    leaf,
 	ir.OpWeight:   leaf,
@@ -40,7 +40,8 @@ var kernels = map[ir.Op]kernel{
 	ir.OpIota:     coordinates,
 	ir.OpDimValue: dimValue,
 
-	ir.OpCast: cast,
+	ir.OpCast:    cast,
+	ir.OpBitcast: bitcast,
 
 	ir.OpReshape:   reshape,
 	ir.OpTranspose: transpose,

@@ -65,7 +65,7 @@ func TestDTypes(t *testing.T) {
 	uints := []ir.DType{ir.U32, ir.U8, ir.U16}
 	all := slices.Concat(floats, ints, uints, []ir.DType{ir.Bool})
 	for op, want := range map[ir.Op][]ir.DType{
-		ir.OpExp: floats, ir.OpAdd: slices.Concat(floats, ints, uints), ir.OpNeg: slices.Concat(floats, ints), ir.OpWhere: all, ir.OpCast: all, ir.OpShl: slices.Concat(ints, uints),
+		ir.OpExp: floats, ir.OpAdd: slices.Concat(floats, ints, uints), ir.OpNeg: slices.Concat(floats, ints), ir.OpWhere: all, ir.OpCast: all, ir.OpBitcast: slices.Concat(floats, ints, uints), ir.OpShl: slices.Concat(ints, uints),
 		ir.OpReshape: all, ir.OpSum: slices.Concat(floats, ints, uints), ir.OpAny: {ir.Bool}, ir.OpSoftmax: floats, ir.OpMatMul: slices.Concat(floats, byteDTypes), ir.OpGather: all, ir.OpScatter: all,
 		ir.OpRandomUniform: floats[:4], ir.OpInput: all, ir.OpSort: slices.Concat(floats, ints, uints),
 	} {

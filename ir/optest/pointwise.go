@@ -10,7 +10,7 @@ import (
 // elementwise adds the cases of unary, binary and ternary ops.
 func (s *suite) elementwise() {
 	for _, op := range ir.Ops() {
-		if op.Class() == ir.ClassElementwise && op != ir.OpCast {
+		if op.Class() == ir.ClassElementwise && !op.Info().Converts() {
 			s.pointwise(op, op.Info().SampleAttrs(0, true))
 		}
 	}
@@ -132,7 +132,7 @@ func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
 	return b.outer(op, t, n, n, extreme)
 }
 
-// casts adds the cases of cast: every dtype to every other.
+// casts adds the cases of cast and bitcast: every dtype to every other.
 func (s *suite) casts() {
 	for _, to := range preferred {
 		build := func(dims []int, l layout, v values) buildFunc {
@@ -145,7 +145,28 @@ func (s *suite) casts() {
 		s.add(ir.OpCast, name+"2x3x5/viewed", build([]int{2, 3, 5}, viewed, wide))
 		s.add(ir.OpCast, name+"extreme", build([]int{len(extremes(ir.F32))}, plain, extreme)).every()
 	}
+	for _, to := range preferred {
+		if to == ir.Bool {
+			continue
+		}
+		name := "to " + to.String() + "/"
+		s.add(ir.OpBitcast, name+"7x13", func(b *builder, t ir.DType) *ir.Node {
+			return b.view(ir.OpBitcast, b.arg(t, []int{7, 13}, plain, wide), attr("dtype", to))
+		}).every().quick()
+		if !to.IsFloat() { // and back, since one NaN may become another
+			back := s.add(ir.OpBitcast, name+"extreme", func(b *builder, t ir.DType) *ir.Node {
+				x := b.input(t, []int{extremeCount(t)}, extreme)
+				return b.view(ir.OpBitcast, b.view(ir.OpBitcast, x, attr("dtype", to)), attr("dtype", t))
+			}).every()
+			back.types = slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return !t.IsFloat() })
+		}
+		s.add(ir.OpBitcast, name+"of a sum", func(b *builder, t ir.DType) *ir.Node {
+			x := b.arg(t, []int{2, 3, 5}, viewed, small)
+			return b.view(ir.OpBitcast, b.op(ir.OpAdd, []*ir.Node{x, x}), attr("dtype", to))
+		}).every()
+	}
 	for _, dims := range ofOp {
+		s.unary(ir.OpBitcast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
 		s.unary(ir.OpCast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
 	}
 }

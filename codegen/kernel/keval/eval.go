@@ -412,6 +412,10 @@ func (k *expr) reference(e *kernel.Expr) (number, error) {
 	if e.Op == ir.OpCast {
 		return cast(args[0], e.Args[0].DType, e.DType), nil
 	}
+	if e.Op == ir.OpBitcast {
+		f, i := ir.Bitcast(args[0].f, args[0].i, e.Args[0].DType, e.DType)
+		return number{f: f, i: i}, nil
+	}
 	info := e.Op.Info()
 	if floats && info.Float != nil {
 		for i, a := range e.Args {

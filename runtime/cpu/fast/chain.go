@@ -163,7 +163,9 @@ func (c *chains) ending(root *ir.Node, within []bool) *chain {
 // 1 and 0. Integers are taken where they are only compared with 0, or are cast to floats that hold them.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
-	if info.Class != ir.ClassElementwise || info.Custom != nil || !isNarrow(n.DType()) && n.DType() != ir.Bool {
+	hasFormula := info.Float != nil || info.Int != nil
+	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil ||
+		!isNarrow(n.DType()) && n.DType() != ir.Bool {
 		return false
 	}
 	floats, truths := 0, 0
