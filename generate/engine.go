@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
@@ -24,7 +25,9 @@ type engine struct {
 
 	spare []int32 // pages that no text has, where texts share pages
 
-	flights []*flight // steps that the device has, the first one first
+	flights []*flight     // steps that the device has, the first one first
+	landed  time.Time     // when some of them were done last; zero if the device had no more
+	pace    time.Duration // of a step, by the last ones that were done
 
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
@@ -46,6 +49,7 @@ type answer struct {
 	made    int     // tokens of it that follow
 	chooser *chooser
 	decoder *tokenizer.Decoder
+	given   bool // tokens that the caller has not been told of
 
 	mu    sync.Mutex
 	ready []Token // that the caller has not taken
@@ -73,7 +77,7 @@ var errClosed = errors.New("generate: the model is closed")
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{model: m, slots: make([]slot, m.places), news: make(chan struct{}, 1), stop: stop,
-		ended: make(chan struct{})}
+		ended: make(chan struct{}), pace: aheadTime}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, at: int32(i)}
 	}
@@ -153,11 +157,22 @@ func (a *answer) take() ([]Token, error) {
 	}
 }
 
+// give adds a token, of which tell tells the caller.
 func (a *answer) give(t Token) {
 	a.mu.Lock()
 	a.ready = append(a.ready, t)
 	a.mu.Unlock()
-	signal(a.more)
+	a.given = true
+}
+
+// tell wakes the callers whose answers have tokens that are new.
+func (e *engine) tell() {
+	for i := range e.slots {
+		if a := e.slots[i].of; a != nil && a.given {
+			a.given = false
+			signal(a.more)
+		}
+	}
 }
 
 func (a *answer) end(err error) {
@@ -191,6 +206,7 @@ func (e *engine) run(ctx context.Context) {
 			<-e.news
 		default:
 			e.step(ctx)
+			e.tell()
 		}
 	}
 }
@@ -309,7 +325,7 @@ func (e *engine) step(ctx context.Context) {
 // advance gives the device another step of the answers of rows, unless it has enough, and then goes on with the
 // answers by what the first one gives. Where answers came or went, steps that are under way come first.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
-	flying, depth := len(e.flights), e.model.ahead
+	flying, depth := len(e.flights), e.depth()
 	var last *flight
 	if flying > 0 {
 		last = e.flights[flying-1]
@@ -333,22 +349,61 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 			return
 		}
 	}
-	first := e.flights[0]
-	e.flights = e.flights[1:]
-	all, err := e.model.land(ctx, first)
+	e.landSome(ctx, rows)
+}
+
+// The device has as many steps at a time as it takes aheadTime for, and at least leastAhead: where they are short, so
+// many that the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a
+// new answer's wait for those that others were given, are short.
+const (
+	aheadTime  = 10 * time.Millisecond
+	leastAhead = 2
+	mostAhead  = 8
+)
+
+// depth is how many steps the device is to have at a time.
+func (e *engine) depth() int {
+	if e.model.ahead > 0 {
+		return e.model.ahead
+	}
+	return int(min(max(aheadTime/max(e.pace, 1), leastAhead), mostAhead))
+}
+
+// landSome goes on with the answers by what the first half of the steps in flight give. The last of them is waited for
+// alone: to be woken up costs processors more time than to start a step (M-host-token).
+func (e *engine) landSome(ctx context.Context, rows []*slot) {
+	some := e.flights[:max(1, len(e.flights)/2)]
+	err := some[len(some)-1].wait(ctx)
+	now := time.Now()
+	if !e.landed.IsZero() {
+		e.pace = now.Sub(e.landed) / time.Duration(len(some))
+	}
+	if e.landed = now; len(some) == len(e.flights) {
+		e.landed = time.Time{}
+	}
+	for _, f := range some {
+		e.flights = e.flights[1:]
+		var all []outcome
+		if err == nil {
+			all, err = e.model.land(ctx, f)
+		}
+		if err != nil {
+			f.close()
+			break
+		}
+		var there []*slot
+		var next []outcome
+		for i, s := range f.rows {
+			if s.of == f.answers[i] {
+				there, next = append(there, s), append(next, all[i])
+			}
+		}
+		e.after(ctx, there, next, nil)
+	}
 	if err != nil {
 		e.forget()
 		e.after(ctx, rows, nil, err)
-		return
 	}
-	var there []*slot
-	var next []outcome
-	for i, s := range first.rows {
-		if s.of == first.answers[i] {
-			there, next = append(there, s), append(next, all[i])
-		}
-	}
-	e.after(ctx, there, next, nil)
 }
 
 // ends reports whether an answer ends with so many more tokens, at the latest, or has to forget some before the next.
@@ -362,7 +417,7 @@ func (e *engine) forget() {
 	for _, f := range e.flights {
 		f.close()
 	}
-	e.flights = nil
+	e.flights, e.landed = nil, time.Time{}
 }
 
 // after goes on with the answers of slots by what follows, or ends all for an

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -514,6 +515,22 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestDepth: the device has steps for a bounded time, and never too few to go on alone.
+func TestDepth(t *testing.T) {
+	e := &engine{model: &Model{}}
+	for _, tt := range []struct {
+		pace time.Duration
+		want int
+	}{{0, 8}, {150 * time.Microsecond, 8}, {2 * time.Millisecond, 5}, {4 * time.Millisecond, 2}, {time.Second, 2}} {
+		if e.pace = tt.pace; e.depth() != tt.want {
+			t.Errorf("steps of %v: %d at a time, want %d", tt.pace, e.depth(), tt.want)
+		}
+	}
+	if e.model.ahead = 3; e.depth() != 3 {
+		t.Errorf("%d at a time, want the 3 that are asked for", e.depth())
+	}
+}
+
 // TestAhead: an answer does not depend on how many steps the device has at a time, nor on where it runs: sampled ones,
 // those whose logits the host sees, and several beside each other.
 func TestAhead(t *testing.T) {
@@ -526,7 +543,7 @@ func TestAhead(t *testing.T) {
 	}
 	var want [][]int32
 	for _, o := range []Options{
-		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"},
+		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"}, {Device: "vulkan", Ahead: 7},
 		{Device: "vulkan", Ahead: 20, Parallel: 3}, {Device: "vulkan", Parallel: 5, Deterministic: true},
 	} {
 		o.Context = 48

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/vkc-go/vkc"
@@ -20,6 +21,7 @@ type flight struct {
 	rows    []*slot
 	answers []*answer // whose the rows were
 	kept    map[string]*vkc.DeviceTensor
+	tokens  []int32 // nil until they are read
 }
 
 // close forgets what the step gives.
@@ -31,6 +33,9 @@ func (f *flight) goesOn(rows []*slot) bool {
 		return s.of == a
 	})
 }
+
+// stepKeeps are the outputs of a step that stay on the device: all.
+var stepKeeps = []string{"logits", "likeliest", "top"}
 
 // launch has the device take the next token of the text of each slot, after so many steps of the same rows that are in
 // flight, the last of which is given.
@@ -47,28 +52,22 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 			tokens = append(tokens, s.of.text[at])
 		}
 	}
-	o := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Keep: []string{"logits", "likeliest", "top"}}
-	in := vkc.Tensors{}
-	lists := map[string][]int32{}
+	o, in, n := vkc.RunOptions{Keep: stepKeeps}, vkc.Tensors{}, len(rows)
 	if last != nil {
-		o.Inputs["tokens"] = last.kept["token"]
+		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.kept["token"]}
 	} else {
-		lists["tokens"] = tokens
+		err = give(in, "tokens", tokens, n)
 	}
 	if m.places > 1 {
-		lists["texts"], lists["positions"] = texts, positions
+		err = errors.Join(err, give(in, "texts", texts, n), give(in, "positions", positions, n))
 	} else {
 		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
 	}
-	for name, list := range lists {
-		if in[name], err = vkc.Of(list, len(list)); err != nil {
-			return nil, err
-		}
-	}
 	if m.pages > 0 {
-		if err := give(in, "pages", pages, len(rows), len(pages)/len(rows)); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, give(in, "pages", pages, n, len(pages)/n))
+	}
+	if err != nil {
+		return nil, err
 	}
 	res, err := m.stepOf(len(rows)).Run(ctx, in, o)
 	if err != nil {
@@ -125,17 +124,24 @@ func (f *flight) drop(name string) {
 	delete(f.kept, name)
 }
 
+// wait waits for a step and reads its tokens.
+func (f *flight) wait(ctx context.Context) (err error) {
+	if f.tokens == nil {
+		f.tokens, err = tokensOf(ctx, f.kept["token"], f.kept["top"])
+	}
+	return err
+}
+
 // land waits for a step and says what it gave. Rows whose answers have ended meanwhile went too far: what they gave
 // counts for nothing, and what was written for them the next text overwrites.
 func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 	defer f.close()
-	tokens, err := tokensOf(ctx, f.kept["token"], f.kept["top"])
-	if err != nil {
+	if err := f.wait(ctx); err != nil {
 		return nil, err
 	}
 	all := make([]outcome, len(f.rows))
 	for i, s := range f.rows {
-		if all[i] = (outcome{token: tokens[i], chosen: true}); s.of != f.answers[i] {
+		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.of != f.answers[i] {
 			continue
 		}
 		s.past = append(s.past, s.of.text[len(s.past)])

@@ -77,7 +77,7 @@ type Options struct {
 
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means 4, and 1 on the CPU fast path.
+	// nothing. 0 means as many as take 10 ms, 2 to 8, and 1 on the CPU fast path.
 	Ahead int
 }
 
@@ -153,7 +153,7 @@ type Model struct {
 	guesses int // at a time
 
 	engine *engine
-	ahead  int // see Options.Ahead
+	ahead  int // see Options.Ahead; 0 where it follows from the time that steps take
 
 	progress func(vkc.Progress) // see Options.Progress; nil when the model is loaded
 
@@ -201,8 +201,6 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 		return m, fmt.Errorf("generate: %d steps at a time: want 0 to %d", m.ahead, maxAhead)
 	case m.ahead == 0 && m.step.Vulkan() == nil:
 		m.ahead = 1
-	case m.ahead == 0:
-		m.ahead = 4
 	}
 	m.progress = nil // samplers, which are loaded later, are small
 	m.engine = newEngine(m)

@@ -66,7 +66,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	if name, ok := firstBad(dims, isNone); ok {
 		return nil, unknownInput(g, name)
 	}
-	b := binding{value: make(map[string]int64, len(g.symbols)), source: make(map[string]place, len(g.symbols))}
+	b := binding{value: make(map[string]int64, len(g.symbols)), source: map[string]place{}}
 	if err := b.explicit(g, explicit); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (b binding) follow(g *Graph, dims map[string][]int) error {
 // binding collects symbol values and where each came from.
 type binding struct {
 	value  map[string]int64
-	source map[string]place
+	source map[string]place // of those that axes tell
 }
 
 // place is where a value comes from: an axis of an input, or the caller where there is no input. Only errors put it
@@ -139,7 +139,7 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 		return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, values[s], bound)
 	}
 	for s, v := range values {
-		b.value[s], b.source[s] = v, place{}
+		b.value[s] = v
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // copies of what the host gives. Such a run is one recording without copies of tensors: each copy, and each border
 // between recordings, costs the device microseconds that it does nothing else in (M-token-gap).
 type bound struct {
-	key       boundKey
+	key, last boundKey // last's memory serves the key of the next run
 	made      []closer
 	recording *Recording // nil before a second run of the key
 }
@@ -41,20 +41,24 @@ func (b *bound) Close() error {
 // kernels cannot reach all its outputs where they are to go. The device must be done with that last run.
 func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
 	symbols map[string]int64) (*Recording, error) {
-	key := boundKey{given: slices.Clone(given), inputs: make([]*Buffer, len(from)), own: own, trips: e.tripsOf(symbols)}
+	key := &b.last
+	key.own, key.trips, key.inputs = own, e.tripsOf(symbols), append(key.inputs[:0], from...)
 	for i, x := range from {
-		if x != nil && e.bindsTo(e.program.Inputs[i].Buffer, x) {
-			key.inputs[i] = x
-			key.given = slices.DeleteFunc(key.given, func(c bufferCopy) bool { return c.dst == e.inputs[i].own })
+		if x != nil && !e.bindsTo(e.program.Inputs[i].Buffer, x) {
+			key.inputs[i] = nil
 		}
 	}
-	key.given = slices.DeleteFunc(key.given, func(c bufferCopy) bool {
-		reached := slices.Contains(e.params, c.dst) && c.srcAt%int64(e.device.info.Caps.StorageAlignment) == 0
-		if reached {
+	key.given, key.params = key.given[:0], key.params[:0]
+	for _, c := range given {
+		switch {
+		case e.boundAt(key, c.dst):
+		case slices.Contains(e.params, c.dst) && c.srcAt%int64(e.device.info.Caps.StorageAlignment) == 0:
 			key.params = append(key.params, c)
+		default:
+			key.given = append(key.given, c)
 		}
-		return reached
-	})
+	}
+	key.kept = key.kept[:0]
 	for i, m := range kept {
 		port := e.program.Outputs[i].Buffer
 		// What kernels read would take them long from memory of the host.
@@ -63,14 +67,26 @@ func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 		}
 		key.kept = append(key.kept, m.Buffer)
 	}
-	switch {
-	case b.key.equal(key) && b.recording != nil:
-		return b.recording, nil
-	case !b.key.equal(key):
-		b.key = key
+	if !b.key.equal(*key) {
+		b.key, b.last = b.last, b.key
 		return nil, b.Close()
 	}
-	return b.recording, b.record(e, symbols)
+	if b.recording == nil {
+		if err := b.record(e, symbols); err != nil {
+			return nil, err
+		}
+	}
+	return b.recording, nil
+}
+
+// boundAt reports whether an input that is bound takes the place of a buffer of the program.
+func (e *Executable) boundAt(key *boundKey, own *Buffer) bool {
+	for i, x := range key.inputs {
+		if x != nil && e.inputs[i].own == own {
+			return true
+		}
+	}
+	return false
 }
 
 // hasSymbols reports whether a run of a recording is the one that has symbols of its own, so that the program's are not
