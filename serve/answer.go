@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -192,6 +195,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
+	odds := j.sampling.Logprobs // whether the client is told
+	j.sampling.Logprobs = odds || j.wanted < j.answers
 	said := make([]strings.Builder, j.answers)
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
@@ -203,11 +208,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		return err
 	}
 	list := []map[string]any{}
-	for i := range a.choices {
+	for place, i := range a.likeliest(j.wanted) {
 		c := &a.choices[i]
+		c.index = place
 		rest, calls := c.reader.end()
 		fields := shape.full(shape.echo+said[i].String()+rest, calls)
-		list = append(list, a.fields(c, fields, ends[i].with(calls), j.sampling.Logprobs))
+		list = append(list, a.fields(c, fields, ends[i].with(calls), odds))
 	}
 	a.deadline()
 	body := a.body(shape.whole, list...)
@@ -235,6 +241,34 @@ type choice struct {
 	tokens []generate.Token // that nothing has told of
 	told   int              // characters of the tokens that something has told of
 	begun  bool
+}
+
+// likeliest are so many of the choices: those with the largest mean of the logarithms of their tokens' probabilities, the
+// largest first, or all in their order.
+func (a *answer) likeliest(wanted int) []int {
+	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
+	for i, c := range a.choices {
+		order[i], means[i] = i, c.meanLogprob()
+	}
+	if wanted < len(order) {
+		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(means[y], means[x]) })
+	}
+	return order[:wanted]
+}
+
+// meanLogprob is the mean of the logarithms of the probabilities of a choice's tokens. An answer without tokens has
+// nothing that speaks for it.
+func (c *choice) meanLogprob() float64 {
+	sum, n := 0.0, 0
+	for _, t := range c.tokens {
+		if t.Odds != nil {
+			sum, n = sum+t.Odds.Logprob, n+1
+		}
+	}
+	if n == 0 {
+		return math.Inf(-1)
+	}
+	return sum / float64(n)
 }
 
 // fields are those of a choice, with what is to be said of its tokens.

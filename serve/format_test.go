@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -256,6 +257,26 @@ func TestChoices(t *testing.T) {
 	}
 	if len(all.Choices) != 3 || all.Usage.Prompt != 6 || all.Usage.Completion != 15 {
 		t.Errorf("%d choices, %+v", len(all.Choices), all.Usage)
+	}
+	// The best of several are those of these whose tokens are the likeliest, and nobody is told of the others.
+	mean := func(i int) (sum float64) {
+		c := complete(fmt.Sprintf(`"temperature": 1.5, "logprobs": 0, "seed": %d`, 7+i)).Choices[0]
+		for _, p := range c.Logprobs.Odds {
+			sum += p / float64(len(c.Logprobs.Odds))
+		}
+		return sum
+	}
+	order, means := []int{0, 1, 2}, []float64{mean(0), mean(1), mean(2)}
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(means[y], means[x]) })
+	best := complete(`"temperature": 1.5, "seed": 7, "n": 2, "best_of": 3`)
+	for i, c := range best.Choices {
+		if c.Index != i || c.Text != alone[order[i]] || c.Logprobs != nil {
+			t.Errorf("best %d of 3 is %d, %q, %v; want %q, of means %v", i, c.Index, c.Text, c.Logprobs, alone[order[i]],
+				means)
+		}
+	}
+	if len(best.Choices) != 2 || best.Usage.Completion != 15 {
+		t.Errorf("%d choices of 3, %+v", len(best.Choices), best.Usage)
 	}
 	_, body := post(t, s.URL+"/v1/completions",
 		`{"prompt": "func main() {\n", "max_tokens": 5, "temperature": 1.5, "seed": 7, "n": 3, "stream": true, "echo": true}`)

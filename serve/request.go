@@ -199,19 +199,25 @@ func (q *request) job(prompt []int32) (j job, err error) {
 	return j, err
 }
 
-// answers reads how many answers a request wants.
+// answers reads how many answers a request wants, and of how many they are the likeliest.
 func (q *request) answers(j *job) error {
-	j.answers = 1
+	j.wanted = 1
 	if q.Answers != nil {
-		j.answers = *q.Answers
+		j.wanted = *q.Answers
 	}
-	if j.answers < 1 || j.answers > maxAnswers {
-		return refuse(http.StatusBadRequest, "n", "n is %d: want 1 to %d answers", j.answers, maxAnswers)
+	if j.wanted < 1 || j.wanted > maxAnswers {
+		return refuse(http.StatusBadRequest, "n", "n is %d: want 1 to %d answers", j.wanted, maxAnswers)
 	}
-	if q.BestOf != nil && *q.BestOf != j.answers {
-		return refuse(http.StatusBadRequest, "best_of",
-			"best_of is %d and n %d: no answers are made to be thrown away: "+
-				"want both equal, or ask for more answers with logprobs and choose among them", *q.BestOf, j.answers)
+	if j.answers = j.wanted; q.BestOf != nil {
+		j.answers = *q.BestOf
+	}
+	switch {
+	case j.answers < j.wanted || j.answers > maxAnswers:
+		return refuse(http.StatusBadRequest, "best_of", "best_of is %d: want %d, which is n, to %d", j.answers,
+			j.wanted, maxAnswers)
+	case j.answers > j.wanted && q.Stream:
+		return refuse(http.StatusBadRequest, "best_of", "best_of is %d and n %d: which answers are the best is known "+
+			"at their ends: want both equal, or no stream", j.answers, j.wanted)
 	}
 	return nil
 }

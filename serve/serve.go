@@ -267,7 +267,8 @@ type job struct {
 	sampling generate.Sampling
 	stop     []string
 	tools    *tools // nil where none may be called
-	answers  int    // that are wanted, each with a seed of its own
+	answers  int    // that are made, each with a seed of its own
+	wanted   int    // of them: the likeliest
 }
 
 // piece is a part of an answer: a text, and the tokens that were chosen since the last part.
@@ -349,7 +350,7 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 	return end, u, send(cut.rest())
 }
 
-// runAll has the model give all the answers that a job wants, at the same time as far as it has places, and gives the
+// runAll has the model make all the answers of a job, at the same time as far as it has places, and gives the
 // text of each, one piece at a time. Emit's error ends them, and so does what fails in one.
 func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []finish, u usage,
 	err error) {
