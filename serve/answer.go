@@ -243,8 +243,8 @@ type choice struct {
 	begun  bool
 }
 
-// likeliest are so many of the choices: those with the largest mean of the logarithms of their tokens' probabilities, the
-// largest first, or all in their order.
+// likeliest are so many of the choices: those with the largest mean of the logarithms of their tokens' probabilities,
+// the largest first, or all in their order.
 func (a *answer) likeliest(wanted int) []int {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {

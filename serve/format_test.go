@@ -271,8 +271,8 @@ func TestChoices(t *testing.T) {
 	best := complete(`"temperature": 1.5, "seed": 7, "n": 2, "best_of": 3`)
 	for i, c := range best.Choices {
 		if c.Index != i || c.Text != alone[order[i]] || c.Logprobs != nil {
-			t.Errorf("best %d of 3 is %d, %q, %v; want %q, of means %v", i, c.Index, c.Text, c.Logprobs, alone[order[i]],
-				means)
+			t.Errorf("best %d of 3 is %d, %q, %v; want %q, of means %v", i, c.Index, c.Text, c.Logprobs,
+				alone[order[i]], means)
 		}
 	}
 	if len(best.Choices) != 2 || best.Usage.Completion != 15 {
