@@ -59,9 +59,10 @@ func newUnigram(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// step is the best way found to a position of a text.
+// step is the best way found to a position of a text. Its score is rounded as SentencePiece does, which decides between
+// ways that are equally good but for the order of their tokens.
 type step struct {
-	score float64
+	score float32
 	from  int
 	id    int32
 }
@@ -70,7 +71,7 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	text = t.normalize(text, first)
 	best := make([]step, len(text)+1)
 	for i := range best[1:] {
-		best[i+1].score = math.Inf(-1)
+		best[i+1].score = float32(math.Inf(-1))
 	}
 	for i := 0; i < len(text); {
 		_, size := utf8.DecodeRuneInString(text[i:])
@@ -79,8 +80,8 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 		for n := 1; node != 0; n++ {
 			if id := t.tokens.nodes[node].id; id != none {
 				alone = alone || n == size
-				if score := best[i].score + t.scores[id]; score > best[i+n].score {
-					best[i+n] = step{score, i, id}
+				if score := float64(best[i].score) + t.scores[id]; score > float64(best[i+n].score) {
+					best[i+n] = step{float32(score), i, id}
 				}
 			}
 			if i+n == len(text) {
@@ -88,8 +89,8 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 			}
 			node = t.tokens.next(node, text[i+n])
 		}
-		if score := best[i].score + t.unknown; !alone && score > best[i+size].score {
-			best[i+size] = step{score, i, t.unk}
+		if score := float64(best[i].score) + t.unknown; !alone && score > float64(best[i+size].score) {
+			best[i+size] = step{float32(score), i, t.unk}
 		}
 		i += size
 	}
