@@ -12,7 +12,7 @@ type call struct {
 	*importer
 	node    *Node
 	scope   *scope
-	version int64    // of the op's domain
+	version int64    // of the op's domain, as changes take it
 	in      []*value // nil for inputs that are left out
 }
 
@@ -150,12 +150,12 @@ func (c *call) intsAttr(name string) []int {
 	return out
 }
 
-// axes are what older opsets have as an attribute and newer ones as input i.
-func (c *call) axes(name string, i int) (axes []int, given bool) {
+// axes are input i, integers that may be left out.
+func (c *call) axes(i int) (axes []int, given bool) {
 	if c.has(i) {
 		return c.ints(i), true
 	}
-	return c.intsAttr(name), c.hasAttr(name)
+	return nil, false
 }
 
 // axis makes an axis one from 0 to rank-1.

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"math"
-	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -93,36 +92,17 @@ var elementwiseOps = table{
 	"Where":          foldedOp(whereDims, func(c *call) tensor { return c.x(0).Where(c.x(1), c.x(2)) }),
 }
 
-func unary(f func(tensor) tensor) []row {
+func unary(f func(tensor) tensor) row {
 	return tensorOp(func(c *call) tensor { return f(c.x(0)) })
 }
 
 // arithmetic makes a row of an op of two operands that broadcast, and how it works on shapes.
-func arithmetic(f func(x, y tensor) tensor, dims func(a, b ir.Dim) (ir.Dim, bool)) []row {
-	build := func(c *call) tensor {
-		x, y := c.x(0), c.x(1)
-		return f(x, c.legacyBroadcast(x, y))
-	}
+func arithmetic(f func(x, y tensor) tensor, dims func(a, b ir.Dim) (ir.Dim, bool)) row {
+	build := func(c *call) tensor { return f(c.x(0), c.x(1)) }
 	if dims == nil {
 		return tensorOp(build)
 	}
 	return foldedOp(foldDims(dims), build)
-}
-
-// legacyBroadcast is how opsets before 7 broadcast: y's axes stand at an axis of x, not at the innermost.
-func (c *call) legacyBroadcast(x, y tensor) tensor {
-	if c.version >= 7 || c.intAttr("broadcast", 0) == 0 || !c.hasAttr("axis") {
-		return y
-	}
-	at := c.axis(c.intAttr("axis", 0), x.Rank())
-	var ones []int
-	for len(ones) < x.Rank()-at-y.Rank() {
-		ones = append(ones, y.Rank()+len(ones))
-	}
-	if len(ones) == 0 {
-		return y
-	}
-	return y.Unsqueeze(ones...)
 }
 
 // fold makes one of several operands.
@@ -183,11 +163,6 @@ func isInf(c *call) tensor {
 
 func prelu(c *call) tensor {
 	x, slope := c.x(0), c.x(1)
-	if c.version < 7 && slope.Rank() == 1 && x.Rank() > 2 { // one per channel
-		for range x.Rank() - 2 {
-			slope = slope.Unsqueeze(slope.Rank())
-		}
-	}
 	return x.Lt(x.Lit(0)).Where(x.Mul(slope), x)
 }
 
@@ -219,30 +194,33 @@ func thresholdedRelu(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
 }
 
-// clip has its limits as attributes up to opset 10.
+// clip limits by one operation where its limits are known.
 func clip(c *call) tensor {
 	x := c.x(0)
-	if c.version < 11 {
-		return x.Clamp(c.floatAttr("min", math.Inf(-1)), c.floatAttr("max", math.Inf(1)))
+	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
+	for i := range limits {
+		if !c.has(1 + i) {
+			continue
+		}
+		if d := constant(c.in[1+i]); d != nil && d.Elems() == 1 {
+			limits[i] = c.number(1 + i)
+		} else {
+			known = false
+		}
+	}
+	if known {
+		return x.Clamp(limits[0], limits[1])
 	}
 	if c.has(1) {
-		x = x.Max(c.x(1))
+		x = x.Max(castTo(c.x(1), x.DType()))
 	}
 	if c.has(2) {
-		x = x.Min(c.x(2))
+		x = x.Min(castTo(c.x(2), x.DType()))
 	}
 	return x
 }
 
 func cast(c *call) tensor {
-	if a := c.node.attr("to"); a != nil && a.Type == AttrString { // opsets before 6
-		for number, row := range dataTypes {
-			if row.dtype != ir.Invalid && strings.EqualFold(row.name, a.String) {
-				return castTo(c.x(0), number.DType())
-			}
-		}
-		c.fail("attribute to is %q, which vkc does not have", a.String)
-	}
 	x, to := c.x(0), c.dtypeAttr("to", ir.F32)
 	if to == ir.F8E5M2 && c.intAttr("saturate", 1) != 0 { // which takes infinities for the largest number, too
 		if !x.DType().IsFloat() {
@@ -286,7 +264,6 @@ func mod(c *call) tensor {
 // pow takes exponents of another dtype than its base, whose dtype the result has.
 func pow(c *call) tensor {
 	x, y := c.x(0), c.x(1)
-	y = c.legacyBroadcast(x, y)
 	t := x.DType()
 	if t.IsFloat() {
 		if n := constant(c.in[1]); n != nil && n.Elems() == 1 {

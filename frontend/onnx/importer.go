@@ -319,7 +319,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 		if im.calls++; im.calls > maxCalls {
 			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
 		}
-		c.version = s.opsets[n.Domain]
+		c.version = max(s.opsets[n.Domain], 1)
 		for _, name := range n.Inputs {
 			var v *value
 			if name != "" {
@@ -353,10 +353,18 @@ func (c *call) build() []*value {
 	if fn := c.function(); fn != nil {
 		return c.inline(fn)
 	}
-	row := findRow(c.node.Domain, c.node.Op, c.version)
-	if row == nil {
-		panic(nodeError{noRow(c.node.Domain, c.node.Op, c.version)})
+	row, err := findRow(c.node.Domain, c.node.Op)
+	if err != nil {
+		panic(nodeError{err})
 	}
+	if c.node.Domain != "" {
+		return c.byRow(row)
+	}
+	return c.ofOpset(changes[c.node.Op], func() []*value { return c.byRow(row) })
+}
+
+// byRow builds the node in its newest form.
+func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
 			return []*value{v}
@@ -391,7 +399,7 @@ func (c *call) folded(row *row) []*value {
 	}
 	scratch := newImporter(c.file, Options{})
 	scratch.scratch, scratch.depth = true, c.depth
-	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version}
+	again := &call{importer: scratch, node: c.node, scope: c.scope}
 	for _, v := range c.in {
 		if v != nil {
 			v = &value{name: v.name, data: constant(v)}

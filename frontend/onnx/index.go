@@ -202,17 +202,15 @@ func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) ten
 func topK(c *call) []*value {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
-	k := c.intAttr("k", 0)
-	if c.has(1) {
-		if list := c.ints(1); len(list) == 1 {
-			k = list[0]
-		}
+	k := c.ints(1)
+	if len(k) != 1 {
+		c.fail("k is %v, want one number", k)
 	}
 	find := frontend.Tensor.TopKIndices
 	if c.intAttr("largest", 1) == 0 {
 		find = frontend.Tensor.BottomKIndices
 	}
-	at := find(x, axis, k)
+	at := find(x, axis, k[0])
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 

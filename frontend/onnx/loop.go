@@ -232,9 +232,6 @@ type scanned struct {
 }
 
 func scan(c *call) []*value {
-	if c.version < 9 {
-		return c.scanOld()
-	}
 	s := c.newScan(0)
 	s.axes, s.back = c.intsAttr("scan_input_axes"), flags(c.intsAttr("scan_input_directions"))
 	s.outAxes, s.outBack = c.intsAttr("scan_output_axes"), flags(c.intsAttr("scan_output_directions"))
@@ -365,9 +362,9 @@ func (s *scanned) written(xs []tensor) []*value {
 	return results
 }
 
-// scanOld is Scan of opset 8, which goes over a batch of sequences, each a scan by itself: a loop in a loop. Sequences
-// may be shorter than the longest.
-func (c *call) scanOld() []*value {
+// scanBatch is Scan of opset 8, which goes over a batch of sequences, each a scan by itself: a loop in a loop.
+// Sequences may be shorter than the longest.
+func (c *call) scanBatch() []*value {
 	all := c.newScan(1)
 	carried, over := c.whole(all.first), c.whole(all.over)
 	batch := over[0].Dim(0)

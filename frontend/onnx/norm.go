@@ -5,9 +5,9 @@ import (
 )
 
 var rowOps = table{
-	"Softmax":    {{since: 1, build: flatRows(tensor.Softmax)}, {since: 13, build: rows(tensor.Softmax)}},
-	"LogSoftmax": {{since: 1, build: flatRows(tensor.LogSoftmax)}, {since: 13, build: rows(tensor.LogSoftmax)}},
-	"Hardmax":    {{since: 1, build: flatRows(hardmax)}, {since: 13, build: rows(hardmax)}},
+	"Softmax":    tensorOp(rows(tensor.Softmax)),
+	"LogSoftmax": tensorOp(rows(tensor.LogSoftmax)),
+	"Hardmax":    tensorOp(rows(hardmax)),
 
 	"BatchNormalization":        manyOp(batchNorm),
 	"InstanceNormalization":     tensorOp(instanceNorm),
@@ -20,26 +20,10 @@ var rowOps = table{
 }
 
 // rows applies f along an axis.
-func rows(f func(x tensor, axis int) tensor) func(c *call) []*value {
-	return func(c *call) []*value {
+func rows(f func(x tensor, axis int) tensor) func(c *call) tensor {
+	return func(c *call) tensor {
 		x := c.x(0)
-		return one(f(x, c.axis(c.intAttr("axis", -1), x.Rank())))
-	}
-}
-
-// flatRows applies f as opsets before 13 did: to all axes from one on, as if they were one.
-func flatRows(f func(x tensor, axis int) tensor) func(c *call) []*value {
-	return func(c *call) []*value {
-		x := c.x(0)
-		axis := c.axis(c.intAttr("axis", 1), x.Rank())
-		if axis == x.Rank()-1 {
-			return one(f(x, axis))
-		}
-		flat, err := x.Shape()[axis:].Numel()
-		if err != nil {
-			c.fail("%v", err)
-		}
-		return one(f(x.Reshape(x.Shape()[:axis], flat), axis).Reshape(x.Shape()))
+		return f(x, c.axis(c.intAttr("axis", -1), x.Rank()))
 	}
 }
 
@@ -58,8 +42,7 @@ func channels(v tensor, rank int) tensor {
 func batchNorm(c *call) []*value {
 	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
 	eps := c.floatAttr("epsilon", 1e-5)
-	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element are not supported")
-	if c.intAttr("training_mode", 0) != 0 || c.version < 14 && c.wants(1) {
+	if c.intAttr("training_mode", 0) != 0 {
 		return c.trainedNorm(x, scale, bias, mean, variance, eps)
 	}
 	// One factor and one offset for each channel, which depend on weights alone.
@@ -109,12 +92,6 @@ func instanceNorm(c *call) tensor {
 func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
 	groups := c.intAttr("num_groups", 1)
-	if scale.Rank() == 1 && x.Rank() > 1 && !scale.Shape()[0].Is(x.Shape()[1].Static()) {
-		// Up to opset 20 there is one per group.
-		each := x.Shape()[1].Static() / max(1, scale.Shape()[0].Static())
-		repeat := func(v tensor) tensor { return v.Unsqueeze(1).Broadcast(v.Shape(), each).Reshape(x.Shape()[1]) }
-		scale, bias = repeat(scale), repeat(bias)
-	}
 	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
 }
 
@@ -174,9 +151,6 @@ func meanVariance(c *call) tensor {
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
 		axes = []int{0, 2, 3}
-		if c.intAttr("across_channels", 0) != 0 {
-			axes = []int{0, 1, 2, 3}
-		}
 	}
 	axes = c.resolved(axes, x.Rank())
 	return x.Sub(x.MeanKeep(axes...)).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))

@@ -437,6 +437,13 @@ func FuzzModel(f *testing.F) {
 			node("Transpose", names("r"), names("t"), intsAttr("perm", 1, 0)),
 			node("MatMul", names("r", "t"), names("y"))),
 		outputs("y", "l"))))
+	f.Add(model(6, graph(inputs(port("x", float, 2, "C", 3)), nodes(
+		node("Add", names("x", "x"), names("a"), intAttr("broadcast", 1), intAttr("axis", 1)),
+		node("Slice", names("a"), names("b"), intsAttr("starts", 0), intsAttr("ends", 1), intsAttr("axes", 2)),
+		node("Softmax", names("b"), names("c")), node("Pad", names("c"), names("d"), intsAttr("pads", 0, 1, 0, 0)),
+		node("Clip", names("d"), names("y"), floatAttr("max", 1))), outputs("y"))))
+	f.Add(model(26, graph(inputs(port("x", float, 2)), nodes(node("BitCast", names("x"), names("y"), intAttr("to", 6))),
+		outputs("y"))))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		m, err := onnx.NewReader(content, onnx.Options{})
 		if err == nil && m.Graph.Verify() != nil {

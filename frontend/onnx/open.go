@@ -1,4 +1,4 @@
-// Package onnx reads ONNX models (onnx.ai, opsets 1 to 23) and builds their graphs.
+// Package onnx reads ONNX models (onnx.ai, opsets 1 to 28) and builds their graphs.
 //
 //	m, err := onnx.Open("model.onnx", onnx.Options{})
 //	...
@@ -8,11 +8,11 @@
 // The file is memory-mapped and read field by field; weights alias it, and so do those in files beside it. Files are
 // untrusted: every size is bounded, and no file outside of the model's folder is opened.
 //
-// Each op of ONNX is a row of one table, which says since which opset it holds and how it is built of package
-// frontend. What depends on nothing but constants is computed while the graph is built. Shapes are computed with
-// their symbols: what Shape, Gather, Concat and their like make of an input's extents stays an expression over
-// them, so that a model with symbolic extents has one graph for all sizes. Whatever cannot be built is reported at
-// once, by node.
+// Each op of ONNX is a row of one table, which says how it is built of package frontend in the form of the newest
+// opset; another table says how older opsets wrote it. What depends on nothing but constants is computed while the
+// graph is built. Shapes are computed with their symbols: what Shape, Gather, Concat and their like make of an input's
+// extents stays an expression over them, so that a model with symbolic extents has one graph for all sizes. Whatever
+// cannot be built is reported at once, by node.
 package onnx
 
 import (

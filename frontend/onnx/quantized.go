@@ -79,7 +79,7 @@ func quantizeLinear(c *call) tensor {
 // dequantizeNode leaves matrices as bytes, which products multiply as they are (package passes), and computes smaller
 // constants.
 func dequantizeNode(c *call) []*value {
-	plain := tensorOp(dequantizeLinear)[0]
+	plain := tensorOp(dequantizeLinear)
 	if len(c.shapeOf(c.input(0))) < 2 {
 		if v := c.folded(&plain); v != nil {
 			return v

@@ -20,7 +20,7 @@ var randomOps = table{
 }
 
 // drawn makes a row of an op that is not computed when the graph is built, since each trip of a loop draws anew.
-func drawn(f func(c *call) tensor) []row {
+func drawn(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
 
@@ -83,7 +83,7 @@ func multinomial(c *call) tensor {
 // dropout is the identity but in training: then elements are left out.
 func dropout(c *call) []*value {
 	x := c.x(0)
-	p, training := c.floatAttr("ratio", 0.5), false
+	p, training := 0.5, false
 	if c.has(1) {
 		p = c.number(1)
 	}
@@ -91,17 +91,13 @@ func dropout(c *call) []*value {
 		training, _ = truth(c.in[2])
 		c.constant(2)
 	}
-	mask := ir.Bool
-	if c.version < 10 {
-		mask = x.DType()
-	}
 	if !training || p == 0 {
-		return several(x, c.b.Full(mask, 1, x.Shape()))
+		return several(x, c.b.Full(ir.Bool, 1, x.Shape()))
 	}
 	if !(p > 0 && p < 1) {
 		c.fail("ratio %v: want at least 0 and below 1", p)
 	}
 	seed, offset := c.draw(x.Shape())
 	keep := c.b.RandomBernoulli(1-p, seed, offset, x.Shape())
-	return several(keep.Where(x.MulScalar(1/(1-p)), x.Lit(0)), castTo(keep, mask))
+	return several(keep.Where(x.MulScalar(1/(1-p)), x.Lit(0)), keep)
 }

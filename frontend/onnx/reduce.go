@@ -21,10 +21,10 @@ var reduceOps = table{
 
 type reducer func(x tensor, axes ...int) tensor
 
-func reduction(drop, keep reducer) []row {
+func reduction(drop, keep reducer) row {
 	return tensorOp(func(c *call) tensor {
 		x := c.x(0)
-		axes, given := c.axes("axes", 1)
+		axes, given := c.axes(1)
 		if (!given || len(axes) == 0) && c.intAttr("noop_with_empty_axes", 0) != 0 {
 			return keep(x.Unsqueeze(0), 0).Squeeze(0) // what the op does to each element alone
 		}
@@ -39,10 +39,10 @@ func reduction(drop, keep reducer) []row {
 	})
 }
 
-func foldedReduction(drop, keep reducer) []row {
-	rows := reduction(drop, keep)
-	rows[0].fold = prodDims
-	return rows
+func foldedReduction(drop, keep reducer) row {
+	row := reduction(drop, keep)
+	row.fold = prodDims
+	return row
 }
 
 // extreme also takes bools, whose largest is whether any is true.

@@ -9,8 +9,8 @@ import (
 )
 
 var resizeOps = table{
-	"Resize":   versions(tensorOp(resizeOld), 11, tensorOp(resizeNew)),
-	"Upsample": tensorOp(resizeOld),
+	"Resize":   tensorOp(resize),
+	"Upsample": tensorOp(upsample),
 }
 
 // resizing is what a Resize does. Axis i gets extent size[i], and place p of it lies at p/scale[i] of the tensor, or
@@ -29,19 +29,15 @@ type resizing struct {
 	outside     float64   // the value outside of roi
 }
 
-// resizeOld is Upsample, and Resize of opset 10.
-func resizeOld(c *call) tensor {
+// upsample is Upsample, and Resize of opset 10.
+func upsample(c *call) tensor {
 	r := resizing{x: c.x(0), mode: c.textAttr("mode", "nearest"), coordinates: "asymmetric", nearest: "floor", a: -0.75}
-	if a := c.attr("scales", AttrFloats); a != nil {
-		r.scale = widened(a.Floats)
-	} else {
-		r.scale = c.numbers(1)
-	}
+	r.scale = c.numbers(1)
 	c.sizes(&r)
 	return c.resize(&r)
 }
 
-func resizeNew(c *call) tensor {
+func resize(c *call) tensor {
 	x := c.x(0)
 	r := resizing{x: x, mode: c.textAttr("mode", "nearest"),
 		coordinates: c.textAttr("coordinate_transformation_mode", "half_pixel"),

@@ -117,9 +117,9 @@ func gridSample(c *call) tensor {
 			coords[i] = coords[i].Round()
 		}
 		y = sample(coords)
-	case "linear", "bilinear":
+	case "linear":
 		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample)
-	case "cubic", "bicubic":
+	case "cubic":
 		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample)
 	default:
 		c.fail("mode %q is not supported", mode)
@@ -204,7 +204,7 @@ func roiAlign(c *call) tensor {
 			ratio, x)
 	}
 	offset := 0.0
-	if c.version >= 16 && c.textAttr("coordinate_transformation_mode", "half_pixel") == "half_pixel" {
+	if c.textAttr("coordinate_transformation_mode", "half_pixel") == "half_pixel" {
 		offset = 0.5
 	}
 	scale := c.floatAttr("spatial_scale", 1)

@@ -18,7 +18,7 @@ var shapeOps = table{
 	"Split":           manyOp(split),
 	"Concat":          foldedOp(concatDims, concat),
 	"Expand":          tensorOp(expand),
-	"Tile":            versions(tensorOp(tileOld), 6, tensorOp(tile)),
+	"Tile":            tensorOp(tile),
 	"Identity":        controlOp(func(c *call) []*value { return []*value{c.copied(0)} }),
 	"DepthToSpace":    tensorOp(depthToSpace),
 	"SpaceToDepth":    tensorOp(spaceToDepth),
@@ -45,12 +45,7 @@ func (c *call) copied(i int) *value {
 
 func reshape(c *call) tensor {
 	x := c.x(0)
-	var to ir.Shape
-	if c.has(1) {
-		to = slices.Clone(c.dims(1))
-	} else {
-		to = ir.ShapeOf(c.intsAttr("shape")...)
-	}
+	to := slices.Clone(c.dims(1))
 	if c.intAttr("allowzero", 0) == 0 {
 		for i, d := range to {
 			if d.Is(0) {
@@ -95,7 +90,7 @@ func flatten(c *call) tensor {
 
 func squeeze(c *call) tensor {
 	x := c.x(0)
-	axes, given := c.axes("axes", 1)
+	axes, given := c.axes(1)
 	if !given {
 		for i, d := range x.Shape() {
 			if d.Is(1) {
@@ -108,7 +103,7 @@ func squeeze(c *call) tensor {
 
 func unsqueeze(c *call) tensor {
 	x := c.x(0)
-	axes, _ := c.axes("axes", 1)
+	axes, _ := c.axes(1)
 	return x.Unsqueeze(c.resolved(axes, x.Rank()+len(axes))...)
 }
 
@@ -137,13 +132,8 @@ func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	for i, d := range s {
 		out[i] = sliceArg{0, d, 1}
 	}
-	var starts, ends ir.Shape
-	if c.has(1) {
-		starts, ends = c.dims(1), c.dims(2)
-	} else {
-		starts, ends = ir.ShapeOf(c.intsAttr("starts")...), ir.ShapeOf(c.intsAttr("ends")...)
-	}
-	axes, given := c.axes("axes", 3)
+	starts, ends := c.dims(1), c.dims(2)
+	axes, given := c.axes(3)
 	if !given {
 		for i := range starts {
 			axes = append(axes, i)
@@ -230,7 +220,7 @@ func slice(c *call) tensor {
 func split(c *call) []*value {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
-	sizes, given := c.axes("split", 1)
+	sizes, given := c.axes(1)
 	d := x.Shape()[axis]
 	if !given {
 		n := c.intAttr("num_outputs", len(c.node.Outputs))
@@ -250,14 +240,10 @@ func split(c *call) []*value {
 
 func concat(c *call) tensor {
 	list := c.all()
-	axis := 1 // before opset 4
-	if c.version >= 4 || c.hasAttr("axis") {
-		axis = c.intAttr("axis", 0)
-	}
 	if len(list) == 1 {
 		return list[0]
 	}
-	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
+	return list[0].Concat(c.axis(c.intAttr("axis", 0), list[0].Rank()), list[1:]...)
 }
 
 func expand(c *call) tensor {
@@ -274,17 +260,6 @@ func tile(c *call) tensor {
 	if len(repeats) != x.Rank() {
 		c.fail("%d repeats for %s", len(repeats), x)
 	}
-	return c.tiled(x, repeats)
-}
-
-// tileOld is Tile of opset 1, which repeats one axis.
-func tileOld(c *call) tensor {
-	x := c.x(0)
-	repeats := make(ir.Shape, x.Rank())
-	for i := range repeats {
-		repeats[i] = ir.D(1)
-	}
-	repeats[c.axis(c.ints(2)[0], x.Rank())] = ir.D(c.ints(1)[0])
 	return c.tiled(x, repeats)
 }
 
@@ -341,11 +316,7 @@ func spaceToDepth(c *call) tensor {
 
 func pad(c *call) tensor {
 	x := c.x(0)
-	pads, given := c.axes("pads", 1)
-	if !given {
-		pads = c.intsAttr("paddings") // opset 1
-	}
-	value := c.floatAttr("value", 0)
+	pads, value := c.ints(1), 0.0
 	if c.has(2) {
 		value = c.number(2)
 	}

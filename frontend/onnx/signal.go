@@ -66,12 +66,9 @@ func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im te
 // dft transforms one axis; the innermost is 1 for real numbers, or 2 for a real and an imaginary part.
 func dft(c *call) tensor {
 	x := c.x(0)
-	axis := c.intAttr("axis", 1)
-	if c.version >= 20 {
-		axis = -2
-		if c.has(2) {
-			axis = c.ints(2)[0]
-		}
+	axis := -2
+	if c.has(2) {
+		axis = c.ints(2)[0]
 	}
 	axis = c.axis(axis, x.Rank())
 	n := x.Dim(axis)

@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// row is how an op of ONNX is built, from an opset on until the next row of the op.
+// row is how an op of ONNX is built, in the form that it has in the newest opset: changes have that of older ones.
 type row struct {
-	since int64
 	build func(c *call) []*value
 	// fold, if set, computes integers that may depend on symbols, such as shapes. It is nil where its inputs are none.
 	fold func(c *call) *value
@@ -16,9 +15,8 @@ type row struct {
 	asItIs bool
 }
 
-// table is the rows of ops, by name. Where opsets differ in what an op means, it has several rows, the newest last;
-// where they differ in how the same is written (an attribute or an input), builders take both.
-type table map[string][]row
+// table is the rows of ops, by name.
+type table map[string]row
 
 // domains are the tables of all domains, each made of those of its families.
 var domains map[string]table
@@ -37,60 +35,43 @@ func init() {
 func joined(tables ...table) table {
 	all := table{}
 	for _, t := range tables {
-		for op, rows := range t {
+		for op, row := range t {
 			if _, ok := all[op]; ok {
 				panic("onnx: two families have op " + op)
 			}
-			all[op] = rows
+			all[op] = row
 		}
 	}
 	return all
 }
 
-// findRow returns how an op is built in that version of its domain, or nil.
-func findRow(domain, op string, version int64) *row {
-	var found *row
-	rows := domains[domain][op]
-	for i, r := range rows {
-		if r.since <= max(version, 1) {
-			found = &rows[i]
-		}
-	}
-	return found
-}
-
-// noRow says why an op is not supported.
-func noRow(domain, op string, version int64) error {
-	rows, ok := domains[domain][op]
+// findRow returns how an op of a domain is built.
+func findRow(domain, op string) (*row, error) {
+	rows, known := domains[domain]
+	row, ok := rows[op]
 	switch {
 	case ok:
-		return fmt.Errorf("the model has opset %d, and the op is supported since %d", version, rows[0].since)
-	case domains[domain] == nil:
-		return fmt.Errorf("domain %q is not known to vkc, and the model has no function of this name", domain)
+		return &row, nil
+	case !known:
+		return nil, fmt.Errorf("domain %q is not known to vkc, and the model has no function of this name", domain)
 	}
-	return fmt.Errorf("vkc does not have this op")
-}
-
-// versions joins the rows of an op whose meaning is another from an opset on.
-func versions(old []row, since int64, rows []row) []row {
-	rows[0].since = since
-	return append(old, rows...)
+	return nil, fmt.Errorf("vkc does not have this op")
 }
 
 // tensorOp makes a row of a function that makes one tensor.
-func tensorOp(f func(c *call) frontend.Tensor) []row {
-	return []row{{since: 1, build: func(c *call) []*value { return one(f(c)) }}}
+func tensorOp(f func(c *call) frontend.Tensor) row {
+	return row{build: func(c *call) []*value { return one(f(c)) }}
 }
 
 // foldedOp is tensorOp for an op that can also work on shapes.
-func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) []row {
-	rows := tensorOp(f)
-	rows[0].fold = fold
-	return rows
+func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
+	row := tensorOp(f)
+	row.fold = fold
+	return row
 }
 
 // manyOp makes a row of a function that makes several results.
-func manyOp(f func(c *call) []*value) []row { return []row{{since: 1, build: f}} }
+func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
 // controlOp is manyOp for an op that looks at its inputs' forms itself.
-func controlOp(f func(c *call) []*value) []row { return []row{{since: 1, build: f, asItIs: true}} }
+func controlOp(f func(c *call) []*value) row { return row{build: f, asItIs: true} }

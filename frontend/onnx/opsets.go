@@ -1,0 +1,308 @@
+package onnx
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// change is how an op was written before an opset. Builders know the newest form alone.
+type change struct {
+	opset int64
+	// gone are attributes that the op no longer has. What they said would be left out, so they are errors from then on.
+	gone []string
+	// older brings the node of an opset before into the form of this one, goes on with newer, and may bring the results
+	// back. Where the two have nothing in common it builds the node itself.
+	older func(c *call, newer func() []*value) []*value
+}
+
+// changes are where opsets of ONNX's own domain differ in an op: in how the same is written, in a default, or in what
+// is meant. Those of an op are in order.
+var changes map[string][]change
+
+// The table is filled when the program starts, since ops with graphs in them look the ops of those up.
+func init() {
+	changes = map[string][]change{
+		"Add": alignedOperand, "Sub": alignedOperand, "Mul": alignedOperand, "Div": alignedOperand, "Pow": alignedOperand,
+		"And": alignedOperand, "Or": alignedOperand, "Xor": alignedOperand,
+		"Equal": alignedOperand, "Greater": alignedOperand, "Less": alignedOperand,
+
+		"BatchNormalization": {{9, []string{"spatial"}, onNode(ofChannels)}, {14, nil, onNode(trainedWhereWanted)}},
+		"Cast":               {{6, nil, onNode(numberOfType)}},
+		"Clip":               {inputSince(11, 1, "min", "max")},
+		"Concat":             {{4, nil, onNode(func(c *call) { c.defaultInt("axis", 1) })}},
+		"DFT": {{20, []string{"axis"}, onNode(func(c *call) {
+			c.defaultInt("axis", 1)
+			c.toInput("axis", 2)
+		})}},
+		"Dropout": {{10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
+		"GridSample": {{20, nil, onNode(func(c *call) {
+			c.renameText("mode", "linear", map[string]string{"bilinear": "linear", "bicubic": "cubic"})
+		})}},
+		"GroupNormalization":        {{21, nil, onNode(scalePerGroup)}},
+		"Hardmax":                   {{13, nil, flattened}},
+		"LogSoftmax":                {{13, nil, flattened}},
+		"MeanVarianceNormalization": {{9, []string{"across_channels"}, onNode(acrossChannels)}},
+		"Pad":                       {{2, []string{"paddings"}, onNode(padsRenamed)}, inputSince(11, 1, "pads", "value")},
+		"PRelu":                     {{7, nil, onNode(slopePerChannel)}},
+		"ReduceL1":                  {inputSince(18, 1, "axes")},
+		"ReduceL2":                  {inputSince(18, 1, "axes")},
+		"ReduceLogSum":              {inputSince(18, 1, "axes")},
+		"ReduceLogSumExp":           {inputSince(18, 1, "axes")},
+		"ReduceMax":                 {inputSince(18, 1, "axes")},
+		"ReduceMean":                {inputSince(18, 1, "axes")},
+		"ReduceMin":                 {inputSince(18, 1, "axes")},
+		"ReduceProd":                {inputSince(18, 1, "axes")},
+		"ReduceSum":                 {inputSince(13, 1, "axes")},
+		"ReduceSumSquare":           {inputSince(18, 1, "axes")},
+		"Reshape":                   {inputSince(5, 1, "shape")},
+		"Resize":                    {{11, nil, instead(upsample)}},
+		"RoiAlign": {{16, nil, onNode(func(c *call) {
+			c.renameText("coordinate_transformation_mode", "output_half_pixel", nil)
+		})}},
+		"Scan":      {{9, []string{"directions"}, func(c *call, _ func() []*value) []*value { return c.scanBatch() }}},
+		"Slice":     {inputSince(10, 1, "starts", "ends", "axes")},
+		"Softmax":   {{13, nil, flattened}},
+		"Split":     {inputSince(13, 1, "split")},
+		"Squeeze":   {inputSince(13, 1, "axes")},
+		"Tile":      {{6, nil, onNode(oneAxisRepeated)}},
+		"TopK":      {inputSince(10, 1, "k")},
+		"Unsqueeze": {inputSince(13, 1, "axes")},
+		"Upsample":  {inputSince(9, 1, "scales")},
+	}
+}
+
+// ofOpset builds a node by newest, brought into that form by what the list says of the opset.
+func (c *call) ofOpset(list []change, newest func() []*value) []*value {
+	for i, ch := range list {
+		if c.version < ch.opset {
+			return ch.older(c, func() []*value { return c.ofOpset(list[i+1:], newest) })
+		}
+		for _, name := range ch.gone {
+			if c.hasAttr(name) {
+				c.fail("it has attribute %s, which the op no longer has since opset %d, and the model has opset %d",
+					name, ch.opset, c.version)
+			}
+		}
+	}
+	return newest()
+}
+
+// onNode is a change of the node alone.
+func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value {
+	return func(c *call, newer func() []*value) []*value {
+		change(c)
+		return newer()
+	}
+}
+
+// instead builds nodes of older opsets by themselves.
+func instead(f func(c *call) tensor) func(c *call, newer func() []*value) []*value {
+	return func(c *call, _ func() []*value) []*value { return one(f(c)) }
+}
+
+// inputSince is an opset in which attributes became inputs, from number first on.
+func inputSince(opset int64, first int, attrs ...string) change {
+	return change{opset, attrs, onNode(func(c *call) {
+		for i, name := range attrs {
+			c.toInput(name, first+i)
+		}
+	})}
+}
+
+// toInput makes an attribute input i, unless that is there.
+func (c *call) toInput(name string, i int) {
+	a := c.node.attr(name)
+	if a != nil && a.Ref != "" {
+		a = c.scope.attribute(a.Ref)
+	}
+	c.setAttr(name, nil)
+	if a == nil || c.has(i) {
+		return
+	}
+	var d *ir.Data
+	var err error
+	switch a.Type {
+	case AttrInt:
+		d, err = ir.FromInts(ir.I64, []int64{a.Int})
+	case AttrInts:
+		d, err = ir.FromInts(ir.I64, a.Ints, len(a.Ints))
+	case AttrFloat:
+		d, err = ir.FromFloats(ir.F32, []float64{float64(a.Float)})
+	case AttrFloats:
+		d, err = ir.FromFloats(ir.F32, widened(a.Floats), len(a.Floats))
+	default:
+		c.fail("attribute %s has type %d", name, a.Type)
+	}
+	if err != nil {
+		panic(nodeError{err})
+	}
+	c.setInput(i, &value{data: d})
+}
+
+// setInput replaces input i of this call.
+func (c *call) setInput(i int, v *value) {
+	c.in = slices.Clone(c.in)
+	for len(c.in) <= i {
+		c.in = append(c.in, nil)
+	}
+	c.in[i] = v
+}
+
+// setAttr replaces an attribute of this call's node; nil takes it away.
+func (c *call) setAttr(name string, a *Attribute) {
+	n := *c.node
+	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *Attribute) bool { return a.Name == name })
+	if a != nil {
+		a.Name = name
+		n.Attributes = append(n.Attributes, a)
+	}
+	c.node = &n
+}
+
+// defaultInt gives an attribute the default that it had.
+func (c *call) defaultInt(name string, n int64) {
+	if !c.hasAttr(name) {
+		c.setAttr(name, &Attribute{Type: AttrInt, Int: n})
+	}
+}
+
+// renameText gives an attribute the default that it had, and its values other names.
+func (c *call) renameText(name, otherwise string, names map[string]string) {
+	text := c.textAttr(name, otherwise)
+	if other, ok := names[text]; ok {
+		text = other
+	}
+	c.setAttr(name, &Attribute{Type: AttrString, String: text})
+}
+
+// under is a value under another shape with as many elements. A constant stays one.
+func (c *call) under(v *value, s ir.Shape) *value {
+	out := &value{name: v.name, from: v.from, narrow: v.narrow}
+	if d := v.data; d != nil && s.IsStatic() {
+		dims := make([]int, len(s))
+		for i, n := range s {
+			dims[i] = n.Static()
+		}
+		out.data = &ir.Data{DType: d.DType, Dims: dims, Bytes: d.Bytes}
+		return out
+	}
+	out.tensor = c.asTensor(v).Reshape(s)
+	return out
+}
+
+// ones are so many extents of 1.
+func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
+
+// alignedOperand: the second operand's axes stood at an axis of the first, not at the innermost.
+var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
+	if c.intAttr("broadcast", 0) == 0 || !c.hasAttr("axis") {
+		return
+	}
+	x, y := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
+	at := c.axis(c.intAttr("axis", 0), len(x))
+	c.setInput(1, c.under(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
+})}}
+
+// ofChannels: there could be statistics of each element.
+func ofChannels(c *call) {
+	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element are not supported")
+	c.setAttr("spatial", nil)
+}
+
+// trainedWhereWanted: a normalization was that of training if its further results were wanted.
+func trainedWhereWanted(c *call) {
+	if c.wants(1) {
+		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
+	}
+}
+
+// numberOfType: types were given by name.
+func numberOfType(c *call) {
+	name := c.textAttr("to", "float")
+	for number, row := range dataTypes {
+		if row.dtype != ir.Invalid && strings.EqualFold(row.name, name) {
+			c.setAttr("to", &Attribute{Type: AttrInt, Int: int64(number)})
+			return
+		}
+	}
+	c.fail("attribute to is %q, which vkc does not have", name)
+}
+
+// maskOfNumbers: the mask had the type of the numbers.
+func maskOfNumbers(c *call, newer func() []*value) []*value {
+	results := newer()
+	if len(results) > 1 {
+		results[1] = &value{tensor: castTo(c.asTensor(results[1]), c.dtypeOf(c.input(0)))}
+	}
+	return results
+}
+
+// scalePerGroup: there was one scale and one bias for each group.
+func scalePerGroup(c *call) {
+	x := c.shapeOf(c.input(0))
+	for i := 1; i <= 2; i++ {
+		v := c.x(i)
+		if v.Rank() != 1 || len(x) < 2 || v.Dim(0) == x[1] {
+			continue // as many groups as channels
+		}
+		each := x[1].Static() / max(1, v.Dim(0).Static())
+		c.setInput(i, &value{tensor: v.Unsqueeze(1).Broadcast(v.Shape(), each).Reshape(x[1]), from: c.in[i].from})
+	}
+}
+
+// flattened: an op along an axis took all axes from that on as one.
+func flattened(c *call, newer func() []*value) []*value {
+	s := c.shapeOf(c.input(0))
+	axis := c.axis(c.intAttr("axis", 1), len(s))
+	c.setAttr("axis", &Attribute{Type: AttrInt, Int: int64(axis)})
+	if axis == len(s)-1 {
+		return newer()
+	}
+	flat, err := s[axis:].Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	c.setInput(0, c.under(c.in[0], slices.Concat(s[:axis], ir.Shape{flat})))
+	results := newer()
+	for i, v := range results {
+		results[i] = c.under(v, s)
+	}
+	return results
+}
+
+// acrossChannels: whether means went over channels had an attribute of its own.
+func acrossChannels(c *call) {
+	axes := []int64{0, 2, 3}
+	if c.intAttr("across_channels", 0) != 0 {
+		axes = []int64{0, 1, 2, 3}
+	}
+	c.setAttr("across_channels", nil)
+	if !c.hasAttr("axes") {
+		c.setAttr("axes", &Attribute{Type: AttrInts, Ints: axes})
+	}
+}
+
+// padsRenamed: the attribute had another name.
+func padsRenamed(c *call) {
+	if a := c.attr("paddings", AttrInts); a != nil {
+		c.setAttr("pads", &Attribute{Type: AttrInts, Ints: a.Ints})
+		c.setAttr("paddings", nil)
+	}
+}
+
+// slopePerChannel: slopes, a vector, were those of channels.
+func slopePerChannel(c *call) {
+	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
+	if len(slope) == 1 && len(x) > 2 {
+		c.setInput(1, c.under(c.in[1], slices.Concat(slope, ones(len(x)-2))))
+	}
+}
+
+// oneAxisRepeated: one axis was repeated, which input 2 named.
+func oneAxisRepeated(c *call) {
+	repeats := ones(len(c.shapeOf(c.input(0))))
+	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])
+	c.in = []*value{c.in[0], dimsValue(repeats, false)}
+}
