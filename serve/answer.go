@@ -46,22 +46,21 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	prompt, text, err := s.promptOf(q.Prompt)
+	prompts, texts, err := s.promptsOf(q.Prompt)
 	if err != nil {
 		return err
 	}
-	j, err := q.job(prompt)
+	j, err := q.job(prompts...)
 	if err == nil {
 		err = q.textLogprobs(&j)
 	}
 	if err != nil {
 		return err
 	}
-	shape := textShape
-	if q.Echo {
-		shape.echo, shape.first = text, map[string]any{"text": text}
+	if !q.Echo {
+		texts = nil
 	}
-	return s.answer(w, r, &q, j, shape)
+	return s.answer(w, r, &q, j, textShape, texts...)
 }
 
 // shape is how one of the two kinds of answers is written.
@@ -71,7 +70,6 @@ type shape struct {
 	// all text, or nil.
 	full, piece func(text string, calls []call) map[string]any
 	first       map[string]any
-	echo        string // what comes before the text of an answer
 	// logprobs is what is said of tokens that follow so many characters of the answer.
 	logprobs func(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any
 }
@@ -177,8 +175,10 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
 }
 
-// answer runs a request and writes its answers, whole or as they come.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape) (err error) {
+// answer runs a request and writes its answers, whole or as they come. Echoes are what comes before those to each
+// prompt, or none.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
+	echoes ...string) (err error) {
 	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
 		return err
 	}
@@ -188,16 +188,20 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		}
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
-		patience: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, j.answers)}
+		patience: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
 	for i := range a.choices {
-		a.choices[i] = choice{index: i, reader: newCallReader(j.tools)}
+		c := &a.choices[i]
+		if *c = (choice{index: i, reader: newCallReader(j.tools), first: shape.first}); echoes != nil {
+			c.echo = echoes[i/j.answers]
+			c.first = shape.piece(c.echo, nil)
+		}
 	}
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
 	odds := j.sampling.Logprobs // whether the client is told
 	j.sampling.Logprobs = odds || j.wanted < j.answers
-	said := make([]strings.Builder, j.answers)
+	said := make([]strings.Builder, len(a.choices))
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
 		said[i].WriteString(c.reader.next(p.text))
@@ -208,11 +212,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		return err
 	}
 	list := []map[string]any{}
-	for place, i := range a.likeliest(j.wanted) {
+	for place, i := range a.likeliest(j.answers, j.wanted) {
 		c := &a.choices[i]
 		c.index = place
 		rest, calls := c.reader.end()
-		fields := shape.full(shape.echo+said[i].String()+rest, calls)
+		fields := shape.full(c.echo+said[i].String()+rest, calls)
 		list = append(list, a.fields(c, fields, ends[i].with(calls), odds))
 	}
 	a.deadline()
@@ -240,20 +244,25 @@ type choice struct {
 	reader *callReader
 	tokens []generate.Token // that nothing has told of
 	told   int              // characters of the tokens that something has told of
+	echo   string           // what comes before its text
+	first  map[string]any   // the piece that does; nil for none
 	begun  bool
 }
 
-// likeliest are so many of the choices: those with the largest mean of the logarithms of their tokens' probabilities,
-// the largest first, or all in their order.
-func (a *answer) likeliest(wanted int) []int {
+// likeliest are of the choices for each prompt so many: those with the largest mean of the logarithms of their tokens'
+// probabilities, the largest first, or all in their order.
+func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {
 		order[i], means[i] = i, c.meanLogprob()
 	}
-	if wanted < len(order) {
-		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(means[y], means[x]) })
+	for one := range slices.Chunk(order, each) {
+		if wanted < each {
+			slices.SortStableFunc(one, func(x, y int) int { return cmp.Compare(means[y], means[x]) })
+		}
+		list = append(list, one[:wanted]...)
 	}
-	return order[:wanted]
+	return list
 }
 
 // meanLogprob is the mean of the logarithms of the probabilities of a choice's tokens. An answer without tokens has
@@ -385,11 +394,11 @@ func (a *answer) open() {
 // begin sends what comes before all text of a choice.
 func (a *answer) begin(c *choice, withUsage bool) error {
 	a.open()
-	if c.begun || a.shape.first == nil {
+	if c.begun || c.first == nil {
 		return nil
 	}
 	c.begun = true
-	return a.part(a.fields(c, maps.Clone(a.shape.first), "", false), withUsage)
+	return a.part(a.fields(c, maps.Clone(c.first), "", false), withUsage)
 }
 
 // event sends one. Its error is errGone.

@@ -278,6 +278,24 @@ func TestChoices(t *testing.T) {
 	if len(best.Choices) != 2 || best.Usage.Completion != 15 {
 		t.Errorf("%d choices of 3, %+v", len(best.Choices), best.Usage)
 	}
+	// Several prompts: each is answered as it is alone, in their order.
+	one := complete(`"temperature": 1.5, "seed": 7, "echo": true`).Choices[0].Text
+	status, several := post(t, s.URL+"/v1/completions", `{"prompt": ["func main() {\n", [339], "func main() {\n"],
+		"max_tokens": 5, "temperature": 1.5, "seed": 7, "n": 2, "echo": true}`)
+	var those reply
+	if err := json.Unmarshal([]byte(several), &those); err != nil || status != 200 || len(those.Choices) != 6 {
+		t.Fatalf("three prompts: %d %s", status, several)
+	}
+	for i, want := range []string{"func main() {\n" + alone[0], "func main() {\n" + alone[1], "func", "func",
+		"func main() {\n" + alone[0], "func main() {\n" + alone[1]} {
+		c := those.Choices[i]
+		if c.Index != i || !strings.HasPrefix(c.Text, want) || want != "func" && c.Text != want {
+			t.Errorf("choice %d of three prompts is %d, %q, want %q", i, c.Index, c.Text, want)
+		}
+	}
+	if those.Choices[0].Text != one || those.Usage.Prompt != 13 || those.Usage.Completion != 30 {
+		t.Errorf("%q, alone %q; %+v", those.Choices[0].Text, one, those.Usage)
+	}
 	_, body := post(t, s.URL+"/v1/completions",
 		`{"prompt": "func main() {\n", "max_tokens": 5, "temperature": 1.5, "seed": 7, "n": 3, "stream": true, "echo": true}`)
 	texts, ends := make([]string, 3), 0

@@ -106,6 +106,7 @@ const (
 	maxStopSize = 1 << 10
 	maxLogprobs = 20
 	maxAnswers  = 16   // to one prompt
+	maxTexts    = 128  // answers to all prompts
 	maxBiases   = 1024 // of tokens
 )
 
@@ -158,9 +159,9 @@ func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, 
 	return nil
 }
 
-// job checks the numbers of a request and returns what the model is to do with a prompt.
-func (q *request) job(prompt []int32) (j job, err error) {
-	j.prompt = prompt
+// job checks the numbers of a request and returns what the model is to do with prompts.
+func (q *request) job(prompts ...[]int32) (j job, err error) {
+	j.prompts = prompts
 	j.sampling = generate.Sampling{Temperature: 1, TopP: 1, TopK: max(q.TopK, 0), MinP: q.MinP,
 		RepeatPenalty: q.RepetitionPenalty, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
 		Seed: rand.Uint64()}
@@ -212,6 +213,9 @@ func (q *request) answers(j *job) error {
 		j.answers = *q.BestOf
 	}
 	switch {
+	case j.answers*len(j.prompts) > maxTexts && j.answers <= maxAnswers:
+		return refuse(http.StatusBadRequest, "prompt", "%d prompts of %d answers each: want at most %d answers in all",
+			len(j.prompts), j.answers, maxTexts)
 	case j.answers < j.wanted || j.answers > maxAnswers:
 		return refuse(http.StatusBadRequest, "best_of", "best_of is %d: want %d, which is n, to %d", j.answers,
 			j.wanted, maxAnswers)
@@ -396,20 +400,33 @@ func contentOf(where string, data json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// promptOf reads the prompt of a completion: a text or tokens, also as a list of one. It returns the text too.
-func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, err error) {
-	wrong := refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want one text, or the tokens of one", data)
-	var list []json.RawMessage
-	if json.Unmarshal(data, &list) == nil && len(list) == 1 && json.Unmarshal(list[0], new(int32)) != nil {
-		data = list[0]
+// promptsOf reads the prompts of a completion: one, or a list. It returns their texts too.
+func (s *Server) promptsOf(data json.RawMessage) (prompts [][]int32, texts []string, err error) {
+	list := []json.RawMessage{data}
+	var several []json.RawMessage
+	if json.Unmarshal(data, &several) == nil && len(several) > 0 && json.Unmarshal(several[0], new(int32)) != nil {
+		list = several
 	}
+	for _, one := range list {
+		prompt, text, err := s.promptOf(one)
+		if err != nil {
+			return nil, nil, err
+		}
+		prompts, texts = append(prompts, prompt), append(texts, text)
+	}
+	return prompts, texts, nil
+}
+
+// promptOf reads a prompt: a text, or the tokens of one.
+func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, err error) {
 	switch {
 	case len(data) == 0 || string(data) == "null":
 		return nil, "", refuse(http.StatusBadRequest, "prompt", "prompt is missing")
 	case json.Unmarshal(data, &text) == nil:
 		prompt = s.model.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
 	case json.Unmarshal(data, &prompt) != nil:
-		return nil, "", wrong
+		return nil, "", refuse(http.StatusBadRequest, "prompt",
+			"prompt is %.40s: want a text, the tokens of one, or a list of either", data)
 	default:
 		text = s.model.Tokenizer().Decode(prompt)
 	}

@@ -179,7 +179,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	}
 	var said strings.Builder
 	reader := newCallReader(t)
-	end, use, err := s.run(r.Context(), j, func(p piece) error {
+	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
 		said.WriteString(reader.next(p.text))
 		return nil
 	})
@@ -291,7 +291,7 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 		said.WriteString(text)
 		return x.tell("response.output_text.delta", at(map[string]any{"delta": text, "logprobs": []any{}}))
 	}
-	end, use, err := s.run(r.Context(), j, func(p piece) error {
+	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
 		return errors.Join(begin(), say(reader.next(p.text)))
 	})
 	if err != nil {

@@ -263,11 +263,11 @@ func (s *Server) take(ctx context.Context) (done func(), err error) {
 
 // job is a request for text.
 type job struct {
-	prompt   []int32
+	prompts  [][]int32
 	sampling generate.Sampling
 	stop     []string
 	tools    *tools // nil where none may be called
-	answers  int    // that are made, each with a seed of its own
+	answers  int    // that are made to each prompt, each with a seed of its own
 	wanted   int    // of them: the likeliest
 }
 
@@ -292,9 +292,10 @@ type usage struct {
 	Total      int `json:"total_tokens"`
 }
 
-// run has the model answer a job, and gives the text piece by piece. Emit's
+// run has the model answer a prompt of a job, and gives the text piece by piece. Emit's
 // error ends the answer.
-func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end finish, u usage, err error) {
+func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece) error) (end finish, u usage,
+	err error) {
 	late := refuse(http.StatusGatewayTimeout, "", "the answer was not there after %v, which is the server's limit",
 		s.o.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, late)
@@ -302,12 +303,12 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
 	if j.sampling.MaxTokens == 0 {
-		j.sampling.MaxTokens = max(s.model.Context()-len(j.prompt), 1) // a prompt that is too long is the model's error
+		j.sampling.MaxTokens = max(s.model.Context()-len(prompt), 1) // a prompt that is too long is the model's error
 	}
 	if most := s.o.MaxTokens; most > 0 {
 		j.sampling.MaxTokens = min(j.sampling.MaxTokens, most)
 	}
-	u.Prompt, end = len(j.prompt), finishStop
+	u.Prompt, end = len(prompt), finishStop
 	cut, fresh := stopper{words: j.stop}, []generate.Token(nil)
 	send := func(text string) error {
 		if text == "" && len(fresh) == 0 {
@@ -317,7 +318,7 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 		fresh = nil
 		return emit(p)
 	}
-	for token, err := range s.model.Generate(ctx, j.prompt, j.sampling) {
+	for token, err := range s.model.Generate(ctx, prompt, j.sampling) {
 		if err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
@@ -356,14 +357,14 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 	err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	ends = make([]finish, j.answers)
+	ends = make([]finish, len(j.prompts)*j.answers)
 	var one sync.Mutex // of emit and of what follows
 	var all sync.WaitGroup
 	for i := range ends {
 		all.Go(func() {
-			own := j
-			own.sampling.Seed += uint64(i)
-			end, use, failed := s.run(ctx, own, func(p piece) error {
+			own, prompt, nth := j, j.prompts[i/j.answers], i%j.answers
+			own.sampling.Seed += uint64(nth)
+			end, use, failed := s.run(ctx, own, prompt, func(p piece) error {
 				one.Lock()
 				defer one.Unlock()
 				return emit(i, p)
@@ -375,7 +376,9 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 				fail(failed)
 			}
 			ends[i] = end
-			u.Prompt = use.Prompt // which they share
+			if nth == 0 {
+				u.Prompt += use.Prompt // which the others share
+			}
 			u.Completion += use.Completion
 		})
 	}
