@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// stateSteps are ways to change a part of a state of 64 MiB: s is f32[4096,4096], h f16[8192,4096].
+// stateSteps are ways to change a part of a state of 64 MiB: s is f32[4096,4096], h f16[8192,4096], and q
+// q8_0[8,2048,4096] has 68.
 var stateSteps = []struct{ name, body string }{
 	{"append", `
 		%b = dynamic_update_slice %s, %row, %at
@@ -31,6 +32,27 @@ var stateSteps = []struct{ name, body string }{
 		%i = iota {dtype=i32, shape=[2]}
 		%b = index_add %h, %i, %two {unique=true}
 		update %h = %b`},
+	{"largest of rows", `
+		%i = iota {dtype=i32, shape=[2,1]}
+		%wide = cast %two {dtype=f32}
+		%b = scatter_nd_add %s, %i, %wide {mode="max", unique=true}
+		update %s = %b`},
+	{"append to each of 8 sequences", `
+		%kv = reshape %h {shape=[8,1024,4096]}
+		%i = reshape %each {shape=[8,1,1]}
+		%all = broadcast %i {shape=[8,1,4096]}
+		%b = scatter %kv, %all, %eight {axis=1}
+		%c = reshape %b {shape=[8192,4096]}
+		update %h = %c`},
+	{"append blocks to each of 8 sequences", `
+		%q = state {name="q", dtype=q8_0, shape=[8,2048,4096]}
+		%sequence = iota {dtype=i32, shape=[8,1]}
+		%at8 = reshape %each {shape=[8,1]}
+		%where = concat %sequence, %at8 {axis=1}
+		%flat = reshape %eight {shape=[8,4096]}
+		%blocks = quantize %flat {dtype=q8_0}
+		%b = scatter_nd %q, %where, %blocks {unique=true}
+		update %q = %b`},
 	{"fill a row", `
 		%c = const {data=f32[](0.5)}
 		%r = broadcast %c {shape=[1,4096]}
@@ -49,7 +71,8 @@ func BenchmarkStates(b *testing.B) {
 	in := vkc.Tensors{}
 	for name, d := range map[string]*ir.Data{
 		"row": {DType: ir.F32, Dims: []int{1, 4096}}, "two": {DType: ir.F16, Dims: []int{2, 4096}},
-		"at": {DType: ir.I32, Dims: []int{}},
+		"at": {DType: ir.I32, Dims: []int{}}, "each": {DType: ir.I32, Dims: []int{8}},
+		"eight": {DType: ir.F16, Dims: []int{8, 1, 4096}},
 	} {
 		d.Bytes = make([]byte, ir.ShapeOf(d.Dims...).MaxElems()*int64(d.DType.BlockBytes()))
 		in[name] = d
@@ -61,6 +84,8 @@ func BenchmarkStates(b *testing.B) {
 				%h = state {name="h", dtype=f16, shape=[8192,4096]}
 				%row = input {name="row", dtype=f32, shape=[1,4096]}
 				%two = input {name="two", dtype=f16, shape=[2,4096]}
+				%eight = input {name="eight", dtype=f16, shape=[8,1,4096]}
+				%each = input {name="each", dtype=i32, shape=[8]}
 				%at = input {name="at", dtype=i32, shape=[]}` + step.body + "\n}")
 			if err != nil {
 				b.Fatal(err)

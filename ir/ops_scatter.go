@@ -19,7 +19,7 @@ func init() {
 		"so that the bits are the same in every run; integers wrap."
 	const wide = " Updates of a base in f16, bf16 or 8 bits may be f32."
 	const others = wide + " With another mode than add, elements are multiplied by their updates, or the smallest or " +
-		"largest of both stays, NaN if there is one, and a state is written whole."
+		"largest of both stays, NaN if there is one."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferScatter(nil),

@@ -39,12 +39,15 @@ func limitOf(t ir.DType, sign int) float64 {
 	return float64(hi)
 }
 
-// modeOf is the mode of a scatter that folds.
+// modeOf is how a scatter folds updates into what is there, or "" for an op that writes.
 func modeOf(n *ir.Node) string {
-	if m := n.Attrs().String_("mode"); m != "" {
-		return m
+	switch n.Op() {
+	case ir.OpScatterAdd, ir.OpScatterNDAdd:
+		return n.Attrs().String_("mode")
+	case ir.OpIndexAdd:
+		return "add"
 	}
-	return "add"
+	return ""
 }
 
 // scatter moves the indexed axis innermost and folds over it.
@@ -59,7 +62,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	if modeOf(n) == "add" && n.Op() == ir.OpScatterAdd {
+	mode := modeOf(n)
+	if mode == "add" {
 		if out := r.sortedElements(n, args, axis); out != nil || r.err != nil {
 			return out
 		}
@@ -69,8 +73,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
 	hit := r.meets(idx, places)
 	var out *ir.Node
-	if n.Op() == ir.OpScatterAdd {
-		out = r.foldHits(base, hit, wide, -1, modeOf(n))
+	if mode != "" {
+		out = r.foldHits(base, hit, wide, -1, mode)
 	} else {
 		pos := r.lastHit(hit, places, -1)
 		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)},
@@ -126,11 +130,11 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // distinct is a scatter that meets no element of its base twice, as writing in place
-// needs. Of updates of one element the last keeps its index, and where they are added it
-// adds the sum of all, which of floats is not rounded before; the others get an index that is out of range.
+// needs. Of updates of one element the last keeps its index, and where they are folded its
+// update is the fold of all, which of floats is not rounded before; the others get an index that is out of range.
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
-	axis, row, add := 0, n.Rank()-1, write{op: n}.adds()
+	axis, row, mode := 0, n.Rank()-1, modeOf(n)
 	if n.Op() != ir.OpScatterND && n.Op() != ir.OpScatterNDAdd {
 		axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	}
@@ -141,9 +145,9 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpScatter, ir.OpScatterAdd:
 		hit, kept := r.lastOfEqual(r.swapAxes(indices, axis, row))
 		indices = r.swapAxes(kept, axis, row)
-		if add && hit != nil {
+		if mode != "" && hit != nil {
 			_, others := r.pairs(r.swapAxes(updates, axis, row))
-			updates = r.swapAxes(r.hitsOf(hit, others, -1, "add"), axis, row)
+			updates = r.swapAxes(r.hitsOf(hit, others, -1, mode), axis, row)
 		}
 	case ir.OpIndexAdd:
 		hit, kept := r.lastOfEqual(indices)
@@ -151,7 +155,7 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		if r.err == nil {
 			r.err = err
 		}
-		indices, updates = kept, r.sumOfRows(hit, indices, updates, rows, n.Shape()[axis])
+		indices, updates = kept, r.foldOfRows(hit, indices, updates, rows, n.Shape()[axis], mode)
 	default:
 		flat := r.flatIndex(indices, n.Shape(), true)
 		hit, kept := r.lastOfEqual(flat)
@@ -164,8 +168,8 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		if r.err == nil {
 			r.err = err
 		}
-		if add {
-			updates = r.sumOfRows(hit, flat, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner}, outer)
+		if mode != "" {
+			updates = r.foldOfRows(hit, flat, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner}, outer, mode)
 		}
 		is := r.binary(ir.OpGe, kept, r.scalar(kept.DType(), 0))
 		is = r.reshape(is, append(slices.Clone(places), ir.D(1)))
@@ -200,8 +204,8 @@ func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
 	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 }
 
-// sumOfRows sums, for each row of updates [outer, K, inner], those that hit it, as those with its index do.
-func (r *rewriter) sumOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limit ir.Dim) *ir.Node {
+// foldOfRows folds, for each row of updates [outer, K, inner], those that hit it, as those with its index do.
+func (r *rewriter) foldOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limit ir.Dim, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
@@ -209,12 +213,14 @@ func (r *rewriter) sumOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limi
 	if hit == nil {
 		return updates // only one
 	}
-	if sums := r.sortedSums(indices, indices, r.reshape(updates, rows), limit); sums != nil {
-		return r.reshape(sums, updates.Shape())
+	if mode == "add" {
+		if sums := r.sortedSums(indices, indices, r.reshape(updates, rows), limit); sums != nil {
+			return r.reshape(sums, updates.Shape())
+		}
 	}
-	sum := r.hitsOf(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
-		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2, "add")
-	return r.reshape(sum, updates.Shape())
+	folded := r.hitsOf(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
+		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2, mode)
+	return r.reshape(folded, updates.Shape())
 }
 
 // flatAround joins the axes before and those after one axis.
@@ -430,10 +436,6 @@ func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
-	mode := ""
-	if n.Op() == ir.OpScatterNDAdd {
-		mode = modeOf(n)
-	}
-	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), mode)
+	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), modeOf(n))
 	return r.reshape(out, n.Shape())
 }

@@ -50,11 +50,10 @@ func keepsState(where *ir.Node, arg int) bool {
 	return unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
 }
 
-// isScatter reports whether n is a scatter that may be done in place, which is one that writes or adds.
 func isScatter(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
-		return modeOf(n) == "add"
+		return true
 	}
 	return false
 }
@@ -76,11 +75,6 @@ func (w write) values() *ir.Node {
 		return w.op.Arg(3 - w.arg)
 	}
 	return w.op.Arg(1)
-}
-
-// adds reports whether a write adds to what is there.
-func (w write) adds() bool {
-	return w.op.Op() == ir.OpScatterAdd || w.op.Op() == ir.OpIndexAdd || w.op.Op() == ir.OpScatterNDAdd
 }
 
 // suits reports whether a write is better in place: it writes no more elements than a copy has.
@@ -385,11 +379,11 @@ func (l *lowerer) lowerUpdate() error {
 		return err
 	}
 	bind, index := l.binding(l.c.tails[0], true), linear(w.op.Shape(), to)
-	if w.adds() {
+	if mode := modeOf(w.op); mode != "" {
 		l.k.Bindings[bind].Read = true
 		wide := accType("", w.op.DType())
 		old := l.b.Load(bind, w.op.DType(), index, "old")
-		v = l.b.Apply(ir.OpAdd, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
+		v = l.b.Apply(hitFolds[mode].into, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
 	}
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
 	return nil

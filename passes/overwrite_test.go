@@ -194,6 +194,23 @@ var inPlaceStates = []struct {
 		%v = input {name="v", dtype=i8, shape=[6,8]}
 		%b = index_add %h, %positions, %v
 		update %h = %b`, false},
+	{"the largest of rows of f16", "row row map", `
+		%h = state {name="h", dtype=f16, shape=[6,8]}
+		%v = input {name="v", dtype=f32, shape=[6,8]}
+		%i = reshape %positions {shape=[6,1]}
+		%b = scatter_nd_add %h, %i, %v {mode="max"}
+		update %h = %b`, false},
+	{"products of bytes", "row row map", `
+		%h = state {name="h", dtype=i8, shape=[6,8]}
+		%v = input {name="v", dtype=i8, shape=[6,8]}
+		%flat = reshape %positions {shape=[6,1]}
+		%idx = broadcast %flat {shape=[6,8]}
+		%b = scatter_add %h, %idx, %v {mode="mul"}
+		update %h = %b`, false},
+	{"the smallest, at places that differ", "map", `
+		%i = iota {shape=[6,4,8]}
+		%b = scatter_add %s, %i, %updates {mode="min", unique=true}
+		update %s = %b`, false},
 	{"f32 scattered into bf16", "row row map", `
 		%h = state {name="h", dtype=bf16, shape=[6,8]}
 		%v = input {name="v", dtype=f32, shape=[6,8]}
@@ -341,17 +358,30 @@ func TestStatesOfOldValues(t *testing.T) {
 
 // TestMovedBytes: a step that writes a slice of a state counts the slice, not the state.
 func TestMovedBytes(t *testing.T) {
-	s, err := passes.Run(parse(t, `
-		%s = state {name="s", dtype=f32, shape=[1000,64]}
-		%row = input {name="row", dtype=f32, shape=[1,64]}
-		%at = input {name="at", dtype=i32, shape=[]}
-		%b = dynamic_update_slice %s, %row, %at
-		update %s = %b`), passes.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := s.Program.Steps[0].Moved; len(s.Program.Steps) != 1 || n < 2*64*4 || n > 3*64*4 {
-		t.Errorf("the first of %d steps moves %d bytes, want the row read and written\n%s", len(s.Program.Steps), n,
-			s.Text())
+	for _, tt := range []struct {
+		name, body string
+		atMost     int64
+	}{
+		{"elements", `
+			%s = state {name="s", dtype=f32, shape=[1000,64]}
+			%b = dynamic_update_slice %s, %row, %at`, 3 * 64 * 4},
+		{"blocks", `
+			%s = state {name="s", dtype=q8_0, shape=[1000,64]}
+			%q = quantize %row {dtype=q8_0}
+			%b = dynamic_update_slice %s, %q, %at`, 2 * 64 * 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := passes.Run(parse(t, `
+				%row = input {name="row", dtype=f32, shape=[1,64]}
+				%at = input {name="at", dtype=i32, shape=[]}`+tt.body+`
+				update %s = %b`), passes.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := s.Program.Steps[0].Moved; len(s.Program.Steps) != 1 || n < 5*64 || n > tt.atMost {
+				t.Errorf("the first of %d steps moves %d bytes, want the row read and written\n%s",
+					len(s.Program.Steps), n, s.Text())
+			}
+		})
 	}
 }

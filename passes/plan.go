@@ -433,11 +433,16 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 	return n
 }
 
-// mapBytes is about how many bytes a map reads and writes at most of a buffer that each of its points
-// accesses some times: of a large state, only the slice that it writes.
+// mapBytes is about how many bytes a map, or a kernel that makes blocks, reads and writes at most of a buffer that
+// each of its points, or each element of a block, accesses some times: of a large state, only the slice that it writes.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
-	if k.Family != kernel.FamilyMap || accesses == 0 || points > math.MaxInt32 || accesses > math.MaxInt16 {
+	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
+		points *= k.Fold.Max()
+	} else if k.Family != kernel.FamilyMap {
+		return math.MaxInt64
+	}
+	if accesses == 0 || points > math.MaxInt32 || accesses > math.MaxInt16 {
 		return math.MaxInt64
 	}
 	blocks := points*accesses/int64(max(t.BlockElems(), 1)) + 1
