@@ -243,10 +243,10 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	switch {
 	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
 		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
-			gigabytes(m.gpuMemory), m.device.Name())
+			sizeText(m.gpuMemory), m.device.Name())
 	case m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory():
 		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
-			"leave that out", gigabytes(m.gpuMemory), m.device.Name())
+			"leave that out", sizeText(m.gpuMemory), m.device.Name())
 	}
 	return m, err
 }

@@ -23,11 +23,16 @@ type RoomError struct {
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("generate: the model needs %s: weights take %s, keys and values %s, and temporaries are not "+
 		"counted: %s has %s; want fewer tokens (--ctx) or answers at once, smaller keys and values (--kv q8_0 "+
-		"or q4_0), or the model in a smaller quantization", gigabytes(e.Weights+e.Caches), gigabytes(e.Weights),
-		gigabytes(e.Caches), e.Where, gigabytes(e.Have))
+		"or q4_0), or the model in a smaller quantization", sizeText(e.Weights+e.Caches), sizeText(e.Weights),
+		sizeText(e.Caches), e.Where, sizeText(e.Have))
 }
 
-func gigabytes(n uint64) string { return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30)) }
+func sizeText(n uint64) string {
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+}
 
 // checkRoom refuses a model's graph that cannot run for want of memory, before anything of
 // its weights is read and before it is compiled. What is counted is there at the same time
@@ -74,7 +79,7 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 	for i, p := range programs {
 		k := p.Contents.Program
 		if k == nil {
-			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", gigabytes(m.gpuMemory))
+			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", sizeText(m.gpuMemory))
 		}
 		own := uint64(0) // states are shared
 		others += uint64(k.ArenaBytes)
@@ -96,7 +101,7 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 	if states+others >= m.gpuMemory {
 		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, "+
 			"fewer tokens (--ctx) or answers at once, or smaller keys and values (--kv q8_0 or q4_0)",
-			gigabytes(m.gpuMemory), gigabytes(states), gigabytes(others))
+			sizeText(m.gpuMemory), sizeText(states), sizeText(others))
 	}
 	m.weightRoom = m.gpuMemory - states - others
 	return nil
