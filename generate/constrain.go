@@ -58,9 +58,9 @@ func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs
 // next makes a token of what a step says. It changes the logits.
 func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
-	var all []Alternative
-	if c.sampling.Logprobs {
-		all = odds(one.logits)
+	unchanged := one.logits
+	if c.sampling.Logprobs && c.changes() {
+		unchanged = slices.Clone(one.logits)
 	}
 	for id, more := range c.sampling.Bias {
 		one.logits[id] += float32(more)
@@ -85,8 +85,9 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 			return t, err
 		}
 	}
-	if all != nil {
-		t.Odds = &Odds{all[t.ID].Logprob, likeliest(all, c.sampling.Likeliest)}
+	if c.sampling.Logprobs {
+		all := logSumExp(unchanged)
+		t.Odds = &Odds{float64(unchanged[t.ID]) - all, likeliest(unchanged, all, c.sampling.Likeliest)}
 	}
 	return t, nil
 }
@@ -113,8 +114,8 @@ func apply(mask grammar.Mask, logits []float32) {
 	}
 }
 
-// odds returns those of all tokens.
-func odds(logits []float32) []Alternative {
+// logSumExp is what logits are more than the logarithms of their tokens' probabilities.
+func logSumExp(logits []float32) float64 {
 	most := math.Inf(-1)
 	for _, v := range logits {
 		most = max(most, float64(v))
@@ -123,17 +124,14 @@ func odds(logits []float32) []Alternative {
 	for _, v := range logits {
 		sum += math.Exp(float64(v) - most)
 	}
-	all := make([]Alternative, len(logits))
-	for i, v := range logits {
-		all[i] = Alternative{int32(i), float64(v) - most - math.Log(sum)}
-	}
-	return all
+	return most + math.Log(sum)
 }
 
-// likeliest returns so many tokens, the likeliest first.
-func likeliest(all []Alternative, n int) []Alternative {
+// likeliest returns so many tokens, the likeliest first, of logits of that logSumExp.
+func likeliest(logits []float32, all float64, n int) []Alternative {
 	var list []Alternative // kept in order
-	for _, o := range all {
+	for id, v := range logits {
+		o := Alternative{int32(id), float64(v) - all}
 		if len(list) == n && (n == 0 || !(o.Logprob > list[n-1].Logprob)) {
 			continue
 		}
