@@ -85,6 +85,50 @@ func (a axis) ticks(f func(v float64, label string)) {
 	}
 }
 
+// boxes are the parts of the page that have text: of each the left, top, right and bottom.
+type boxes [][4]float64
+
+// textBox is about where a text is that begins or ends at x, above y.
+func textBox(x, y float64, text, anchor string) [4]float64 {
+	wide := 6.5 * float64(len(text))
+	if anchor == "end" {
+		x -= wide
+	}
+	return [4]float64{x, y - 10, x + wide, y}
+}
+
+// beside finds a place for the name of a dot where there is no other text: at its right or its left, as far up or down
+// as needed. If there is none it takes the first.
+func (b *boxes) beside(x, y float64, name string) (tx, ty float64, anchor string) {
+	var first [4]float64
+	for i := range 10 {
+		tx, ty, anchor = x+6, y-4, "start"
+		if i%2 == 1 {
+			tx, anchor = x-6, "end"
+		}
+		ty += []float64{0, 12, -12, 24, -24}[i/2]
+		box := textBox(tx, ty, name, anchor)
+		if i == 0 {
+			first = box
+		}
+		if box[0] >= 0 && box[2] <= width && !b.overlaps(box) {
+			*b = append(*b, box)
+			return tx, ty, anchor
+		}
+	}
+	*b = append(*b, first)
+	return x + 6, y - 4, "start"
+}
+
+func (b *boxes) overlaps(box [4]float64) bool {
+	for _, other := range *b {
+		if box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3] {
+			return true
+		}
+	}
+	return false
+}
+
 // Write writes the drawing.
 func (c Chart) Write(w io.Writer) error {
 	var xs, ys [][]float64
@@ -105,6 +149,10 @@ func (c Chart) Write(w io.Writer) error {
 	printf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+right)/2, bottom+40, html.EscapeString(c.X))
 	printf(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`, (top+bottom)/2,
 		html.EscapeString(c.Y))
+	var taken boxes
+	for i, l := range c.Lines {
+		taken = append(taken, textBox(float64(left+12+200*i), top-8, l.Name, "start"))
+	}
 	for i, l := range c.Lines {
 		color := Colors[i%len(Colors)]
 		printf(`<text x="%d" y="%d" style="fill:%s">%s</text>`, left+12+200*i, top-8, color, html.EscapeString(l.Name))
@@ -115,8 +163,10 @@ func (c Chart) Write(w io.Writer) error {
 			}
 			px, py := x.at(l.X[j]), y.at(l.Y[j])
 			if j < len(l.Marks) {
-				printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/><text class="note" x="%.1f" y="%.1f">%s</text>`, px, py,
-					color, px+6, py-4, html.EscapeString(l.Marks[j]))
+				tx, ty, anchor := taken.beside(px, py, l.Marks[j])
+				printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+
+					`<text class="note" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, px, py, color, tx, ty, anchor,
+					html.EscapeString(l.Marks[j]))
 				continue
 			}
 			points = append(points, fmt.Sprintf("%.1f,%.1f", px, py))

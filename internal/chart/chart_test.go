@@ -4,6 +4,8 @@ import (
 	"encoding/xml"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -50,5 +52,29 @@ func TestChart(t *testing.T) {
 	x := newAxis([][]float64{{0.3, 7.9}}, 10, 0, 100)
 	if x.from != 0 || x.to != 8 || x.step != 1 || x.at(4) != 50 {
 		t.Errorf("the axis is %+v", x)
+	}
+}
+
+// TestNamesOfDots: names of dots lie on the page, and not over one another.
+func TestNamesOfDots(t *testing.T) {
+	c := Chart{Lines: []Line{{Name: "formats", X: []float64{2, 4, 4, 4, 4, 16}, Y: []float64{9, 5, 5.05, 5.1, 5.2, 0},
+		Marks: []string{"q2_K", "q4_0", "q4_K", "iq4_nl", "nvfp4", "bf16"}}}}
+	var b strings.Builder
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	var all boxes
+	for _, m := range regexp.MustCompile(`class="note" x="(.*?)" y="(.*?)" text-anchor="(.*?)">(.*?)<`).
+		FindAllStringSubmatch(b.String(), -1) {
+		x, _ := strconv.ParseFloat(m[1], 64)
+		y, _ := strconv.ParseFloat(m[2], 64)
+		box := textBox(x, y, m[4], m[3])
+		if box[0] < 0 || box[2] > width || all.overlaps(box) {
+			t.Errorf("%s lies at %v, beside %v", m[4], box, all)
+		}
+		all = append(all, box)
+	}
+	if len(all) != 6 {
+		t.Errorf("%d names, want 6", len(all))
 	}
 }
