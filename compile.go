@@ -413,8 +413,18 @@ type UnsupportedError struct {
 
 // Error names the device and every gap.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU fast path with "+
-		"--device cpu", e.Device, strings.Join(e.Missing, "; "))
+	return fmt.Sprintf("%s cannot run this graph: %s; choose another device, or the CPU fast path with --device cpu",
+		e.Device, e.lacks())
+}
+
+func (e *UnsupportedError) lacks() string { return "it lacks " + strings.Join(e.Missing, "; ") }
+
+// whyRefused is why a device does not run a graph, where another runs it already.
+func whyRefused(err error) string {
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+		return unsupported.lacks()
+	}
+	return err.Error()
 }
 
 // rebind returns the cached program under the names of g, a graph of the same

@@ -472,7 +472,8 @@ func (d *Device) loadOnProcessor(ctx context.Context, p *Program, weights ir.Wei
 	if d.auto {
 		why = processorName + ": " + becauseShared
 		if p.refused != nil {
-			why = fmt.Sprintf("%s: %s does not run this graph: %v", processorName, d.caps.Name, p.refused)
+			why = fmt.Sprintf("%s: %s does not run this graph: %s", processorName, d.caps.Name,
+				whyRefused(p.refused))
 		}
 		if weights, err = holdWeights(g, weights); err != nil {
 			return nil, err
