@@ -20,12 +20,21 @@ type outcome struct {
 type flight struct {
 	rows    []*slot
 	answers []*answer // whose the rows were
-	kept    map[string]*vkc.DeviceTensor
-	tokens  []int32 // nil until they are read
+	tokens  []int32   // nil until they are read
+
+	// On the device, a row for each of rows; nil where not needed.
+	token  *vkc.DeviceTensor // that was chosen
+	top    *vkc.DeviceTensor // the largest logit: NaN where logits were no numbers
+	recent *vkc.DeviceTensor // the last tokens of the text, the chosen one among them
+	logits *vkc.DeviceTensor
 }
 
 // close forgets what the step gives.
-func (f *flight) close() { closeAll(f.kept) }
+func (f *flight) close() {
+	for _, t := range []*vkc.DeviceTensor{f.token, f.top, f.recent, f.logits} {
+		t.Close() // retires it, which cannot fail
+	}
+}
 
 // goesOn reports whether a step of these rows goes on from the tokens of this one.
 func (f *flight) goesOn(rows []*slot) bool {
@@ -54,7 +63,7 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 	}
 	o, in, n := vkc.RunOptions{Keep: stepKeeps}, vkc.Tensors{}, len(rows)
 	if last != nil {
-		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.kept["token"]}
+		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
 		err = give(in, "tokens", tokens, n)
 	}
@@ -74,7 +83,8 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 		return nil, err
 	}
 	m.count(Speculated{Steps: 1})
-	f = &flight{rows: slices.Clone(rows), kept: res.Kept}
+	f = &flight{rows: slices.Clone(rows), token: res.Kept["likeliest"], top: res.Kept["top"],
+		logits: res.Kept["logits"]}
 	for _, s := range rows {
 		f.answers = append(f.answers, s.of)
 	}
@@ -83,51 +93,42 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 		return nil, err
 	}
 	if !slices.ContainsFunc(rows, func(s *slot) bool { return s.of.chooser.needsLogits() }) {
-		f.drop("logits")
+		f.logits.Close() // retires it, which cannot fail
+		f.logits = nil
 	}
 	return f, nil
 }
 
-// draw has the device choose the tokens of a flight.
+// draw has the device choose the tokens of a flight, unless all are to be the likeliest, which the step has chosen.
 func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight) error {
 	var list []draw
 	samples := false
 	for _, s := range f.rows {
 		c := s.of.chooser
 		list = append(list, draw{c.sampling, s.of.text, len(s.past) + flying + 1 + c.forgotten})
-		samples = samples || !s.of.chooser.sampling.likeliest()
+		samples = samples || !c.sampling.likeliest()
 	}
 	if !samples {
-		f.kept["token"] = f.kept["likeliest"]
-		delete(f.kept, "likeliest")
 		return nil
 	}
 	var recent *vkc.DeviceTensor
 	if last != nil {
-		recent = last.kept["last"]
+		recent = last.recent
 	}
-	res, err := m.drawAll(ctx, list, nil, f.kept["logits"], recent)
+	res, err := m.drawAll(ctx, list, nil, f.logits, recent)
 	if err != nil {
 		return err
 	}
-	f.drop("likeliest")
-	f.drop("top")
-	for name, t := range res.Kept {
-		f.kept[name] = t
-	}
+	f.token.Close()
+	f.top.Close()
+	f.token, f.top, f.recent = res.Kept["token"], res.Kept["top"], res.Kept["last"]
 	return nil
-}
-
-// drop frees what is not needed any more.
-func (f *flight) drop(name string) {
-	f.kept[name].Close() // retires it, which cannot fail
-	delete(f.kept, name)
 }
 
 // wait waits for a step and reads its tokens.
 func (f *flight) wait(ctx context.Context) (err error) {
 	if f.tokens == nil {
-		f.tokens, err = tokensOf(ctx, f.kept["token"], f.kept["top"])
+		f.tokens, err = tokensOf(ctx, f.token, f.top)
 	}
 	return err
 }
@@ -152,7 +153,7 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 		if m.places == 1 {
 			count = m.config.Vocab // the only axis
 		}
-		row, err := f.kept["logits"].ReadRows(ctx, first, count)
+		row, err := f.logits.ReadRows(ctx, first, count)
 		if err == nil {
 			all[i].logits, err = vkc.Values[float32](row)
 		}
