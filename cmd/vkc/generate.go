@@ -81,10 +81,6 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling.FrequencyPenalty, "frequency-penalty", 0,
 		"subtract `X` as often as they were among them")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
-	guess := &f.model.options.Speculation
-	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
-		"or by --draft, and keep those that are right (default 4 with --draft)")
-	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
 }
 
@@ -105,6 +101,10 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")
 	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
+	guess := &f.options.Speculation
+	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
+		"or by --draft, and keep those that are right (default 4 with --draft)")
+	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 }
 
 // registerModel declares what is asked of every model.
@@ -121,6 +121,9 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 func (f *loadFlags) check(command string) error {
 	if f.path == "" {
 		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
+	}
+	if guess := &f.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
+		guess.Tokens = draftTokens
 	}
 	if f.kv == "" {
 		return nil
@@ -156,9 +159,6 @@ const draftTokens = 4
 func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
 	if err := f.sampling.Check(); err != nil {
 		return nil, usagef("%w", err)
-	}
-	if guess := &f.model.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
-		guess.Tokens = draftTokens
 	}
 	return f.model.open(ctx, a, command)
 }

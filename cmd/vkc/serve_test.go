@@ -39,6 +39,8 @@ func TestServe(t *testing.T) {
 	}
 	testServe(t, gollama, "cpu,cpu", "/v1/completions", `{"prompt": "func", "max_tokens": 2, "temperature": 0}`,
 		`"completion_tokens":2`, "--split", "layers")
+	testServe(t, gollama, "cpu", "/v1/completions", `{"prompt": "func", "max_tokens": 2, "temperature": 0}`,
+		`"completion_tokens":2`, "--draft-tokens", "3")
 	testServe(t, embedder(t), "cpu", "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
 }
 
@@ -98,5 +100,6 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
 	fails(t, exitUsage, append(line, "--split", "rows"), "--split rows", "none or layers")
 	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
+	fails(t, exitFailure, append(line, "--draft-tokens", "3", "--parallel", "2"), "want one or the other")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
 }
