@@ -83,6 +83,7 @@ type Graph struct {
 	body    bool             // whether it is one, made by NewBody
 	sealed  bool             // whether it is an attribute of an op
 	depth   int              // of bodies in it
+	info    OutputInfo
 }
 
 // NewGraph returns an empty graph.

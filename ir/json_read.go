@@ -90,6 +90,7 @@ type jsonReader struct {
 	found      int      // how many there were
 	nodes      []jsonNode
 	byID       map[string]int // index into nodes
+	info       OutputInfo
 }
 
 // jsonNode is a node as read, before its arguments are known to exist.
@@ -234,6 +235,9 @@ func (r *jsonReader) content(root, nodes, symbols, updates, outputs *jsonValue) 
 	r.addNodes()
 	r.report(r.all(updates, r.update))
 	r.report(r.all(outputs, r.output))
+	if outputs != nil && r.found == 0 {
+		r.report(r.wrap(outputs, r.g.SetOutputInfo(r.info)))
+	}
 	if r.found == 0 && len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
 		return r.errorf(root, "the graph has no outputs and no updates, so it computes nothing")
 	}
@@ -450,13 +454,51 @@ func (r *jsonReader) update(v *jsonValue) error {
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
+// outputInfo reads what is meant of an output where that is not all of it.
+func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error {
+	if found != nil {
+		f, err := r.object(found, []string{"axis", "count"}, nil)
+		if err != nil {
+			return err
+		}
+		axis, err := r.int(f[0])
+		if err != nil {
+			return err
+		}
+		count, err := r.str(f[1])
+		if err != nil {
+			return err
+		}
+		if axis < 0 || axis >= MaxRank {
+			return r.errorf(f[0], "axis %d: want one of an output, from 0", axis)
+		}
+		if r.info.Found == nil {
+			r.info.Found = map[string]Found{}
+		}
+		r.info.Found[name] = Found{Axis: int(axis), Count: count}
+	}
+	if unfinished == nil {
+		return nil
+	}
+	if err := r.want(unfinished, jsonBool); err != nil {
+		return err
+	}
+	if unfinished.text == "true" {
+		r.info.Loops = append(r.info.Loops, name)
+	}
+	return nil
+}
+
 func (r *jsonReader) output(v *jsonValue) error {
-	f, err := r.object(v, []string{"name", "node"}, nil)
+	f, err := r.object(v, []string{"name", "node"}, []string{"found", "unfinished"})
 	if err != nil {
 		return err
 	}
 	name, err := r.str(f[0])
 	if err != nil {
+		return err
+	}
+	if err := r.outputInfo(name, f[2], f[3]); err != nil {
 		return err
 	}
 	node, err := r.ref(f[1])

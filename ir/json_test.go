@@ -233,6 +233,7 @@ func FuzzReadJSON(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(jsonFile(jsonConst(`{"dtype":"f8e4m3","shape":[1],"values":["nan:ff"]}`), jsonInput)))
+	f.Add([]byte(strings.Replace(jsonFile(jsonInput), `"node":"x"`, `"node":"x","found":{"axis":0,"count":"n"}`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := ReadJSON("f", data)
 		if err != nil {

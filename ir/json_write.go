@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -85,7 +86,14 @@ func (w *jsonWriter) content() {
 		w.printf(",\n")
 		w.lines("outputs", len(w.g.outputs), func(i int) {
 			o := w.g.outputs[i]
-			w.printf(`{"name": %s, "node": %s}`, quoteJSON(o.Name), w.id(o.Node))
+			w.printf(`{"name": %s, "node": %s`, quoteJSON(o.Name), w.id(o.Node))
+			if part, ok := w.g.info.Found[o.Name]; ok {
+				w.printf(`, "found": {"axis": %d, "count": %s}`, part.Axis, quoteJSON(part.Count))
+			}
+			if slices.Contains(w.g.info.Loops, o.Name) {
+				w.printf(`, "unfinished": true`)
+			}
+			w.printf("}")
 		})
 	}
 	w.printf("\n}\n")

@@ -7,13 +7,13 @@ import (
 )
 
 // OutputInfo says what is meant of a graph's outputs where that depends on the values of a run, as that of an imported
-// model may. Of outputs that it does not name all is meant. Bundles keep it.
+// model may. Of outputs that it does not name all is meant. graph.json has it, and so have bundles; text IR has not.
 type OutputInfo struct {
 	// Found has those outputs of which only a part is meant: how large that is depends on the values of a run.
-	Found map[string]Found `json:"found,omitempty"`
+	Found map[string]Found
 	// Loops has the outputs, bool[], that say of a loop with a bound whether it would have gone on, which makes what
 	// the graph computes wrong. Each has the loop's name, and ends in Unfinished.
-	Loops []string `json:"loops,omitempty"`
+	Loops []string
 }
 
 // Unfinished ends the name of an output that says whether a loop would have gone on.
@@ -22,8 +22,40 @@ const Unfinished = ".unfinished"
 // Found says of an output that only a part of it is meant: along an axis, as many elements from the first on as another
 // output, i32[], says.
 type Found struct {
-	Axis  int    `json:"axis"`
-	Count string `json:"count"`
+	Axis  int
+	Count string
+}
+
+// OutputInfo returns what SetOutputInfo was told.
+func (g *Graph) OutputInfo() OutputInfo { return g.info }
+
+// SetOutputInfo says what is meant of the graph's outputs. It refuses outputs that are not there or are not of the
+// types that they must have. Graphs that are made of this one by NewLike or Rewrite are told as well.
+func (g *Graph) SetOutputInfo(info OutputInfo) error {
+	outputs := map[string]*Node{}
+	for _, o := range g.outputs {
+		outputs[o.Name] = o.Node
+	}
+	for name, part := range info.Found {
+		n, count := outputs[name], outputs[part.Count]
+		switch {
+		case n == nil:
+			return fmt.Errorf("there is no output %q of which a part is meant", name)
+		case part.Axis < 0 || part.Axis >= n.Rank():
+			return fmt.Errorf("output %q is %s, and a part along axis %d is meant", name, n.typ, part.Axis)
+		case count == nil || !count.typ.Equal(Type{I32, Shape{}}):
+			return fmt.Errorf("output %q: how much of it is meant says output %q, which must be there, and i32[]", name,
+				part.Count)
+		}
+	}
+	for _, name := range info.Loops {
+		if n := outputs[name]; n == nil || !n.typ.Equal(Type{Bool, Shape{}}) || !strings.HasSuffix(name, Unfinished) {
+			return fmt.Errorf("output %q says of a loop whether it would have gone on: it must be there, bool[], and "+
+				"its name end in %s", name, Unfinished)
+		}
+	}
+	g.info = info
+	return nil
 }
 
 // Trim cuts outputs of a run to what is meant of them and leaves others as they are. Outputs that are not there are

@@ -1,6 +1,7 @@
 package ir_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,5 +52,50 @@ func TestTrim(t *testing.T) {
 	}
 	if err := (ir.OutputInfo{Loops: []string{"l.unfinished"}}).Trim(outputs(0)); err != nil {
 		t.Errorf("a loop that ended: %v", err)
+	}
+}
+
+// TestOutputInfo writes what is meant of outputs to graph.json and reads it again, and refuses what no output is like.
+func TestOutputInfo(t *testing.T) {
+	g, err := ir.Parse(`graph "g" {
+  %0 = input {name="x", dtype=f32, shape=[2,3]}
+  %1 = input {name="n", dtype=i32, shape=[]}
+  %2 = input {name="b", dtype=bool, shape=[]}
+  output "y" %0
+  output "n" %1
+  output "l.unfinished" %2
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := ir.OutputInfo{Found: map[string]ir.Found{"y": {Axis: 1, Count: "n"}}, Loops: []string{"l.unfinished"}}
+	if err := g.SetOutputInfo(info); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		return rw.Copy(n, args)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := copied.MarshalJSONText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ir.ReadJSON("g.json", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.OutputInfo(); !reflect.DeepEqual(got, info) {
+		t.Errorf("read %v, want %v", got, info)
+	}
+	for from, to := range map[string]string{
+		`"count": "n"`: `"count": "y"`, `"axis": 1`: `"axis": 2`, `"unfinished": true`: `"found": {"axis": 0, "count": "n"}`,
+		`"name": "n"`: `"unfinished": true, "name": "n"`, `"axis": 1, `: ``,
+	} {
+		bad := strings.Replace(string(text), from, to, 1)
+		if _, err := ir.ReadJSON("g.json", []byte(bad)); bad == string(text) || err == nil {
+			t.Errorf("%s in place of %s: error %v", to, from, err)
+		}
 	}
 }

@@ -49,7 +49,7 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 }
 
 // NewLike returns an empty graph of the same name, which is a body where g is one.
-func NewLike(g *Graph) *Graph { return &Graph{Name: g.Name, body: g.body} }
+func NewLike(g *Graph) *Graph { return &Graph{Name: g.Name, body: g.body, info: g.info} }
 
 // Rewriter builds a new graph from an old one, node by node.
 type Rewriter struct {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -171,9 +170,6 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 		}
 	}
 	p.Contents.Sign = signer
-	if m, ok := file.(*onnx.File); ok {
-		p.Contents.Meta.Outputs = m.OutputInfo
-	}
 	if err := p.Save(f.output, weights); err != nil {
 		return err
 	}

@@ -95,6 +95,12 @@ func TestONNXModel(t *testing.T) {
 	if !strings.Contains(r.stdout, "[6 7]") {
 		t.Errorf("what is not found is printed:\n%s", r.stdout)
 	}
+	graph := filepath.Join(t.TempDir(), "found.json")
+	ok(t, "graph", found, "-o", graph)
+	r = ok(t, "run", graph, "--device", "cpu", "--input", "x=[[0,5,0],[6,0,0]]")
+	if !strings.Contains(r.stdout, "[6 7]") {
+		t.Errorf("what is not found is printed, of the graph:\n%s", r.stdout)
+	}
 	if r := ok(t, "run", loop, "--device", "cpu", "--input", "x=[5]"); !strings.Contains(r.stdout, "[10 20]") {
 		t.Errorf("prints\n%s", r.stdout)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -94,6 +93,7 @@ type session struct {
 	flags   *runFlags
 	device  *vkc.Device
 	program *vkc.Program
+	graph   *ir.Graph
 	file    vkc.Weights // closed in the end; nil where the weights are a bundle's
 	weights ir.WeightSource
 	exe     *vkc.Executable
@@ -188,6 +188,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 			s.weights = s.file
 		}
 	}
+	s.graph = g
 	if err := s.prepare(g); err != nil {
 		return err
 	}
@@ -291,17 +292,6 @@ func (s *session) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// outputInfo says what is meant of the outputs.
-func (s *session) outputInfo() ir.OutputInfo {
-	if m, ok := s.file.(*onnx.File); ok {
-		return m.OutputInfo
-	}
-	if s.program != nil { // a bundle
-		return s.program.Contents.Meta.Outputs
-	}
-	return ir.OutputInfo{}
-}
-
 // execute runs the program and reports on it.
 func (s *session) execute(ctx context.Context) error {
 	var res *runtime.Result
@@ -326,7 +316,7 @@ func (s *session) execute(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.outputInfo().Trim(res.Outputs); err != nil {
+	if err := s.graph.OutputInfo().Trim(res.Outputs); err != nil {
 		return err
 	}
 	if err := s.store(res); err != nil {

@@ -150,7 +150,7 @@ func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float
 	if err != nil {
 		return "run", err
 	}
-	if err := l.File.Trim(out.Outputs); err != nil {
+	if err := l.File.Graph.OutputInfo().Trim(out.Outputs); err != nil {
 		return "compare", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Want)) {

@@ -50,9 +50,6 @@ type Meta struct {
 	Tools     string       `json:"tools,omitempty"`
 	Target    *target.Caps `json:"target,omitempty"`
 	Tuning    string       `json:"tuning,omitempty"`
-
-	// Outputs says what is meant of the outputs of a run.
-	Outputs ir.OutputInfo `json:"outputs,omitzero"`
 }
 
 // Encode returns the bundle as bytes. Equal contents give equal bytes.

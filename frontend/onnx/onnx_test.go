@@ -317,7 +317,7 @@ func TestFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := run(t, f, map[string]*ir.Data{"x": x})
-			if err := f.Trim(out); err != nil {
+			if err := f.Graph.OutputInfo().Trim(out); err != nil {
 				t.Fatal(err)
 			}
 			got, err := out["y"].Ints()

@@ -38,8 +38,6 @@ type File struct {
 	// Outputs has, in the model's order, the names of the graph's outputs that are the elements of each of the model's:
 	// one, but for a sequence any number of them, and for an optional one that holds nothing none.
 	Outputs [][]string
-	// OutputInfo says what is meant of the outputs of a run: Trim cuts them to that.
-	ir.OutputInfo
 
 	src       filefmt.Source
 	mapping   *mmap.File
@@ -188,6 +186,5 @@ func (f *File) build(options Options) error {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
 	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
-	f.OutputInfo = ir.OutputInfo{Found: im.found, Loops: im.loops}
-	return nil
+	return g.SetOutputInfo(ir.OutputInfo{Found: im.found, Loops: im.loops})
 }
