@@ -177,7 +177,7 @@ func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; want the name of a file with the grammar or schema", err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxGrammar))

@@ -45,6 +45,7 @@ func TestGenerate(t *testing.T) {
 	if r.stdout != "10\n" && r.stdout != "2\n" {
 		t.Errorf("%+v", r)
 	}
+	fails(t, exitFailure, append(line, "--grammar", "root ::= x"), "want the name of a file")
 	bad := append(line, "--json-schema", filepath.Join(dir, "bad.json"))
 	fails(t, exitFailure, bad, `bad.json: schema: #: keyword "not"`)
 	again := []string{"generate", "-m", gollama, "--device", "cpu", "-n", "8", "--ctx", "64", "-p",
