@@ -501,17 +501,18 @@ func after(of class) matcher {
 
 // afterSigns is \s?[!-/:-~！-／：-～‘-‟\u3000-。]+
 func afterSigns(text string) int {
-	in := func(r rune) bool {
-		return r >= '!' && r <= '~' && (r < '0' || r > '9') || r >= '！' && r <= '～' && (r < '０' || r > '９') ||
-			r >= '‘' && r <= '‟' || r >= 0x3000 && r <= '。'
-	}
 	if c, n := next(text); c&space != 0 {
-		if m := runes(text[n:], in); m > 0 {
+		if m := runes(text[n:], isAfterSign); m > 0 {
 			return n + m
 		}
 	}
-	return runes(text, in)
+	return runes(text, isAfterSign)
 }
+
+var isAfterSign = tabled(func(r rune) bool {
+	return r >= '!' && r <= '~' && (r < '0' || r > '9') || r >= '！' && r <= '～' && (r < '０' || r > '９') ||
+		r >= '‘' && r <= '‟' || r >= 0x3000 && r <= '。'
+})
 
 // trailing is \s+$ and what is before it.
 func trailing(text string) int {
@@ -523,8 +524,21 @@ func trailing(text string) int {
 
 // signs is [\p{P}...]+ with more characters.
 func signs(more string) matcher {
-	return func(text string) int {
-		return runes(text, func(r rune) bool { return unicode.IsPunct(r) || strings.ContainsRune(more, r) })
+	in := tabled(func(r rune) bool { return unicode.IsPunct(r) || strings.ContainsRune(more, r) })
+	return func(text string) int { return runes(text, in) }
+}
+
+// tabled looks characters of ASCII up, which most are.
+func tabled(in func(r rune) bool) func(r rune) bool {
+	var table [utf8.RuneSelf]bool
+	for r := range table {
+		table[r] = in(rune(r))
+	}
+	return func(r rune) bool {
+		if r >= 0 && r < utf8.RuneSelf {
+			return table[r]
+		}
+		return in(r)
 	}
 }
 
@@ -553,11 +567,13 @@ func kana(text string) int {
 // sentence is  ?[^(\s|.,!?…。，、।۔،)]+
 func sentence(text string) int {
 	body := strings.TrimPrefix(text, " ")
-	n := runes(body, func(r rune) bool {
-		return !unicode.IsSpace(r) && !strings.ContainsRune("(|.,!?…。，、।۔،)", r)
-	})
+	n := runes(body, inSentence)
 	if n == 0 {
 		return 0
 	}
 	return len(text) - len(body) + n
 }
+
+var inSentence = tabled(func(r rune) bool {
+	return !unicode.IsSpace(r) && !strings.ContainsRune("(|.,!?…。，、।۔،)", r)
+})
