@@ -17,6 +17,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},
 		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},
 	).orBytes(
+		blockVec{rows: 1, depth: 4096, run: 32, lanes: 128, columns: 4},
 		blockVec{rows: 2, run: 32, lanes: 128, columns: 1},
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
