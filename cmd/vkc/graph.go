@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // graphFlags say how a command reads the graph that it is given: a file, or a model whose graph vkc builds.
@@ -203,6 +204,7 @@ func isGGUF(path string) (bool, error) {
 func (a *app) graphCommand() *cobra.Command {
 	var f modelFlags
 	var output string
+	var fold int64
 	cmd := &cobra.Command{
 		Use:   "graph MODEL.gguf|MODEL.onnx|GRAPH|BUNDLE.vkb",
 		Short: "Write the graph of a model, or of a bundle, as graph.json",
@@ -219,13 +221,21 @@ gives them one. Ops that are not supported are listed, all of them.`,
   vkc graph MODEL.onnx --dim batch=1 --bound length=2048
   vkc graph BUNDLE.vkb`,
 		Args: exactArgs("MODEL.gguf, MODEL.onnx, GRAPH or BUNDLE.vkb"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := writable("output", output); err != nil {
 				return err
+			}
+			if fold < 0 {
+				return usagef("--fold %d: want a number of elements", fold)
 			}
 			g, err := f.graphOf(args[0])
 			if err != nil {
 				return err
+			}
+			if fold > 0 {
+				if g, err = interp.FoldConstants(cmd.Context(), g, fold); err != nil {
+					return err
+				}
 			}
 			var text bytes.Buffer
 			if err := g.WriteJSON(&text); err != nil {
@@ -239,6 +249,8 @@ gives them one. Ops that are not supported are listed, all of them.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default standard output)")
+	cmd.Flags().Int64Var(&fold, "fold", 0,
+		"compute what depends on constants alone, where that is `N` elements at most")
 	f.add(cmd)
 	return cmd
 }

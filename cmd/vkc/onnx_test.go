@@ -107,6 +107,15 @@ func TestONNXModel(t *testing.T) {
 	if r := ok(t, "inspect", linear); !strings.Contains(r.stdout, "op MatMul") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
+	folded := filepath.Join(t.TempDir(), "folded.vkir")
+	if err := os.WriteFile(folded, []byte(`graph "g" { %a = const {data=f32[2](1, 2)} %i = iota {dtype=f32, axis=0, shape=[2]}
+  %s = add %a, %i output "y" %s }`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := ok(t, "graph", folded, "--fold", "100"); strings.Contains(r.stdout, "add") ||
+		!strings.Contains(r.stdout, `"values": [1.0, 3.0]`) {
+		t.Errorf("prints\n%s", r.stdout)
+	}
 	fails(t, exitFailure, []string{"graph", shape}, `may help: ["shape"]`)
 	ok(t, "graph", shape, "--dim", "N=2", "--constant", "shape=[4]")
 	fails(t, exitUsage, []string{"graph", shape, "--constant", "shape"}, "constant")
