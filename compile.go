@@ -82,6 +82,7 @@ type Program struct {
 
 	file    *bundle.File // that Contents aliases; nil for a program just compiled
 	refused error        // why the device that it was compiled for does not run it
+	shards  []shard      // where it was compiled for devices that share each op; Contents then has the graph alone
 	layers  []layer      // where it was compiled for several devices; Contents then has the graph alone
 }
 
@@ -100,7 +101,7 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 	if p == nil || p.Contents.Graph == nil {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
 	}
-	if p.layers != nil {
+	if p.layers != nil || p.shards != nil {
 		return errors.New("save: the program was compiled for several devices, and a bundle is for one: compile the " +
 			"graph for one")
 	}

@@ -23,6 +23,7 @@ import (
 // after the Close of everything loaded on it.
 type Device struct {
 	parts    Devices      // that are one device together; nil for one by itself
+	meetings *meetings    // where parts exchange values, if they share each op; nil if they follow one another
 	inst     *vk.Instance // nil for the CPU fast path and for several devices, as is dev
 	dev      *vk.Device
 	host     cpu.Device // what programs on the processor share
@@ -297,7 +298,7 @@ func (d *Device) Close() error {
 	}
 	d.host.Close() // has no error
 	if d.dev == nil {
-		return d.parts.Close()
+		return errors.Join(d.meetings.close(), d.parts.Close())
 	}
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
@@ -309,6 +310,8 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	switch {
+	case d.meetings != nil:
+		return d.compileShards(ctx, g, opt)
 	case d.parts != nil:
 		return d.compileLayers(ctx, g, opt)
 	case d.IsCPU():
@@ -412,6 +415,9 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	if d.parts != nil {
 		opt.Weights = weights
+		if d.meetings != nil {
+			return d.loadShards(ctx, p, opt)
+		}
 		return d.loadLayers(ctx, p, opt)
 	}
 	onProcessor := d.IsCPU() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&

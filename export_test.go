@@ -104,3 +104,12 @@ func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error)
 		e.starts.leave()
 	}, e.starts.wait(ctx, x)
 }
+
+// StageExchanges has devices that share each op exchange values as those do that are no software devices.
+func StageExchanges(d *Device) { d.meetings.staged = true }
+
+// ClosePart closes what the last of several devices has of a program, as if it were lost.
+func ClosePart(e *Executable) error {
+	parts := e.program().(*sharded).parts
+	return parts[len(parts)-1].Executable.Close()
+}

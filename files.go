@@ -157,6 +157,12 @@ func (p *Program) Parts() (list []*Program, err error) {
 		}
 		return list, nil
 	}
+	if p != nil && p.shards != nil {
+		for _, one := range p.shards {
+			list = append(list, one.Program)
+		}
+		return list, nil
+	}
 	if p == nil || p.file == nil {
 		return nil, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var replicasFlag = flag.String("replicas", "vulkan", "the devices that BenchmarkReplicas runs on, such as 0,1")
+var replicasFlag = flag.String("replicas", "vulkan", "the devices that benchmarks of several run on, such as 0,1")
 
 // BenchmarkReplicas runs a batch of 64 inputs, each of which takes milliseconds of products of f32 and little of
 // copying, on the devices of -replicas: `go test . -bench Replicas -args -replicas 0,1`.

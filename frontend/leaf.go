@@ -19,17 +19,29 @@ func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
 
+// ShardedWeight is Weight of which devices that run the graph together may each have a part along an axis, as
+// tensor parallelism has it; -1 for none. It is the same weight otherwise.
+func (b *Builder) ShardedWeight(axis int, name string, t ir.DType, dims ...Dim) Tensor {
+	return b.named(ir.OpWeight, name, t, dims, attr("shard", axis))
+}
+
+// ShardedState is State of which such devices may each have a part along an axis.
+func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) Tensor {
+	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
+}
+
 // StateFrom is State that holds something else at first, such as ir.InitialNormal(0, 0.02, seed).
 func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(ir.OpState, dims)),
 		attr("init", first.String()))
 }
 
-func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim) Tensor {
+func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim, more ...ir.Attr) Tensor {
 	for b != nil && b.outer != nil { // bodies are given what they need of these
 		b = b.outer
 	}
-	return b.addHere(op, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims)))
+	attrs := []ir.Attr{attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims))}
+	return b.addHere(op, nil, append(attrs, more...)...)
 }
 
 // Iota counts along an axis: each element is its own coordinate there.

@@ -36,7 +36,8 @@ import (
 
 // Options say where and how a model runs.
 type Options struct {
-	Device  string // as vkc.OpenDevice takes it; empty for the best. Several have the layers together, by memory
+	Device  string // as vkc.OpenDevice takes it; empty for the best
+	Split   string // how several devices have the model: SplitLayers, or SplitTensor; empty for layers
 	Context int    // tokens of prompt and answer; 0 for 4096, or what the model was trained for
 	// Cache is what keys and values are kept in, as llm.Cache takes it. Unless set it is f16, as with llama.cpp, or f32
 	// on a device that has no elements of 16 bits in memory.
@@ -229,7 +230,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
-	if m.device, err = vkc.OpenDevice(o.Device); err != nil {
+	if m.device, err = openDevice(*o); err != nil {
 		return m, err
 	}
 	m.half = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
@@ -249,6 +250,23 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 			"leave that out", sizeText(m.gpuMemory), m.device.Name())
 	}
 	return m, err
+}
+
+// How several devices have a model.
+const (
+	SplitLayers = "layers" // each has some of the layers, by memory: for models that have no room on one
+	SplitTensor = "tensor" // each has a part of every layer: for answers sooner than from one
+)
+
+// openDevice opens the device that the options ask for.
+func openDevice(o Options) (*vkc.Device, error) {
+	switch o.Split {
+	case "", SplitLayers:
+		return vkc.OpenDevice(o.Device)
+	case SplitTensor:
+		return vkc.OpenTensorParallel(o.Device)
+	}
+	return nil, fmt.Errorf("generate: split %q: want %s or %s", o.Split, SplitLayers, SplitTensor)
 }
 
 // read reads what the file of a model says, or its bundle, and completes the options by it.

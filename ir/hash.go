@@ -173,7 +173,7 @@ func (c *canon) line(n *Node) string {
 		fmt.Fprintf(&b, " %d", c.number[a.id])
 	}
 	for _, a := range n.attrs {
-		if !isLeafName(n.op, a.Name) {
+		if !computesNothing(n.op, a.Name) {
 			fmt.Fprintf(&b, " %s=%s", a.Name, c.attr(a.Value))
 		}
 	}
@@ -181,8 +181,11 @@ func (c *canon) line(n *Node) string {
 	return b.String()
 }
 
-// isLeafName reports whether an attribute names an input, weight or state.
-func isLeafName(op Op, attr string) bool { return op.Class() == ClassLeaf && attr == nameAttr.Name }
+// computesNothing reports whether an attribute names an input, weight or state, or says which part of it a device may
+// have.
+func computesNothing(op Op, attr string) bool {
+	return op.Class() == ClassLeaf && (attr == nameAttr.Name || attr == shardAttr.Name)
+}
 
 func (c *canon) attr(v any) string {
 	switch x := v.(type) {

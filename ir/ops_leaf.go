@@ -4,6 +4,9 @@ import "fmt"
 
 var nameAttr = AttrInfo{Name: "name", Kind: AttrString, Doc: "the name it is given or found by"}
 
+var shardAttr = AttrInfo{Name: "shard", Kind: AttrInt, Default: int64(-1),
+	Doc: "the axis along which devices that run the graph together may each have a part; -1 for none"}
+
 func init() {
 	typed := []AttrInfo{nameAttr,
 		{Name: "dtype", Kind: AttrDType, Doc: "the element type"},
@@ -12,14 +15,15 @@ func init() {
 	rows(
 		OpInfo{Op: OpInput, Name: "input", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
 			Doc: "A tensor given at each run."},
-		OpInfo{Op: OpWeight, Name: "weight", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
-			Doc: "A constant tensor found by name in a weights file or bundle; the only leaf, with const and state, that may have a block dtype."},
+		OpInfo{Op: OpWeight, Name: "weight", Class: ClassLeaf, Attrs: append(typed[:len(typed):len(typed)], shardAttr),
+			Infer: inferNamed,
+			Doc:   "A constant tensor found by name in a weights file or bundle; the only leaf, with const and state, that may have a block dtype."},
 		OpInfo{Op: OpConst, Name: "const", Class: ClassLeaf,
 			Attrs: []AttrInfo{{Name: "data", Kind: AttrData, Doc: "the values"}}, Infer: inferConst,
 			Doc: "A constant tensor held in the graph itself."},
 		OpInfo{Op: OpState, Name: "state", Class: ClassLeaf,
 			Attrs: append(typed[:len(typed):len(typed)], AttrInfo{Name: "init", Kind: AttrString, Default: "",
-				Doc: "what it holds at first, zeros where empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}),
+				Doc: "what it holds at first, zeros where empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}, shardAttr),
 			Infer: inferState,
 			Doc:   "A tensor that outlives the run; reads see its value from before the run, an update sets its value for the next."},
 		OpInfo{Op: OpIota, Name: "iota", Class: ClassLeaf,
@@ -39,6 +43,9 @@ func inferNamed(c *Call) (Type, error) {
 	t := Type{c.Attrs.DType("dtype"), c.Attrs.Shape("shape")}
 	if c.Attrs.String_("name") == "" {
 		return Type{}, fmt.Errorf("needs a name")
+	}
+	if axis := c.Attrs.Int("shard"); c.Op != OpInput && (axis < -1 || axis >= len(t.Shape)) {
+		return Type{}, fmt.Errorf("shard is %d: want an axis of %s, or -1", axis, t.Shape)
 	}
 	if t.DType.IsBlock() {
 		if c.Op == OpInput && !c.inBody {

@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -180,7 +181,11 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
 		return usagef("--device %s: several devices go with -m MODEL.gguf, and not with --target: name one", f.device)
 	}
-	dev, err := vkc.OpenDevice(f.device)
+	open := vkc.OpenDevice
+	if f.model.split == generate.SplitTensor {
+		open = vkc.OpenTensorParallel
+	}
+	dev, err := open(f.device)
 	if err != nil {
 		return err
 	}

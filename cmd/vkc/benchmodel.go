@@ -5,6 +5,7 @@ import (
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -12,6 +13,7 @@ import (
 type benchModelFlags struct {
 	bench.Model
 	path, kv string
+	split    string
 	names    []string // of the flags that want a model
 }
 
@@ -25,6 +27,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 		"with -m: read a prompt by programs for `N,…` tokens at most, with as many as the last one takes at a time")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
+	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp)
 	own.StringVar(&f.Precision, "precision", ir.PrecisionFull, "with -m: "+precisionHelp)
 	own.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
 	flags.AddFlagSet(own)
@@ -44,6 +47,9 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 		if s != "model" {
 			return usagef("--suite %s has no cases of a file: -m goes with --suite model", s)
 		}
+	}
+	if f.split != generate.SplitLayers && f.split != generate.SplitTensor {
+		return usagef("--split %s: want %s or %s", f.split, generate.SplitLayers, generate.SplitTensor)
 	}
 	if f.Cache, err = ir.ParseDType(f.kv); err != nil {
 		return usagef("--kv: %w", err)

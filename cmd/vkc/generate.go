@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,8 +116,12 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 		"the model was trained for)")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
-		"as for vkc run; of a list such as 0,1 each device has some of the model's layers")
+		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
+	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp)
 }
+
+const splitHelp = "of several devices (--device 0,1) each has some of the layers (layers), or a part of every layer " +
+	"(tensor)"
 
 // check refuses flags that are wrong, before a file is opened, and completes the options.
 func (f *loadFlags) check(command string) error {
@@ -124,6 +130,13 @@ func (f *loadFlags) check(command string) error {
 	}
 	if guess := &f.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
 		guess.Tokens = draftTokens
+	}
+	splits := []string{generate.SplitLayers, generate.SplitTensor}
+	if command == "serve" {
+		splits = append(splits, splitNone)
+	}
+	if !slices.Contains(splits, f.options.Split) {
+		return usagef("--split %s: want one of %s", f.options.Split, strings.Join(splits, ", "))
 	}
 	if f.kv == "" {
 		return nil

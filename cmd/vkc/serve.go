@@ -21,7 +21,6 @@ import (
 type serveFlags struct {
 	model            loadFlags
 	address, keyFile string
-	split            string
 	open             bool
 	drain            time.Duration
 	serve            serve.Options
@@ -36,7 +35,8 @@ func (a *app) serveCommand() *cobra.Command {
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
-devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one.
+devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one,
+--split tensor for answers sooner than from one.
 Each answer is the same as alone, with --deterministic bit for bit, which costs the time of --parallel answers even
 where there is one.
 
@@ -64,8 +64,9 @@ or after --drain.`,
 			"(default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
 		"the bits of an answer do not depend on what else is asked at the same time")
-	flags.StringVar(&f.split, "split", splitNone,
-		"of several devices (--device 0,1) each has the whole model (none), or some of its layers (layers)")
+	split := flags.Lookup("split")
+	f.model.options.Split, split.DefValue = splitNone, splitNone
+	split.Usage = "of several devices (--device 0,1) each has the whole model (none), or as for vkc generate"
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
@@ -73,8 +74,8 @@ or after --drain.`,
 	return cmd
 }
 
-// How several devices have a model: a copy on each, or some layers on each.
-const splitNone, splitLayers = "none", "layers"
+// splitNone is that each of several devices has a copy of the model, where others have it together.
+const splitNone = "none"
 
 // defaultParallel is how many answers are computed at once: few, since each has a cache of its own.
 const defaultParallel = 4
@@ -87,9 +88,6 @@ func (f *serveFlags) check() error {
 	host, _, err := net.SplitHostPort(f.address)
 	if err != nil {
 		return usagef("--listen: %w; want HOST:PORT", err)
-	}
-	if f.split != splitNone && f.split != splitLayers {
-		return usagef("--split %s: want %s or %s", f.split, splitNone, splitLayers)
 	}
 	if f.serve.Queue < 1 || f.serve.MaxTokens < 0 || f.serve.Timeout <= 0 || f.drain < 0 {
 		return usagef("serve: --queue, --timeout want more than 0, --max-tokens and --drain no less")
@@ -146,10 +144,13 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	if err != nil {
 		return nil, nil, err
 	}
-	several := strings.Contains(f.model.options.Device, ",") && f.split == splitNone
+	several := strings.Contains(f.model.options.Device, ",") && f.model.options.Split == splitNone
+	if f.model.options.Split == splitNone { // a copy on each device has all layers
+		f.model.options.Split = generate.SplitLayers
+	}
 	if embeds && several {
 		return nil, nil, usagef("serve: a model of embeddings is not copied to several devices (--device %s): name "+
-			"one, or give --split %s", f.model.options.Device, splitLayers)
+			"one, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
 	if embeds {
 		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)

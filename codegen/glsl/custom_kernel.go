@@ -16,6 +16,7 @@ import (
 // takes in the text beside what extensions says.
 var customNeeds = map[string]string{
 	NeedStorage8: "", NeedStorage16: "", NeedFloat64: "", NeedInt64: "", NeedSubgroupBasic: "", NeedSubgroupShuffle: "",
+	NeedAddress:           "",
 	"float16":             "GL_EXT_shader_explicit_arithmetic_types_float16",
 	"int8":                "GL_EXT_shader_explicit_arithmetic_types_int8",
 	"int16":               "GL_EXT_shader_explicit_arithmetic_types_int16",

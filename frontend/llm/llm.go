@@ -185,7 +185,7 @@ func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, po
 	if d.pages > 0 && !ring {
 		all = d.pages * PageSize
 	}
-	return b.State(fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
+	return b.ShardedState(0, fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
 }
 
 // keep returns x as the cache has it.

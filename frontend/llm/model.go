@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
@@ -35,6 +36,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		b.Fail("llm", err)
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
+	m.w.Shard(shardAxis)
 	factors := cfg.RopeFactors
 	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
 		factors = cfg.LongRopeFactors
@@ -45,6 +47,22 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		m.localRope = m.ropeOptions(b, cfg.LocalRopeBase, nil)
 	}
 	return m
+}
+
+// shardAxis says how devices that run a model together share a weight (Shoeybi et al., "Megatron-LM", 2019): the first
+// products of attention and of the feed-forward layer by rows, which are heads and hidden units, and the products
+// after them by columns, which makes terms of a sum. Where rows are no whole heads, or blocks would be cut, what needs
+// the whole gets it.
+func shardAxis(name string) int {
+	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
+	switch part {
+	case "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight", "attn_v.bias",
+		"attn_sinks.weight", "ffn_gate.weight", "ffn_gate.bias", "ffn_up.weight", "ffn_up.bias", output + ".weight":
+		return 0
+	case "attn_output.weight", "ffn_down.weight":
+		return 1
+	}
+	return -1
 }
 
 // ropeOptions are those of angles that grow from a base, each divided by its factor.

@@ -23,6 +23,7 @@ type model struct {
 	seen  func(weight string, x, ids frontend.Tensor)               // nil for nobody
 	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
 	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for products as they are
+	shard func(name string) int                                     // nil for no axes
 }
 
 // NewWeights returns the weights that types lists by name, of a model built
@@ -52,6 +53,10 @@ func (w Weights) Give(f func(name string, t ir.Type) frontend.Tensor) { w.model.
 func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tensor) {
 	w.model.adapt = f
 }
+
+// Shard has f say along which axis devices that run the model together may each have a part of the weight of that
+// name, or -1. All parts of the model are asked.
+func (w Weights) Shard(f func(name string) int) { w.model.shard = f }
 
 // adapted is a product as who adapts it wants it.
 func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
@@ -87,7 +92,11 @@ func (w Weights) Get(name string) frontend.Tensor {
 	}
 	var t frontend.Tensor
 	if w.model.give == nil {
-		t = w.model.b.Weight(full, typ.DType, typ.Shape)
+		axis := -1
+		if w.model.shard != nil {
+			axis = w.model.shard(full)
+		}
+		t = w.model.b.ShardedWeight(axis, full, typ.DType, typ.Shape)
 	} else if t = w.model.give(full, typ); !t.Shape().Equal(typ.Shape) {
 		w.model.b.Fail("weight", fmt.Errorf("weight %q is given as %s, want shape %s", full, t, typ.Shape))
 	}

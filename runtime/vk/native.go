@@ -255,6 +255,19 @@ func (n nativeDevice) address(buffer uint64) uint64 {
 	return uint64(C.vkc_buffer_address(n.ptr, C.uint64_t(buffer)))
 }
 
+// importHost makes a buffer in host memory; what was made is returned with an error too.
+func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, imported uint64, r Result) {
+	r = Result(C.vkc_buffer_import(n.ptr, memory, C.uint64_t(size), (*C.uint64_t)(&buffer), (*C.uint64_t)(&imported)))
+	return buffer, imported, r
+}
+
+// allocateHost returns zeroed memory of the host, or nil.
+func allocateHost(size, align uint64) unsafe.Pointer {
+	return C.vkc_host_allocate(C.uint64_t(size), C.uint64_t(align))
+}
+
+func freeHost(memory unsafe.Pointer) { C.vkc_host_free(memory) }
+
 // Pipelines.
 
 func (n nativeDevice) createSetLayout(buffers int) (handle uint64, r Result) {

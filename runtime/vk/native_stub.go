@@ -47,8 +47,13 @@ func (nativeDevice) createBuffer(uint64) (uint64, requirements, Result) {
 func (nativeDevice) allocate(uint64, int, uint64, bool) (uint64, unsafe.Pointer, Result) {
 	return 0, nil, unreachable
 }
-func (nativeDevice) bind(_, _, _ uint64) Result                        { return unreachable }
-func (nativeDevice) address(uint64) uint64                             { return 0 }
+func (nativeDevice) bind(_, _, _ uint64) Result { return unreachable }
+func (nativeDevice) address(uint64) uint64      { return 0 }
+func (nativeDevice) importHost(unsafe.Pointer, uint64) (uint64, uint64, Result) {
+	return 0, 0, unreachable
+}
+func allocateHost(_, _ uint64) unsafe.Pointer                          { return nil }
+func freeHost(unsafe.Pointer)                                          {}
 func (nativeDevice) createSetLayout(int) (uint64, Result)              { return 0, unreachable }
 func (nativeDevice) createPipelineLayout(uint64, int) (uint64, Result) { return 0, unreachable }
 func (nativeDevice) createPipelineCache([]byte) (uint64, Result)       { return 0, unreachable }

@@ -83,6 +83,7 @@ type Executable struct {
 	copiesOut copies
 	ahead     [maxAhead]ahead
 	nextAhead int
+	between   func() error   // what the host does each time that devices have given one another values; nil for nothing
 	guards    *guards        // nil without LoadOptions.Guards
 	machine   target.Machine // LoadOptions.Machine
 	recorded  recordings

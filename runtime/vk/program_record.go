@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -99,6 +100,7 @@ type recorded struct {
 	main    *Recording // with the copies that are the same in every run
 	alone   *Recording // without copies
 	profile *profiler
+	parts   []*Recording // alone, ended ahead of each step that reads what other devices have given
 }
 
 // Close closes all of them.
@@ -114,6 +116,9 @@ func (rs *recordings) Close() error {
 func (r *recorded) close() {
 	_ = r.main.Close()
 	_ = r.alone.Close()
+	for _, part := range r.parts {
+		_ = part.Close()
+	}
 	if r.profile != nil {
 		_ = r.profile.recording.Close()
 		_ = r.profile.stamps.Close()
@@ -180,6 +185,37 @@ func (e *Executable) stepsOn(own *states, symbols map[string]int64) (_ *Recordin
 	return r.alone, err
 }
 
+// partsOn is stepsOn of a run that the host takes on each time that devices have given one another values.
+func (e *Executable) partsOn(own *states, symbols map[string]int64) (_ []*Recording, err error) {
+	rs := &e.recorded
+	if own != nil {
+		rs = &own.recorded
+	}
+	r := rs.of(e, symbols)
+	if r.parts == nil {
+		steps, err := e.ran(symbols)
+		if err != nil {
+			return nil, err
+		}
+		var parts []*Recording
+		for len(steps) > 0 {
+			n := 1
+			for n < len(steps) && !mailbox.Meets(e.program.Steps[steps[n]].Ops) {
+				n++
+			}
+			var part *Recording
+			if part, err = e.recordList("part of "+e.program.Name, rs.bindings, steps[:n], nil, nil, nil); err != nil {
+				(&recorded{parts: parts}).close()
+				return nil, err
+			}
+			part.ends = n < len(steps)
+			parts, steps = append(parts, part), steps[n:]
+		}
+		r.parts = parts
+	}
+	return r.parts, nil
+}
+
 // ran lists the steps of a run in the order in which they are recorded, each as often as its regions say.
 func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
 	rounds := 0
@@ -212,6 +248,12 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	if err != nil {
 		return nil, err
 	}
+	return e.recordList(name, bindings, steps, stamps, before, after)
+}
+
+// recordList records some steps.
+func (e *Executable) recordList(name string, bindings *Bindings, steps []int, stamps *Timestamps,
+	before, after []bufferCopy) (*Recording, error) {
 	borders := e.program.Borders()
 	c := e.device.NewCommandList()
 	if stamps != nil {
@@ -240,6 +282,9 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	if len(after) > 0 {
 		c.Barrier(StageCompute, StageTransfer)
 		c.copyAll(after)
+	}
+	if e.between != nil { // other devices read what kernels gave them
+		c.Barrier(StageCompute, StageHost)
 	}
 	r, err := e.device.Record(name, c)
 	if err != nil {

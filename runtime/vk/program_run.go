@@ -15,6 +15,14 @@ import (
 // when it is done. A run whose outputs all stay on the device is not waited for: see goesAhead.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
+	return e.RunInParts(ctx, in, nil, opts...)
+}
+
+// RunInParts is Run of a program that exchanges values with other devices. Each time that it has given them some, and
+// before it takes theirs, between is called, with what was given in the host's memory; its error ends the run.
+// Nil leaves it to the kernels to wait for one another.
+func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
+	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
 		return nil, e.wrap("run", err)
@@ -25,6 +33,8 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	}
 	defer e.give()
 	log.note("wait for another run")
+	e.between = between
+	defer func() { e.between = nil }()
 	r, err := e.run(ctx, in, opt, log)
 	if err != nil {
 		return nil, e.wrap("run", err)
@@ -67,7 +77,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 			return nil, err
 		}
 	}
-	if e.goesAhead(in, opt, outputs) {
+	if e.between == nil && e.goesAhead(in, opt, outputs) {
 		return e.runAhead(ctx, in, opt.Inputs, own, outputs, from, symbols)
 	}
 	kept, err := e.newKeptAll(outputs)
@@ -194,10 +204,13 @@ func (e *Executable) submissions(p *profiler, own *states, sizes []int64, from [
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	var main *Recording
+	var parts []*Recording
 	recorded := false // whether main does the copies that are the same in every run
 	switch {
 	case p != nil:
 		main = p.recording
+	case e.between != nil:
+		parts, err = e.partsOn(own, symbols)
 	case own != nil || slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
 		main, err = e.stepsOn(own, symbols)
 	default:
@@ -215,7 +228,7 @@ func (e *Executable) submissions(p *profiler, own *states, sizes []int64, from [
 	if err != nil {
 		return nil, err
 	}
-	return present(before, main, after), nil
+	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...), nil
 }
 
 // present returns the recordings that there are.
@@ -226,6 +239,23 @@ func present(list ...*Recording) []*Recording {
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *runLog) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	for i, r := range recordings {
+		if !r.ends {
+			continue
+		}
+		p, err := e.device.Submit(recordings[:i+1]...)
+		if err != nil {
+			return err
+		}
+		e.pending = p
+		if err := e.device.Wait(context.Background(), p); err != nil { // a run that has begun goes to its end
+			return err
+		}
+		if err := e.between(); err != nil {
+			return err
+		}
+		return e.submit(context.Background(), recordings[i+1:], log)
 	}
 	p, err := e.device.Submit(recordings...)
 	if err != nil {

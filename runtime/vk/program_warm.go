@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -21,11 +22,11 @@ func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64,
 			binary.NativeEndian.PutUint32(b.Bytes()[4*i:], uint32(min(1, s.Bound)))
 		}
 	}
-	if err := e.zero(ctx); err != nil {
-		return err
-	}
 	for i, step := range first {
 		if err := e.runOnce(ctx, "warm-up of "+e.program.Steps[step].Name, func(c *CommandList) {
+			if i == 0 || mailbox.Follows(e.program.Steps[step].Ops) { // what others wrote is no address
+				e.zero(c)
+			}
 			c.Barrier(StageCompute, StageCompute)
 			c.BindPipeline(e.pipelines[e.program.Steps[step].Shader])
 			c.Bind(e.bindings, step)
@@ -51,18 +52,16 @@ func (e *Executable) firstSteps() (list []int) {
 	return list
 }
 
-// zero clears the inputs and the temporaries, in which kernels may look for indices.
-func (e *Executable) zero(ctx context.Context) error {
-	return e.runOnce(ctx, "zeros of "+e.program.Name, func(c *CommandList) {
-		cleared := map[*Buffer]bool{}
-		for i, b := range e.program.Buffers {
-			if to := e.ranges[i].Buffer; (b.Kind == kernel.BufInput || b.Kind == kernel.BufTemp) && !cleared[to] {
-				c.FillBuffer(to, 0, to.Size(), 0)
-				cleared[to] = true
-			}
+// zero clears the inputs and the temporaries, in which kernels may look for indices and addresses.
+func (e *Executable) zero(c *CommandList) {
+	cleared := map[*Buffer]bool{}
+	for i, b := range e.program.Buffers {
+		if to := e.ranges[i].Buffer; (b.Kind == kernel.BufInput || b.Kind == kernel.BufTemp) && !cleared[to] {
+			c.FillBuffer(to, 0, to.Size(), 0)
+			cleared[to] = true
 		}
-		c.Barrier(StageTransfer, StageCompute)
-	})
+	}
+	c.Barrier(StageTransfer, StageCompute)
 }
 
 // runOnce records commands, runs them and waits.

@@ -393,6 +393,7 @@ type Recording struct {
 	name         string
 	pool, buffer uint64
 	users        []user
+	ends         bool // the host has something to do after it
 	closed       atomic.Bool
 }
 

@@ -124,6 +124,12 @@ int32_t vkc_memory_allocate(vkc_device *dev, uint64_t size, uint32_t type, uint6
                             uint64_t *out, void **mapped);
 int32_t vkc_buffer_bind(vkc_device *dev, uint64_t buffer, uint64_t memory, uint64_t offset);
 uint64_t vkc_buffer_address(vkc_device *dev, uint64_t buffer);
+// vkc_host_allocate allocates zeroed host memory at a multiple of align, a power of two, or returns NULL.
+void *vkc_host_allocate(uint64_t size, uint64_t align);
+void vkc_host_free(void *memory);
+// vkc_buffer_import makes a buffer in host memory (VK_EXT_external_memory_host), whose address and size are multiples of
+// what the device asks for.
+int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *buffer, uint64_t *memory);
 
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out);
 int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out);

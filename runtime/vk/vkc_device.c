@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(_WIN32)
+#include <malloc.h>
+#endif
 
 static int load_device_functions(vkc_device *dev, uint32_t api) {
     int complete = 1;
@@ -39,7 +42,7 @@ static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char
     for (int bit = 0; bit < VKC_EXT_COUNT; bit++) {
         // Queried only: its properties need no enabling, and its feature is not used.
         int query_only = bit == VKC_EXT_SM_BUILTINS || bit == VKC_EXT_SHADER_CORE_AMD ||
-                         bit == VKC_EXT_PUSH_DESCRIPTOR || bit == VKC_EXT_EXTERNAL_MEMORY_HOST;
+                         bit == VKC_EXT_PUSH_DESCRIPTOR;
         if (VKC_HAS(advertised & ~core, bit) && !query_only) names[count++] = vkc_extension_name(bit);
     }
     return count;
@@ -154,15 +157,20 @@ void vkc_set_name(vkc_device *dev, uint32_t type, uint64_t handle, const char *n
 
 // Buffers and memory.
 
-int32_t vkc_buffer_create(vkc_device *dev, uint64_t size, uint64_t *out, vkc_requirements *req) {
+static VkResult create_buffer(vkc_device *dev, uint64_t size, const void *next, VkBuffer *out) {
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .pNext = next,
                                .size = size,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT,
                                .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
     if (dev->has_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+    return dev->vkCreateBuffer(dev->handle, &info, NULL, out);
+}
+
+int32_t vkc_buffer_create(vkc_device *dev, uint64_t size, uint64_t *out, vkc_requirements *req) {
     VkBuffer buffer;
-    VkResult r = dev->vkCreateBuffer(dev->handle, &info, NULL, &buffer);
+    VkResult r = create_buffer(dev, size, NULL, &buffer);
     if (r != VK_SUCCESS) return r;
 
     VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
@@ -217,6 +225,73 @@ uint64_t vkc_buffer_address(vkc_device *dev, uint64_t buffer) {
     VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                       .buffer = VKC_HANDLE(VkBuffer, buffer)};
     return dev->vkGetBufferDeviceAddress(dev->handle, &info);
+}
+
+void *vkc_host_allocate(uint64_t size, uint64_t align) {
+#if defined(_WIN32)
+    void *memory = _aligned_malloc(size, align);
+    if (!memory) return NULL;
+#else
+    void *memory;
+    if (posix_memalign(&memory, align, size)) return NULL;
+#endif
+    return memset(memory, 0, size);
+}
+
+void vkc_host_free(void *memory) {
+#if defined(_WIN32)
+    _aligned_free(memory);
+#else
+    free(memory);
+#endif
+}
+
+static VkResult import_memory(vkc_device *dev, VkBuffer buffer, void *host, uint64_t size, VkDeviceMemory *out) {
+    VkMemoryHostPointerPropertiesEXT properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+    VkResult r = dev->vkGetMemoryHostPointerPropertiesEXT(
+        dev->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, host, &properties);
+    if (r != VK_SUCCESS) return r;
+    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
+                                           .buffer = buffer};
+    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
+    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
+    // Coherent, so that the host needs no calls to see what devices have written.
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    dev->inst->vkGetPhysicalDeviceMemoryProperties2(dev->physical, &memory);
+    uint32_t types = properties.memoryTypeBits & answer.memoryRequirements.memoryTypeBits, type = 0;
+    const VkMemoryPropertyFlags want = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkPhysicalDeviceMemoryProperties *has = &memory.memoryProperties;
+    while (type < has->memoryTypeCount &&
+           (!(types >> type & 1) || (has->memoryTypes[type].propertyFlags & want) != want))
+        type++;
+    if (type == has->memoryTypeCount) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkImportMemoryHostPointerInfoEXT import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                               .pNext = dev->has_address ? &flags : NULL,
+                                               .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+                                               .pHostPointer = host};
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                 .pNext = &import,
+                                 .allocationSize = size,
+                                 .memoryTypeIndex = type};
+    return dev->vkAllocateMemory(dev->handle, &info, NULL, out);
+}
+
+int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *buffer, uint64_t *memory) {
+    if (!dev->vkGetMemoryHostPointerPropertiesEXT) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes =
+                                                     VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+    VkBuffer made;
+    VkResult r = create_buffer(dev, size, &external, &made);
+    if (r != VK_SUCCESS) return r;
+    VkDeviceMemory imported = 0;
+    r = import_memory(dev, made, host, size, &imported);
+    if (r == VK_SUCCESS) r = dev->vkBindBufferMemory(dev->handle, made, imported, 0);
+    *buffer = VKC_NUMBER(made);
+    *memory = VKC_NUMBER(imported);
+    return r;
 }
 
 // Layouts and pipelines.

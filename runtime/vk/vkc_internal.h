@@ -87,7 +87,8 @@
 #define VKC_OPTIONAL_DEVICE_FUNCTIONS(X) \
     X(vkGetPipelineExecutablePropertiesKHR) \
     X(vkGetPipelineExecutableStatisticsKHR) \
-    X(vkGetPipelineExecutableInternalRepresentationsKHR)
+    X(vkGetPipelineExecutableInternalRepresentationsKHR) \
+    X(vkGetMemoryHostPointerPropertiesEXT)
 
 #define VKC_DECLARE(name) PFN_##name name;
 

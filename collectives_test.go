@@ -1,0 +1,126 @@
+package vkc_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestCollectives has three devices exchange values by each op, several times in a run, and compares with sums in the
+// order of ranks, bit for bit.
+func TestCollectives(t *testing.T) {
+	for _, list := range []string{"cpu,cpu,cpu", "vulkan,vulkan,vulkan"} {
+		devices, err := vkc.OpenDevices(list)
+		vktest.Need(t, err)
+		defer devices.Close()
+		onVulkan := devices[0].Vulkan() != nil
+		if onVulkan {
+			needTools(t)
+		}
+		const rows, columns = 3, 700 // more than a workgroup has, and no whole number of them
+		memory, address := make([]uint64, mailbox.Words(3, rows*columns)), [3]uint64{}
+		if onVulkan {
+			host, err := vk.NewHostBuffer([]*vk.Device{devices[0].Vulkan(), devices[1].Vulkan(), devices[2].Vulkan()},
+				len(memory))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			memory = host.Words()
+			for i := range address {
+				address[i] = host.Address(i)
+			}
+		}
+		box, err := mailbox.New(memory, 3, rows*columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer box.Close()
+		g := collectivesGraph(t, rows, columns)
+		all, err := vkc.Values[float32](noise(t, 3, rows, columns))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float32 // the sum
+		for i := range rows * columns {
+			want = append(want, all[i]+all[rows*columns+i]+all[2*rows*columns+i])
+		}
+		var done sync.WaitGroup
+		for rank, d := range devices {
+			exe, err := d.LoadGraph(t.Context(), g, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			own, err := vkc.Of(all[rank*rows*columns:(rank+1)*rows*columns], rows, columns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			link := box.Link(rank, 1, address[rank], mailbox.TriesWaiting)
+			l, err := vkc.Of(link[:], len(link))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done.Add(1)
+			in := vkc.Tensors{"x": own, "link": l}
+			go func() {
+				defer done.Done()
+				r, err := exe.Run(t.Context(), in)
+				if err != nil {
+					box.Stop()
+					t.Errorf("on %s, rank %d: %v", list, rank, err)
+					return
+				}
+				for name, values := range map[string][]float32{"sum": want, "all": all,
+					"part": want[rank*columns : (rank+1)*columns]} {
+					have, err := vkc.Values[float32](r.Outputs[name])
+					if err != nil || len(have) != len(values) {
+						t.Errorf("on %s, rank %d: %s has %d values, want %d (%v)", list, rank, name, len(have),
+							len(values), err)
+						return
+					}
+					for i := range values {
+						if have[i] != values[i] {
+							t.Errorf("on %s, rank %d: %s[%d] is %g, want %g", list, rank, name, i, have[i], values[i])
+							return
+						}
+					}
+				}
+			}()
+		}
+		done.Wait()
+	}
+}
+
+// collectivesGraph takes x through each collective.
+func collectivesGraph(t *testing.T, rows, columns int) *ir.Graph {
+	t.Helper()
+	g, err := frontend.Build("collectives", func(b *frontend.Builder) {
+		x, link := b.Input("x", ir.F32, rows, columns), b.Input("link", ir.U32, mailbox.LinkWords)
+		meet := func(name string) frontend.Tensor {
+			op, err := ir.ParseOp("vkc." + name)
+			give, errGive := ir.ParseOp("vkc.give")
+			if err != nil || errGive != nil {
+				t.Fatal(err, errGive)
+			}
+			shards := frontend.Attr("shards", 3)
+			given := frontend.CustomOp(give, []frontend.Tensor{x, link}, shards)
+			both := frontend.CustomOps(op, []frontend.Tensor{x, given}, shards)
+			link = both[1]
+			return both[0]
+		}
+		b.Output("sum", meet("all_reduce"))
+		b.Output("all", meet("all_gather"))
+		b.Output("part", meet("reduce_scatter"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}

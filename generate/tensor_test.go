@@ -1,0 +1,44 @@
+package generate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestTensorParallel has two devices make the tokens of one, each with a part of every layer: of several texts in
+// pages, and by samplers. Its model's one head of keys is on both.
+func TestTensorParallel(t *testing.T) {
+	path := tinyModel(t)
+	for _, o := range []Options{{Device: "cpu", Context: 64, Parallel: 2, Positions: 128},
+		{Device: "vulkan", Context: 64, Cache: ir.F16}} {
+		if o.Device != "cpu" {
+			needDevice(t)
+		}
+		var want [][]Token
+		for _, devices := range []string{o.Device, o.Device + "," + o.Device} {
+			several := o
+			several.Device, several.Split = devices, SplitTensor
+			m := openModel(t, path, several)
+			if strings.Contains(m.Why(), "tensor parallel over") != strings.Contains(devices, ",") {
+				t.Errorf("on %s: %s", devices, m.Why())
+			}
+			var got [][]Token
+			for i, s := range []Sampling{{MaxTokens: 12}, {MaxTokens: 12, Temperature: 1, TopP: 0.9, Seed: 3}} {
+				got = append(got, answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 7)), 11), s))
+			}
+			if want == nil {
+				want = got
+			}
+			for i := range got {
+				same := slices.EqualFunc(got[i], want[i], func(a, b Token) bool { return a.ID == b.ID })
+				if len(got[i]) == 0 || !same {
+					t.Errorf("on %s: %v, want %v", devices, got[i], want[i])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,482 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Shard is what one device computes of a graph that several compute together. It has the inputs and outputs of the
+// whole, and weights and states of their names, of which some are cut; see [Shard.Cut].
+type Shard struct {
+	*ir.Graph
+	Cut         map[string]int // by weight or state: the axis along which the device has its part
+	Collectives int            // how often it meets the others in a run
+	Slot        int            // how many values it gives to one of these meetings at most
+	Link        string         // the input that says where: u32[8]; "" where there are no meetings
+}
+
+// SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
+// parallelism, Shoeybi et al., "Megatron-LM", 2019). Weights and states that are marked (attribute "shard") are cut
+// along that axis, where it is a number that the devices divide and no block of theirs is cut; others are on every
+// device. What is computed of them follows, op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its
+// rank along an axis, or a term of a sum. An op that has no rule for what its arguments are gets
+// them whole, and so are outputs. A product along an axis that is cut gives terms, which are added up when they are
+// used.
+func SplitTensor(g *ir.Graph, shards, rank int) (Shard, error) {
+	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
+		whole: map[*ir.Node]*ir.Node{}, Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
+	if shards < 2 || shards > mailbox.MaxRanks || rank < 0 || rank >= shards {
+		return Shard{}, fmt.Errorf("split %q: part %d of %d: want 2 to %d parts", g.Name, rank, shards,
+			mailbox.MaxRanks)
+	}
+	if err := s.run(); err != nil {
+		return Shard{}, fmt.Errorf("split %q over %d devices: %w", g.Name, shards, err)
+	}
+	return s.Shard, nil
+}
+
+// Placements other than an axis.
+const (
+	isWhole = -1
+	isTerm  = -2
+)
+
+// placed is a value of the shard and how it stands for one of the graph.
+type placed struct {
+	*ir.Node
+	axis int // along which it is the rank's part, or isWhole or isTerm
+}
+
+type tensorSplitter struct {
+	Shard
+	old          *ir.Graph
+	shards, rank int64
+	values       []placed // by ID in the old graph
+	whole        map[*ir.Node]*ir.Node
+	link         *ir.Node
+	err          error
+}
+
+func (s *tensorSplitter) run() error {
+	for _, name := range s.old.Symbols() {
+		bound, _ := s.old.SymbolBound(name)
+		if err := s.DeclareSymbol(name, bound); err != nil {
+			return err
+		}
+	}
+	live := s.old.Live()
+	for id, n := range s.old.Nodes() {
+		if !live[id] && n.Op() != ir.OpInput && n.Op() != ir.OpState {
+			continue
+		}
+		if s.values[id] = s.node(n); s.err != nil {
+			return fmt.Errorf("%s %q: %w", n.Op(), n.Name(), s.err)
+		}
+	}
+	for _, o := range s.old.Outputs() {
+		v := s.gather(s.values[o.Node.ID()])
+		if s.err == nil {
+			s.err = s.Output(o.Name, v)
+		}
+	}
+	for _, u := range s.old.Updates() {
+		state, v := s.values[u.State.ID()], s.values[u.Value.ID()]
+		n := s.gatherUnless(v, state.axis)
+		if s.err == nil {
+			s.err = s.Update(state.Node, n)
+		}
+	}
+	return s.err
+}
+
+// add adds a node, unless something failed before.
+func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+	if s.err != nil {
+		return nil
+	}
+	n, err := s.Graph.Add(op, args, attrs, "")
+	s.err = err
+	return n
+}
+
+// node makes what stands for a node of the graph.
+func (s *tensorSplitter) node(n *ir.Node) placed {
+	args := make([]placed, len(n.Args()))
+	parted := false
+	for i, a := range n.Args() {
+		args[i] = s.values[a.ID()]
+		parted = parted || args[i].axis != isWhole
+	}
+	if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
+		return s.leaf(n)
+	}
+	if parted {
+		if v, ok := s.parted(n, args); ok || s.err != nil {
+			return v
+		}
+	}
+	nodes := make([]*ir.Node, len(args))
+	for i, a := range args {
+		nodes[i] = s.gather(a)
+	}
+	return placed{s.copy(n, nodes, nil), isWhole}
+}
+
+// copy adds n with other arguments and, where it has an attribute "shape", with that one if not nil.
+func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.Node {
+	if s.err != nil {
+		return nil
+	}
+	attrs := slices.Clone(n.Attrs())
+	for i := range attrs {
+		if shape != nil && attrs[i].Name == "shape" {
+			attrs[i].Value = shape
+		}
+	}
+	c, err := s.Graph.Add(n.Op(), args, attrs, n.Pos())
+	s.err = err
+	return c
+}
+
+// leaf cuts a weight or a state that is marked.
+func (s *tensorSplitter) leaf(n *ir.Node) placed {
+	axis := n.Attrs().Int("shard")
+	if axis < 0 || !s.divides(n.Type(), axis) {
+		return placed{s.copy(n, nil, nil), isWhole}
+	}
+	s.Cut[n.Name()] = axis
+	return placed{s.copy(n, nil, s.part(n.Shape(), axis)), axis}
+}
+
+// divides reports whether an axis can be cut: into equal parts of whole blocks.
+func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
+	if axis >= len(t.Shape) || !t.Shape[axis].IsStatic() {
+		return false
+	}
+	unit := s.shards
+	if t.DType.IsBlock() && axis == len(t.Shape)-1 {
+		unit *= int64(t.DType.BlockElems())
+	}
+	return t.Shape[axis].Add > 0 && t.Shape[axis].Add%unit == 0
+}
+
+// part is the shape of a device's part.
+func (s *tensorSplitter) part(shape ir.Shape, axis int) ir.Shape {
+	part := slices.Clone(shape)
+	part[axis] = ir.Dim{Add: part[axis].Add / s.shards}
+	return part
+}
+
+// gather returns the whole of a value.
+func (s *tensorSplitter) gather(v placed) *ir.Node {
+	if v.axis == isWhole || s.err != nil {
+		return v.Node
+	}
+	if w := s.whole[v.Node]; w != nil {
+		return w
+	}
+	x, dtype := v.Node, v.DType()
+	if dtype != ir.F32 { // which holds all floats that are shorter
+		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
+	}
+	if v.axis == isTerm {
+		x = s.meet(allReduce, x)
+	} else {
+		shape := slices.Clone(v.Shape())
+		shape[v.axis] = ir.Dim{Add: shape[v.axis].Add * s.shards}
+		x = s.meet(allGather, x)
+		if v.axis > 0 {
+			perm := make([]int64, 0, len(shape)+1)
+			for i := range shape {
+				if i == v.axis {
+					perm = append(perm, 0)
+				}
+				perm = append(perm, int64(i+1))
+			}
+			x = s.add(ir.OpTranspose, []*ir.Node{x}, ir.Attr{Name: "perm", Value: perm})
+		}
+		x = s.add(ir.OpReshape, []*ir.Node{x}, ir.Attr{Name: "shape", Value: shape})
+	}
+	if dtype != ir.F32 {
+		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: dtype})
+	}
+	s.whole[v.Node] = x
+	return x
+}
+
+// meet adds a collective.
+func (s *tensorSplitter) meet(op ir.Op, x *ir.Node) *ir.Node {
+	if s.err != nil {
+		return nil
+	}
+	elements := int64(1)
+	for _, d := range x.Shape() {
+		elements *= d.Max()
+	}
+	if elements > maxMeeting {
+		s.err = fmt.Errorf("devices exchange %d values at once: the limit is %d; use fewer tokens at once", elements,
+			int64(maxMeeting))
+		return nil
+	}
+	if s.link == nil {
+		s.Link = s.linkName()
+		s.link = s.add(ir.OpInput, nil, ir.Attr{Name: "name", Value: s.Link}, ir.Attr{Name: "dtype", Value: ir.U32},
+			ir.Attr{Name: "shape", Value: linkShape})
+	}
+	shards := ir.Attr{Name: "shards", Value: s.shards}
+	given := s.add(give, []*ir.Node{x, s.link}, shards)
+	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
+	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
+	s.Collectives++
+	s.Slot = max(s.Slot, int(elements))
+	return y
+}
+
+// maxMeeting keeps positions in a mailbox within 32 bits.
+const maxMeeting = 1 << 27
+
+// linkName is a name that no other leaf has.
+func (s *tensorSplitter) linkName() string {
+	name := "vkc.link"
+	for {
+		if _, taken := s.old.Named(name); !taken {
+			return name
+		}
+		name += "_"
+	}
+}
+
+// gatherUnless returns the rank's part of a value along an axis, or the whole of it for isWhole.
+func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
+	if v.axis == axis {
+		return v.Node
+	}
+	x := s.gather(v)
+	if axis == isWhole || s.err != nil {
+		return x
+	}
+	shape := x.Shape()
+	if !s.divides(x.Type(), axis) || x.DType().IsBlock() {
+		s.err = fmt.Errorf("axis %d of %s cannot be cut into %d parts", axis, x.Type(), s.shards)
+		return nil
+	}
+	starts, limits := make([]int64, len(shape)), slices.Clone(shape)
+	each := shape[axis].Add / s.shards
+	starts[axis], limits[axis] = s.rank*each, ir.Dim{Add: (s.rank + 1) * each}
+	return s.add(ir.OpSlice, []*ir.Node{x}, ir.Attr{Name: "starts", Value: starts},
+		ir.Attr{Name: "limits", Value: limits})
+}
+
+// parted computes the rank's part of a node, some of whose arguments are parts or terms, and reports whether there is a
+// rule for them.
+func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
+	for i, a := range args {
+		if a.axis == isTerm {
+			args[i] = placed{s.gather(a), isWhole}
+		}
+	}
+	if s.err != nil || !slices.ContainsFunc(args, func(a placed) bool { return a.axis != isWhole }) {
+		return placed{}, false
+	}
+	switch op := n.Op(); {
+	case op == ir.OpMatMul:
+		return s.matmul(n, args)
+	case op == ir.OpReshape:
+		return s.reshape(n, args[0])
+	case op == ir.OpTranspose:
+		perm := n.Attrs().Ints("perm")
+		return placed{s.copy(n, []*ir.Node{args[0].Node}, nil), slices.Index(perm, int64(args[0].axis))}, true
+	case op == ir.OpUnsqueeze:
+		return s.unsqueeze(n, args[0])
+	case op == ir.OpSlice:
+		return s.slice(n, args[0])
+	case op == ir.OpAttention:
+		return s.attention(n, args)
+	case op == ir.OpBroadcast:
+		axis := args[0].axis + n.Rank() - n.Args()[0].Rank()
+		return placed{s.copy(n, []*ir.Node{args[0].Node}, s.part(n.Shape(), axis)), axis}, true
+	case op == ir.OpDequantize || op == ir.OpQuantize && args[0].axis < n.Rank()-1 ||
+		op.Class() == ir.ClassElementwise && op.Info().Custom == nil:
+		return s.elementwise(n, args)
+	case op == ir.OpRMSNorm || op == ir.OpLayerNorm || op == ir.OpRope || op == ir.OpL2Normalize || op == ir.OpSoftmax:
+		return s.byRows(n, args)
+	case op == ir.OpIndexSelect || op == ir.OpDynamicSlice || op == ir.OpDynamicUpdateSlice || op == ir.OpScatter:
+		return s.along(n, args)
+	}
+	return placed{}, false
+}
+
+// elementwise cuts all arguments as the first that is.
+func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
+	axis := isWhole // of the result
+	for i, a := range args {
+		if a.axis != isWhole && axis == isWhole {
+			axis = a.axis + n.Rank() - n.Args()[i].Rank()
+		}
+	}
+	nodes := make([]*ir.Node, len(args))
+	for i, a := range args {
+		shape := n.Args()[i].Shape()
+		own := axis - (n.Rank() - len(shape))
+		if own < 0 || shape[own] == ir.D(1) {
+			own = isWhole // it is repeated along the axis
+		}
+		nodes[i] = s.gatherUnless(a, own)
+	}
+	return placed{s.copy(n, nodes, nil), axis}, true
+}
+
+// byRows is for ops that go along the innermost axis of their first argument, and have others for all rows.
+func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
+	axis := args[0].axis
+	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.turnsBeside(n, axis) {
+		return placed{}, false
+	}
+	return s.others(n, args, axis, 1)
+}
+
+// turnsBeside reports whether positions of a rope do not run along an axis.
+func (s *tensorSplitter) turnsBeside(n *ir.Node, axis int) bool {
+	at := n.Attrs().Int("axis")
+	if at < 0 {
+		at += n.Rank()
+	}
+	return at != axis && n.Args()[1].Rank() == 1
+}
+
+// others computes n of parts along an axis: of its first so many arguments, with all others whole.
+func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (placed, bool) {
+	nodes := make([]*ir.Node, len(args))
+	for i, a := range args {
+		if i < first {
+			nodes[i] = s.gatherUnless(a, axis)
+		} else {
+			nodes[i] = s.gather(a)
+		}
+	}
+	return placed{s.copy(n, nodes, nil), axis}, true
+}
+
+// along is for ops that pick or write places along one axis: the same ones in each part along another.
+func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
+	at := n.Attrs().Int("axis")
+	if at < 0 {
+		at += n.Args()[0].Rank()
+	}
+	axis := args[0].axis
+	switch {
+	case axis < 0 || axis == at:
+		return placed{}, false
+	case n.Op() == ir.OpScatter:
+		return s.others(n, args, axis, 3)
+	case n.Op() == ir.OpDynamicUpdateSlice:
+		if args[1].axis != axis && args[1].DType().IsBlock() {
+			return placed{}, false
+		}
+		return s.others(n, args, axis, 2)
+	}
+	return s.others(n, args, axis, 1)
+}
+
+// matmul cuts a product along the rows of a, the columns of b, or both along what it sums over.
+func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
+	a, b := n.Args()[0], n.Args()[1]
+	rows, inA := a.Rank()-2, a.Rank()-1
+	if n.Attrs().Bool("transpose_a") {
+		rows, inA = inA, rows
+	}
+	inB, columns := b.Rank()-2, b.Rank()-1
+	if n.Attrs().Bool("transpose_b") {
+		inB, columns = columns, inB
+	}
+	product := func(axis int) (placed, bool) {
+		return placed{s.copy(n, []*ir.Node{args[0].Node, args[1].Node}, nil), axis}, true
+	}
+	switch x, y := args[0].axis, args[1].axis; {
+	case x == inA && y == inB:
+		return product(isTerm)
+	case x == isWhole && y == columns:
+		return product(n.Rank() - 1)
+	case y == isWhole && x == rows:
+		return product(n.Rank() - 2)
+	case y == isWhole && b.Rank() == 2 && x >= 0 && x < a.Rank()-2:
+		return product(x)
+	}
+	return placed{}, false
+}
+
+// attention is cut by heads.
+func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
+	heads := n.Rank() - 3
+	nodes := make([]*ir.Node, len(args))
+	for i, a := range args {
+		node, own := n.Args()[i], heads
+		switch {
+		case i < 3 && a.axis != heads: // of queries, keys and values
+			return placed{}, false
+		case i == 3 && (node.Rank() < 3 || node.Shape()[node.Rank()-3] == ir.D(1)):
+			own = isWhole // a mask for all heads
+		case i == 3:
+			own = node.Rank() - 3
+		case i == 4:
+			own = 0 // a sink for each
+		}
+		nodes[i] = s.gatherUnless(a, own)
+	}
+	return placed{s.copy(n, nodes, nil), heads}, true
+}
+
+// reshape follows an axis that is cut to where it goes, as the outer part of one or with what was inside of it.
+func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
+	from, to := n.Args()[0].Shape(), n.Shape()
+	for axis, d := range to {
+		if !d.IsStatic() || d.Add%s.shards != 0 || d.Add == 0 || !sameOutside(from[:x.axis], to[:axis]) {
+			continue
+		}
+		if was := from[x.axis].Add; was%d.Add != 0 && d.Add%was != 0 {
+			continue
+		}
+		return placed{s.copy(n, []*ir.Node{x.Node}, s.part(to, axis)), axis}, true
+	}
+	return placed{}, false
+}
+
+// sameOutside reports whether two lists of extents have as many elements.
+func sameOutside(a, b ir.Shape) bool {
+	x, errX := a.Numel()
+	y, errY := b.Numel()
+	return errX == nil && errY == nil && x == y || a.Equal(b)
+}
+
+func (s *tensorSplitter) unsqueeze(n *ir.Node, x placed) (placed, bool) {
+	axis := x.axis
+	for _, at := range slices.Sorted(slices.Values(n.Attrs().Ints("axes"))) {
+		if at < 0 {
+			at += int64(n.Rank())
+		}
+		if int(at) <= axis {
+			axis++
+		}
+	}
+	return placed{s.copy(n, []*ir.Node{x.Node}, nil), axis}, true
+}
+
+// slice takes all of the axis that is cut, or else needs the whole.
+func (s *tensorSplitter) slice(n *ir.Node, x placed) (placed, bool) {
+	if x.axis < 0 || n.Shape()[x.axis] != n.Args()[0].Shape()[x.axis] {
+		return placed{}, false
+	}
+	if steps := n.Attrs().Ints("steps"); len(steps) > 0 && steps[x.axis] != 1 {
+		return placed{}, false
+	}
+	attrs := slices.Clone(n.Attrs())
+	for i := range attrs {
+		if attrs[i].Name == "limits" {
+			attrs[i].Value = s.part(attrs[i].Value.(ir.Shape), x.axis)
+		}
+	}
+	return placed{s.add(ir.OpSlice, []*ir.Node{x.Node}, attrs...), x.axis}, true
+}

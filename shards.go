@@ -1,0 +1,692 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// TensorParallel has the devices be one, which share the work of each op: those weights and states that a graph marks
+// for it are cut between them (see [passes.SplitTensor]), so that each reads its part of them at the same time. What
+// the devices need of one another kernels write to host memory that all of them import, and read from there. Where all
+// are software devices, kernels wait for one another's values inside of their programs. Other devices need not see
+// what another writes before its program ends: there the host takes programs on from one exchange to the next. All
+// devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+//
+// Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
+// take turns, and each is waited for. Device tensors lie on the first device. A device that does not come to an
+// exchange ends the run of all after a time, with an error.
+func (d Devices) TensorParallel() (*Device, error) {
+	one, err := d.Together()
+	if err != nil || len(d) == 1 {
+		return one, err
+	}
+	if len(d) > mailbox.MaxRanks {
+		return nil, fmt.Errorf("devices: %d share each op: the limit is %d", len(d), mailbox.MaxRanks)
+	}
+	m := &meetings{devices: d, turn: make(chan struct{}, 1), epoch: 1}
+	for _, part := range d {
+		if part.Vulkan() != nil {
+			m.vulkan = append(m.vulkan, part.Vulkan())
+			m.staged = m.staged || part.Caps().Type != target.DeviceCPU
+		}
+	}
+	if len(m.vulkan) != 0 && len(m.vulkan) != len(d) {
+		return nil, fmt.Errorf("devices %s: some are Vulkan devices and some are not: want one or the other to "+
+			"share each op", one.Name())
+	}
+	one.meetings = m
+	one.why = one.caps.Name + ": they share each op"
+	return one, nil
+}
+
+// OpenTensorParallel opens the devices of a list such as "0,1", as [OpenDevices] does, as one; see
+// [Devices.TensorParallel].
+func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
+	devices, err := OpenDevices(list, opt...)
+	if err != nil {
+		return nil, err
+	}
+	d, err := devices.TensorParallel()
+	if err != nil {
+		return nil, errors.Join(err, devices.Close())
+	}
+	return d, nil
+}
+
+// meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
+const meetingTime = 2 * time.Minute
+
+// meetings are where devices exchange values. turn holds a token while a run is under way, so that all devices have
+// runs in one order.
+type meetings struct {
+	devices Devices
+	vulkan  []*vk.Device // the same, unless they are the processor
+	staged  bool         // the host takes programs on from one exchange to the next
+	turn    chan struct{}
+
+	// With the turn.
+	memory *vk.HostBuffer
+	box    *mailbox.Mailbox
+	epoch  uint32
+}
+
+// lastEpoch is where epochs begin anew.
+const lastEpoch = 1 << 31
+
+// take waits for this caller's turn.
+func (m *meetings) take(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("another run is under way: %w", ctx.Err())
+	}
+}
+
+func (m *meetings) give() { <-m.turn }
+
+// idle waits until no device is at work.
+func (m *meetings) idle() error {
+	var errs []error
+	for _, d := range m.vulkan {
+		errs = append(errs, d.WaitIdle(context.Background()))
+	}
+	return errors.Join(errs...)
+}
+
+// reserve makes room for exchanges of so many values of each device.
+func (m *meetings) reserve(ctx context.Context, slot int) error {
+	if err := m.take(ctx); err != nil {
+		return err
+	}
+	defer m.give()
+	if m.box != nil && m.box.Slot() >= slot {
+		return nil
+	}
+	if err := errors.Join(m.idle(), m.free()); err != nil {
+		return err
+	}
+	words := mailbox.Words(len(m.devices), slot)
+	memory := []uint64(nil)
+	if m.vulkan == nil {
+		memory = make([]uint64, words)
+	} else {
+		var err error
+		if m.memory, err = vk.NewHostBuffer(m.vulkan, words); err != nil {
+			return err
+		}
+		memory = m.memory.Words()
+	}
+	var err error
+	m.box, err = mailbox.New(memory, len(m.devices), slot)
+	m.epoch = 1
+	return err
+}
+
+func (m *meetings) free() error {
+	box, memory := m.box, m.memory
+	m.box, m.memory = nil, nil
+	return errors.Join(box.Close(), memory.Close())
+}
+
+func (m *meetings) close() error {
+	if m == nil {
+		return nil
+	}
+	return m.free()
+}
+
+// links are what the devices are given for a run with so many exchanges.
+func (m *meetings) links(exchanges int) ([]*ir.Data, error) {
+	if int64(m.epoch)+int64(exchanges) >= lastEpoch {
+		if err := m.idle(); err != nil {
+			return nil, err
+		}
+		m.box.Reset()
+		m.epoch = 1
+	}
+	var list []*ir.Data
+	for rank := range m.devices {
+		address := uint64(0)
+		if m.memory != nil {
+			address = m.memory.Address(rank)
+		}
+		tries := uint32(mailbox.TriesWaiting)
+		if m.staged {
+			tries = mailbox.TriesGiven
+		}
+		link := m.box.Link(rank, m.epoch, address, tries)
+		d, err := Of(link[:], len(link))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	m.epoch += uint32(exchanges)
+	return list, nil
+}
+
+// shard is what one of the devices runs of a program.
+type shard struct {
+	*Program
+	passes.Shard
+}
+
+// compileShards compiles what each device has of a graph. One without weights and states is for the first alone.
+func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	if err := g.Verify(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	opt.Beside = nil
+	p := interpreted(g, nil)
+	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+	for rank, part := range d.parts {
+		s := passes.Shard{Graph: g}
+		if len(g.Leaves(ir.OpWeight))+len(g.Leaves(ir.OpState)) > 0 {
+			if s, err = passes.SplitTensor(g, len(d.parts), rank); err != nil {
+				return nil, err
+			}
+		} else if rank > 0 {
+			break
+		}
+		own := opt
+		own.Weights = cutWeights(opt.Weights, s.Cut, len(d.parts), rank)
+		one, err := part.Compile(ctx, s.Graph, own)
+		if err != nil {
+			return nil, fmt.Errorf("part %d of %d, for %s: %w", rank+1, len(d.parts), part.Name(), err)
+		}
+		p.shards = append(p.shards, shard{one, s})
+		add := &p.Stats
+		add.CacheHit = add.CacheHit && one.Stats.CacheHit
+		add.Kernels, add.Shaders = add.Kernels+one.Stats.Kernels, add.Shaders+one.Stats.Shaders
+		add.Processes, add.Elapsed = add.Processes+one.Stats.Processes, add.Elapsed+one.Stats.Elapsed
+		add.Without, add.CacheErr = one.Stats.Without, errors.Join(add.CacheErr, one.Stats.CacheErr)
+	}
+	return p, nil
+}
+
+// loadShards loads what each device has of a program.
+func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
+	switch {
+	case len(p.shards) != len(d.parts) && len(p.shards) != 1:
+		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
+			d.Name())
+	case opt.WeightRoom > 0:
+		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+	}
+	opt.NoTrial = true
+	share, _ := opt.Share.program().(*sharded)
+	if len(p.shards) == 1 {
+		if opt.Share = nil; share != nil {
+			opt.Share = share.parts[0].Executable
+		}
+		return d.parts[0].Load(ctx, p.shards[0].Program, opt)
+	}
+	if opt.Share != nil && share == nil {
+		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+	}
+	x := &sharded{Signature: runtime.SignatureOf(p.Contents.Graph), meetings: d.meetings}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.Close())
+		}
+	}()
+	for rank, s := range p.shards {
+		one := opt
+		if one.Share = nil; share != nil {
+			one.Share = share.parts[rank].Executable
+		}
+		one.Weights = cutWeights(opt.Weights, s.Cut, len(p.shards), rank)
+		exe, err := d.parts[rank].Load(ctx, s.Program, one)
+		if err != nil {
+			return nil, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(p.shards), d.parts[rank].Name(),
+				err)
+		}
+		x.parts = append(x.parts, shardPart{exe, s.Shard, d.parts[rank]})
+	}
+	first := p.shards[0]
+	if first.Collectives > 0 {
+		if err := d.meetings.reserve(ctx, first.Slot); err != nil {
+			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
+		}
+	}
+	return &Executable{backend: x, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
+		"and the devices exchange values %d times a run", d.Name(), len(first.Cut),
+		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), first.Collectives)}, nil
+}
+
+// cutWeights is a device's part of a source of weights.
+func cutWeights(from ir.WeightSource, cut map[string]int, shards, rank int) ir.WeightSource {
+	if from == nil {
+		return nil
+	}
+	return &shardWeights{from, cut, shards, rank}
+}
+
+type shardWeights struct {
+	ir.WeightSource
+	cut          map[string]int
+	shards, rank int
+}
+
+// Weight implements ir.WeightSource.
+func (w *shardWeights) Weight(name string) (*ir.Data, error) {
+	d, err := w.WeightSource.Weight(name)
+	axis, ok := w.cut[name]
+	if err != nil || d == nil || !ok {
+		return d, err
+	}
+	return cutData(d, axis, w.shards, w.rank)
+}
+
+// WeightType is for ir.WeightType.
+func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
+	t, dims, err := ir.WeightType(w.WeightSource, name)
+	axis, ok := w.cut[name]
+	if err != nil || !ok || axis >= len(dims) {
+		return t, dims, err
+	}
+	dims = append([]int(nil), dims...)
+	dims[axis] /= w.shards
+	return t, dims, nil
+}
+
+// cutLayout returns the dims of a part along an axis, and how many bytes of it lie beside each other, so often.
+func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows int, err error) {
+	if axis >= len(dims) || dims[axis]%shards != 0 {
+		return nil, 0, 0, fmt.Errorf("%s%v cannot be cut into %d parts along axis %d", t, dims, shards, axis)
+	}
+	part = append([]int(nil), dims...)
+	part[axis] /= shards
+	size, err := ir.ByteSize(t, part[axis:])
+	rows = 1
+	for _, n := range dims[:axis] {
+		rows *= n
+	}
+	return part, int(size), rows, err
+}
+
+// cutData returns the part of a tensor that a rank has. Along the outermost axis it is not copied.
+func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
+	dims, each, rows, err := cutLayout(d.DType, d.Dims, axis, shards)
+	if err == nil && len(d.Bytes) != each*rows*shards {
+		err = fmt.Errorf("%s%v has %d bytes", d.DType, d.Dims, len(d.Bytes))
+	}
+	if err != nil {
+		return nil, err
+	}
+	part := &ir.Data{DType: d.DType, Dims: dims}
+	if rows == 1 {
+		part.Bytes = d.Bytes[rank*each : (rank+1)*each : (rank+1)*each]
+		return part, nil
+	}
+	part.Bytes = make([]byte, each*rows)
+	for r := range rows {
+		copy(part.Bytes[r*each:], d.Bytes[(r*shards+rank)*each:][:each])
+	}
+	return part, nil
+}
+
+// joinData puts the parts of all ranks together along an axis.
+func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
+	dims := append([]int(nil), parts[0].Dims...)
+	dims[axis] *= len(parts)
+	_, each, rows, err := cutLayout(parts[0].DType, dims, axis, len(parts))
+	if err != nil {
+		return nil, err
+	}
+	d := &ir.Data{DType: parts[0].DType, Dims: dims, Bytes: make([]byte, each*rows*len(parts))}
+	for rank, p := range parts {
+		for r := range rows {
+			copy(d.Bytes[(r*len(parts)+rank)*each:], p.Bytes[r*each:][:each])
+		}
+	}
+	return d, nil
+}
+
+// sharded is a program whose ops several devices share.
+type sharded struct {
+	*runtime.Signature
+	meetings *meetings
+	parts    []shardPart
+}
+
+type shardPart struct {
+	*Executable
+	passes.Shard
+	device *Device
+}
+
+var _ runtime.Executable = (*sharded)(nil)
+
+// Run implements runtime.Executable.
+func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Profile {
+		return nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
+	}
+	symbols, err := x.Bind(in, opt)
+	if err == nil {
+		_, err = x.NewOutputs(symbols, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := x.statesOf(opt)
+	if err != nil {
+		return nil, err
+	}
+	values := Tensors{}
+	maps.Copy(values, in)
+	for name, t := range opt.Inputs {
+		if values[name], err = t.Read(ctx); err != nil { // it lies on one device, and all want it
+			return nil, err
+		}
+	}
+	if err := x.meetings.take(ctx); err != nil {
+		return nil, err
+	}
+	defer x.meetings.give()
+	return x.run(values, opt, own)
+}
+
+// run runs all parts at once. Each goes to its end, so that none of the states misses it.
+func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, error) {
+	m := x.meetings
+	links := make([]*ir.Data, len(x.parts))
+	exchanges := x.parts[0].Collectives
+	all := &rendezvous{ranks: len(x.parts), next: make(chan struct{}), stopped: make(chan struct{})}
+	stop := func() {
+		m.box.Stop()
+		all.stop()
+	}
+	if exchanges > 0 {
+		var err error
+		if links, err = m.links(exchanges); err != nil {
+			return nil, err
+		}
+		late := time.AfterFunc(meetingTime, stop)
+		defer late.Stop()
+	}
+	results, errs := make([]*Result, len(x.parts)), make([]error, len(x.parts))
+	var under sync.WaitGroup
+	for rank := range x.parts {
+		under.Add(1)
+		go func() {
+			defer under.Done()
+			var between func() error
+			if m.staged && exchanges > 0 {
+				between = all.meet
+			}
+			results[rank], errs[rank] = x.parts[rank].run(rank, values, links[rank], between, opt, own)
+			if errs[rank] != nil && exchanges > 0 {
+				stop() // the others wait in vain
+			}
+		}()
+	}
+	under.Wait()
+	err := x.ended(errs)
+	for rank, r := range results {
+		if r == nil || rank == 0 && err == nil {
+			continue
+		}
+		for _, t := range r.Kept {
+			err = errors.Join(err, t.Close())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// ended says how a run ended, and makes the devices ready for the next one.
+func (x *sharded) ended(errs []error) error {
+	m := x.meetings
+	var err error
+	for rank, e := range errs {
+		if e != nil && !errors.Is(e, mailbox.ErrStopped) {
+			err = errors.Join(err, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(errs), x.parts[rank].Device(), e))
+		}
+	}
+	if x.parts[0].Collectives == 0 {
+		return err
+	}
+	failed := m.box.Failed()
+	if failed < 0 && err == nil {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on",
+			m.devices[failed].Name(), meetingTime)
+	}
+	err = fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
+	if idle := m.idle(); idle != nil {
+		return errors.Join(err, idle)
+	}
+	m.box.Reset()
+	m.epoch = 1
+	return err
+}
+
+// run runs the part of a rank. The first gives the results; what others give is left on their devices.
+func (p *shardPart) run(rank int, values Tensors, link *ir.Data, between func() error, opt RunOptions,
+	own []States) (*Result, error) {
+	in, mine := maps.Clone(values), RunOptions{Symbols: opt.Symbols}
+	if link != nil {
+		in[p.Link] = link
+	}
+	if own != nil {
+		mine.States = own[rank]
+	}
+	if rank == 0 {
+		mine.Into, mine.Keep = opt.Into, opt.Keep
+	} else {
+		for _, o := range p.Executable.Outputs() {
+			mine.Keep = append(mine.Keep, o.Name)
+		}
+	}
+	if between != nil {
+		return p.Vulkan().RunInParts(context.Background(), in, between, mine)
+	}
+	r, err := p.Executable.Run(context.Background(), in, mine)
+	if err == nil && len(mine.Keep) > 0 { // else Run has waited
+		err = p.device.Synchronize(context.Background())
+	}
+	return r, err
+}
+
+// rendezvous is where those who take programs on wait for one another, again and again.
+type rendezvous struct {
+	ranks   int
+	once    sync.Once
+	stopped chan struct{}
+
+	mu   sync.Mutex // guards what follows
+	here int
+	next chan struct{} // closed when all are here
+}
+
+// meet waits until all are here.
+func (r *rendezvous) meet() error {
+	r.mu.Lock()
+	next := r.next
+	if r.here++; r.here == r.ranks {
+		r.here, r.next = 0, make(chan struct{})
+		close(next)
+	}
+	r.mu.Unlock()
+	select {
+	case <-next:
+		return nil
+	case <-r.stopped:
+		return mailbox.ErrStopped
+	}
+}
+
+// stop ends all waiting.
+func (r *rendezvous) stop() { r.once.Do(func() { close(r.stopped) }) }
+
+// Upload implements runtime.Executable: to the first device.
+func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
+	return x.parts[0].Upload(ctx, d)
+}
+
+// UploadFrom implements runtime.Executable: to the first device.
+func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
+	return x.parts[0].UploadFrom(ctx, t, dims, from)
+}
+
+// ReadState implements runtime.Executable.
+func (x *sharded) ReadState(name string) (*ir.Data, error) {
+	return x.readState(name, func(rank int) (*ir.Data, error) { return x.parts[rank].ReadState(name) })
+}
+
+// readState puts a state together from what read says that each device has.
+func (x *sharded) readState(name string, read func(rank int) (*ir.Data, error)) (*ir.Data, error) {
+	if _, err := x.State(name); err != nil {
+		return nil, err
+	}
+	axis, cut := x.parts[0].Cut[name]
+	if !cut {
+		return read(0)
+	}
+	var parts []*ir.Data
+	for rank := range x.parts {
+		d, err := read(rank)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, d)
+	}
+	return joinData(parts, axis)
+}
+
+// WriteState implements runtime.Executable.
+func (x *sharded) WriteState(name string, d *ir.Data) error {
+	return x.writeState(name, d, func(rank int, part *ir.Data) error { return x.parts[rank].WriteState(name, part) })
+}
+
+// writeState gives each device its part of a state.
+func (x *sharded) writeState(name string, d *ir.Data, write func(rank int, part *ir.Data) error) error {
+	if _, err := x.CheckState(name, d); err != nil {
+		return err
+	}
+	axis, cut := x.parts[0].Cut[name]
+	for rank := range x.parts {
+		part := d
+		if cut {
+			var err error
+			if part, err = cutData(d, axis, len(x.parts), rank); err != nil {
+				return err
+			}
+		}
+		if err := write(rank, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ResetStates implements runtime.Executable.
+func (x *sharded) ResetStates() error {
+	var errs []error
+	for _, p := range x.parts {
+		errs = append(errs, p.ResetStates())
+	}
+	return errors.Join(errs...)
+}
+
+// NewStates implements runtime.Executable.
+func (x *sharded) NewStates() (States, error) {
+	own := &ownShards{of: x}
+	for _, p := range x.parts {
+		s, err := p.NewStates()
+		if err != nil {
+			return nil, errors.Join(err, own.Close())
+		}
+		own.parts = append(own.parts, s)
+	}
+	return own, nil
+}
+
+// ownShards are states of a run's own, by rank.
+type ownShards struct {
+	of    *sharded
+	parts []States
+}
+
+// statesOf returns the states that a run is given, by rank; nil for the program's own.
+func (x *sharded) statesOf(opt RunOptions) ([]States, error) {
+	if opt.States == nil {
+		return nil, nil
+	}
+	own, ok := opt.States.(*ownShards)
+	if !ok || own.of != x {
+		return nil, runtime.ErrStates
+	}
+	return own.parts, nil
+}
+
+// Read implements runtime.States.
+func (s *ownShards) Read(name string) (*ir.Data, error) {
+	return s.of.readState(name, func(rank int) (*ir.Data, error) { return s.parts[rank].Read(name) })
+}
+
+// Write implements runtime.States.
+func (s *ownShards) Write(name string, d *ir.Data) error {
+	return s.of.writeState(name, d, func(rank int, part *ir.Data) error { return s.parts[rank].Write(name, part) })
+}
+
+// each calls do for the states of all devices.
+func (s *ownShards) each(do func(States) error) error {
+	var errs []error
+	for _, p := range s.parts {
+		errs = append(errs, do(p))
+	}
+	return errors.Join(errs...)
+}
+
+// Reset implements runtime.States.
+func (s *ownShards) Reset() error { return s.each(States.Reset) }
+
+// Close implements runtime.States.
+func (s *ownShards) Close() error { return s.each(States.Close) }
+
+// Device implements runtime.Executable.
+func (x *sharded) Device() string {
+	var names []string
+	for _, p := range x.parts {
+		names = append(names, p.Device())
+	}
+	return strings.Join(names, " and ")
+}
+
+// Close implements runtime.Executable.
+func (x *sharded) Close() error {
+	var errs []error
+	for _, p := range x.parts {
+		errs = append(errs, p.Executable.Close())
+	}
+	return errors.Join(errs...)
+}

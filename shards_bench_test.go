@@ -1,0 +1,76 @@
+package vkc_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// BenchmarkAllReduce adds up what the devices of -replicas have, many times after each other in a run: `go test .
+// -bench AllReduce -args -replicas 0,1`. Each time has a small kernel in it that writes the values.
+func BenchmarkAllReduce(b *testing.B) {
+	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {1024, 32}} {
+		const width = 4096
+		b.Run(fmt.Sprintf("%dkB", 4*c.rows*width/1024), func(b *testing.B) {
+			d, err := vkc.OpenTensorParallel(*replicasFlag)
+			vktest.Need(b, err)
+			defer d.Close()
+			g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
+				x := b.Input("x", ir.F32, 1, 1)
+				terms := b.ShardedWeight(1, "terms", ir.F32, c.rows, 2)
+				columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
+				for range c.times {
+					// Terms of a sum, of which one value goes on.
+					x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
+				}
+				b.Output("y", x)
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			weights := vkc.WeightMap{"terms": ones(b, c.rows, 2), "columns": ones(b, 2, width)}
+			exe, err := d.LoadGraph(b.Context(), g, weights)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer exe.Close()
+			in := vkc.Tensors{"x": ones(b, 1, 1)}
+			for range 3 {
+				if _, err := exe.Run(b.Context(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ResetTimer()
+			for b.Loop() {
+				if _, err := exe.Run(b.Context(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			each := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(c.times)
+			b.ReportMetric(each/1e3, "us/exchange")
+			b.ReportMetric(4*float64(c.rows*width)/each, "GB/s")
+		})
+	}
+}
+
+// ones is half of ones: so that two terms add up to what they were made of.
+func ones(b *testing.B, dims ...int) *ir.Data {
+	b.Helper()
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = 0.5
+	}
+	d, err := vkc.Of(values, dims...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,248 @@
+package vkc_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// parallel opens several devices that share each op, and one of them by itself.
+func parallel(t *testing.T, list string) (together, one *vkc.Device) {
+	t.Helper()
+	devices, err := vkc.OpenDevices(list)
+	vktest.Need(t, err)
+	t.Cleanup(func() {
+		if err := devices.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if together, err = devices.TensorParallel(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { together.Close() })
+	return together, devices[0]
+}
+
+// TestTensorParallelModel has two devices share each op of a language model, whose weights are in blocks, and compares
+// the logits with those of one device: sums that are cut are added up in another order.
+func TestTensorParallelModel(t *testing.T) {
+	together, one := parallel(t, "cpu,cpu")
+	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cache := range []ir.DType{ir.F16, ir.Q8_0} {
+		g, err := llm.Steps(cfg, 4, 16, llm.Cache(cache))
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := together.LoadGraph(t.Context(), g, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		if why := exe.Why(); !strings.Contains(why, "72 of 90 weights") || !strings.Contains(why, "16 times") {
+			t.Error(exe.Why())
+		}
+		want, err := one.LoadGraph(t.Context(), g, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer want.Close()
+		for i := range 3 {
+			tokens, err := vkc.Of([]int32{int32(7*i + 3), 5}[:1+i%2], 1+i%2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := vkc.RunOptions{Symbols: map[string]int64{"S": int64(2*i + 1 + i%2)}}
+			compareShards(t, exe, want, vkc.Tensors{"tokens": tokens}, opt, 1e-3)
+		}
+	}
+}
+
+// compareShards runs a program on several devices and on one.
+func compareShards(t *testing.T, several, one *vkc.Executable, in vkc.Tensors, opt vkc.RunOptions,
+	tolerance float64) {
+	t.Helper()
+	have, err := several.Run(t.Context(), in, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := one.Run(t.Context(), in, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range want.Outputs {
+		a, b := shardFloats(t, have.Outputs[name]), shardFloats(t, d)
+		if len(a) != len(b) {
+			t.Fatalf("%s has %d values, want %d", name, len(a), len(b))
+		}
+		for i := range b {
+			if off := float64(a[i] - b[i]); off != off || off > tolerance || off < -tolerance {
+				t.Fatalf("%s[%d] is %g, want %g", name, i, a[i], b[i])
+			}
+		}
+	}
+}
+
+func shardFloats(t *testing.T, d *ir.Data) []float32 {
+	t.Helper()
+	v, err := vkc.Values[float32](d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestTensorParallelStops: a device that does not come to an exchange ends the run of all, with an error that says so.
+func TestTensorParallelStops(t *testing.T) {
+	for _, list := range []string{"cpu,cpu", "vulkan,vulkan"} {
+		if strings.HasPrefix(list, "vulkan") {
+			needTools(t)
+		}
+		together, _ := parallel(t, list)
+		g, err := frontend.Build("stops", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 1, 24)
+			b.Output("y", x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+			t.Error(err)
+		}
+		if err := vkc.ClosePart(exe); err != nil {
+			t.Error(err)
+		}
+		_, err = exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+		if !errors.Is(err, vkc.ErrClosed) || !strings.Contains(err.Error(), "part 2 of 2") {
+			t.Errorf("on %s: %v", list, err)
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTensorParallelBits: where no sum is cut, or its terms are added up in the order that one device has, the bits
+// are those of one device; states are put together, runs may have their own, and a graph with nothing to share runs.
+func TestTensorParallelBits(t *testing.T) {
+	needTools(t)
+	for _, staged := range []bool{false, true} {
+		testBits(t, staged)
+	}
+}
+
+func testBits(t *testing.T, staged bool) {
+	t.Helper()
+	together, one := parallel(t, "vulkan,vulkan")
+	if staged {
+		vkc.StageExchanges(together)
+	}
+	weights := vkc.WeightMap{"up": noise(t, 64, 24), "b": noise(t, 64), "out": noise(t, 10, 64)}
+	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
+		g, err := frontend.Build("parallel", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
+			h := x.MatMulT(b.ShardedWeight(0, "up", ir.F32, 64, 24)).Add(b.ShardedWeight(0, "b", ir.F32, 64)).Silu()
+			s := b.ShardedState(0, "s", ir.F32, 64)
+			next := s.Add(h.Sum(0))
+			b.Update(s, next)
+			out := b.ShardedWeight(1, "out", ir.F32, 10, 64)
+			b.Output("h", h.Add(s))
+			b.Output("y", sum(h, out))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	// One device is made to add up two halves, as the two devices do.
+	halves := func(x, w frontend.Tensor) frontend.Tensor {
+		return x.Slice(1, 0, ir.D(32)).MatMulT(w.Slice(1, 0, ir.D(32))).Add(
+			x.Slice(1, 32, ir.D(64)).MatMulT(w.Slice(1, 32, ir.D(64))))
+	}
+	exe, err := together.LoadGraph(t.Context(), build(frontend.Tensor.MatMulT), weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	if !strings.Contains(exe.Why(), "4 of 4 weights and states are cut") {
+		t.Error(exe.Why())
+	}
+	want, err := one.LoadGraph(t.Context(), build(halves), weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	for i := range 5 {
+		compareShards(t, exe, want, vkc.Tensors{"x": noise(t, 1+i%5, 24)}, vkc.RunOptions{}, 0)
+	}
+	for range 2 {
+		a, err := exe.ReadState("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := want.ReadState("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(a.Bytes) != string(b.Bytes) {
+			t.Error("the state differs from that of one device")
+		}
+		if err := exe.WriteState("s", noiseAs(t, want)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := exe.NewStates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if err := want.ResetStates(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 2, 24)}, vkc.RunOptions{States: own, Keep: []string{"y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := r.Kept["y"].Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := want.Run(t.Context(), vkc.Tensors{"x": noise(t, 2, 24)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(y.Bytes) != string(w.Outputs["y"].Bytes) {
+		t.Error("y on states of its own differs from that of one device")
+	}
+	if err := r.Kept["y"].Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// noiseAs writes a state of one device anew, and returns what it is.
+func noiseAs(t *testing.T, one *vkc.Executable) *ir.Data {
+	t.Helper()
+	d := noise(t, 64)
+	if err := one.WriteState("s", d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
