@@ -164,10 +164,12 @@ func (e *emitter) close() {
 func (e *emitter) bindAxis(axis int, t text) { e.scope.axes[axis] = t }
 
 // bindAxisLater is bindAxis for a coordinate that becomes a variable of that
-// name at its first use, if there is one.
+// name at its first use, if there is one. A number needs no name.
 func (e *emitter) bindAxisLater(axis int, name string, t text) {
 	e.bindAxis(axis, t)
-	e.scope.later[axis] = name
+	if _, number := literalOf(t); !number {
+		e.scope.later[axis] = name
+	}
 }
 
 // bindAcc says what variable of the open scope holds the result of a phase or

@@ -1,6 +1,9 @@
 package glsl
 
 import (
+	"strings"
+	"unicode"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
@@ -87,10 +90,9 @@ func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name st
 // end, where the last is read again and does not count.
 func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	end := e.dim(a.extent)
-	last := e.coordinate(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
 	e.openLanes(4)
 	at := binary("+", k, primary(component))
-	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
+	e.bindAxisLater(a.axis, e.partialName(a.axis), e.capped(at, a.extent))
 	value := e.as(q.scalar, v)
 	e.line("%s[%s] = %s;", name, component,
 		e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)).s)
@@ -127,5 +129,24 @@ func (e *emitter) limit(x text, d ir.Dim, tile int) text {
 	if target.DivisibleBy(d, tile) {
 		return x
 	}
-	return call("min", x, e.coordinate(kernel.DimIndex(d).Minus(kernel.Const(1))))
+	return e.capped(x, d)
+}
+
+// capped is a coordinate, or the last one of an extent where that is less. A sum of
+// coordinates, which cannot wrap, needs no comparing where one summand reaches it.
+func (e *emitter) capped(x text, d ir.Dim) text {
+	last := e.coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
+	if end, known := literalOf(last); known && strings.IndexFunc(x.s, notInSums) < 0 {
+		for _, summand := range strings.Split(x.s, " + ") {
+			if n, ok := literalOf(primary(summand)); ok && n.v >= end.v {
+				return last
+			}
+		}
+	}
+	return call("min", x, last)
+}
+
+// notInSums reports whether a sum of names and numbers has no such character.
+func notInSums(r rune) bool {
+	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
