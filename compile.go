@@ -71,6 +71,17 @@ type CompileStats struct {
 	CacheErr error
 }
 
+// add counts what compiling a part of a program did.
+func (s *CompileStats) add(part CompileStats) {
+	s.CacheHit = s.CacheHit && part.CacheHit
+	s.Kernels, s.Shaders = s.Kernels+part.Kernels, s.Shaders+part.Shaders
+	s.Processes, s.Elapsed = s.Processes+part.Processes, s.Elapsed+part.Elapsed
+	s.Without = slices.Concat(s.Without, part.Without)
+	slices.Sort(s.Without)
+	s.Without = slices.Compact(s.Without)
+	s.CacheErr = errors.Join(s.CacheErr, part.CacheErr)
+}
+
 // Program is a compiled graph, ready to load on a device or write to a bundle.
 // One for the CPU fast path, which interprets the graph, has no kernels.
 type Program struct {
@@ -114,6 +125,17 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 	return bundle.Write(path, &c)
 }
 
+// fitWeights checks a graph, and has its weights be of the dtypes that they are stored in; it counts those.
+func fitWeights(g *ir.Graph, opt CompileOptions) (fit *ir.Graph, changed int, err error) {
+	if err = g.Verify(); err == nil {
+		fit, changed, err = ir.FitWeights(g, opt.Weights)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("compile: %w", err)
+	}
+	return fit, changed, nil
+}
+
 // Compile compiles a graph for a device. The same graph compiled again for
 // the same kind of device comes from the cache, whatever its names are, and
 // starts no compiler process.
@@ -122,12 +144,9 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if err := g.Verify(); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
-	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	g, fitted, err := fitWeights(g, opt)
 	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, err
 	}
 	c, err := newCompiler(ctx, g, opt)
 	if err != nil {

@@ -52,12 +52,9 @@ type layer struct {
 
 // compileLayers cuts a graph and compiles each part for its device.
 func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	if err := g.Verify(); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
-	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	g, fitted, err := fitWeights(g, opt)
 	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, err
 	}
 	var home map[string]int
 	if opt.Beside != nil {
@@ -79,11 +76,7 @@ func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOpti
 			return nil, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(parts), d.parts[part.Device].Name(), err)
 		}
 		p.layers = append(p.layers, layer{one, part})
-		s := &p.Stats
-		s.CacheHit = s.CacheHit && one.Stats.CacheHit
-		s.Kernels, s.Shaders = s.Kernels+one.Stats.Kernels, s.Shaders+one.Stats.Shaders
-		s.Processes, s.Elapsed = s.Processes+one.Stats.Processes, s.Elapsed+one.Stats.Elapsed
-		s.Without, s.CacheErr = one.Stats.Without, errors.Join(s.CacheErr, one.Stats.CacheErr)
+		p.Stats.add(one.Stats)
 	}
 	return p, nil
 }

@@ -262,19 +262,7 @@ func TestTogetherModel(t *testing.T) {
 			in[p.Name] = d
 		}
 		opt := vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}}
-		have, err := exe.Run(t.Context(), in, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := one.Run(t.Context(), in, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, d := range want.Outputs {
-			if string(have.Outputs[name].Bytes) != string(d.Bytes) {
-				t.Errorf("step %d: %s differs from that of one device", i, name)
-			}
-		}
+		compareRuns(t, exe, one, in, opt, 0)
 	}
 	t.Log(exe.Why())
 }

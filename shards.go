@@ -187,12 +187,9 @@ type shard struct {
 
 // compileShards compiles what each device has of a graph. One without weights and states is for the first alone.
 func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	if err := g.Verify(); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
-	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	g, fitted, err := fitWeights(g, opt)
 	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, err
 	}
 	opt.Beside = nil
 	p := interpreted(g, nil)
@@ -213,11 +210,7 @@ func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOpti
 			return nil, fmt.Errorf("part %d of %d, for %s: %w", rank+1, len(d.parts), part.Name(), err)
 		}
 		p.shards = append(p.shards, shard{one, s})
-		add := &p.Stats
-		add.CacheHit = add.CacheHit && one.Stats.CacheHit
-		add.Kernels, add.Shaders = add.Kernels+one.Stats.Kernels, add.Shaders+one.Stats.Shaders
-		add.Processes, add.Elapsed = add.Processes+one.Stats.Processes, add.Elapsed+one.Stats.Elapsed
-		add.Without, add.CacheErr = one.Stats.Without, errors.Join(add.CacheErr, one.Stats.CacheErr)
+		p.Stats.add(one.Stats)
 	}
 	return p, nil
 }
