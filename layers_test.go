@@ -262,7 +262,7 @@ func TestTogetherModel(t *testing.T) {
 			in[p.Name] = d
 		}
 		opt := vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}}
-		compareRuns(t, exe, one, in, opt, 0)
+		compareDevices(t, exe, one, in, opt, 0)
 	}
 	t.Log(exe.Why())
 }

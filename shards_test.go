@@ -67,13 +67,13 @@ func TestTensorParallelModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			opt := vkc.RunOptions{Symbols: map[string]int64{"S": int64(2*i + 1 + i%2)}}
-			compareRuns(t, exe, want, vkc.Tensors{"tokens": tokens}, opt, 1e-3)
+			compareDevices(t, exe, want, vkc.Tensors{"tokens": tokens}, opt, 1e-3)
 		}
 	}
 }
 
-// compareRuns runs a program on several devices and on one. A tolerance of 0 wants the same bits of any dtype.
-func compareRuns(t *testing.T, several, one *vkc.Executable, in vkc.Tensors, opt vkc.RunOptions,
+// compareDevices runs a program on several devices and on one. A tolerance of 0 wants the same bits of any dtype.
+func compareDevices(t *testing.T, several, one *vkc.Executable, in vkc.Tensors, opt vkc.RunOptions,
 	tolerance float64) {
 	t.Helper()
 	have, err := several.Run(t.Context(), in, opt)
@@ -197,7 +197,7 @@ func testBits(t *testing.T, staged bool) {
 	}
 	defer want.Close()
 	for i := range 5 {
-		compareRuns(t, exe, want, vkc.Tensors{"x": noise(t, 1+i%5, 24)}, vkc.RunOptions{}, 0)
+		compareDevices(t, exe, want, vkc.Tensors{"x": noise(t, 1+i%5, 24)}, vkc.RunOptions{}, 0)
 	}
 	for range 2 {
 		a, err := exe.ReadState("s")

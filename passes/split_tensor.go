@@ -21,7 +21,7 @@ type Shard struct {
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
 // parallelism, Shoeybi et al., "Megatron-LM", 2019). Weights and states that are marked (attribute "shard") are cut
 // along that axis, where it is a number that the devices divide and no block of theirs is cut; others are on every
-// device. What is computed of them follows, op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its
+// device, and so are values that f32 does not hold, as which devices exchange them. What is computed of them follows, op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its
 // rank along an axis, or a term of a sum. An op that has no rule for what its arguments are gets
 // them whole, and so are outputs. A product along an axis that is cut gives terms, which are added up when they are
 // used.
@@ -144,12 +144,16 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 // leaf cuts a weight or a state that is marked.
 func (s *tensorSplitter) leaf(n *ir.Node) placed {
 	axis := n.Attrs().Int("shard")
-	if axis < 0 || !s.divides(n.Type(), axis) {
+	if axis < 0 || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {
 		return placed{s.copy(n, nil, nil), isWhole}
 	}
 	s.Cut[n.Name()] = axis
 	return placed{s.copy(n, nil, s.part(n.Shape(), axis)), axis}
 }
+
+// exchanged reports whether devices can exchange values of a dtype, which they do in f32: so whole numbers of 32 bits
+// and more, and f64, are whole on every device.
+func exchanged(t ir.DType) bool { return t != ir.F64 && (!t.IsInteger() || t.BlockBytes() <= 2) }
 
 // divides reports whether an axis can be cut: into equal parts of whole blocks.
 func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
@@ -179,7 +183,7 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 		return w
 	}
 	x, dtype := v.Node, v.DType()
-	if dtype != ir.F32 { // which holds all floats that are shorter
+	if dtype != ir.F32 { // which holds all that are exchanged
 		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
 	}
 	if v.axis == isTerm {
@@ -278,7 +282,8 @@ func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 			args[i] = placed{s.gather(a), isWhole}
 		}
 	}
-	if s.err != nil || !slices.ContainsFunc(args, func(a placed) bool { return a.axis != isWhole }) {
+	if s.err != nil || !exchanged(n.DType()) ||
+		!slices.ContainsFunc(args, func(a placed) bool { return a.axis != isWhole }) {
 		return placed{}, false
 	}
 	switch op := n.Op(); {

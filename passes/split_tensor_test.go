@@ -37,6 +37,9 @@ func TestSplitTensor(t *testing.T) {
 		{"an op without a rule", 2, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 4, 12)).Sum(1)
 		}},
+		{"numbers that f32 does not hold", 2, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
+			return x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 4, 12)).Cast(ir.I32).MulScalar(1 << 24).AddScalar(1)
+		}},
 		{"a whole operand is sliced", 2, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 4, 12)).Mul(x.Slice(1, 2, ir.D(6)))
 		}},
