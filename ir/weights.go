@@ -144,10 +144,12 @@ func (w *BadWeight) Error() string {
 // Unwrap returns why there is nothing, or nil.
 func (w *BadWeight) Unwrap() error { return w.Err }
 
-// given is what a table says was given. The error of a file that lacks a name knows those
-// nearest to it; the file is the same for all.
+// lacking is the error of a file that lacks a name: it knows the names nearest to it.
+type lacking interface{ Nearest() []string }
+
+// given is what a table says was given.
 func (w *BadWeight) given() string {
-	var lacks interface{ Nearest() []string }
+	var lacks lacking
 	switch {
 	case w.Err == nil:
 		return w.Given
@@ -157,15 +159,25 @@ func (w *BadWeight) given() string {
 	return w.Err.Error()
 }
 
+// unread reports whether reading the weight failed.
+func (w *BadWeight) unread() bool {
+	var lacks lacking
+	return w.Err != nil && !errors.As(w.Err, &lacks)
+}
+
 // listedWeights is how many weights an error names: models have hundreds.
 const listedWeights = 10
 
 // Error names the weight that cannot be used and why, or has a table of the first of several and counts the others.
+// Where none could be read, as from a damaged file, the first says why.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights of %s cannot be used:", len(e.Bad), e.Total, e.Of)
 	if len(e.Bad) == 1 {
 		return fmt.Sprintf("%s %v", &b, e.Bad[0])
+	}
+	if !slices.ContainsFunc(e.Bad, func(w *BadWeight) bool { return !w.unread() }) {
+		return fmt.Sprintf("%s the first is %v", &b, e.Bad[0])
 	}
 	listed := e.Bad[:min(len(e.Bad), listedWeights)]
 	b.WriteByte('\n')

@@ -50,6 +50,7 @@ func keepsState(where *ir.Node, arg int) bool {
 	return unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
 }
 
+// isScatter reports whether n writes rows or elements where indices say.
 func isScatter(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
@@ -199,13 +200,13 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 		for _, x := range o.regions(w) {
 			own[x] = true
 		}
-		for _, e := range o.takes(w) {
-			if unshaped(e.value) == u.State {
-				return nil, nil, fmt.Sprintf("%s writes what the state has elsewhere", w.op)
-			}
-		}
 		if n = w.base; n != u.State && !o.only(own, n) {
 			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
+		}
+	}
+	for _, e := range o.takenBy(values) {
+		if x := unshaped(e.value); x == u.State || own[x] {
+			return nil, nil, fmt.Sprintf("%s writes what the state has elsewhere", e.user)
 		}
 	}
 	return values, own, ""

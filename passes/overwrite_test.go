@@ -227,6 +227,10 @@ var inPlaceStates = []struct {
 		%b = dynamic_update_slice %a, %row, %other
 		update %s = %b
 		output "y" %a`, true},
+	{"a write that the next one moves", "map map", `
+		%a = dynamic_update_slice %s, %row, %at
+		%b = dynamic_update_slice %a, %a, %other {wrap=true}
+		update %s = %b`, true},
 }
 
 // TestInPlace: only what changes of a state is written, each element by one invocation,
