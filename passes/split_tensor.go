@@ -21,10 +21,10 @@ type Shard struct {
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
 // parallelism, Shoeybi et al., "Megatron-LM", 2019). Weights and states that are marked (attribute "shard") are cut
 // along that axis, where it is a number that the devices divide and no block of theirs is cut; others are on every
-// device, and so are values that f32 does not hold, as which devices exchange them. What is computed of them follows, op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its
-// rank along an axis, or a term of a sum. An op that has no rule for what its arguments are gets
-// them whole, and so are outputs. A product along an axis that is cut gives terms, which are added up when they are
-// used.
+// device, and so are values that f32 does not hold, which is what devices exchange. What is computed of them follows,
+// op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its rank along an axis, or a term of a sum. An
+// op that has no rule for what its arguments are gets them whole, and so are outputs. A product along an axis that is
+// cut gives terms, which are added up when they are used.
 func SplitTensor(g *ir.Graph, shards, rank int) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
 		whole: map[*ir.Node]*ir.Node{}, Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
