@@ -63,7 +63,7 @@ func (b *Builder) Compile() (compute.Executable, error) {
 			return e, nil
 		}
 	}
-	_, err := e.routine(shapes.AxisBindings{}, nil)
+	_, err := e.routine(axes{}, nil)
 	return e, err
 }
 
@@ -275,7 +275,7 @@ func tryOut(op *operation) error {
 		}
 	}
 	_, err := frontend.Build(op.kind.String(), func(b *frontend.Builder) {
-		l := newLowering(b, shapes.AxisBindings{})
+		l := newLowering(b, axes{})
 		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }),
 			[]*operation{op}, nil)
 		for i, v := range op.results {

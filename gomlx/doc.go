@@ -14,5 +14,6 @@
 // which nobody knows how often it goes, is run by the host, many trips at a time: what is before and after it is a
 // program each, and values stay on the device between them.
 //
-// A computation with dynamic axes is built for the extents that a call brings, and kept for the next call with them.
+// A computation with dynamic axes is built with symbols for them, bounded by the next power of two of what a call
+// brings, and kept for all calls within these bounds. Where that cannot be, it is built for the extents of each call.
 package gomlx

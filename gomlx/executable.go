@@ -3,6 +3,7 @@ package gomlx
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ type Executable struct {
 	mu       sync.Mutex
 	closed   bool
 	routines map[string]*routine // by the extents of dynamic axes, and by what is donated
+	numbers  bool                // whether extents must be numbers
 }
 
 var _ compute.Executable = (*Executable)(nil)
@@ -84,14 +86,11 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 		in[i], donated[p] = s, donates
 	}
 	ctx := context.Background()
-	r, err := e.routine(extents, donated)
-	if err == nil {
-		err = r.load(ctx, e.backend)
-	}
+	r, err := e.ready(ctx, extents, donated)
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.run(ctx, e.backend, in)
+	out, err := r.run(ctx, e.backend, in, symbols(extents))
 	if err != nil {
 		return nil, errors.WithMessagef(err, "computation %q", e.function.builder.name)
 	}
@@ -102,14 +101,41 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 	return buffers, nil
 }
 
+// ready returns what runs a call with those extents of dynamic axes: with symbols for them, or with numbers where an
+// operation or the device takes no symbol.
+func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
+	load := func(a axes) (*routine, error) {
+		r, err := e.routine(a, donated)
+		if err == nil {
+			err = r.load(ctx, e.backend)
+		}
+		return r, err
+	}
+	e.mu.Lock()
+	numbers := e.numbers || len(of) == 0
+	e.mu.Unlock()
+	if !numbers {
+		if r, err := load(bounded(of)); err == nil {
+			return r, nil
+		}
+	}
+	r, err := load(fixed(of))
+	if err == nil && !numbers {
+		e.mu.Lock()
+		e.numbers = true
+		e.mu.Unlock()
+	}
+	return r, err
+}
+
 // routine returns the function compiled for extents of its dynamic axes, where some parameters are donated.
-func (e *Executable) routine(extents shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
+func (e *Executable) routine(of axes, donated map[*value]bool) (*routine, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, errors.Errorf("computation %q is finalized", e.function.builder.name)
 	}
-	key := extents.Key()
+	key := of.key()
 	for i, p := range e.function.parameters {
 		if donated[p] {
 			key += fmt.Sprint(" ", i)
@@ -118,7 +144,7 @@ func (e *Executable) routine(extents shapes.AxisBindings, donated map[*value]boo
 	if r, ok := e.routines[key]; ok {
 		return r, nil
 	}
-	r, err := compile(e.function, nil, extents, donated)
+	r, err := compile(e.function, nil, maps.Clone(of), donated)
 	if err != nil {
 		return nil, err
 	}
@@ -148,26 +174,26 @@ type step struct {
 // it is given.
 type flow interface {
 	// compile makes the routines of the flow's functions.
-	compile(extents shapes.AxisBindings) (flow, error)
+	compile(of axes) (flow, error)
 	routines() []*routine
-	run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error)
+	run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error)
 }
 
 // compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its
 // parameters. Operations are in a program of level n if they need the results of n loops and branches one after
 // another; those that need constants alone are written wherever they are used.
-func compile(f *Function, captured []*value, extents shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
+func compile(f *Function, captured []*value, of axes, donated map[*value]bool) (*routine, error) {
 	r := &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
 	s := newSchedule(r.inputs, f.results)
 	for level := 0; level <= s.last; level++ {
-		if err := r.addProgram(f, s, level, extents, donated); err != nil {
+		if err := r.addProgram(f, s, level, of, donated); err != nil {
 			return nil, err
 		}
 		for _, op := range s.order {
 			if op.flow == nil || s.level[op] != level {
 				continue
 			}
-			compiled, err := op.flow.compile(extents)
+			compiled, err := op.flow.compile(of)
 			if err != nil {
 				return nil, err
 			}
@@ -275,7 +301,7 @@ func (s *schedule) visit(v *value) {
 }
 
 // addProgram adds the program of a level, unless there is nothing to compute.
-func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes.AxisBindings,
+func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
 	donated map[*value]bool) error {
 	var in, out []*value
 	seen := map[*value]bool{}
@@ -308,7 +334,7 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, extents shapes
 		updates = r.inPlace(s, out, donated)
 	}
 	g, err := frontend.Build(f.builder.name, func(b *frontend.Builder) {
-		l := newLowering(b, extents)
+		l := newLowering(b, of)
 		over := map[*value]bool{}
 		for _, i := range updates {
 			over[in[i]] = true
@@ -357,7 +383,8 @@ func (r *routine) inPlace(s *schedule, out []*value, donated map[*value]bool) ma
 }
 
 // run computes the results of inputs. The caller closes both.
-func (r *routine) run(ctx context.Context, b *Backend, in []*storage) (out []*storage, err error) {
+func (r *routine) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) (
+	out []*storage, err error) {
 	known := map[*value]*storage{}
 	defer func() {
 		for _, s := range known {
@@ -376,9 +403,9 @@ func (r *routine) run(ctx context.Context, b *Backend, in []*storage) (out []*st
 		}
 		var made []*storage
 		if s.flow != nil {
-			made, err = s.flow.run(ctx, b, args)
+			made, err = s.flow.run(ctx, b, args, symbols)
 		} else {
-			made, err = s.program.run(ctx, b, args, len(s.out), s.updates)
+			made, err = s.program.run(ctx, b, args, symbols, len(s.out), s.updates)
 		}
 		if err != nil {
 			return nil, err

@@ -323,6 +323,69 @@ func TestDynamicAxes(t *testing.T) {
 	}
 }
 
+// TestDynamicAxesShare: a program serves all extents up to the next power of two, and computes what a program for one
+// extent does.
+func TestDynamicAxesShare(t *testing.T) {
+	b := open(t, *device)
+	dynamic := func(rest ...int) shapes.Shape {
+		names := make([]string, 1+len(rest))
+		names[0] = "batch"
+		return shapes.MakeDynamic(dtypes.Float32, append([]int{shapes.DynamicDim}, rest...), names)
+	}
+	model := func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
+		var err error
+		step := func(v compute.Value, e error) compute.Value {
+			if err == nil {
+				err = e
+			}
+			return v
+		}
+		normed := step(f.FusedLayerNorm(p[0], []int{-1}, 1e-5, nil, nil))
+		if err != nil {
+			return nil, err
+		}
+		dense := step(f.FusedDense(normed, p[1], nil, compute.DenseConfig{}))
+		if err != nil {
+			return nil, err
+		}
+		whole := step(f.ConvertDType(p[0], dtypes.Int32))
+		first := step(f.Slice(whole, []int{0, 0}, []int{shapes.DynamicDim, 1}, []int{1, 1}))
+		if err != nil {
+			return nil, err
+		}
+		row := step(f.Gather(p[1], first, 1, []int{1}, []int{0}, []int{0}, []int{1, 4}, false))
+		if err != nil {
+			return nil, err
+		}
+		y := step(f.Add(dense, row))
+		return []compute.Value{y}, err
+	}
+	weight := shapes.Make(dtypes.Float32, 3, 4)
+	e := executable(t, b, []shapes.Shape{dynamic(3), weight}, model)
+	w := []float32{1, -2, 3, 4, 0.5, 6, -7, 8, 9, 1, 2, -3}
+	for _, n := range []int{5, 8, 6, 7, 3} {
+		x := make([]float32, 3*n)
+		for i := range x {
+			x[i] = float32(i * i % 7 % 3)
+		}
+		exact := executable(t, b, []shapes.Shape{dynamic(3), weight}, model)
+		exact.(*Executable).numbers = true
+		got := read(t, run(t, e, nil, buffer(t, b, x, n, 3), buffer(t, b, w, 3, 4))[0])
+		want := read(t, run(t, exact, nil, buffer(t, b, x, n, 3), buffer(t, b, w, 3, 4))[0])
+		if len(got) != 4*n || len(want) != 4*n {
+			t.Fatalf("%d rows give %d and %d elements, want %d", n, len(got), len(want), 4*n)
+		}
+		for i := range got {
+			if d := got[i] - want[i]; d > 1e-4 || d < -1e-4 {
+				t.Fatalf("element %d of %d rows is %v, and %v where the extent is a number", i, n, got[i], want[i])
+			}
+		}
+	}
+	if len(e.(*Executable).routines) != 2 { // of 4 and of 8 rows at most
+		t.Errorf("there are %d programs, want 2", len(e.(*Executable).routines))
+	}
+}
+
 // TestErrors: what is wrong is said at the call that is wrong.
 func TestErrors(t *testing.T) {
 	b := open(t, *device)

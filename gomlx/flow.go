@@ -149,10 +149,10 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 }
 
 // compileAll compiles functions with what they take from others.
-func compileAll(of []*Function, captured [][]*value, extents shapes.AxisBindings) ([]*routine, error) {
-	all := make([]*routine, len(of))
-	for i, f := range of {
-		r, err := compile(f, captured[i], extents, nil)
+func compileAll(functions []*Function, captured [][]*value, of axes) ([]*routine, error) {
+	all := make([]*routine, len(functions))
+	for i, f := range functions {
+		r, err := compile(f, captured[i], of, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -222,12 +222,12 @@ func (f *Function) newWhile(condition, body *Function) *while {
 	return w
 }
 
-func (w *while) compile(extents shapes.AxisBindings) (flow, error) {
-	compiled, err := compileAll(w.functions, w.captured[:], extents)
+func (w *while) compile(of axes) (flow, error) {
+	compiled, err := compileAll(w.functions, w.captured[:], of)
 	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
 }
 
-func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
+func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	n := len(w.functions[0].parameters)
 	first := n + len(w.captured[0])
 	state := make([]*storage, n)
@@ -235,7 +235,7 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage,
 		state[i] = s.share()
 	}
 	if len(w.compiled) > 1 {
-		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, in[first:]))
+		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, in[first:]), symbols)
 		more := false
 		if err == nil {
 			more, err = holds(asked[0])
@@ -250,7 +250,7 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage) ([]*storage,
 		}
 	}
 	for {
-		next, err := w.compiled[0].run(ctx, b, slices.Concat(state, in[n:first]))
+		next, err := w.compiled[0].run(ctx, b, slices.Concat(state, in[n:first]), symbols)
 		closeAll(state)
 		if err != nil {
 			return nil, err
@@ -278,14 +278,14 @@ type branch struct {
 	compiled []*routine
 }
 
-func (w *branch) compile(extents shapes.AxisBindings) (flow, error) {
-	compiled, err := compileAll(w.branches, w.captured, extents)
+func (w *branch) compile(of axes) (flow, error) {
+	compiled, err := compileAll(w.branches, w.captured, of)
 	return &branch{branches: w.branches, captured: w.captured, compiled: compiled}, err
 }
 
-func (w *branch) run(ctx context.Context, b *Backend, in []*storage) ([]*storage, error) {
+func (w *branch) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	if len(w.branches) == 1 {
-		return w.compiled[0].run(ctx, b, in)
+		return w.compiled[0].run(ctx, b, in, symbols)
 	}
 	yes, err := holds(in[0])
 	if err != nil {
@@ -293,9 +293,9 @@ func (w *branch) run(ctx context.Context, b *Backend, in []*storage) ([]*storage
 	}
 	first := len(w.captured[0])
 	if yes {
-		return w.compiled[1].run(ctx, b, in[1+first:])
+		return w.compiled[1].run(ctx, b, in[1+first:], symbols)
 	}
-	return w.compiled[0].run(ctx, b, in[1:1+first])
+	return w.compiled[0].run(ctx, b, in[1:1+first], symbols)
 }
 
 func (w *branch) routines() []*routine { return w.compiled }
@@ -413,7 +413,7 @@ func elementwise(f *Function) bool {
 // places returns for each element how many are before it: those less, and those not greater that stand before it
 // already.
 func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axis int) tensor {
-	count := in[0].Dim(axis).Static()
+	count := extent(in[0], axis)
 	if count > maxCompared {
 		l.fail(errors.Errorf("%d elements are sorted by a comparator of more than one comparison: the limit is %d",
 			count,

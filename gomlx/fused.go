@@ -57,7 +57,6 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 		perm := frontOrder(x.Rank(), back)
 		perm = append(perm[len(back):len(perm):len(perm)], back...)
 		y := transpose(x, perm)
-		dims := sizes(y)
 		kept := x.Rank() - len(back)
 		var weight, bias tensor
 		if gamma != nil {
@@ -66,11 +65,8 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 		if beta != nil {
 			bias = params[0].Reshape(-1)
 		}
-		n := 1
-		for _, d := range dims[kept:] {
-			n *= d
-		}
-		y = y.Reshape(dims[:kept], n)
+		dims := y.Shape()
+		y = y.Reshape(dims[:kept], numel(y, firstAxes(x.Rank())[kept:]))
 		switch {
 		case weight.IsZero() && !bias.IsZero():
 			y = y.LayerNorm(tensor{}, tensor{}, epsilon).Add(bias)
@@ -127,7 +123,7 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
 		x, w := in[0], in[1]
 		dims := l.dims(shape)
-		rows := sizes(x)[:x.Rank()-1]
+		rows := x.Shape()[:x.Rank()-1]
 		if x.Rank() == 1 {
 			x = x.Unsqueeze(0)
 		}
@@ -210,7 +206,7 @@ func (a *attention) build(in []tensor) tensor {
 	}
 	mask, bias := next(a.options.Mask), next(a.options.Bias)
 	queries, keys := next(a.options.QuerySeqLen), next(a.options.KeyValueSeqLen)
-	b, rows, columns := q.Builder(), q.Dim(2).Static(), k.Dim(2).Static()
+	b, rows, columns := q.Builder(), q.Dim(2), k.Dim(2)
 	var options []frontend.AttentionOption
 	if a.options.Scale != 0 {
 		options = append(options, frontend.Scale(a.options.Scale))
@@ -328,7 +324,7 @@ func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.V
 		// Parameters of their own, even where an operand is another one as well.
 		operands := slices.Clone(in[:len(in)-1])
 		for i := range 3 {
-			operands[i] = operands[i].Reshape(sizes(operands[i]))
+			operands[i] = operands[i].Reshape(operands[i].Shape())
 		}
 		y := a.build(operands)
 		return frontend.VJP([]tensor{y}, []tensor{in[len(in)-1]}, operands[:3]...)
@@ -393,15 +389,11 @@ func (f *Function) BatchNormGradient(x, scale, mean, variance, gradient compute.
 		x, scale, mean, variance, dy := in[0], in[1], in[2], in[3], in[4]
 		c := func(t tensor) tensor { return spread(t, []int{axis}, x.Rank()) }
 		others := slices.Delete(firstAxes(x.Rank()), axis, axis+1)
-		n := 1
-		for _, a := range others {
-			n *= x.Dim(a).Static()
-		}
 		// The mean and the variance are functions of x, so that their gradients are taken off (Ioffe and Szegedy
 		// 2015, section 3).
 		unit := normalized(x, mean, variance, epsilon, axis)
 		dOffset, dScale := dy.Sum(others...), dy.Mul(unit).Sum(others...)
-		inner := dy.Sub(c(dOffset.DivScalar(float64(n)))).Sub(unit.Mul(c(dScale.DivScalar(float64(n)))))
+		inner := dy.Sub(c(dy.Mean(others...))).Sub(unit.Mul(c(dy.Mul(unit).Mean(others...))))
 		factor := scale.Mul(variance.AddScalar(float64(epsilon)).Rsqrt())
 		return []tensor{inner.Mul(c(factor)), dScale, dOffset}
 	}, args[0].shape, args[1].shape, args[1].shape)

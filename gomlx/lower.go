@@ -14,15 +14,15 @@ import (
 // frontend.
 type lowering struct {
 	b       *frontend.Builder
-	extents shapes.AxisBindings // of dynamic axes, by name
+	axes    axes
 	tensors map[*value]frontend.Tensor
 	blocks  map[*value]frontend.Tensor // of inputs that are taken for blocks
 	// widened is set where scalars stand for tensors that they are elements of.
 	widened bool
 }
 
-func newLowering(b *frontend.Builder, extents shapes.AxisBindings) *lowering {
-	return &lowering{b: b, extents: extents, tensors: map[*value]frontend.Tensor{},
+func newLowering(b *frontend.Builder, a axes) *lowering {
+	return &lowering{b: b, axes: a, tensors: map[*value]frontend.Tensor{},
 		blocks: map[*value]frontend.Tensor{}}
 }
 
@@ -45,7 +45,7 @@ func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	for i, v := range of {
 		t, isBlocks := blocks[v]
 		if isBlocks {
-			l.blocks[v] = l.b.State(stateName(i), t, blockDims(t, l.dims(v.shape)))
+			l.blocks[v] = l.b.State(stateName(i), t, blockDims(t, l.numbers(v.shape)))
 		}
 		if over[v] {
 			l.tensors[v] = l.b.State(stateName(i), l.elementType(v.shape), l.dims(v.shape))
@@ -82,15 +82,6 @@ func (l *lowering) elementType(s shapes.Shape) ir.DType {
 	return t
 }
 
-// dims is the extents of a shape, dynamic axes by those of the call.
-func (l *lowering) dims(s shapes.Shape) []int {
-	s, err := s.Resolve(l.extents)
-	if err != nil {
-		l.fail(err)
-	}
-	return s.Dimensions
-}
-
 func (l *lowering) fail(err error) { l.b.Fail("gomlx", err) }
 
 // value returns a value's tensor, after writing what it needs.
@@ -112,7 +103,7 @@ func (l *lowering) value(v *value) frontend.Tensor {
 	}
 	for i, t := range op.build(l, in) {
 		r := op.results[i]
-		want := ir.Type{DType: l.elementType(r.shape), Shape: ir.ShapeOf(l.dims(r.shape)...)}
+		want := ir.Type{DType: l.elementType(r.shape), Shape: l.dims(r.shape)}
 		got := ir.Type{DType: t.DType(), Shape: t.Shape()}
 		if got.DType != want.DType || !l.widened && !got.Shape.Equal(want.Shape) {
 			l.fail(fmt.Errorf("result %d of %s is %s, want %s: please report this", i, op.kind, got, want))
@@ -125,7 +116,7 @@ func (l *lowering) value(v *value) frontend.Tensor {
 // call writes a function here: its results, for tensors that stand for its parameters and for what it takes from
 // functions around it. widened says that parameters are scalars which stand for tensors.
 func (l *lowering) call(f *Function, captured []*value, in []frontend.Tensor, widened bool) []frontend.Tensor {
-	inner := newLowering(l.b, l.extents)
+	inner := newLowering(l.b, l.axes)
 	inner.widened = widened || l.widened
 	for i, p := range append(append([]*value{}, f.parameters...), captured...) {
 		inner.tensors[p] = in[i]
@@ -149,16 +140,19 @@ func constant(v *value) []float64 {
 	return values
 }
 
-// number returns the value of a scalar of integers that follows from constants and extents alone.
-func (l *lowering) number(v *value) int {
+// number returns the value of a scalar of integers that follows from constants and extents alone, or is an extent.
+func (l *lowering) number(v *value) ir.Dim {
 	var node *ir.Node
 	g, err := frontend.Build("number", func(b *frontend.Builder) {
-		t := newLowering(b, l.extents).value(v)
+		t := newLowering(b, l.axes).value(v)
 		b.Output("n", t)
 		node = t.Node()
 	})
 	if err != nil {
 		l.fail(fmt.Errorf("an extent must follow from extents and constants: %w", err))
+	}
+	if node.Op() == ir.OpDimValue {
+		return node.Attrs().Shape("dim")[0]
 	}
 	d, err := interp.Eval(context.Background(), g, []*ir.Node{node}, interp.Options{})
 	if err != nil {
@@ -168,7 +162,7 @@ func (l *lowering) number(v *value) int {
 	if err != nil || len(n) != 1 {
 		l.fail(fmt.Errorf("an extent is %s: want one integer", d[0]))
 	}
-	return int(n[0])
+	return ir.D(int(n[0]))
 }
 
 // captures returns what functions take from functions around them, each value once.

@@ -13,7 +13,7 @@ import (
 
 // moved adds an operation of one result that has a build of tensors alone.
 func (f *Function) moved(kind compute.OpType, x compute.Value, infer func(x shapes.Shape) (shapes.Shape, error),
-	b func(l *lowering, x tensor, to []int) tensor) (compute.Value, error) {
+	b func(l *lowering, x tensor, to ir.Shape) tensor) (compute.Value, error) {
 	args, err := f.values(kind, x)
 	if err != nil {
 		return nil, err
@@ -28,14 +28,14 @@ func (f *Function) moved(kind compute.OpType, x compute.Value, infer func(x shap
 func (f *Function) Reshape(x compute.Value, dims ...int) (compute.Value, error) {
 	return f.moved(compute.OpTypeReshape, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Reshape(x, dims) },
-		func(_ *lowering, x tensor, to []int) tensor { return x.Reshape(to) })
+		func(_ *lowering, x tensor, to ir.Shape) tensor { return x.Reshape(to) })
 }
 
 // Transpose implements compute.Function.
 func (f *Function) Transpose(x compute.Value, perm ...int) (compute.Value, error) {
 	return f.moved(compute.OpTypeTranspose, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Transpose(x, perm) },
-		func(_ *lowering, x tensor, _ []int) tensor { return transpose(x, perm) })
+		func(_ *lowering, x tensor, _ ir.Shape) tensor { return transpose(x, perm) })
 }
 
 // transpose leaves a tensor alone whose axes are in the order.
@@ -52,29 +52,20 @@ func (f *Function) BroadcastInDim(x compute.Value, to shapes.Shape, axes []int) 
 		func(x shapes.Shape) (shapes.Shape, error) {
 			return to, shapeinference.BroadcastInDim(x, to, axes, f.builder.axisNames())
 		},
-		func(_ *lowering, x tensor, to []int) tensor { return spread(x, axes, len(to)).Broadcast(to) })
+		func(_ *lowering, x tensor, to ir.Shape) tensor { return spread(x, axes, len(to)).Broadcast(to) })
 }
 
 // spread gives a tensor that rank: its axes become those axes, others have extent 1.
 func spread(x tensor, axes []int, rank int) tensor {
-	dims := ones(rank)
+	dims := ir.ShapeOf(ones(rank)...)
 	for i, a := range axes {
-		dims[a] = x.Dim(i).Static()
+		dims[a] = x.Dim(i)
 	}
 	return x.Reshape(dims)
 }
 
 func ones(n int) []int {
 	return slices.Repeat([]int{1}, n)
-}
-
-// sizes is the extents of a tensor: in graphs of this package they are all numbers.
-func sizes(x tensor) []int {
-	dims := make([]int, x.Rank())
-	for i, d := range x.Shape() {
-		dims[i] = d.Static()
-	}
-	return dims
 }
 
 // Iota implements compute.Function.
@@ -90,7 +81,7 @@ func (f *Function) Iota(shape shapes.Shape, axis int) (compute.Value, error) {
 
 // Reverse implements compute.Function.
 func (f *Function) Reverse(x compute.Value, axes ...int) (compute.Value, error) {
-	return f.moved(compute.OpTypeReverse, x, unchanged, func(_ *lowering, x tensor, _ []int) tensor {
+	return f.moved(compute.OpTypeReverse, x, unchanged, func(_ *lowering, x tensor, _ ir.Shape) tensor {
 		if len(axes) == 0 {
 			return x
 		}
@@ -104,14 +95,17 @@ func unchanged(x shapes.Shape) (shapes.Shape, error) { return x, nil }
 func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (compute.Value, error) {
 	return f.moved(compute.OpTypeSlice, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Slice(x, starts, limits, strides) },
-		func(_ *lowering, x tensor, _ []int) tensor {
+		func(_ *lowering, x tensor, _ ir.Shape) tensor {
 			for a, limit := range limits {
 				step := 1
 				if len(strides) > 0 {
 					step = strides[a]
 				}
 				if limit == shapes.DynamicDim {
-					limit = x.Dim(a).Static()
+					if starts[a] == 0 && step == 1 {
+						continue
+					}
+					limit = extent(x, a)
 				}
 				x = cut(x, a, starts[a], limit, step)
 			}
@@ -158,7 +152,7 @@ func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.
 		if number := constant(args[1]); number != nil {
 			return pad(in[0], number[0], axes)
 		}
-		inside := in[0].Builder().Full(ir.Bool, 1, sizes(in[0]))
+		inside := in[0].Builder().Full(ir.Bool, 1, in[0].Shape())
 		return pad(inside, 0, axes).Where(pad(in[0], 0, axes), in[1])
 	}))
 }
@@ -166,15 +160,17 @@ func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.
 // pad adds elements of a value around and between those of a tensor. A negative number of them takes elements away.
 func pad(x tensor, value float64, axes []compute.PadAxis) tensor {
 	for a, p := range axes {
-		if n := x.Dim(a).Static(); p.Interior > 0 && n > 1 {
-			dims := sizes(x)
+		if p.Interior > 0 && !x.Dim(a).Is(1) {
+			n, dims := extent(x, a), sizes(x)
 			apart := addAround(x.Unsqueeze(a+1), a+1, 0, p.Interior, value)
 			dims[a] = n * (1 + p.Interior)
 			x = cut(apart.Reshape(dims), a, 0, dims[a]-p.Interior, 1)
 		}
 	}
 	for a, p := range axes {
-		x = cut(x, a, max(-p.Start, 0), x.Dim(a).Static()-max(-p.End, 0), 1)
+		if p.Start < 0 || p.End < 0 {
+			x = cut(x, a, max(-p.Start, 0), extent(x, a)-max(-p.End, 0), 1)
+		}
 		x = addAround(x, a, max(p.Start, 0), max(p.End, 0), value)
 	}
 	return x
@@ -284,7 +280,7 @@ func (f *Function) DynamicDimensionSize(x compute.Value, axis int) (compute.Valu
 	}
 	results := f.keep(&operation{kind: compute.OpTypeDynamicDimensionSize, build: func(l *lowering,
 		_ []tensor) []tensor {
-		return []tensor{l.b.Const(int32(l.dims(of)[axis]))}
+		return []tensor{l.size(l.dims(of)[axis])}
 	}}, shapes.Make(dtypes.Int32))
 	return results[0], nil
 }
@@ -297,7 +293,11 @@ func (f *Function) DynamicShape(x compute.Value) (compute.Value, error) {
 	}
 	of := args[0].shape
 	results := f.keep(&operation{kind: compute.OpTypeDynamicShape, build: func(l *lowering, _ []tensor) []tensor {
-		return []tensor{l.b.Const(append([]int{}, l.dims(of)...), of.Rank())}
+		sizes := []tensor{l.b.Const([]int32{}, 0)}
+		for _, d := range l.dims(of) {
+			sizes = append(sizes, l.size(d).Reshape(1))
+		}
+		return []tensor{sizes[0].Concat(0, sizes[1:]...)}
 	}}, shapes.Make(dtypes.Int32, of.Rank()))
 	return results[0], nil
 }
@@ -320,31 +320,23 @@ func (f *Function) DynamicReshape(x compute.Value, specs ...compute.DynamicDimen
 	}
 	shape, err := shapeinference.DynamicReshape(args[0].shape, specs)
 	return f.addOne(compute.OpTypeDynamicReshape, args, shape, err, func(l *lowering, in []tensor) []tensor {
-		dims := make([]int, len(specs))
+		dims := make(ir.Shape, len(specs))
 		for i, s := range specs {
 			switch {
 			case extents[i] != nil:
 				dims[i] = l.number(extents[i])
 			case s.Name != "":
-				dims[i] = -1
+				dims[i] = ir.D(-1)
 			default:
-				dims[i] = s.Static
+				dims[i] = ir.D(s.Static)
 			}
 		}
 		y := in[0].Reshape(dims)
 		for i, s := range specs {
 			if s.Name != "" {
-				l.name(s.Name, y.Dim(i).Static())
+				l.name(s.Name, y.Dim(i))
 			}
 		}
 		return []tensor{y}
 	})
-}
-
-// name says what extent a dynamic axis has that an operation makes.
-func (l *lowering) name(axis string, extent int) {
-	if before, ok := l.extents[axis]; ok && before != extent {
-		l.fail(errors.Errorf("dynamic axis %q has extent %d here and %d elsewhere", axis, extent, before))
-	}
-	l.extents[axis] = extent
 }

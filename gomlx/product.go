@@ -62,15 +62,8 @@ func matrixOf(x tensor, batch, contracting []int) tensor {
 			cross = append(cross, a)
 		}
 	}
-	count := func(axes []int) int {
-		n := 1
-		for _, a := range axes {
-			n *= x.Dim(a).Static()
-		}
-		return n
-	}
-	return transpose(x, slices.Concat(batch, cross, contracting)).Reshape(count(batch), count(cross),
-		count(contracting))
+	return transpose(x, slices.Concat(batch, cross, contracting)).Reshape(numel(x, batch), numel(x, cross),
+		numel(x, contracting))
 }
 
 // product is a[B,M,K] times b[B,N,K], added up in one dtype and returned in another.
@@ -124,8 +117,8 @@ func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxe
 		around := padAxes(paddings, inputDilations, spatial)
 		x = pad(x, 0, append(make([]compute.PadAxis, 2), around...))
 		step := func(i int) windows {
-			size, stride, dilation := w.Dim(2+i).Static(), at(strides, i, 1), at(kernelDilations, i, 1)
-			count := (x.Dim(2+i).Static()-(size-1)*dilation-1)/stride + 1
+			size, stride, dilation := extent(w, 2+i), at(strides, i, 1), at(kernelDilations, i, 1)
+			count := (extent(x, 2+i)-(size-1)*dilation-1)/stride + 1
 			return windows{count, size, stride, dilation}
 		}
 		y := convolve(x, w, groups, step)
@@ -153,7 +146,7 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 		return x.Conv(w, frontend.Stride(stride...), frontend.Dilation(dilation...), frontend.Groups(groups))
 	}
 	// A product of windows and weights, group by group.
-	n, o, c := x.Dim(0).Static(), w.Dim(0).Static(), w.Dim(1).Static()
+	n, o, c := extent(x, 0), extent(w, 0), extent(w, 1)
 	places, elements := 1, 1
 	result := []int{n, o}
 	for i := spatial - 1; i >= 0; i-- {
@@ -197,7 +190,7 @@ func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, c
 		}
 		at := indexVectors(in[1], vectorAxis)
 		for i, a := range startMap {
-			at[i] = at[i].Clamp(0, float64(x.Dim(a).Static()-window[a]))
+			at[i] = at[i].Clamp(0, float64(extent(x, a)-window[a]))
 		}
 		return []tensor{gather(x, at, startMap, window, collapsed, offsetAxes, len(l.dims(shape)))}
 	})
@@ -208,7 +201,7 @@ func sizesOf(of []int, x tensor) []int {
 	of = slices.Clone(of)
 	for a, n := range of {
 		if n < 0 {
-			of[a] = x.Dim(a).Static()
+			of[a] = extent(x, a)
 		}
 	}
 	return of
@@ -225,7 +218,7 @@ func indexVectors(indices tensor, axis int) []tensor {
 		t = ir.I64
 	}
 	indices = cast(indices, t)
-	components := make([]tensor, indices.Dim(axis).Static())
+	components := make([]tensor, extent(indices, axis))
 	for i := range components {
 		components[i] = indices.Index(axis, i)
 	}
@@ -245,7 +238,7 @@ func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int
 		}
 	}
 	order := append(slices.Clone(widened), kept...)
-	dims := slices.Clone(sizes(y)[:batch])
+	dims := slices.Clone(y.Shape()[:batch])
 	var offsets []int
 	for a := range window {
 		if !slices.Contains(collapsed, a) {
@@ -266,7 +259,7 @@ func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int
 	}
 	y = transpose(y, append(firstAxes(batch), rankOrder...))
 	for _, a := range offsets {
-		dims = append(dims, window[a])
+		dims = append(dims, ir.D(window[a]))
 	}
 	y = y.Reshape(dims)
 	perm, next := make([]int, rank), 0
@@ -302,12 +295,12 @@ func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []i
 			widened = append(widened, a)
 		}
 	}
-	dims := sizes(at[0])
+	dims := slices.Clone(at[0].Shape())
 	for _, a := range widened {
-		dims = append(dims, window[a])
+		dims = append(dims, ir.D(window[a]))
 	}
 	for i, a := range startMap {
-		c := at[i].Reshape(append(sizes(at[i]), ones(len(widened))...))
+		c := at[i].Reshape(at[i].Shape(), ones(len(widened)))
 		if w := slices.Index(widened, a); w >= 0 {
 			c = c.Add(c.Builder().Iota(c.DType(), batch+w, dims))
 		}
@@ -401,7 +394,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		var offsets []int
 		for a := range window {
 			if !slices.Contains(inserted, a) {
-				window[a] = updates.Dim(windowAxes[next]).Static()
+				window[a] = extent(updates, windowAxes[next])
 				offsets = append(offsets, a)
 				next++
 			}
@@ -410,7 +403,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		// A window that reaches outside is left out as a whole.
 		inside := tensor{}
 		for i, a := range toAxes {
-			fits := at[i].Ge(at[i].Lit(0)).And(at[i].Le(at[i].Lit(float64(x.Dim(a).Static() - window[a]))))
+			fits := at[i].Ge(at[i].Lit(0)).And(at[i].Le(at[i].Lit(float64(extent(x, a) - window[a]))))
 			if inside.IsZero() {
 				inside = fits
 			} else {
@@ -424,7 +417,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 			}
 		}
 		// The other elements of such a window must not come back in, so the mark is far below 0.
-		at[0] = inside.Where(at[0], at[0].Lit(-float64(x.Dim(axes[0]).Static())-1))
+		at[0] = inside.Where(at[0], at[0].Lit(-float64(extent(x, axes[0]))-1))
 		vectors, widened := vectorsOf(at, axes, window)
 		// Axes of updates: the batch, the windows along widened axes, and along those that are not indexed.
 		var perm []int
@@ -433,7 +426,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 				perm = append(perm, a)
 			}
 		}
-		dims := slices.Clone(sizes(at[0]))
+		dims := slices.Clone(at[0].Shape())
 		var rest []int
 		for a := range x.Rank() {
 			if !slices.Contains(axes, a) {
@@ -445,7 +438,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 			if i := slices.Index(offsets, a); i >= 0 {
 				perm = append(perm, windowAxes[i])
 			}
-			dims = append(dims, window[a])
+			dims = append(dims, ir.D(window[a]))
 		}
 		for i, a := range offsets { // of extent 1, dropped by the reshape
 			if !slices.Contains(order, a) {

@@ -38,7 +38,7 @@ func inputNumber(name string, in []*storage) (int, error) {
 }
 
 // programKey tells graphs apart: by their hash, which leaves names out, and by the places of inputs, states and
-// outputs among those of a step, which the names say.
+// outputs among those of a step and symbols among those of a call, which the names say.
 func programKey(g *ir.Graph) string {
 	var key strings.Builder
 	key.WriteString(g.HashString())
@@ -46,7 +46,7 @@ func programKey(g *ir.Graph) string {
 	for _, n := range slices.Concat(ports.Inputs, ports.States) {
 		key.WriteString(" " + n.Name())
 	}
-	key.WriteString(" -> " + strings.Join(ports.Outputs, " "))
+	key.WriteString(" -> " + strings.Join(ports.Outputs, " ") + " of " + strings.Join(g.Symbols(), " "))
 	return key.String()
 }
 
@@ -102,10 +102,13 @@ func (p *program) close() {
 
 // run runs the program. Its results stay on the device: those that updates has the number of an input for are in that
 // input's state from then on.
-func (p *program) run(ctx context.Context, b *Backend, in []*storage, results int, updates map[int]int) ([]*storage,
-	error) {
+func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
+	updates map[int]int) ([]*storage, error) {
 	host := vkc.Tensors{}
-	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}}
+	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Symbols: map[string]int64{}}
+	for _, s := range p.executable.Symbols() {
+		opt.Symbols[s.Name] = symbols[s.Name]
+	}
 	for _, port := range p.executable.Inputs() {
 		i, err := inputNumber(port.Name, in)
 		if err != nil {

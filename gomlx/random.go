@@ -33,7 +33,7 @@ func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (new
 		words := cast(in[0], ir.I64)
 		seed := words.Index(0, 0).Xor(words.Index(0, 2))
 		offset := words.Index(0, 1)
-		dims := l.dims(shape)
+		dims := l.numbers(shape)
 		// A float of the generator has the top 24 bits of a word, of which 16 are taken.
 		pieces := (t.BlockBytes() + 1) / 2
 		random := l.b.RandomUniform(seed, offset, ir.F32, dims, pieces).MulScalar(1 << 16).Cast(ir.U32)

@@ -222,9 +222,11 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 		}
 		y := pad(in[0], of.start(t), padAxes(paddings, inputDilations, len(window)))
 		for a, n := range l.dims(shape) {
-			w := windows{n, window[a], strides[a], at(windowDilations, a, 1)}
+			if window[a] == 1 && strides[a] == 1 {
+				continue
+			}
+			w := windows{numbers(l.b, ir.Shape{n})[0], window[a], strides[a], at(windowDilations, a, 1)}
 			switch {
-			case w.size == 1 && w.stride == 1:
 			case w.size < longWindow:
 				folded := w.element(y, a, 0)
 				for k := 1; k < w.size; k++ {

@@ -1,0 +1,148 @@
+package gomlx
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomlx/compute/shapes"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// axes has the extents of dynamic axes, by name: symbols, which a program takes with each call up to a bound, or
+// numbers.
+type axes map[string]ir.Dim
+
+// symbolName is the name of the symbol that stands for the i-th dynamic axis in the order of names.
+func symbolName(i int) string { return fmt.Sprintf("n%d", i) }
+
+// bounded makes each axis a symbol whose bound is the next power of two, so that a program serves many extents and its
+// buffers are at most twice as long as a call needs.
+func bounded(of shapes.AxisBindings) axes {
+	out := axes{}
+	for i, name := range slices.Sorted(maps.Keys(of)) {
+		out[name] = ir.Symbol(symbolName(i), 1<<bits.Len(uint(of[name]-1)))
+	}
+	return out
+}
+
+// fixed makes each axis a number.
+func fixed(of shapes.AxisBindings) axes {
+	out := axes{}
+	for name, n := range of {
+		out[name] = ir.D(n)
+	}
+	return out
+}
+
+// symbols are the values of the symbols of bounded.
+func symbols(of shapes.AxisBindings) map[string]int64 {
+	out := map[string]int64{}
+	for i, name := range slices.Sorted(maps.Keys(of)) {
+		out[symbolName(i)] = int64(of[name])
+	}
+	return out
+}
+
+// key tells axes apart.
+func (a axes) key() string {
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		fmt.Fprintf(&key, "%q %s %d,", name, a[name], a[name].Max())
+	}
+	return key.String()
+}
+
+// resolve returns the extent of an axis by its name, which may be a sum of names and numbers, as in =10+a.
+func (a axes) resolve(name string) (ir.Dim, error) {
+	if d, ok := a[name]; ok {
+		return d, nil
+	}
+	sum := ir.D(0)
+	expression, isSum := strings.CutPrefix(name, shapes.SymbolicAxisPrefix)
+	for part := range strings.SplitSeq(expression, "+") {
+		part = strings.TrimSpace(part)
+		d, ok := a[part]
+		if n, err := strconv.Atoi(part); err == nil {
+			d, ok = ir.D(n), true
+		}
+		if !ok || !isSum {
+			return ir.Dim{}, fmt.Errorf("nothing says what extent the dynamic axis %q has", name)
+		}
+		var err error
+		if sum, err = sum.Sum(d); err != nil {
+			return ir.Dim{}, err
+		}
+	}
+	return sum, nil
+}
+
+// dims is the extents of a shape.
+func (l *lowering) dims(s shapes.Shape) ir.Shape {
+	out := make(ir.Shape, len(s.Dimensions))
+	for i, n := range s.Dimensions {
+		out[i] = ir.D(n)
+		if n != shapes.DynamicDim {
+			continue
+		}
+		d, err := l.axes.resolve(s.AxisName(i))
+		if err != nil {
+			l.fail(err)
+		}
+		out[i] = d
+	}
+	return out
+}
+
+// numbers is dims for what must know them when the graph is built.
+func (l *lowering) numbers(s shapes.Shape) []int { return numbers(l.b, l.dims(s)) }
+
+// sizes is the extents of a tensor, for what must know them when the graph is built.
+func sizes(x tensor) []int { return numbers(x.Builder(), x.Shape()) }
+
+// extent is that of an axis, as in sizes.
+func extent(x tensor, axis int) int { return numbers(x.Builder(), ir.Shape{x.Dim(axis)})[0] }
+
+func numbers(b *frontend.Builder, dims ir.Shape) []int {
+	out := make([]int, len(dims))
+	for i, d := range dims {
+		if !d.IsStatic() {
+			b.Fail("gomlx", fmt.Errorf("an operation needs the extent %s as a number", d))
+		}
+		out[i] = d.Static()
+	}
+	return out
+}
+
+// numel is the number of elements along some axes.
+func numel(x tensor, along []int) ir.Dim {
+	var of ir.Shape
+	for _, a := range along {
+		of = append(of, x.Dim(a))
+	}
+	n, err := of.Numel()
+	if err != nil {
+		x.Builder().Fail("gomlx", err)
+	}
+	return n
+}
+
+// size is an i32 scalar with the value of an extent.
+func (l *lowering) size(d ir.Dim) tensor {
+	if d.IsStatic() {
+		return l.b.Const(int32(d.Static()))
+	}
+	return l.b.DimValue(d)
+}
+
+// name says what extent a dynamic axis has that an operation makes.
+func (l *lowering) name(axis string, d ir.Dim) {
+	if before, ok := l.axes[axis]; ok && before != d {
+		l.fail(fmt.Errorf("dynamic axis %q has extent %s here and %s elsewhere", axis, d, before))
+	}
+	l.axes[axis] = d
+}
