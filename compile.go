@@ -503,16 +503,15 @@ func pairNodes(from, to []*ir.Node) map[string]string {
 	return m
 }
 
-func (r renaming) symbol(s string) string {
-	if t, ok := r.symbols[s]; ok {
-		return t
-	}
-	return s
-}
+func (r renaming) symbol(s string) string { return r.dim(ir.Dim{Sym: s}).Sym }
 
 func (r renaming) dim(d ir.Dim) ir.Dim {
-	d.Sym = r.symbol(d.Sym)
-	return d
+	return d.Rename(func(symbol string) string {
+		if t, ok := r.symbols[symbol]; ok {
+			return t
+		}
+		return symbol
+	})
 }
 
 func (r renaming) shape(s ir.Shape) ir.Shape {

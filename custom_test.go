@@ -358,6 +358,14 @@ func TestCustomKernelRuns(t *testing.T) {
 			x := b.Input("x", ir.F32, 7, b.Sym("T", 16))
 			b.Output("totals", frontend.CustomOps(prefix, tensors(x, x.Index(0, 3)))[1].Neg())
 		},
+		"a product of symbols": func(b *frontend.Builder) {
+			n := b.Sym("T", 16)
+			x := b.Input("x", ir.F32, 3, n, n.Plus(1))
+			rows := x.Reshape(3, -1)
+			out := frontend.CustomOps(prefix, tensors(rows, rows.Index(0, 1)))
+			b.Output("sums", out[0].Reshape(x.Shape()))
+			b.Output("totals", out[1])
+		},
 		"of views and of one another": func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, 66, 9)
 			first := frontend.CustomOps(prefix, tensors(x.T(), b.Const([]float32{1}).Broadcast(66)))

@@ -107,8 +107,8 @@ func quotient(num, den ir.Shape) (ir.Dim, error) {
 	if err != nil {
 		return ir.Dim{}, err
 	}
-	q, ok := n.Quo(int64(d.Static()))
-	if !ok || !d.IsStatic() {
+	q, ok := n.Quo2(d)
+	if !ok {
 		return ir.Dim{}, fmt.Errorf("%s elements are not a multiple of %s", n, d)
 	}
 	return q, nil

@@ -9,10 +9,10 @@ import (
 
 // Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add
 // over one symbol whose value (0 to Bound) arrives at run time. Sym is the name of
-// a symbol, or the text of what follows from several: a sum such as S+2*T, or a
-// quotient such as floor((T+1)/2). Sums and quotients have one text each, so dims
-// are comparable with ==; two dims are equal only if they are equal for every
-// value of their symbols.
+// a symbol, or the text of what follows from several: a sum such as S+2*T, a
+// product such as (T+1)*B, or a quotient such as floor((T+1)/2). Each is written
+// in one way, so dims are comparable with ==; two dims are equal only if they are
+// equal for every value of their symbols.
 type Dim struct {
 	Sym   string // empty for a number
 	Bound int64  // largest value of Sym; 0 for a number
@@ -31,7 +31,7 @@ func Symbol(name string, bound int) Dim {
 // IsStatic reports whether d is a number.
 func (d Dim) IsStatic() bool { return d.Sym == "" }
 
-// isDerived reports whether the value of d follows from several symbols, or from a quotient.
+// isDerived reports whether the value of d follows from several symbols, or from a quotient or product.
 func (d Dim) isDerived() bool { return !d.IsStatic() && !IsIdent(d.Sym) }
 
 // Symbols lists the symbols that the value of d follows from, in the order of its text.
@@ -42,6 +42,12 @@ func (d Dim) Symbols() []string {
 		return symbol
 	})
 	return names
+}
+
+// Rename returns d with other names for its symbols.
+func (d Dim) Rename(name func(symbol string) string) Dim {
+	d.Sym = renameExtent(d.Sym, name)
+	return d
 }
 
 // Max returns the largest value of d, which sizes buffers.
@@ -69,7 +75,7 @@ func (d Dim) Times(n int64) Dim {
 	return d
 }
 
-// Mul2 returns the product of two dims, which must not both have a symbol.
+// Mul2 returns the product of two dims.
 func (d Dim) Mul2(o Dim) (Dim, error) {
 	switch {
 	case o.IsStatic():
@@ -77,8 +83,22 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 	case d.IsStatic():
 		return o.Times(d.Add), nil
 	}
-	return Dim{}, fmt.Errorf("%s*%s is not linear in one symbol: reshape one of the symbolic axes apart from the other",
-		d, o)
+	p, err := d.product().by(o.product())
+	if err != nil {
+		return Dim{}, fmt.Errorf("(%s)*(%s) is out of range: %w", d, o, err)
+	}
+	return p.dim()
+}
+
+// Factors returns dims whose product d is, of which none is a number above 1 by another, nor a product itself: 2, B and
+// T+1 of 2*(T+1)*B. Their symbols have no bounds.
+func (d Dim) Factors() []Dim {
+	p := d.product()
+	list := []Dim{D(int(p.times))}
+	for _, text := range p.of {
+		list = append(list, factorDim(text))
+	}
+	return list
 }
 
 // Sum returns d+o. It refuses sums of more symbols than a text of 256 bytes holds.
@@ -124,6 +144,19 @@ func (d Dim) Quo(n int64) (Dim, bool) {
 	return d, true
 }
 
+// Quo2 returns d/o where all factors of o are factors of d.
+func (d Dim) Quo2(o Dim) (Dim, bool) {
+	if o.IsStatic() {
+		return d.Quo(o.Add)
+	}
+	p, ok := d.product().over(o.product())
+	if !ok {
+		return Dim{}, false
+	}
+	q, err := p.dim()
+	return q, err == nil
+}
+
 // Eval returns the value of d under the symbol values.
 func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 	if d.IsStatic() {
@@ -159,7 +192,7 @@ func noValue(symbol string) error {
 		"(vkc run: --symbol %[1]s=N)", symbol)
 }
 
-// String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), floor((T+1)/2).
+// String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), (T+1)*B, floor((T+1)/2).
 func (d Dim) String() string {
 	if d.IsStatic() {
 		return strconv.FormatInt(d.Add, 10)
@@ -307,8 +340,7 @@ func (s Shape) Check() error {
 	return nil
 }
 
-// Numel returns the number of elements as a dim, where it is linear in one
-// symbol.
+// Numel returns the number of elements as a dim.
 func (s Shape) Numel() (Dim, error) {
 	n := D(1)
 	var err error

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomDim makes numbers, multiples of symbols, and sums and quotients of them.
+// randomDim makes numbers, multiples of symbols, and sums, products and quotients of them.
 func randomDim(t *testing.T, rng *rand.Rand, depth int) Dim {
 	d := Dim{Add: rng.Int64N(9)}
 	if rng.IntN(3) > 0 {
@@ -20,11 +20,15 @@ func randomDim(t *testing.T, rng *rand.Rand, depth int) Dim {
 		return d
 	}
 	var err error
-	switch o := randomDim(t, rng, depth-1); rng.IntN(3) {
+	switch o := randomDim(t, rng, depth-1); rng.IntN(4) {
 	case 0:
 		d, err = d.Sum(o)
 	case 1:
 		d, err = o.FloorQuo(1 + rng.Int64N(6))
+	case 2:
+		if d.Add >= 0 && o.Add >= 0 {
+			d, err = d.Mul2(o)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +67,16 @@ func TestDimArithmetic(t *testing.T) {
 		check("times", d.Times(n), true, func(a, _ int64) int64 { return a * n })
 		check("times 0", d.Times(0), true, func(_, _ int64) int64 { return 0 })
 		mul, err := d.Mul2(o)
-		check("mul", mul, err == nil, func(a, b int64) int64 { return a * b })
+		check("mul", mul, err == nil && (d.IsStatic() || o.IsStatic() || min(d.Add, o.Add) >= 0),
+			func(a, b int64) int64 { return a * b })
+		if again, err2 := o.Mul2(d); err != nil || err2 != nil || again != mul {
+			t.Fatalf("(%s)*(%s) is %s, the other way round %s (%v, %v)", d, o, mul, again, err, err2)
+		}
+		if o.Max() > 0 && d.Max() > 0 {
+			if back, ok := mul.Quo2(o); !ok || back != d {
+				t.Fatalf("(%s)*(%s) by the latter is %s, %t", d, o, back, ok)
+			}
+		}
 		sum, err := d.Sum(o)
 		check("sum", sum, err == nil, func(a, b int64) int64 { return a + b })
 		if again, err2 := o.Sum(d); err != nil || err2 != nil || again != sum {
@@ -103,6 +116,10 @@ func TestDimForms(t *testing.T) {
 		"floor((floor((T+1)/2)+1)/2)": "floor((T+3)/4)", "floor((2*floor(T/3)+1)/4)": "floor(T/6)",
 		"floor((S+T)/2)": "floor((S+T)/2)", "3*floor(T/2)+1": "3*floor(T/2)+1",
 		"floor((floor(T/2)+S)/2)": "floor((S+floor(T/2))/2)",
+		"T*S":                     "S*T", "2*T*S+1": "2*S*T+1", "(2*T+2)*S": "2*(T+1)*S", "(S*T)*T": "S*T*T",
+		"S*(T-2)": "(T-2)*S", "S*T+T*S": "2*S*T", "2*(S*T+T)": "2*(S*T+T)", "(S+T)*(S*T)": "(S+T)*S*T",
+		"floor((2*S*T)/4)": "floor((S*T)/2)", "floor(T/2)*floor(S/2)": "floor(S/2)*floor(T/2)",
+		"floor((floor(T/2)*S)/2)": "floor((S*floor(T/2))/2)", "(3)*T": "3*T",
 	} {
 		d, err := ParseDim(text, bounds)
 		if err != nil || d.String() != want {
@@ -128,11 +145,37 @@ func TestDimForms(t *testing.T) {
 
 func TestDimRefuses(t *testing.T) {
 	tt, s := Symbol("T", 8), Symbol("S", 8)
-	if d, err := tt.Mul2(s); err == nil {
-		t.Errorf("T*S = %s", d)
+	if d, err := Symbol("T", 1<<21).Mul2(Symbol("S", 1<<20)); err == nil {
+		t.Errorf("T*S = %s, at most %d", d, d.Max())
 	}
-	if d, err := tt.Mul2(tt); err == nil {
-		t.Errorf("T*T = %s", d)
+	many := s
+	for i := range 70 {
+		var err error
+		if many, err = many.Mul2(Symbol("symbol"+string(rune('a'+i%26))+string(rune('a'+i/26)), 1)); err != nil {
+			break
+		}
+		if i == 69 {
+			t.Errorf("a product of any length: %s", many)
+		}
+	}
+	product, err := tt.Mul2(s.Plus(-2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Dim{s, s.Plus(-1), Symbol("U", 8), tt.Times(2), {}} {
+		if d, ok := product.Quo2(o); ok {
+			t.Errorf("(%s)/(%s) = %s", product, o, d)
+		}
+	}
+	for _, at := range []map[string]int64{{"T": 3, "S": 1}, {"T": 3}} {
+		if v, err := product.Eval(at); err == nil {
+			t.Errorf("%s at %v is %d", product, at, v)
+		}
+	}
+	if both, err := tt.Plus(-3).Mul2(s.Plus(-2)); err != nil {
+		t.Error(err)
+	} else if v, err := both.Eval(map[string]int64{"T": 1, "S": 1}); err == nil {
+		t.Errorf("%s of two extents below 0 is %d", both, v)
 	}
 	if d, err := tt.Less(s); err == nil {
 		t.Errorf("T-S = %s", d)
@@ -183,7 +226,7 @@ func TestParseDim(t *testing.T) {
 		" T", "T ", "1.5", "floor(T)", "floor(T/0)", "floor(T/2", "floor(T+1/2)", "(T", "T)", "2*(T", "-T", "4-T",
 		"floor(T/-2)",
 		"floor(/2)", "1099511627776*(1099511627776*T)", "2*3*T", "T--1",
-		"1099511627777", "99999999999999999999", "1099511627776*T", "T+1099511627776", "é"} {
+		"T*", "T*2", "T*-1", "T*(S", "(T-1)*(-1)", "1099511627777", "99999999999999999999", "1099511627776*T", "T+1099511627776", "é"} {
 		if d, err := ParseDim(text, bounds); err == nil {
 			t.Errorf("%q reads as %s", text, d)
 		}
@@ -195,6 +238,7 @@ func TestDimSymbols(t *testing.T) {
 	bounds := map[string]int64{"T": 100, "S": 10}
 	for text, want := range map[string][]string{
 		"7": nil, "4*T+1": {"T"}, "S+2*T": {"S", "T"}, "floor((S+T+1)/2)": {"S", "T"},
+		"3*S*(T+1)": {"T", "S"},
 	} {
 		d, err := ParseDim(text, bounds)
 		if err != nil || !slices.Equal(d.Symbols(), want) {

@@ -26,6 +26,7 @@
 //
 // A [Shape] is a list of [Dim], row-major. A Dim is a number, or a linear
 // expression over one symbol with a bound (T <= 512, T+1), whose value arrives
-// with each run, or over a sum or quotient of symbols (S+T, floor((T+1)/2)).
+// with each run, or over a sum, product or quotient of symbols (S+T, B*T,
+// floor((T+1)/2)).
 // [Data] is a tensor on the host, with elements as their [DType] stores them; DTypes include GGML's block formats.
 package ir

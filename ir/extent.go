@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxExtentText bounds the text of a sum or quotient of symbols, and so what it takes to work with one.
+// maxExtentText bounds the text of what follows from several symbols, and so what it takes to work with one.
 const maxExtentText = 256
 
-// linear is a sum of atoms by whole numbers, and a number. An atom is the text of a symbol or of a quotient, and
-// never negative. It is what a Dim is taken apart into where its atoms count: a Dim names one atom, or a whole sum.
+// linear is a sum of atoms by whole numbers, and a number. An atom is the text of a symbol, a quotient or a product,
+// and never negative. It is what a Dim is taken apart into where its atoms count: a Dim names one atom, or a whole sum.
 type linear struct {
 	coef map[string]int64 // by atom
 	add  int64
@@ -21,21 +21,111 @@ type linear struct {
 }
 
 // isSum reports whether the Sym of a dim is a sum of several atoms.
-func isSum(sym string) bool {
-	depth := 0
-	for i := range len(sym) {
-		switch sym[i] {
-		case '(':
+func isSum(sym string) bool { return len(splitOutside(sym, '+')) > 1 }
+
+// isProduct reports whether the Sym of a dim is a product of several factors.
+func isProduct(sym string) bool { return !isSum(sym) && len(splitOutside(sym, '*')) > 1 }
+
+// splitOutside cuts a text at a sign, but not within parentheses.
+func splitOutside(text string, sign byte) (parts []string) {
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '(':
 			depth++
-		case ')':
+		case c == ')':
 			depth--
-		case '+':
-			if depth == 0 {
-				return true
-			}
+		case c == sign && depth == 0:
+			parts, start = append(parts, text[start:i]), i+1
 		}
 	}
-	return false
+	return append(parts, text[start:])
+}
+
+// product is a number by factors: what a Dim is taken apart into where it is multiplied or divided. A factor is the
+// text of a dim that no number divides and that is no product itself.
+type product struct {
+	times int64
+	of    []string // sorted
+	max   int64    // of all factors together, with every symbol at its bound
+}
+
+// product takes a dim apart.
+func (d Dim) product() product {
+	switch {
+	case d.IsStatic():
+		return product{times: d.Add, max: 1}
+	case d.Add == 0 && !isSum(d.Sym):
+		return product{times: d.Mul, of: splitOutside(d.Sym, '*'), max: d.Bound}
+	}
+	n := gcd(d.Mul, max(d.Add, -d.Add))
+	factor := Dim{Sym: d.Sym, Bound: d.Bound, Mul: d.Mul / n, Add: d.Add / n}
+	return product{times: n, of: []string{"(" + factor.String() + ")"}, max: factor.Max()}
+}
+
+// dim makes one dim of the product.
+func (p product) dim() (Dim, error) {
+	switch len(p.of) {
+	case 0:
+		return D(int(p.times)), nil
+	case 1:
+		d := factorDim(p.of[0])
+		d.Bound = (p.max - d.Add) / d.Mul
+		return d.Times(p.times), nil
+	}
+	sym := strings.Join(p.of, "*")
+	if len(sym) > maxExtentText {
+		return Dim{}, fmt.Errorf("%.40s… is a product of too many symbols: declare it as a symbol of its own", sym)
+	}
+	return Dim{Sym: sym, Bound: p.max, Mul: p.times}, nil
+}
+
+// factorDim reads a factor, without the bound of its symbol.
+func factorDim(text string) Dim {
+	l, err := parseExtent(text, func(string) (int64, error) { return 0, nil })
+	if err != nil {
+		return Dim{Sym: text, Mul: 1} // of no dim that was ever checked
+	}
+	d, err := l.dim()
+	if err != nil {
+		return Dim{Sym: text, Mul: 1}
+	}
+	d.Bound = 0
+	return d
+}
+
+// by multiplies two products. Where both have a factor that is negative, so is the result: it is no extent.
+func (p product) by(o product) (product, error) {
+	out := product{of: slices.Sorted(slices.Values(slices.Concat(p.of, o.of)))}
+	for _, x := range []struct {
+		to   *int64
+		a, b int64
+	}{{&out.times, p.times, o.times}, {&out.max, p.max, o.max}} {
+		if a, b := max(x.a, -x.a), max(x.b, -x.b); a > 0 && b > maxElems/a {
+			return product{}, fmt.Errorf("the limit is %d", int64(maxElems))
+		}
+		*x.to = x.a * x.b
+		if x.a < 0 && x.b < 0 {
+			*x.to *= -1
+		}
+	}
+	return out, nil
+}
+
+// over divides by a product whose factors are all among those of p.
+func (p product) over(o product) (product, bool) {
+	of := slices.Clone(p.of)
+	for _, factor := range o.of {
+		i := slices.Index(of, factor)
+		if i < 0 {
+			return product{}, false
+		}
+		of = slices.Delete(of, i, i+1)
+	}
+	if o.times == 0 || p.times%o.times != 0 || o.max == 0 {
+		return product{}, false
+	}
+	return product{times: p.times / o.times, of: of, max: p.max / o.max}, true
 }
 
 // linear takes a dim apart.
@@ -175,7 +265,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 // soleQuotient returns x and n where l is floor(x/n) and a number, else 0 for n.
 func (l linear) soleQuotient() (x linear, n int64, err error) {
 	for atom, c := range l.coef {
-		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") {
+		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") || len(splitOutside(atom, '*')) > 1 {
 			break
 		}
 		p := extentParser{strings.TrimPrefix(atom, "floor("), func(string) (int64, error) { return 0, nil }}
@@ -199,8 +289,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// parseExtent reads a sum of numbers, symbols and quotients: 6, 4*T+1, S+2*T, floor((T+1)/2). The largest value is
-// that with the symbols at what value says.
+// parseExtent reads a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), (T+1)*B. The
+// largest value is that with the symbols at what value says.
 func parseExtent(text string, value func(symbol string) (int64, error)) (linear, error) {
 	if len(text) > 2*maxExtentText {
 		return linear{}, errExtent
@@ -214,7 +304,7 @@ func parseExtent(text string, value func(symbol string) (int64, error)) (linear,
 }
 
 // errExtent says how dims are written.
-var errExtent = fmt.Errorf("want a number, a symbol, or a sum of them: 4*T+1, S+T, floor((T+1)/2)")
+var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of them: 4*T+1, S+T, (T+1)*B, floor((T+1)/2)")
 
 type extentParser struct {
 	rest  string
@@ -242,7 +332,7 @@ func (p *extentParser) sum() (linear, error) {
 	}
 }
 
-// product reads NUMBER, NUMBER*FACTOR or FACTOR; of a negative one only the first.
+// product reads factors, of which the first may be a number; of a negative one only that.
 func (p *extentParser) product(minus bool) (linear, error) {
 	n, isNumber, err := p.number()
 	switch {
@@ -250,19 +340,23 @@ func (p *extentParser) product(minus bool) (linear, error) {
 		return linear{}, err
 	case !isNumber && minus:
 		return linear{}, errExtent
-	case !isNumber:
-		return p.factor()
-	case !p.take("*"):
+	case isNumber && !p.take("*"):
 		if minus {
 			n = -n
 		}
 		return linear{coef: map[string]int64{}, add: n, max: n}, nil
-	case minus || n < 1:
+	case isNumber && (minus || n < 1):
 		return linear{}, errExtent
 	}
 	l, err := p.factor()
-	if err != nil {
-		return linear{}, err
+	for err == nil && p.take("*") {
+		var next linear
+		if next, err = p.factor(); err == nil {
+			l, err = l.by(next)
+		}
+	}
+	if err != nil || !isNumber {
+		return l, err
 	}
 	for _, c := range append(slices.Collect(maps.Values(l.coef)), l.add, l.max) {
 		if max(c, -c) > maxElems/n {
@@ -270,6 +364,20 @@ func (p *extentParser) product(minus bool) (linear, error) {
 		}
 	}
 	return linear{coef: map[string]int64{}}.plus(l, n), nil
+}
+
+// by multiplies two sums, which are the factors of the product.
+func (l linear) by(o linear) (linear, error) {
+	a, err := l.dim()
+	if err != nil {
+		return linear{}, err
+	}
+	b, err := o.dim()
+	if err != nil {
+		return linear{}, err
+	}
+	d, err := a.Mul2(b)
+	return d.linear(), err
 }
 
 func (p *extentParser) number() (n int64, ok bool, err error) {
@@ -326,7 +434,7 @@ func (p *extentParser) quotient() (x linear, n int64, err error) {
 	return x, n, nil
 }
 
-// checkSym refuses a text that is no symbol and not a sum or quotient of symbols as dims print them.
+// checkSym refuses a text that is no symbol and not what follows from symbols as dims print it.
 func checkSym(sym string) error {
 	if IsIdent(sym) {
 		return nil
@@ -339,13 +447,14 @@ func checkSym(sym string) error {
 	if err != nil {
 		return fmt.Errorf("symbol %.80q: %w", sym, err)
 	}
+	d.Bound = 0
 	if want := (Dim{Sym: sym, Mul: 1}); d != want {
 		return fmt.Errorf("symbol %.80q: want it written as a dim prints it, %s", sym, d)
 	}
 	return nil
 }
 
-// renameExtent returns a sum or quotient with other names for its symbols.
+// renameExtent returns what follows from symbols with other names for them.
 func renameExtent(sym string, rename func(symbol string) string) string {
 	var b strings.Builder
 	for len(sym) > 0 {

@@ -76,7 +76,7 @@ type Graph struct {
 	outputs []Output
 	updates []Update
 	symbols map[string]int64 // bound of each symbol
-	derived map[string]int64 // and of each sum or quotient of symbols
+	derived map[string]int64 // and of each sum, product or quotient of symbols
 	named   map[string]*Node // inputs, weights and states
 	results map[string]bool  // names of outputs
 	updated map[*Node]bool   // states that have an update
@@ -225,7 +225,8 @@ func (g *Graph) DeclareSymbol(name string, bound int64) error {
 }
 
 // DeclareDim records the symbol of a dim. That of a sum or quotient, whose value
-// follows from others, is recorded as Derived; those others must be declared.
+// follows from others, is recorded as Derived, and so are those of the factors of a
+// product; those others must be declared.
 func (g *Graph) DeclareDim(d Dim) error {
 	if d.IsStatic() || IsIdent(d.Sym) {
 		return g.DeclareSymbol(d.Sym, d.Bound)
@@ -245,6 +246,21 @@ func (g *Graph) DeclareDim(d Dim) error {
 		g.derived = map[string]int64{}
 	}
 	g.derived[d.Sym] = d.Bound
+	if !isProduct(d.Sym) {
+		return nil
+	}
+	for _, factor := range same.Factors() {
+		if factor.IsStatic() {
+			continue
+		}
+		sym, err := ParseDim(factor.Sym, g.symbols)
+		if err == nil {
+			err = g.DeclareDim(sym)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -311,9 +327,12 @@ func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; retur
 // Symbols returns the names of all symbols, sorted.
 func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 
-// Derived returns the sums and quotients of symbols that are the Sym of a dim,
-// sorted: extents whose values follow from those of Symbols.
-func (g *Graph) Derived() []string { return slices.Sorted(maps.Keys(g.derived)) }
+// Derived returns the sums and quotients of symbols that are the Sym of a dim, or
+// of a factor of one, sorted: extents whose values follow from those of Symbols.
+// A product is not among them: whoever reads one multiplies its factors.
+func (g *Graph) Derived() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.derived)), isProduct)
+}
 
 // SymbolBound returns the bound of a symbol, declared or derived.
 func (g *Graph) SymbolBound(name string) (int64, bool) {

@@ -76,7 +76,11 @@ func sameNumel(a, b Shape) bool {
 // symbols they stand with, sorted and each followed by a space.
 func numelPolynomial(s Shape) map[string]*big.Int {
 	p := map[string]*big.Int{"": big.NewInt(1)}
+	var factors []Dim
 	for _, d := range s {
+		factors = append(factors, d.Factors()...)
+	}
+	for _, d := range factors {
 		product := map[string]*big.Int{}
 		for symbols, c := range p {
 			addTo(product, symbols, c, d.Add)

@@ -159,11 +159,6 @@ func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
 		if out := r.longFold(n, args); out != nil || r.err != nil {
 			return out, r.err
 		}
-		if n.Op().Class() == ir.ClassReduce {
-			if groups := linearAxes(n); len(groups) > 1 {
-				return r.foldInTurn(n, args[0], groups), r.err
-			}
-		}
 		return rw.Copy(n, args)
 	})
 }
@@ -185,50 +180,6 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	seen := r.castTo(mask, ir.Bool)
 	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
-}
-
-// linearAxes groups the folded axes of a reduction such that the number of
-// elements along each group is linear in one symbol, as the extent of a
-// kernel's loop must be.
-func linearAxes(n *ir.Node) [][]int64 {
-	var groups [][]int64
-	count := ir.D(1)
-	for i, in := range foldedAxes(n) {
-		if !in {
-			continue
-		}
-		d := n.Arg(0).Shape()[i]
-		more, err := count.Mul2(d)
-		if err != nil || len(groups) == 0 {
-			groups, more = append(groups, nil), d
-		}
-		count = more
-		groups[len(groups)-1] = append(groups[len(groups)-1], int64(i))
-	}
-	return groups
-}
-
-// foldInTurn is the fold of n, each step over one group of axes after the other.
-func (r *rewriter) foldInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
-	fold, shape := n.Op().Info().Fold, x.Shape()
-	if n.DType().IsFloat() {
-		x = r.castTo(x, accType("", n.DType()))
-	}
-	e := folding{r: r, n: n, x: x, count: func() *ir.Node {
-		count := r.scalar(x.DType(), 1)
-		for _, i := range slices.Concat(groups...) {
-			count = r.binary(ir.OpMul, count, r.castTo(r.dimValue(shape[i]), x.DType()))
-		}
-		return count
-	}}
-	for _, s := range fold.Steps {
-		v := e.element(s.Map)
-		for _, axes := range groups {
-			v = r.unary(s.By, v, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
-		}
-		e.results = append(e.results, v)
-	}
-	return r.reshape(r.castTo(e.scalar(fold.Finish), n.DType()), n.Shape())
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {

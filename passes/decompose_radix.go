@@ -7,7 +7,7 @@ import (
 )
 
 // longOrder is the order of rows that no workgroup holds, by a radix sort; nil
-// where the number of rows is no linear expression of one symbol.
+// where no dim expresses the number of rows.
 func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil {

@@ -269,15 +269,12 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	l.ops[n] = true
 	s := n.Shape()
 	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
-	batch := ir.Shape{s[0], groups}
 	spatial := s[2:]
 	positions, err := spatial.Numel()
-	if err != nil { // two symbols: all but the innermost axis go with the batch
-		batch = append(batch, spatial[:len(spatial)-1]...)
-		spatial = spatial[len(spatial)-1:]
-		positions = spatial[0]
+	if err != nil {
+		return err
 	}
-	outer := l.parallel(batch)
+	outer := l.parallel(ir.Shape{s[0], groups})
 	row := l.parallel(ir.Shape{outPerGroup(n)})[0]
 	col := l.parallel(ir.Shape{positions})[0]
 	window := append(ir.Shape{perGroup(n)}, n.Arg(1).Shape()[2:]...)
@@ -287,7 +284,7 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	fold := unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 
 	channel := outer[1].Mul(kernel.DimIndex(outPerGroup(n))).Plus(row)
-	l.at = slices.Concat([]kernel.Index{outer[0], channel}, outer[2:], unflatten(spatial, col))
+	l.at = append([]kernel.Index{outer[0], channel}, unflatten(spatial, col)...)
 	l.space = s
 	a, err := l.convWeight(n, outer[1], channel, fold)
 	if err != nil {

@@ -215,7 +215,15 @@ func (e *emitter) customDim(d ir.Dim) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.Add)
 	}
-	text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.symbols, d.Sym))
+	var factors []string
+	for _, f := range kernel.SymbolFactors(d.Sym) {
+		text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.symbols, f.Sym))
+		if f.Sym != d.Sym {
+			text = "(" + e.customDim(f) + ")"
+		}
+		factors = append(factors, text)
+	}
+	text := strings.Join(factors, " * ")
 	if d.Mul != 1 {
 		text = fmt.Sprintf("%du * %s", d.Mul, text)
 	}

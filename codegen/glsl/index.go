@@ -110,8 +110,14 @@ func (e *emitter) term(t kernel.Term, coef int64, lit func(int64) text, factor f
 	var out text
 	for _, symbols := range []bool{false, true} {
 		for _, f := range t.Factors {
-			if (f.Kind == kernel.FactorSym) == symbols {
+			switch parts := kernel.SymbolFactors(f.Sym); {
+			case (f.Kind == kernel.FactorSym) != symbols:
+			case !symbols || len(parts) == 1:
 				out = joined("*", out, factor(f))
+			default:
+				for _, d := range parts {
+					out = joined("*", out, e.sum(kernel.DimIndex(d), lit, factor))
+				}
 			}
 		}
 	}

@@ -16,13 +16,13 @@ const maxPoints = 1 << 31
 type span struct {
 	axes []int // outermost first
 	// points is the number of points as a product. It has one factor, except
-	// in z, which takes whatever multiplies further symbols.
+	// in z, which takes whatever is left.
 	points []ir.Dim
 }
 
 // space maps the parallel axes to the x, y and z of the grid: the innermost
-// ones, as many as have a number of points that is linear in one symbol, to x,
-// further ones to y and z.
+// ones, as many as have a number of points within maxPoints, to x, further ones
+// to y and z.
 type space []span
 
 // newSpace distributes the axes.

@@ -87,7 +87,7 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 			case f.Kind == FactorAxis:
 				rest = rest.Mul(Axis(f.Axis, f.Extent))
 			case f.Kind == FactorSym:
-				rest = rest.Mul(DimIndex(ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}))
+				rest = rest.Mul(DimIndex(f.symbol()))
 			case f.Kind == FactorValue || mergeableIn(f.X, outer, inner, extent) &&
 				mergeableIn(f.D, outer, inner, extent):
 				plain = false // does not depend on the two, or only through their position

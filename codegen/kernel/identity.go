@@ -161,13 +161,29 @@ func (w *identityWriter) dims(list []ir.Dim) {
 
 func (w *identityWriter) dim(d ir.Dim) {
 	if !d.IsStatic() {
-		w.symbol(d.Sym, d.Bound)
+		w.value(d.Sym, d.Bound)
 		w.ints(d.Mul)
 	}
 	w.ints(d.Add)
 }
 
-// symbol writes the number of a symbol, and its bound where that is news.
+// value writes what the value of a symbol or of a product of symbols is made of.
+func (w *identityWriter) value(name string, bound int64) {
+	factors := SymbolFactors(name)
+	if len(factors) == 1 {
+		w.symbol(name, bound)
+		return
+	}
+	w.b = strconv.AppendInt(append(w.b, "<="...), bound, 10)
+	w.b = append(w.b, '(')
+	for _, f := range factors {
+		w.symbol(f.Sym, 0)
+		w.ints(f.Mul, f.Add)
+	}
+	w.b = append(w.b, ')')
+}
+
+// symbol writes the number of a symbol, and its bound where that is news; 0 is none.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {
@@ -175,7 +191,7 @@ func (w *identityWriter) symbol(name string, bound int64) {
 		w.symbols, w.bounds = append(w.symbols, name), append(w.bounds, -1)
 	}
 	w.b = strconv.AppendInt(append(w.b, '$'), int64(i), 10)
-	if w.bounds[i] != bound {
+	if bound > 0 && w.bounds[i] != bound {
 		w.bounds[i] = bound
 		w.b = strconv.AppendInt(append(w.b, '<', '='), bound, 10)
 	}
@@ -206,7 +222,7 @@ func (w *identityWriter) factor(f *Factor) {
 		}
 		w.b = append(w.b, ' ')
 	case FactorSym:
-		w.symbol(f.Sym, f.Bound)
+		w.value(f.Sym, f.Bound)
 	case FactorValue:
 		w.refs(f.Value)
 	default:

@@ -22,7 +22,7 @@ type Index struct {
 // Term is one product of an Index: Coef times its factors.
 type Term struct {
 	Coef    int64
-	Factors []*Factor // sorted by key
+	Factors []*Factor // sorted by key; its symbols are one of them, their product
 }
 
 // FactorKind says what a Factor is.
@@ -31,7 +31,7 @@ type FactorKind uint8
 // The factor kinds.
 const (
 	FactorAxis  FactorKind = iota + 1 // the coordinate along an axis
-	FactorSym                         // the value of a symbol
+	FactorSym                         // the value of a symbol, or of a product of symbols
 	FactorDiv                         // floor(X/D)
 	FactorMod                         // X mod D
 	FactorClamp                       // X as a signed number, limited to 0..D; 0 where D is negative
@@ -90,6 +90,9 @@ func DimIndex(d ir.Dim) Index {
 	sym := single(newFactor(Factor{Kind: FactorSym, Sym: d.Sym, Bound: d.Bound}))
 	return sym.Times(d.Mul).Plus(Const(d.Add))
 }
+
+// symbol returns the dim that a FactorSym is the value of.
+func (f *Factor) symbol() ir.Dim { return ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1} }
 
 // ValueIndex returns a run-time integer limited to 0..last, so that it can
 // never leave its buffer.
@@ -271,7 +274,17 @@ func (x Index) Mul(y Index) Index {
 }
 
 func mulTerms(s, t Term) Term {
-	fs := append(append([]*Factor(nil), s.Factors...), t.Factors...)
+	fs := append([]*Factor(nil), s.Factors...)
+	for _, f := range t.Factors {
+		i := slices.IndexFunc(fs, func(have *Factor) bool { return have.Kind == FactorSym && f.Kind == FactorSym })
+		if i < 0 {
+			fs = append(fs, f)
+		} else if both, err := fs[i].symbol().Mul2(f.symbol()); err == nil {
+			fs[i] = DimIndex(both).terms[0].Factors[0]
+		} else { // larger than any extent
+			fs = append(fs, f)
+		}
+	}
 	sort.SliceStable(fs, func(i, j int) bool { return fs[i].key < fs[j].key })
 	return Term{s.Coef * t.Coef, fs}
 }
@@ -406,16 +419,23 @@ func floorDiv(a, b int64) int64 {
 // without removes each factor of take once.
 func without(fs, take []*Factor) ([]*Factor, bool) {
 	rest := append([]*Factor(nil), fs...)
-next:
 	for _, t := range take {
-		for i, f := range rest {
-			if f.key == t.key {
-				rest = append(rest[:i], rest[i+1:]...)
-				continue next
-			}
+		i := slices.IndexFunc(rest, func(f *Factor) bool { return f.key == t.key })
+		if i >= 0 {
+			rest = append(rest[:i], rest[i+1:]...)
+			continue
 		}
-		return nil, false
+		i = slices.IndexFunc(rest, func(f *Factor) bool { return f.Kind == FactorSym && t.Kind == FactorSym })
+		if i < 0 {
+			return nil, false
+		}
+		other, ok := rest[i].symbol().Quo2(t.symbol())
+		if !ok || other.Add != 0 {
+			return nil, false
+		}
+		rest[i] = DimIndex(other).terms[0].Factors[0]
 	}
+	sort.SliceStable(rest, func(i, j int) bool { return rest[i].key < rest[j].key })
 	return rest, true
 }
 

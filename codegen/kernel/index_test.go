@@ -8,8 +8,10 @@ import (
 )
 
 func TestIndexSimplifies(t *testing.T) {
-	T := ir.Symbol("T", 64)
+	T, B := ir.Symbol("T", 64), ir.Symbol("B", 8)
 	i, j, k := Axis(0, T), Axis(1, ir.D(12)), Axis(2, ir.D(64))
+	joined, wider := dimTimes(B, T), dimTimes(B, T.Plus(1))
+	rows := j.Mul(DimIndex(B)).Mul(DimIndex(T)).Plus(Axis(3, joined))
 	linear := i.Times(768).Plus(j.Times(64)).Plus(k)
 	tests := []struct {
 		name     string
@@ -27,6 +29,11 @@ func TestIndexSimplifies(t *testing.T) {
 		{"counting down", Const(95).Minus(Axis(4, ir.D(96))), ir.D(32), "(-1*a4 + 95 / 32)", "(-1*a4 + 95 % 32)"},
 		{"counting down in its range", j.Times(64).Plus(Const(63)).Minus(k), ir.D(64), "a1", "-1*a2 + 63"},
 		{"two steps of long division", i.Mul(DimIndex(T.Plus(3))).Mul(DimIndex(T.Plus(3))).Plus(Axis(3, T.Plus(3))), T.Plus(3), "T*a0 + 3*a0", "a3"},
+		{"a product", rows, joined, "a1", "a3"},
+		{"a factor of a product", j.Mul(DimIndex(joined)).Plus(i), T, "B*a1", "a0"},
+		{"the other factor", j.Mul(DimIndex(joined)).Plus(Axis(3, B)), B, "T*a1", "a3"},
+		{"a product of sums", j.Mul(DimIndex(wider)).Plus(Axis(3, B)), B, "((T+1)*B*a1 + a3 / B)", "((T+1)*B*a1 + a3 % B)"},
+		{"a square", j.Mul(DimIndex(dimTimes(T, T))).Plus(i), T, "T*a1", "a0"},
 		{"crossing", k.Plus(Const(1)), ir.D(64), "(a2 + 1 / 64)", "(a2 + 1 % 64)"},
 	}
 	for _, tt := range tests {
@@ -40,12 +47,21 @@ func TestIndexSimplifies(t *testing.T) {
 	}
 }
 
+func dimTimes(a, b ir.Dim) ir.Dim {
+	d, err := a.Mul2(b)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 // TestIndexDivModMatchesIntegers evaluates random reshapes both ways.
 func TestIndexDivModMatchesIntegers(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for range 500 {
-		T := ir.Symbol("T", 9)
-		extents := []ir.Dim{ir.D(1 + rng.Intn(6)), T, ir.D(1 + rng.Intn(8)), ir.D(1 + rng.Intn(4))}
+		T, B := ir.Symbol("T", 9), ir.Symbol("B", 5)
+		extents := []ir.Dim{ir.D(1 + rng.Intn(6)), T, ir.D(1 + rng.Intn(8)),
+			[]ir.Dim{B, ir.D(1 + rng.Intn(4))}[rng.Intn(2)], []ir.Dim{dimTimes(B, T), ir.D(1)}[rng.Intn(2)]}
 		rng.Shuffle(len(extents), func(a, b int) { extents[a], extents[b] = extents[b], extents[a] })
 		x := Const(0)
 		for a, e := range extents {
@@ -56,12 +72,12 @@ func TestIndexDivModMatchesIntegers(t *testing.T) {
 			x = x.Mul(DimIndex(e)).Plus(at)
 		}
 		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))),
-			T.Plus(int64(1 + rng.Intn(3))), extents[3]}
+			T.Plus(int64(1 + rng.Intn(3))), B, dimTimes(B, T), dimTimes(T, B.Plus(1)).Times(2), extents[3]}
 		d := divisors[rng.Intn(len(divisors))]
 		q, r := x.DivMod(d)
 		for range 20 {
-			env := newEnv(rng, extents, T)
-			dv, _ := d.Eval(map[string]int64{"T": env.sym})
+			env := newEnv(rng, extents, T, B)
+			dv, _ := d.Eval(env.symbols)
 			if dv == 0 {
 				continue
 			}
@@ -77,14 +93,17 @@ func TestIndexDivModMatchesIntegers(t *testing.T) {
 }
 
 type env struct {
-	axes []int64
-	sym  int64
+	axes    []int64
+	symbols map[string]int64
 }
 
-func newEnv(rng *rand.Rand, extents []ir.Dim, sym ir.Dim) env {
-	e := env{sym: 1 + rng.Int63n(sym.Bound)}
+func newEnv(rng *rand.Rand, extents []ir.Dim, symbols ...ir.Dim) env {
+	e := env{symbols: map[string]int64{}}
+	for _, s := range symbols {
+		e.symbols[s.Sym] = 1 + rng.Int63n(s.Bound)
+	}
 	for _, d := range extents {
-		n, _ := d.Eval(map[string]int64{sym.Sym: e.sym})
+		n, _ := d.Eval(e.symbols)
 		e.axes = append(e.axes, rng.Int63n(max(n, 1)))
 	}
 	return e
@@ -111,7 +130,11 @@ func (e env) eval(x Index) int64 {
 			case FactorAxis:
 				p *= e.axes[f.Axis]
 			case FactorSym:
-				p *= e.sym
+				v, err := f.symbol().Eval(e.symbols)
+				if err != nil {
+					panic(err)
+				}
+				p *= v
 			case FactorDiv:
 				p *= e.eval(f.X) / e.eval(f.D)
 			case FactorMod:

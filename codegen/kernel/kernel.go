@@ -184,14 +184,20 @@ type Cols struct{ From, To int64 }
 func (c Cols) All() bool { return c == Cols{} }
 
 // Symbols returns the symbols that the kernel needs at run time, in order of
-// first use.
+// first use; of products those of their factors.
 func (k *Kernel) Symbols() []string {
 	var names []string
-	seen := map[string]bool{}
+	seen := map[string]bool{"": true}
 	add := func(s string) {
-		if s != "" && !seen[s] {
-			seen[s] = true
-			names = append(names, s)
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		for _, factor := range SymbolFactors(s) {
+			if sym := factor.Sym; sym == s || !seen[sym] {
+				seen[sym] = true
+				names = append(names, sym)
+			}
 		}
 	}
 	for _, d := range k.Parallel {
@@ -211,6 +217,15 @@ func (k *Kernel) Symbols() []string {
 		x.Walk(func(f *Factor) { add(f.Sym); add(f.Extent.Sym) })
 	})
 	return names
+}
+
+// SymbolFactors returns the factors that the value of a symbol is the product of, without bounds: itself, unless it
+// stands for a product, which no program has among its symbols.
+func SymbolFactors(sym string) []ir.Dim {
+	if ir.IsIdent(sym) {
+		return []ir.Dim{{Sym: sym, Mul: 1}}
+	}
+	return ir.Dim{Sym: sym, Mul: 1}.Factors()[1:]
 }
 
 // Roots returns the expressions that the kernel's phases, products, attention

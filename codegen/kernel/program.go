@@ -411,12 +411,20 @@ func (p *Program) checkDim(d ir.Dim) error {
 	if d.IsStatic() {
 		return nil
 	}
+	bounds := map[string]int64{}
 	for _, s := range p.Symbols {
-		if s.Name == d.Sym && s.Bound == d.Bound {
-			return nil
-		}
+		bounds[s.Name] = s.Bound
 	}
-	return fmt.Errorf("dim %s has no declared symbol", d)
+	most, err := d.Eval(bounds)
+	known := err == nil && most == d.Max()
+	for _, factor := range SymbolFactors(d.Sym) {
+		_, ok := bounds[factor.Sym]
+		known = known && ok
+	}
+	if !known {
+		return fmt.Errorf("dim %s has no declared symbol", d)
+	}
+	return nil
 }
 
 func (p *Program) checkGrid(g Grid) error {

@@ -69,6 +69,8 @@ func TestProgramCheck(t *testing.T) {
 		{"negative offset", func(p *Program) { p.Buffers[3].Offset = -16 }, "outside the arena"},
 		{"symbol", func(p *Program) { p.Symbols[0].Name = "S" }, "no declared symbol"},
 		{"bound", func(p *Program) { p.Symbols[0].Bound = 9 }, "no declared symbol"},
+		{"a product's factor", func(p *Program) { p.Steps[0].Grid[0][0].Extent = dimTimes(ir.Symbol("T", 8), ir.Symbol("S", 2)) }, "no declared symbol"},
+		{"a product's bound", func(p *Program) { p.Steps[0].Grid[0][0].Extent = dimTimes(ir.Symbol("T", 9), ir.Symbol("T", 8)) }, "no declared symbol"},
 		{"kind", func(p *Program) { p.Buffers[0].Kind = "x" }, "unknown kind"},
 		{"segments", func(p *Program) { p.Buffers[4].Segments[0].Dims = []int{3} }, "segments of 12 bytes for 16"},
 		{"constant", func(p *Program) { p.Buffers[4].Segments[0].Weight = "" }, "constant of 0 bytes"},

@@ -63,13 +63,10 @@ func mulDims(a, b ir.Dim) (ir.Dim, bool) {
 }
 
 func divDims(a, b ir.Dim) (ir.Dim, bool) {
-	switch {
-	case !b.IsStatic() || b.Add == 0:
-		return ir.Dim{Add: 1}, a == b
-	case a.IsStatic():
+	if a.IsStatic() && b.IsStatic() && b.Add != 0 {
 		return ir.Dim{Add: a.Add / b.Add}, true
 	}
-	return a.Quo(b.Add)
+	return a.Quo2(b)
 }
 
 func maxDims(a, b ir.Dim) (ir.Dim, bool) {

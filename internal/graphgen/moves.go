@@ -27,9 +27,9 @@ func (g *generator) reshaped(s ir.Shape) ir.Shape {
 		}
 	case len(s) > 0 && len(s) < 6:
 		i := g.rng.IntN(len(s))
-		for _, n := range []int64{2, 3, 5, 4} {
-			if d, ok := s[i].Quo(n); ok {
-				parts := []ir.Dim{d, {Add: n}}
+		for _, n := range append(ir.ShapeOf(2, 3, 5, 4), g.dims...) {
+			if d, ok := s[i].Quo2(n); ok {
+				parts := []ir.Dim{d, n}
 				if g.rng.IntN(2) == 0 {
 					slices.Reverse(parts)
 				}

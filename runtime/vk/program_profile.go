@@ -124,5 +124,9 @@ func dimShare(d ir.Dim, symbols map[string]int64) float64 {
 	if d.IsStatic() || d.Max() <= 0 {
 		return 1
 	}
-	return float64(d.Mul*symbols[d.Sym]+d.Add) / float64(d.Max())
+	now, err := d.Eval(symbols)
+	if err != nil {
+		return 1 // of no run that was ever bound
+	}
+	return float64(now) / float64(d.Max())
 }

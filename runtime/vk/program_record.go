@@ -136,7 +136,8 @@ func (e *Executable) tripsOf(symbols map[string]int64) string {
 	text := ""
 	for _, r := range e.program.Regions {
 		if !r.Trips.IsStatic() {
-			text += fmt.Sprintf("%d ", r.Trips.Mul*symbols[r.Trips.Sym]+r.Trips.Add)
+			trips, err := r.Trips.Eval(symbols)
+			text += fmt.Sprintf("%d %t ", trips, err == nil)
 		}
 	}
 	return text

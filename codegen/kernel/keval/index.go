@@ -30,11 +30,7 @@ func (r *run) factor(f *kernel.Factor) (int64, error) {
 	case kernel.FactorAxis:
 		return r.axis(f)
 	case kernel.FactorSym:
-		v, ok := r.symbols[f.Sym]
-		if !ok || v < 0 || v > f.Bound {
-			return 0, fmt.Errorf("symbol %s = %d is outside 0..%d", f.Sym, v, f.Bound)
-		}
-		return v, nil
+		return ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}.Eval(r.symbols)
 	case kernel.FactorValue:
 		return r.indexValue(f.Value)
 	}
