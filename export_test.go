@@ -2,6 +2,7 @@ package vkc
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -105,8 +106,36 @@ func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error)
 	}, e.starts.wait(ctx, x)
 }
 
-// StageExchanges has devices that share each op exchange values as those do that are no software devices.
-func StageExchanges(d *Device) { d.meetings.staged = true }
+// Ways are how devices that share each op exchange values, by name.
+var Ways = map[string]func(*Device){
+	"shared":  func(d *Device) { d.meetings.small, d.meetings.large = wayShared, wayShared },
+	"relayed": func(d *Device) { d.meetings.small, d.meetings.large = wayRelayed, wayRelayed },
+	"staged":  func(d *Device) { d.meetings.small, d.meetings.large = wayStaged, wayStaged },
+}
+
+// LimitMeetings has runs of devices that share each op end after that time.
+func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
+
+// TryExchanges has devices that share each op try whether the host can copy what kernels wait for, and not longer than
+// that.
+func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
+	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, limit)); err != nil {
+		return err
+	}
+	d.meetings.give()
+	return d.meetings.failed
+}
+
+// LosePart has the last of several devices leave out its part of a program.
+func LosePart(e *Executable) {
+	parts := e.program().(*sharded).parts
+	last := &parts[len(parts)-1]
+	last.Executable = &Executable{backend: lost{last.Executable.program()}}
+}
+
+type lost struct{ runtime.Executable }
+
+func (lost) Run(context.Context, Tensors, ...RunOptions) (*Result, error) { return &Result{}, nil }
 
 // ClosePart closes what the last of several devices has of a program, as if it were lost.
 func ClosePart(e *Executable) error {

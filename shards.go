@@ -8,22 +8,20 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
-	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // TensorParallel has the devices be one, which share the work of each op: those weights and states that a graph marks
 // for it are cut between them (see [passes.SplitTensor]), so that each reads its part of them at the same time. What
-// the devices need of one another kernels write to host memory that all of them import, and read from there. Where all
-// are software devices, kernels wait for one another's values inside of their programs. Other devices need not see
-// what another writes before its program ends: there the host takes programs on from one exchange to the next. All
-// devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+// the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
+// another's values there, inside of their programs. Others need not see what another writes before their program ends.
+// Where they see what the host writes to memory of their own, which is tried, the host copies values there from device
+// to device, up to some thousands at once. Else it takes programs on from one exchange to the next. All devices are
+// Vulkan ones with Features.ExternalMemoryHost, or all the processor.
 //
 // Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
 // take turns, and each is waited for. Device tensors lie on the first device. A device that does not come to an
@@ -36,18 +34,9 @@ func (d Devices) TensorParallel() (*Device, error) {
 	if len(d) > mailbox.MaxRanks {
 		return nil, fmt.Errorf("devices: %d share each op: the limit is %d", len(d), mailbox.MaxRanks)
 	}
-	m := &meetings{devices: d, turn: make(chan struct{}, 1), epoch: 1}
-	for _, part := range d {
-		if part.Vulkan() != nil {
-			m.vulkan = append(m.vulkan, part.Vulkan())
-			m.staged = m.staged || part.Caps().Type != target.DeviceCPU
-		}
+	if one.meetings, err = newMeetings(d); err != nil {
+		return nil, err
 	}
-	if len(m.vulkan) != 0 && len(m.vulkan) != len(d) {
-		return nil, fmt.Errorf("devices %s: some are Vulkan devices and some are not: want one or the other to "+
-			"share each op", one.Name())
-	}
-	one.meetings = m
 	one.why = one.caps.Name + ": they share each op"
 	return one, nil
 }
@@ -64,119 +53,6 @@ func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
 		return nil, errors.Join(err, devices.Close())
 	}
 	return d, nil
-}
-
-// meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
-const meetingTime = 2 * time.Minute
-
-// meetings are where devices exchange values. turn holds a token while a run is under way, so that all devices have
-// runs in one order.
-type meetings struct {
-	devices Devices
-	vulkan  []*vk.Device // the same, unless they are the processor
-	staged  bool         // the host takes programs on from one exchange to the next
-	turn    chan struct{}
-
-	// With the turn.
-	memory *vk.HostBuffer
-	box    *mailbox.Mailbox
-	epoch  uint32
-}
-
-// lastEpoch is where epochs begin anew.
-const lastEpoch = 1 << 31
-
-// take waits for this caller's turn.
-func (m *meetings) take(ctx context.Context) error {
-	select {
-	case m.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("another run is under way: %w", ctx.Err())
-	}
-}
-
-func (m *meetings) give() { <-m.turn }
-
-// idle waits until no device is at work.
-func (m *meetings) idle() error {
-	var errs []error
-	for _, d := range m.vulkan {
-		errs = append(errs, d.WaitIdle(context.Background()))
-	}
-	return errors.Join(errs...)
-}
-
-// reserve makes room for exchanges of so many values of each device.
-func (m *meetings) reserve(ctx context.Context, slot int) error {
-	if err := m.take(ctx); err != nil {
-		return err
-	}
-	defer m.give()
-	if m.box != nil && m.box.Slot() >= slot {
-		return nil
-	}
-	if err := errors.Join(m.idle(), m.free()); err != nil {
-		return err
-	}
-	words := mailbox.Words(len(m.devices), slot)
-	memory := []uint64(nil)
-	if m.vulkan == nil {
-		memory = make([]uint64, words)
-	} else {
-		var err error
-		if m.memory, err = vk.NewHostBuffer(m.vulkan, words); err != nil {
-			return err
-		}
-		memory = m.memory.Words()
-	}
-	var err error
-	m.box, err = mailbox.New(memory, len(m.devices), slot)
-	m.epoch = 1
-	return err
-}
-
-func (m *meetings) free() error {
-	box, memory := m.box, m.memory
-	m.box, m.memory = nil, nil
-	return errors.Join(box.Close(), memory.Close())
-}
-
-func (m *meetings) close() error {
-	if m == nil {
-		return nil
-	}
-	return m.free()
-}
-
-// links are what the devices are given for a run with so many exchanges.
-func (m *meetings) links(exchanges int) ([]*ir.Data, error) {
-	if int64(m.epoch)+int64(exchanges) >= lastEpoch {
-		if err := m.idle(); err != nil {
-			return nil, err
-		}
-		m.box.Reset()
-		m.epoch = 1
-	}
-	var list []*ir.Data
-	for rank := range m.devices {
-		address := uint64(0)
-		if m.memory != nil {
-			address = m.memory.Address(rank)
-		}
-		tries := uint32(mailbox.TriesWaiting)
-		if m.staged {
-			tries = mailbox.TriesGiven
-		}
-		link := m.box.Link(rank, m.epoch, address, tries)
-		d, err := Of(link[:], len(link))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	m.epoch += uint32(exchanges)
-	return list, nil
 }
 
 // shard is what one of the devices runs of a program.
@@ -255,14 +131,16 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 		x.parts = append(x.parts, shardPart{exe, s.Shard, d.parts[rank]})
 	}
 	first := p.shards[0]
+	how := ""
 	if first.Collectives > 0 {
-		if err := d.meetings.reserve(ctx, first.Slot); err != nil {
+		if x.room, err = d.meetings.reserve(ctx, first.Slot); err != nil {
 			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
 		}
+		how = ": " + d.meetings.how(x.room)
 	}
 	return &Executable{backend: x, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
-		"and the devices exchange values %d times a run", d.Name(), len(first.Cut),
-		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), first.Collectives)}, nil
+		"and the devices exchange values %d times a run%s", d.Name(), len(first.Cut),
+		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), first.Collectives, how)}, nil
 }
 
 // cutWeights is a device's part of a source of weights.
@@ -358,6 +236,7 @@ func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 type sharded struct {
 	*runtime.Signature
 	meetings *meetings
+	room     *room // nil where the devices exchange nothing
 	parts    []shardPart
 }
 
@@ -405,21 +284,13 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 
 // run runs all parts at once. Each goes to its end, so that none of the states misses it.
 func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, error) {
-	m := x.meetings
 	links := make([]*ir.Data, len(x.parts))
-	exchanges := x.parts[0].Collectives
-	all := &rendezvous{ranks: len(x.parts), next: make(chan struct{}), stopped: make(chan struct{})}
-	stop := func() {
-		m.box.Stop()
-		all.stop()
-	}
-	if exchanges > 0 {
+	var meeting *meeting
+	if x.room != nil {
 		var err error
-		if links, err = m.links(exchanges); err != nil {
+		if meeting, links, err = x.meetings.open(x.room, x.parts[0].Collectives); err != nil {
 			return nil, err
 		}
-		late := time.AfterFunc(meetingTime, stop)
-		defer late.Stop()
 	}
 	results, errs := make([]*Result, len(x.parts)), make([]error, len(x.parts))
 	var under sync.WaitGroup
@@ -427,17 +298,14 @@ func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, er
 		under.Add(1)
 		go func() {
 			defer under.Done()
-			var between func() error
-			if m.staged && exchanges > 0 {
-				between = all.meet
-			}
-			results[rank], errs[rank] = x.parts[rank].run(rank, values, links[rank], between, opt, own)
-			if errs[rank] != nil && exchanges > 0 {
-				stop() // the others wait in vain
+			results[rank], errs[rank] = x.parts[rank].run(rank, values, links[rank], meeting.between(), opt, own)
+			if errs[rank] != nil {
+				meeting.stop() // the others wait in vain
 			}
 		}()
 	}
 	under.Wait()
+	meeting.close()
 	err := x.ended(errs)
 	for rank, r := range results {
 		if r == nil || rank == 0 && err == nil {
@@ -455,30 +323,28 @@ func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, er
 
 // ended says how a run ended, and makes the devices ready for the next one.
 func (x *sharded) ended(errs []error) error {
-	m := x.meetings
 	var err error
 	for rank, e := range errs {
 		if e != nil && !errors.Is(e, mailbox.ErrStopped) {
 			err = errors.Join(err, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(errs), x.parts[rank].Device(), e))
 		}
 	}
-	if x.parts[0].Collectives == 0 {
+	if x.room == nil {
 		return err
 	}
-	failed := m.box.Failed()
+	failed := x.room.box.Failed()
 	if failed < 0 && err == nil {
 		return nil
 	}
 	if err == nil {
 		err = fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on",
-			m.devices[failed].Name(), meetingTime)
+			x.parts[failed].Device(), x.meetings.limit)
 	}
 	err = fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
-	if idle := m.idle(); idle != nil {
+	if idle := x.meetings.idle(); idle != nil {
 		return errors.Join(err, idle)
 	}
-	m.box.Reset()
-	m.epoch = 1
+	x.room.reset()
 	return err
 }
 
@@ -508,37 +374,6 @@ func (p *shardPart) run(rank int, values Tensors, link *ir.Data, between func() 
 	}
 	return r, err
 }
-
-// rendezvous is where those who take programs on wait for one another, again and again.
-type rendezvous struct {
-	ranks   int
-	once    sync.Once
-	stopped chan struct{}
-
-	mu   sync.Mutex // guards what follows
-	here int
-	next chan struct{} // closed when all are here
-}
-
-// meet waits until all are here.
-func (r *rendezvous) meet() error {
-	r.mu.Lock()
-	next := r.next
-	if r.here++; r.here == r.ranks {
-		r.here, r.next = 0, make(chan struct{})
-		close(next)
-	}
-	r.mu.Unlock()
-	select {
-	case <-next:
-		return nil
-	case <-r.stopped:
-		return mailbox.ErrStopped
-	}
-}
-
-// stop ends all waiting.
-func (r *rendezvous) stop() { r.once.Do(func() { close(r.stopped) }) }
 
 // Upload implements runtime.Executable: to the first device.
 func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {

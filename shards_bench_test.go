@@ -32,23 +32,29 @@ func BenchmarkAllReduce(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			weights := vkc.WeightMap{"terms": ones(b, c.rows, 2), "columns": ones(b, 2, width)}
+			weights := vkc.WeightMap{"terms": filled(b, 1, c.rows, 2), "columns": filled(b, 0.5, 2, width)}
 			exe, err := d.LoadGraph(b.Context(), g, weights)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer exe.Close()
-			in := vkc.Tensors{"x": ones(b, 1, 1)}
-			for range 3 {
-				if _, err := exe.Run(b.Context(), in); err != nil {
+			b.Log(exe.Why())
+			in := vkc.Tensors{"x": filled(b, 3, 1, 1)}
+			run := func() {
+				r, err := exe.Run(b.Context(), in)
+				if err != nil {
 					b.Fatal(err)
 				}
+				if y, err := vkc.Values[float32](r.Outputs["y"]); err != nil || y[0] != 3 {
+					b.Fatalf("y is %v, want 3 (%v)", y, err)
+				}
+			}
+			for range 3 {
+				run()
 			}
 			b.ResetTimer()
 			for b.Loop() {
-				if _, err := exe.Run(b.Context(), in); err != nil {
-					b.Fatal(err)
-				}
+				run()
 			}
 			each := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(c.times)
 			b.ReportMetric(each/1e3, "us/exchange")
@@ -57,8 +63,8 @@ func BenchmarkAllReduce(b *testing.B) {
 	}
 }
 
-// ones is half of ones: so that two terms add up to what they were made of.
-func ones(b *testing.B, dims ...int) *ir.Data {
+// filled is a tensor of equal values.
+func filled(b *testing.B, value float32, dims ...int) *ir.Data {
 	b.Helper()
 	n := 1
 	for _, d := range dims {
@@ -66,7 +72,7 @@ func ones(b *testing.B, dims ...int) *ir.Data {
 	}
 	values := make([]float32, n)
 	for i := range values {
-		values[i] = 0.5
+		values[i] = value
 	}
 	d, err := vkc.Of(values, dims...)
 	if err != nil {

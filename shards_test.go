@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
@@ -146,21 +147,91 @@ func TestTensorParallelStops(t *testing.T) {
 	}
 }
 
-// TestTensorParallelBits: where no sum is cut, or its terms are added up in the order that one device has, the bits
-// are those of one device; states are put together, runs may have their own, and a graph with nothing to share runs.
-func TestTensorParallelBits(t *testing.T) {
-	needTools(t)
-	for _, staged := range []bool{false, true} {
-		testBits(t, staged)
+// TestTensorParallelLimit: a device that never gives anything ends the run of all after a time, in whatever way they
+// exchange values.
+func TestTensorParallelLimit(t *testing.T) {
+	for name, list := range map[string]string{"processor": "cpu,cpu", "shared": "vulkan,vulkan",
+		"relayed": "vulkan,vulkan"} {
+		t.Run(name, func(t *testing.T) {
+			if list != "cpu,cpu" {
+				needTools(t)
+			}
+			together, _ := parallel(t, list)
+			if exchange := vkc.Ways[name]; exchange != nil {
+				exchange(together)
+			}
+			g, err := frontend.Build("limit", func(b *frontend.Builder) {
+				x := b.Input("x", ir.F32, 1, 24)
+				b.Output("y", x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			vkc.LosePart(exe)
+			vkc.LimitMeetings(together, time.Millisecond)
+			for range 2 {
+				_, err = exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+				if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
+					t.Errorf("%v", err)
+				}
+			}
+		})
 	}
 }
 
-func testBits(t *testing.T, staged bool) {
-	t.Helper()
-	together, one := parallel(t, "vulkan,vulkan")
-	if staged {
-		vkc.StageExchanges(together)
+// TestTryExchanges: devices find out whether kernels see what the host writes for them, and do without where not.
+func TestTryExchanges(t *testing.T) {
+	needTools(t)
+	together, _ := parallel(t, "vulkan,vulkan")
+	vkc.Ways["relayed"](together)
+	if err := vkc.TryExchanges(t.Context(), together, time.Hour); err != nil {
+		t.Error(err)
 	}
+	if err := vkc.TryExchanges(t.Context(), together, 0); err == nil || !strings.Contains(err.Error(), "in vain") {
+		t.Errorf("exchanges that must end at once: %v", err)
+	}
+	g, err := frontend.Build("tried", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, 1, 24).MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	if why := exe.Why(); !strings.Contains(why, "takes programs on from one to the next, since another way fails") {
+		t.Error(why)
+	}
+	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTensorParallelBits: where no sum is cut, or its terms are added up in the order that one device has, the bits
+// are those of one device, in whatever way devices exchange values; states are put together, runs may have their own,
+// and a graph with nothing to share runs. With -replicas 0,1 it is two cards that do.
+func TestTensorParallelBits(t *testing.T) {
+	needTools(t)
+	for name, exchange := range vkc.Ways {
+		t.Run(name, func(t *testing.T) { testBits(t, exchange) })
+	}
+}
+
+func testBits(t *testing.T, exchange func(*vkc.Device)) {
+	t.Helper()
+	list := "vulkan,vulkan"
+	if strings.Contains(*replicasFlag, ",") {
+		list = *replicasFlag
+	}
+	together, one := parallel(t, list)
+	exchange(together)
 	weights := vkc.WeightMap{"up": noise(t, 64, 24), "b": noise(t, 64), "out": noise(t, 10, 64)}
 	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
 		g, err := frontend.Build("parallel", func(b *frontend.Builder) {

@@ -17,10 +17,10 @@ import (
 // link says where the memory is; each op gives the link that the next one takes, so that all devices come to them in
 // one order. They are custom ops: no family of kernels knows of other devices.
 //
-// Words of the memory say by themselves of which exchange they are, so who takes may wait for them inside of a kernel.
-// Where a device does not see the writes of another before its program ends, the runtime ends it between both ops. A
-// workgroup waits for words that were given by the workgroup of its own number. Without a memory, as when a program is
-// warmed up, a link is all zeros, and others count as zeros.
+// Words of the memory say by themselves of which exchange they are, so who takes may wait for them inside of a kernel:
+// in the same memory, or in one of its own to which the host copies them. Or else the runtime ends the program between
+// both ops. A workgroup waits for words that were given by the workgroup of its own number. Without a memory, as when a
+// program is warmed up, a link is all zeros, and others count as zeros.
 var give = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.give", Doc: "Gives the values of a device to the others, and has the link with which they are taken.",
 	Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
@@ -107,7 +107,7 @@ func checkCollective(c *ir.Call) error {
 	case c.DType(0) != ir.F32:
 		return fmt.Errorf("x is %s: want f32", c.DType(0))
 	case c.DType(1) != ir.U32 || !c.Shape(1).Equal(linkShape):
-		return errors.New("link is u32[8], from an input or from another of these ops")
+		return errors.New("link is u32[9], from an input or from another of these ops")
 	}
 	return nil
 }
@@ -117,11 +117,11 @@ var linkShape = ir.ShapeOf(mailbox.LinkWords)
 // The memory changes while a kernel reads it, which volatile says.
 const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
 buffer Mailbox { uint64_t words[]; };
-float await_word(Mailbox box, uint at, uint epoch, uint rank, uint most) {
+float await_word(Mailbox inbox, Mailbox box, uint at, uint epoch, uint rank, uint most) {
     for (uint tries = 1u; tries <= most; ++tries) {
-        uvec2 word = unpackUint2x32(box.words[at]);
+        uvec2 word = unpackUint2x32(inbox.words[at]);
         if (word.y == epoch) return uintBitsToFloat(word.x);
-        if ((tries & 255u) == 0u && box.words[0] != 0ul) break;
+        if ((tries & 255u) == 0u && inbox.words[0] != 0ul) break;
     }
     box.words[1u + rank] = uint64_t(epoch);
     return 0.0;
@@ -131,18 +131,22 @@ const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[2], ra
 uint size = x_size, begin = gl_WorkGroupID.x * 1024u + lane, end = min(size, gl_WorkGroupID.x * 1024u + 1024u);
 Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1])));
 bool open = (link[0] | link[1]) != 0u;
-uint first = 64u + (epoch & 1u) * uint(shards) * slot;
+uint first = 192u + (epoch & 1u) * uint(shards) * slot;
 `
 
-const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 8u) given[lane] = link[lane];
+const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 9u) given[lane] = link[lane];
 if (open) {
+    if (gl_WorkGroupID.x == 0u && lane == 0u) {
+        box.words[64u + 64u * (epoch & 1u) + rank] = packUint2x32(uvec2(size, epoch));
+    }
     for (uint i = begin; i < end; i += 256u) {
         box.words[first + rank * slot + i] = packUint2x32(uvec2(floatBitsToUint(x[i]), epoch));
     }
 }`
 
-const collectiveBody = `if (gl_WorkGroupID.x == 0u && lane < 8u) next[lane] = lane == 2u ? epoch + 1u : link[lane];
+const collectiveBody = `if (gl_WorkGroupID.x == 0u && lane < 9u) next[lane] = lane == 2u ? epoch + 1u : link[lane];
 PROLOGUE
+Mailbox inbox = Mailbox(packUint2x32(uvec2(link[7], link[8])));
 float own[4], sum[4];
 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
     uint i = begin + 256u * k;
@@ -153,7 +157,7 @@ for (uint p = 0u; p < uint(shards); ++p) {
     uint64_t seen[4];
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint i = begin + 256u * k;
-        seen[k] = open && p != rank && i < end ? box.words[first + p * slot + i] : 0ul;
+        seen[k] = open && p != rank && i < end ? inbox.words[first + p * slot + i] : 0ul;
     }
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint i = begin + 256u * k;
@@ -161,7 +165,9 @@ for (uint p = 0u; p < uint(shards); ++p) {
         if (p != rank) {
             uvec2 word = unpackUint2x32(seen[k]);
             part = uintBitsToFloat(word.x);
-            if (open && i < end && word.y != epoch) part = await_word(box, first + p * slot + i, epoch, rank, link[6]);
+            if (open && i < end && word.y != epoch) {
+                part = await_word(inbox, box, first + p * slot + i, epoch, rank, link[6]);
+            }
         }
         EACH
     }
@@ -223,4 +229,32 @@ func fromWords(words []uint32) []byte {
 		b = binary.LittleEndian.AppendUint32(b, w)
 	}
 	return b
+}
+
+// Swaps is a graph of several devices that exchanges input "x", some values of f32, so many times: output "y" is what
+// all have, added up and a device's own taken off, again and again. Its link is input "link".
+func Swaps(shards, values, times int) (*ir.Graph, error) {
+	g := ir.NewGraph("swaps")
+	attr := func(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }
+	var err error
+	add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+		var n *ir.Node
+		if err == nil {
+			n, err = g.Add(op, args, attrs, "")
+		}
+		return n
+	}
+	x := add(ir.OpInput, nil, attr("name", "x"), attr("dtype", ir.F32), attr("shape", ir.ShapeOf(values)))
+	link := add(ir.OpInput, nil, attr("name", "link"), attr("dtype", ir.U32), attr("shape", linkShape))
+	of := attr("shards", int64(shards))
+	for range times {
+		given := add(give, []*ir.Node{x, link}, of)
+		sum := add(allReduce, []*ir.Node{x, given}, of, attr("output", int64(0)))
+		link = add(allReduce, []*ir.Node{x, given}, of, attr("output", int64(1)))
+		x = add(ir.OpSub, []*ir.Node{sum, x})
+	}
+	if err == nil {
+		err = g.Output("y", x)
+	}
+	return g, err
 }

@@ -15,7 +15,7 @@ type Shard struct {
 	Cut         map[string]int // by weight or state: the axis along which the device has its part
 	Collectives int            // how often it meets the others in a run
 	Slot        int            // how many values it gives to one of these meetings at most
-	Link        string         // the input that says where: u32[8]; "" where there are no meetings
+	Link        string         // the input that says where: u32[9]; "" where there are no meetings
 }
 
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor

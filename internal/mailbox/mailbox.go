@@ -5,6 +5,10 @@
 // word when it has the epoch that it waits for. A word is written and read at once, so values need neither flags nor
 // fences of their own (the LL protocol of NCCL: Hu et al., "Demystifying NCCL", 2025, arXiv:2507.04786). Two slots take
 // turns: who writes for epoch e+2 has read what all others wrote for e+1, and they wrote that after they had read e.
+//
+// A device that keeps what it has once read of the host's memory sees no later word there before its program ends
+// (M-two-cards). Such devices take words from an inbox, memory of their own which the host writes: [Mailbox.Relay]
+// copies to the inboxes of the others what a device has given.
 package mailbox
 
 import (
@@ -17,10 +21,10 @@ import (
 	"time"
 )
 
-// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: its address (two words), the
-// epoch, the rank of the device, the words of a slot, the mailbox's number in this process, and how often a kernel
-// looks for a word at most.
-const LinkWords = 8
+// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: the address where the device
+// gives (two words), the epoch, the rank of the device, the words of a slot, the mailbox's number in this process, how
+// often a kernel looks for a word at most, and the address where the device takes (two words).
+const LinkWords = 9
 
 // Indices in a link.
 const (
@@ -29,6 +33,7 @@ const (
 	linkSlot  = 4
 	linkBox   = 5
 	linkTries = 6
+	linkTake  = 7
 )
 
 // How often a kernel looks for a word: for minutes where it waits for other devices that are at work, after which it
@@ -39,11 +44,14 @@ const (
 )
 
 // Header is how many words a mailbox has before its slots: word 0 tells everyone to stop where it is not 0; word 1+r
-// is set by the device of rank r that has waited in vain.
-const Header = 64
+// is set by the device of rank r that has waited in vain; word 64*(1+e%2)+r says how many values the device of rank r
+// gives to exchange e.
+const Header = 3 * headerPart
+
+const headerPart = 64
 
 // MaxRanks is how many devices a mailbox serves.
-const MaxRanks = Header - 1
+const MaxRanks = headerPart - 1
 
 // ErrStopped is wrapped by errors of exchanges that others did not come to.
 var ErrStopped = errors.New("another device did not come to an exchange")
@@ -54,6 +62,7 @@ type Mailbox struct {
 	ranks int
 	slot  int
 	id    uint32
+	inbox [][]uint64 // by rank, as words; nil where devices take from words
 }
 
 var boxes struct {
@@ -65,13 +74,19 @@ var boxes struct {
 // Words is how many words of 64 bits the memory has for so many devices, each of which gives slot values at most.
 func Words(ranks, slot int) int { return Header + 2*ranks*slot }
 
-// New makes a mailbox in memory of [Words] words, which are zero.
-func New(memory []uint64, ranks, slot int) (*Mailbox, error) {
+// New makes a mailbox in memory of [Words] words, which are zero. Inboxes, if there are any, are such memory too, one
+// for each device.
+func New(memory []uint64, ranks, slot int, inboxes ...[]uint64) (*Mailbox, error) {
 	if ranks < 1 || ranks > MaxRanks || slot < 0 || len(memory) < Words(ranks, slot) {
 		return nil, fmt.Errorf("a mailbox of %d words for %d devices with %d values each: want at most %d devices and "+
 			"at least %d words", len(memory), ranks, slot, MaxRanks, Words(ranks, slot))
 	}
-	m := &Mailbox{words: memory, ranks: ranks, slot: slot}
+	short := func(inbox []uint64) bool { return len(inbox) < Words(ranks, slot) }
+	if len(inboxes) > 0 && (len(inboxes) != ranks || slices.ContainsFunc(inboxes, short)) {
+		return nil, fmt.Errorf("a mailbox for %d devices with %d inboxes: want one for each, of %d words", ranks,
+			len(inboxes), Words(ranks, slot))
+	}
+	m := &Mailbox{words: memory, ranks: ranks, slot: slot, inbox: inboxes}
 	boxes.Lock()
 	defer boxes.Unlock()
 	if boxes.open == nil {
@@ -97,14 +112,21 @@ func (m *Mailbox) Close() error {
 func (m *Mailbox) Slot() int { return m.slot }
 
 // Link is what a run on the device of a rank is given, whose first exchange has that epoch: not 0, and one that none
-// before had since [Mailbox.Reset]. address is where the device finds the memory.
-func (m *Mailbox) Link(rank int, epoch uint32, address uint64, tries uint32) [LinkWords]uint32 {
-	return [LinkWords]uint32{0: uint32(address), 1: uint32(address >> 32), linkEpoch: epoch, linkRank: uint32(rank),
-		linkSlot: uint32(m.slot), linkBox: m.id, linkTries: tries}
+// before had since [Mailbox.Reset]. give and take are where the device finds the memory, and its inbox or the memory.
+func (m *Mailbox) Link(rank int, epoch uint32, give, take uint64, tries uint32) [LinkWords]uint32 {
+	return [LinkWords]uint32{0: uint32(give), 1: uint32(give >> 32), linkEpoch: epoch, linkRank: uint32(rank),
+		linkSlot: uint32(m.slot), linkBox: m.id, linkTries: tries, linkTake: uint32(take),
+		linkTake + 1: uint32(take >> 32)}
 }
 
 // Stop ends all waiting.
-func (m *Mailbox) Stop() { atomic.StoreUint64(&m.words[0], 1) }
+func (m *Mailbox) Stop() {
+	atomic.StoreUint64(&m.words[0], 1)
+	for _, inbox := range m.inbox {
+		inbox[0] = 1
+	}
+	drain()
+}
 
 // Failed returns the rank of a device that waited in vain, or -1.
 func (m *Mailbox) Failed() int {
@@ -121,6 +143,10 @@ func (m *Mailbox) Reset() {
 	for i := range m.words {
 		atomic.StoreUint64(&m.words[i], 0)
 	}
+	for _, inbox := range m.inbox {
+		clear(inbox)
+	}
+	drain()
 }
 
 // ops are those that read what other devices have given.
@@ -133,6 +159,14 @@ func Meets(names []string) bool {
 
 // Follows reports whether one of these ops follows a link to a mailbox, to read or to write there.
 func Follows(names []string) bool { return Meets(names) || slices.Contains(names, "vkc.give") }
+
+// headerOf is where it says how many values a rank gives.
+func headerOf(epoch uint32, rank int) int { return headerPart*(1+int(epoch&1)) + rank }
+
+// first is where the values of a rank are.
+func (m *Mailbox) first(epoch uint32, rank int) int {
+	return Header + (int(epoch&1)*m.ranks+rank)*m.slot
+}
 
 // at returns the mailbox that a link names, and where the values of a rank are.
 func at(link []uint32, values int) (*Mailbox, func(rank int) []uint64, error) {
@@ -151,19 +185,21 @@ func at(link []uint32, values int) (*Mailbox, func(rank int) []uint64, error) {
 			m.slot, m.ranks)
 	}
 	return m, func(r int) []uint64 {
-		return m.words[Header+(int(link[linkEpoch]&1)*m.ranks+r)*m.slot:][:values]
+		return m.words[m.first(link[linkEpoch], r):][:values]
 	}, nil
 }
 
 // Give writes the part of a device to the mailbox that a link names.
 func Give(link, part []uint32) error {
-	_, of, err := at(link, len(part))
+	m, of, err := at(link, len(part))
 	if err != nil {
 		return err
 	}
-	own := of(int(link[linkRank]))
+	epoch, rank := link[linkEpoch], int(link[linkRank])
+	atomic.StoreUint64(&m.words[headerOf(epoch, rank)], uint64(len(part))|uint64(epoch)<<32)
+	own := of(rank)
 	for i, v := range part {
-		atomic.StoreUint64(&own[i], uint64(v)|uint64(link[linkEpoch])<<32)
+		atomic.StoreUint64(&own[i], uint64(v)|uint64(epoch)<<32)
 	}
 	return nil
 }

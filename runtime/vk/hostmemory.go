@@ -69,6 +69,30 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	return h, nil
 }
 
+// HasInbox reports whether the host reaches memory of the device's own, as [Device.NewInbox] takes it.
+func (d *Device) HasInbox() bool {
+	return d != nil && d.info.Caps.Features.BufferDeviceAddress && len(d.typesOf(InboxMemory, ^uint32(0))) > 0
+}
+
+// NewInbox makes a buffer of words of 64 bits, all zero, in memory of the device that the host writes while kernels
+// that read it, by its address, are under way.
+func (d *Device) NewInbox(words int) (*Buffer, error) {
+	b, err := d.NewBuffer("inbox", 8*int64(words), InboxMemory)
+	if err == nil {
+		clear(b.Bytes())
+	}
+	return b, err
+}
+
+// Words is the memory of a buffer that the host reaches, as words of 64 bits.
+func (b *Buffer) Words() []uint64 {
+	bytes := b.Bytes()
+	if len(bytes) < 8 {
+		return nil
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&bytes[0])), len(bytes)/8)
+}
+
 // Words is the memory. Devices may write it at any time: it is read and written by package sync/atomic.
 func (h *HostBuffer) Words() []uint64 {
 	if h == nil {

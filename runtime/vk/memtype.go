@@ -46,6 +46,9 @@ const (
 	// HostMemory is for what kernels read that the device's memory has no room for: memory of the host, which
 	// they reach over the bus.
 	HostMemory
+	// InboxMemory is for what the host writes while kernels that read it are under way: device memory that the host
+	// can reach.
+	InboxMemory
 )
 
 // String is the kind in a word.
@@ -61,6 +64,8 @@ func (k MemoryKind) String() string {
 		return "readback"
 	case HostMemory:
 		return "host"
+	case InboxMemory:
+		return "inbox"
 	}
 	return "unknown"
 }
@@ -75,6 +80,7 @@ const hostCoherent = MemoryHostVisible | MemoryHostCoherent
 var memoryWishes = map[MemoryKind][]memoryWish{
 	DeviceMemory: {{MemoryDeviceLocal, MemoryHostVisible}, {MemoryDeviceLocal, 0}},
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
+	InboxMemory:  {{MemoryDeviceLocal | hostCoherent, 0}},
 	UploadMemory: {{hostCoherent, MemoryDeviceLocal | MemoryHostCached}, {hostCoherent, MemoryDeviceLocal},
 		{hostCoherent, 0}},
 	HostMemory: {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent, MemoryDeviceLocal}},

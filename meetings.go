@@ -1,0 +1,342 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// way is how devices take what others give.
+type way int
+
+const (
+	// Kernels wait for words in memory that all devices write.
+	wayShared way = iota
+	// Kernels wait for words in memory of their own, to which the host copies them.
+	wayRelayed
+	// Programs end at each exchange, and the host takes them on when all are there.
+	wayStaged
+)
+
+func (w way) String() string {
+	return [...]string{"kernels wait for one another", "the host copies what kernels wait for",
+		"the host takes programs on from one to the next"}[w]
+}
+
+// relayedValues is up to how many values a device gives to an exchange that the host copies: more of them take longer
+// than to end the programs (M-two-cards).
+const relayedValues = 64 << 10
+
+// meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
+const meetingTime = 2 * time.Minute
+
+// meetings are where devices exchange values. turn holds a token while a run is under way, so that all devices have
+// runs in one order.
+type meetings struct {
+	devices Devices
+	vulkan  []*vk.Device // the same, unless they are the processor
+	small   way          // of exchanges of relayedValues at most
+	large   way
+	limit   time.Duration
+	turn    chan struct{}
+
+	// With the turn.
+	rooms  [wayStaged + 1]room // by way
+	untold bool                // whether wayRelayed is to be tried yet
+	each   time.Duration       // an exchange by wayRelayed takes, where it was tried
+	failed error               // why it is not taken
+}
+
+func newMeetings(d Devices) (*meetings, error) {
+	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime}
+	for _, part := range d {
+		if part.Vulkan() == nil {
+			continue
+		}
+		m.vulkan = append(m.vulkan, part.Vulkan())
+		if part.Caps().Type != target.DeviceCPU {
+			m.small, m.large, m.untold = wayRelayed, wayStaged, true
+		}
+	}
+	lacks := func(d *vk.Device) bool { return !d.HasInbox() }
+	if i := slices.IndexFunc(m.vulkan, lacks); m.untold && i >= 0 {
+		m.small, m.untold = wayStaged, false
+		m.failed = fmt.Errorf("the host does not reach memory of %s", d[i].Name())
+	}
+	if len(m.vulkan) != 0 && len(m.vulkan) != len(d) {
+		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+
+			"share each op", len(m.vulkan), len(d))
+	}
+	return m, nil
+}
+
+// take waits for this caller's turn.
+func (m *meetings) take(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("another run is under way: %w", ctx.Err())
+	}
+}
+
+func (m *meetings) give() { <-m.turn }
+
+// idle waits until no device is at work.
+func (m *meetings) idle() error {
+	var errs []error
+	for _, d := range m.vulkan {
+		errs = append(errs, d.WaitIdle(context.Background()))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *meetings) close() error {
+	if m == nil {
+		return nil
+	}
+	var errs []error
+	for i := range m.rooms {
+		errs = append(errs, m.rooms[i].free())
+	}
+	return errors.Join(errs...)
+}
+
+// reserve makes room for exchanges of so many values of each device.
+func (m *meetings) reserve(ctx context.Context, slot int) (*room, error) {
+	if err := m.take(ctx); err != nil {
+		return nil, err
+	}
+	defer m.give()
+	if m.untold && slot <= relayedValues {
+		if err := m.tell(ctx, tryTime); err != nil {
+			return nil, err
+		}
+	}
+	way := m.large
+	if slot <= relayedValues {
+		way = m.small
+	}
+	return m.roomOf(way, slot)
+}
+
+// tell finds out whether kernels see what the host writes while they are under way.
+func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
+	r, err := m.roomOf(wayRelayed, relayedValues)
+	if err != nil {
+		return err
+	}
+	m.each, m.failed = m.try(ctx, r, limit)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if m.untold = false; m.failed != nil {
+		m.small = wayStaged
+		return r.free()
+	}
+	return nil
+}
+
+// how says how exchanges in a room go.
+func (m *meetings) how(r *room) string {
+	switch {
+	case r.way == wayRelayed && m.each > 0:
+		return fmt.Sprintf("%v, in %v", r.way, digits(m.each))
+	case r.way == m.small && m.failed != nil:
+		return fmt.Sprintf("%v, since another way fails: %v", r.way, m.failed)
+	}
+	return r.way.String()
+}
+
+// roomOf returns the room of a way, with room for so many values. The turn is the caller's.
+func (m *meetings) roomOf(way way, slot int) (*room, error) {
+	r := &m.rooms[way]
+	if r.box != nil && r.box.Slot() >= slot {
+		return r, nil
+	}
+	if err := errors.Join(m.idle(), r.free()); err != nil {
+		return nil, err
+	}
+	r.way = way
+	if err := r.make(m, slot); err != nil {
+		return nil, errors.Join(err, r.free())
+	}
+	return r, nil
+}
+
+// room is memory where devices exchange values in one way.
+type room struct {
+	way     way
+	memory  *vk.HostBuffer // nil for the processor
+	inboxes []*vk.Buffer   // of wayRelayed, by rank
+	box     *mailbox.Mailbox
+	epoch   uint32 // of the next exchange
+}
+
+func (r *room) make(m *meetings, slot int) (err error) {
+	words := mailbox.Words(len(m.devices), slot)
+	memory := []uint64(nil)
+	if m.vulkan == nil {
+		memory = make([]uint64, words)
+	} else {
+		if r.memory, err = vk.NewHostBuffer(m.vulkan, words); err != nil {
+			return err
+		}
+		memory = r.memory.Words()
+	}
+	var inboxes [][]uint64
+	for _, d := range m.vulkan {
+		if r.way != wayRelayed {
+			break
+		}
+		b, err := d.NewInbox(words)
+		if err != nil {
+			return err
+		}
+		r.inboxes = append(r.inboxes, b)
+		inboxes = append(inboxes, b.Words())
+	}
+	r.box, err = mailbox.New(memory, len(m.devices), slot, inboxes...)
+	r.epoch = 1
+	return err
+}
+
+func (r *room) free() error {
+	errs := []error{r.box.Close(), r.memory.Close()}
+	for _, b := range r.inboxes {
+		errs = append(errs, b.Close())
+	}
+	*r = room{}
+	return errors.Join(errs...)
+}
+
+// reset makes the room as it was at first. No device may be using it.
+func (r *room) reset() {
+	r.box.Reset()
+	r.epoch = 1
+}
+
+// lastEpoch is where epochs begin anew.
+const lastEpoch = 1 << 31
+
+// links are what the devices are given for a run with so many exchanges.
+func (r *room) links(m *meetings, exchanges int) ([]*ir.Data, error) {
+	if int64(r.epoch)+int64(exchanges) >= lastEpoch {
+		if err := m.idle(); err != nil {
+			return nil, err
+		}
+		r.reset()
+	}
+	var list []*ir.Data
+	for rank := range m.devices {
+		give := r.memory.Address(rank)
+		take, tries := give, uint32(mailbox.TriesWaiting)
+		switch r.way {
+		case wayRelayed:
+			take = r.inboxes[rank].Address()
+		case wayStaged:
+			tries = mailbox.TriesGiven
+		}
+		link := r.box.Link(rank, r.epoch, give, take, tries)
+		d, err := Of(link[:], len(link))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// meeting is a run of devices that exchange values.
+type meeting struct {
+	room *room
+	all  *rendezvous
+	late *time.Timer
+
+	over   atomic.Bool
+	relays sync.WaitGroup
+}
+
+// open begins a run with so many exchanges, and returns what each device is given for it.
+func (m *meetings) open(r *room, exchanges int) (*meeting, []*ir.Data, error) {
+	links, err := r.links(m, exchanges)
+	if err != nil {
+		return nil, nil, err
+	}
+	x := &meeting{room: r, all: &rendezvous{ranks: len(links), next: make(chan struct{}),
+		stopped: make(chan struct{})}}
+	if r.way == wayRelayed {
+		for rank := range links {
+			epoch := r.epoch
+			x.relays.Go(func() { r.box.Relay(rank, epoch, exchanges, &x.over) })
+		}
+	}
+	r.epoch += uint32(exchanges)
+	x.late = time.AfterFunc(m.limit, x.stop)
+	return x, links, nil
+}
+
+// between is what the host does at each exchange; nil for nothing.
+func (x *meeting) between() func() error {
+	if x == nil || x.room.way != wayStaged {
+		return nil
+	}
+	return x.all.meet
+}
+
+// stop ends all waiting.
+func (x *meeting) stop() {
+	if x != nil {
+		x.room.box.Stop()
+		x.all.stop()
+	}
+}
+
+// close ends the run, in which no device is any more.
+func (x *meeting) close() {
+	if x != nil {
+		x.late.Stop()
+		x.over.Store(true)
+		x.relays.Wait()
+	}
+}
+
+// rendezvous is where those who take programs on wait for one another, again and again.
+type rendezvous struct {
+	ranks   int
+	once    sync.Once
+	stopped chan struct{}
+
+	mu   sync.Mutex // guards what follows
+	here int
+	next chan struct{} // closed when all are here
+}
+
+// meet waits until all are here.
+func (r *rendezvous) meet() error {
+	r.mu.Lock()
+	next := r.next
+	if r.here++; r.here == r.ranks {
+		r.here, r.next = 0, make(chan struct{})
+		close(next)
+	}
+	r.mu.Unlock()
+	select {
+	case <-next:
+		return nil
+	case <-r.stopped:
+		return mailbox.ErrStopped
+	}
+}
+
+// stop ends all waiting.
+func (r *rendezvous) stop() { r.once.Do(func() { close(r.stopped) }) }

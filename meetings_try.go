@@ -1,0 +1,125 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+const (
+	triedValues = 4096 // of each device, as many as a model of 7e9 weights exchanges of a token
+	triedTimes  = 64   // in a run
+	triedRuns   = 4    // of which the first may load something, and the fastest counts
+	tryTime     = 5 * time.Second
+)
+
+// try has the devices exchange values in a room many times, for as long at most in each run. It returns how long an
+// exchange takes, or why it fails.
+func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (each time.Duration, err error) {
+	ranks := len(m.devices)
+	g, err := passes.Swaps(ranks, triedValues, triedTimes)
+	if err != nil {
+		return 0, err
+	}
+	in, want, err := trialOf(ranks)
+	if err != nil {
+		return 0, err
+	}
+	parts := make([]*Executable, ranks)
+	defer func() {
+		for _, p := range parts {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	for rank, d := range m.devices {
+		if parts[rank], err = d.LoadGraph(ctx, g, nil); err != nil {
+			return 0, err
+		}
+	}
+	for range triedRuns {
+		took, err := m.tryRun(ctx, r, limit, parts, in, want)
+		if err != nil {
+			r.box.Stop()
+			err = errors.Join(err, m.idle())
+			r.reset()
+			return 0, err
+		}
+		if took /= triedTimes; each == 0 || took < each {
+			each = took
+		}
+	}
+	return each, nil
+}
+
+// trialOf is what each device is given, and what it gets: added up as kernels do.
+func trialOf(ranks int) (in, out []*ir.Data, err error) {
+	now := make([][]float32, ranks)
+	for rank := range now {
+		for i := range triedValues {
+			now[rank] = append(now[rank], float32(i+triedValues*rank))
+		}
+		d, err := Of(now[rank], triedValues)
+		if err != nil {
+			return nil, nil, err
+		}
+		in = append(in, d)
+		now[rank] = slices.Clone(now[rank])
+	}
+	for range triedTimes {
+		for i := range triedValues {
+			sum := now[0][i]
+			for _, values := range now[1:] {
+				sum += values[i]
+			}
+			for _, values := range now {
+				values[i] = sum - values[i]
+			}
+		}
+	}
+	for _, values := range now {
+		d, err := Of(values, triedValues)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, d)
+	}
+	return in, out, nil
+}
+
+// tryRun is a run of the trial, and compares what comes of it.
+func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, parts []*Executable,
+	in, want []*ir.Data) (time.Duration, error) {
+	meeting, links, err := m.open(r, triedTimes)
+	if err != nil {
+		return 0, err
+	}
+	meeting.late.Reset(limit)
+	errs := make([]error, len(parts))
+	begin := time.Now()
+	var under sync.WaitGroup
+	for rank, p := range parts {
+		under.Go(func() {
+			var result *Result
+			result, errs[rank] = p.Run(ctx, Tensors{"x": in[rank], "link": links[rank]})
+			switch {
+			case errs[rank] != nil:
+				meeting.stop()
+			case r.box.Failed() < 0 && !slices.Equal(result.Outputs["y"].Bytes, want[rank].Bytes):
+				errs[rank] = fmt.Errorf("%s got other values than were given", p.Device())
+			}
+		})
+	}
+	under.Wait()
+	took := time.Since(begin)
+	meeting.close()
+	if rank := r.box.Failed(); rank >= 0 {
+		errs = append(errs, fmt.Errorf("%s waited in vain", parts[rank].Device()))
+	}
+	return took, errors.Join(errs...)
+}
