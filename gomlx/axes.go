@@ -21,7 +21,7 @@ type axes map[string]ir.Dim
 func symbolName(i int) string { return fmt.Sprintf("n%d", i) }
 
 // bounded makes each axis a symbol whose bound is the next power of two, so that a program serves many extents and its
-// buffers are at most twice as long as a call needs.
+// buffers are at most twice as long along each as a call needs. An empty axis is bounded by 0.
 func bounded(of shapes.AxisBindings) axes {
 	out := axes{}
 	for i, name := range slices.Sorted(maps.Keys(of)) {

@@ -57,7 +57,8 @@ func (b *Builder) Compile() (compute.Executable, error) {
 		return nil, errors.Errorf("computation %q has no results: its main function needs a Return", b.name)
 	}
 	b.compiled = true
-	e := &Executable{backend: b.backend, function: b.main, routines: map[string]*routine{}}
+	e := &Executable{backend: b.backend, function: b.main, routines: map[string]*routine{},
+		numbers: map[string]bool{}}
 	for _, p := range b.main.parameters {
 		if p.shape.IsDynamic() {
 			return e, nil

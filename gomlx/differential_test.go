@@ -123,9 +123,20 @@ func TestLikeGo(t *testing.T) {
 	}
 	add(computation{name: "to uint64", in: []any{[]float32{0, 1.5, 3e9, 1e19, 1.8e19}}, dims: [][]int{{5}},
 		of: func(f fn, p vs) (vs, error) { return single(f.ConvertDType(p[0], dtypes.Uint64)) }})
-	for to, from := range map[dtypes.DType]any{dtypes.Int32: []float32{1.5, -0.25}, dtypes.Float32: []int32{1 << 30, 7 << 27},
+	for to, from := range map[dtypes.DType]any{dtypes.Int32: []float32{1.5, -0.25},
+		dtypes.Float32: []int32{1 << 30, 7 << 27},
 		dtypes.Float64: []uint64{1 << 62, 3 << 60}, dtypes.Uint16: []int16{-2, 5}} {
 		add(computation{name: fmt.Sprintf("bits of %T as %s", from, to), in: []any{from}, dims: [][]int{{2}},
+			of: func(f fn, p vs) (vs, error) { return single(f.Bitcast(p[0], to)) }})
+	}
+	for to, from := range map[dtypes.DType]any{dtypes.Uint8: []float64{1.5, -7}, dtypes.Int16: []uint32{1<<31 + 5, 77},
+		dtypes.Float32: []uint8{0, 0, 128, 63, 0, 0, 0, 192},
+		dtypes.Uint64:  []int16{-2, 5, 7, -1}} {
+		dims := []int{len(floats(from)) / 4, 4}
+		if to == dtypes.Uint8 || to == dtypes.Int16 {
+			dims = []int{2}
+		}
+		add(computation{name: fmt.Sprintf("bits of %T as %s", from, to), in: []any{from}, dims: [][]int{dims},
 			of: func(f fn, p vs) (vs, error) { return single(f.Bitcast(p[0], to)) }})
 	}
 	numbers := []uint64{1, 2, 3, 1<<32 + 7, 1<<63 - 1, 1 << 63, 1<<63 + 12345, math.MaxUint64}
@@ -532,36 +543,6 @@ func loopWithLoop(f compute.Function, p []compute.Value) ([]compute.Value, error
 	if err != nil {
 		return nil, err
 	}
-	number := shapes.Make(dtypes.Int32)
-	// below makes a loop that goes while its first value is below the limit, and adds step to the second.
-	below := func(f compute.Function, limit compute.Value, of func(f compute.Function, i,
-		sum compute.Value) (compute.Value, error),
-		first ...compute.Value) ([]compute.Value, error) {
-		condition, err := closure(f, []shapes.Shape{number, number}, func(f compute.Function,
-			s []compute.Value) ([]compute.Value, error) {
-			return single(f.LessThan(s[0], limit))
-		})
-		if err != nil {
-			return nil, err
-		}
-		body, err := closure(f, []shapes.Shape{number, number}, func(f compute.Function,
-			s []compute.Value) ([]compute.Value, error) {
-			one, err := f.Constant([]int32{1})
-			if err != nil {
-				return nil, err
-			}
-			sum, err := of(f, s[0], s[1])
-			if err != nil {
-				return nil, err
-			}
-			next, err := f.Add(s[0], one)
-			return []compute.Value{next, sum}, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return f.While(condition, body, first...)
-	}
 	return below(f, p[0], func(f compute.Function, i, sum compute.Value) (compute.Value, error) {
 		inner, err := below(f, i, func(f compute.Function, _, sum compute.Value) (compute.Value,
 			error) {
@@ -572,6 +553,42 @@ func loopWithLoop(f compute.Function, p []compute.Value) ([]compute.Value, error
 		}
 		return inner[1], nil
 	}, zero, zero)
+}
+
+// below makes a loop that goes while its first value is below a limit, and makes the second from both.
+func below(f compute.Function, limit compute.Value,
+	of func(f compute.Function, i, x compute.Value) (compute.Value, error),
+	first ...compute.Value) ([]compute.Value, error) {
+	var state []shapes.Shape
+	for _, v := range first {
+		s, err := f.Builder().OpShape(v)
+		if err != nil {
+			return nil, err
+		}
+		state = append(state, s)
+	}
+	condition, err := closure(f, state, func(f compute.Function, s []compute.Value) ([]compute.Value, error) {
+		return single(f.LessThan(s[0], limit))
+	})
+	if err != nil {
+		return nil, err
+	}
+	body, err := closure(f, state, func(f compute.Function, s []compute.Value) ([]compute.Value, error) {
+		one, err := f.Constant([]int32{1})
+		if err != nil {
+			return nil, err
+		}
+		x, err := of(f, s[0], s[1])
+		if err != nil {
+			return nil, err
+		}
+		next, err := f.Add(s[0], one)
+		return []compute.Value{next, x}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.While(condition, body, first...)
 }
 
 // calls calls a function twice.

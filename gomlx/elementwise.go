@@ -20,7 +20,7 @@ var operations = func() map[compute.OpType]bool {
 	for _, op := range []compute.OpType{
 		compute.OpTypeParameter, compute.OpTypeConstant, compute.OpTypeIdentity, compute.OpTypeOptimizationBarrier,
 		compute.OpTypeSchedulingBarrier, compute.OpTypeIsFinite, compute.OpTypeIsNaN, compute.OpTypeConvertDType,
-		compute.OpTypeWhere, compute.OpTypeClamp,
+		compute.OpTypeBitcast, compute.OpTypeWhere, compute.OpTypeClamp, compute.OpTypeNotEqualTotalOrder,
 		compute.OpTypeReshape, compute.OpTypeTranspose, compute.OpTypeBroadcastInDim, compute.OpTypeIota,
 		compute.OpTypeReverse, compute.OpTypeSlice, compute.OpTypeConcatenate, compute.OpTypePad,
 		compute.OpTypeDynamicSlice,
@@ -110,6 +110,24 @@ var comparisons = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeGreaterThan:    tensor.Gt,
 	compute.OpTypeLessOrEqual:    tensor.Le,
 	compute.OpTypeLessThan:       tensor.Lt,
+
+	compute.OpTypeEqualTotalOrder:          inTotalOrder(tensor.Eq),
+	compute.OpTypeGreaterOrEqualTotalOrder: inTotalOrder(tensor.Ge),
+	compute.OpTypeGreaterThanTotalOrder:    inTotalOrder(tensor.Gt),
+	compute.OpTypeLessOrEqualTotalOrder:    inTotalOrder(tensor.Le),
+	compute.OpTypeLessThanTotalOrder:       inTotalOrder(tensor.Lt),
+}
+
+// inTotalOrder compares floats by their bits as integers. Those of negative ones, which are larger the further they are
+// from 0, are turned around. So 0 is above -0, and NaNs are at both ends.
+func inTotalOrder(compare func(x, y tensor) tensor) func(x, y tensor) tensor {
+	place := func(x tensor) tensor {
+		words := map[int]ir.DType{2: ir.I16, 4: ir.I32, 8: ir.I64}
+		n := x.Bitcast(words[x.DType().BlockBytes()])
+		least, _ := ir.IntRange(n.DType())
+		return n.Lt(n.Lit(0)).Where(n.Not().Add(n.Lit(float64(least))), n)
+	}
+	return func(x, y tensor) tensor { return compare(place(x), place(y)) }
 }
 
 func identity(x tensor) tensor { return x }
@@ -158,6 +176,18 @@ func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Val
 	}
 	shape, err := shapeinference.ComparisonOp(kind, args[0].shape, args[1].shape)
 	return f.addOne(kind, args, shape, err, pairwise(comparisons, kind, args))
+}
+
+// compareInTotalOrder is compare for a kind in the total order of floats. Other numbers have one order, that of plain.
+func (f *Function) compareInTotalOrder(kind, plain compute.OpType, x, y compute.Value) (compute.Value, error) {
+	args, err := f.values(kind, x, y)
+	if err != nil {
+		return nil, err
+	}
+	if !args[0].shape.DType.IsFloat() {
+		kind = plain
+	}
+	return f.compare(kind, x, y)
 }
 
 // predicate is unary with bools for a result.

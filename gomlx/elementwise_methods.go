@@ -228,3 +228,37 @@ func (f *Function) LessOrEqual(x, y compute.Value) (compute.Value, error) {
 func (f *Function) LessThan(x, y compute.Value) (compute.Value, error) {
 	return f.compare(compute.OpTypeLessThan, x, y)
 }
+
+// EqualTotalOrder implements compute.Function.
+func (f *Function) EqualTotalOrder(x, y compute.Value) (compute.Value, error) {
+	return f.compareInTotalOrder(compute.OpTypeEqualTotalOrder, compute.OpTypeEqual, x, y)
+}
+
+// GreaterOrEqualTotalOrder implements compute.Function.
+func (f *Function) GreaterOrEqualTotalOrder(x, y compute.Value) (compute.Value, error) {
+	return f.compareInTotalOrder(compute.OpTypeGreaterOrEqualTotalOrder, compute.OpTypeGreaterOrEqual, x, y)
+}
+
+// GreaterThanTotalOrder implements compute.Function.
+func (f *Function) GreaterThanTotalOrder(x, y compute.Value) (compute.Value, error) {
+	return f.compareInTotalOrder(compute.OpTypeGreaterThanTotalOrder, compute.OpTypeGreaterThan, x, y)
+}
+
+// LessOrEqualTotalOrder implements compute.Function.
+func (f *Function) LessOrEqualTotalOrder(x, y compute.Value) (compute.Value, error) {
+	return f.compareInTotalOrder(compute.OpTypeLessOrEqualTotalOrder, compute.OpTypeLessOrEqual, x, y)
+}
+
+// LessThanTotalOrder implements compute.Function.
+func (f *Function) LessThanTotalOrder(x, y compute.Value) (compute.Value, error) {
+	return f.compareInTotalOrder(compute.OpTypeLessThanTotalOrder, compute.OpTypeLessThan, x, y)
+}
+
+// NotEqualTotalOrder implements compute.Function. GoMLX infers no shape for it.
+func (f *Function) NotEqualTotalOrder(x, y compute.Value) (compute.Value, error) {
+	equal, err := f.EqualTotalOrder(x, y)
+	if err != nil {
+		return nil, err
+	}
+	return f.LogicalNot(equal)
+}

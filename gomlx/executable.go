@@ -22,7 +22,7 @@ type Executable struct {
 	mu       sync.Mutex
 	closed   bool
 	routines map[string]*routine // by the extents of dynamic axes, and by what is donated
-	numbers  bool                // whether extents must be numbers
+	numbers  map[string]bool     // by the bounds of dynamic axes: whether extents must be numbers
 }
 
 var _ compute.Executable = (*Executable)(nil)
@@ -102,7 +102,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 }
 
 // ready returns what runs a call with those extents of dynamic axes: with symbols for them, or with numbers where an
-// operation or the device takes no symbol.
+// operation takes no symbol, or the device has no memory for the bounds.
 func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	load := func(a axes) (*routine, error) {
 		r, err := e.routine(a, donated)
@@ -111,18 +111,19 @@ func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated 
 		}
 		return r, err
 	}
+	bounds := bounded(of)
 	e.mu.Lock()
-	numbers := e.numbers || len(of) == 0
+	numbers := e.numbers[bounds.key()] || len(of) == 0
 	e.mu.Unlock()
 	if !numbers {
-		if r, err := load(bounded(of)); err == nil {
+		if r, err := load(bounds); err == nil {
 			return r, nil
 		}
 	}
 	r, err := load(fixed(of))
 	if err == nil && !numbers {
 		e.mu.Lock()
-		e.numbers = true
+		e.numbers[bounds.key()] = true
 		e.mu.Unlock()
 	}
 	return r, err

@@ -363,13 +363,13 @@ func TestDynamicAxesShare(t *testing.T) {
 	weight := shapes.Make(dtypes.Float32, 3, 4)
 	e := executable(t, b, []shapes.Shape{dynamic(3), weight}, model)
 	w := []float32{1, -2, 3, 4, 0.5, 6, -7, 8, 9, 1, 2, -3}
-	for _, n := range []int{5, 8, 6, 7, 3} {
+	for _, n := range []int{5, 8, 6, 7, 3, 0, 4} {
 		x := make([]float32, 3*n)
 		for i := range x {
 			x[i] = float32(i * i % 7 % 3)
 		}
 		exact := executable(t, b, []shapes.Shape{dynamic(3), weight}, model)
-		exact.(*Executable).numbers = true
+		exact.(*Executable).numbers[bounded(shapes.AxisBindings{"batch": n}).key()] = true
 		got := read(t, run(t, e, nil, buffer(t, b, x, n, 3), buffer(t, b, w, 3, 4))[0])
 		want := read(t, run(t, exact, nil, buffer(t, b, x, n, 3), buffer(t, b, w, 3, 4))[0])
 		if len(got) != 4*n || len(want) != 4*n {
@@ -381,8 +381,57 @@ func TestDynamicAxesShare(t *testing.T) {
 			}
 		}
 	}
-	if len(e.(*Executable).routines) != 2 { // of 4 and of 8 rows at most
-		t.Errorf("there are %d programs, want 2", len(e.(*Executable).routines))
+	if len(e.(*Executable).routines) != 3 { // of 0, 4 and 8 rows at most
+		t.Errorf("there are %d programs, want 3", len(e.(*Executable).routines))
+	}
+}
+
+// TestDynamicAxesAsNumbers: where an operation needs an extent as a number, each extent has a program; what is around a
+// loop and in it has the same extents, and a donated buffer may have any.
+func TestDynamicAxesAsNumbers(t *testing.T) {
+	b := open(t, *device)
+	of := shapes.MakeDynamic(dtypes.Float32, []int{shapes.DynamicDim}, []string{"batch"})
+	last := executable(t, b, []shapes.Shape{of}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
+		past, err := f.Constant([]int32{1000}, 1, 1) // which is clamped
+		if err != nil {
+			return nil, err
+		}
+		return single(f.Gather(p[0], past, 1, nil, []int{0}, []int{0}, []int{1}, false))
+	})
+	doubled := executable(t, b, []shapes.Shape{of}, func(f compute.Function, p []compute.Value) ([]compute.Value,
+		error) {
+		zero, err := f.Constant([]int32{0})
+		if err != nil {
+			return nil, err
+		}
+		three, err := f.Constant([]int32{3})
+		if err != nil {
+			return nil, err
+		}
+		out, err := below(f, three, func(f compute.Function, _, x compute.Value) (compute.Value, error) {
+			return f.Add(x, x)
+		}, zero, p[0])
+		if err != nil {
+			return nil, err
+		}
+		return out[1:], nil
+	})
+	for _, n := range []int{5, 6, 5, 7} {
+		x := make([]float32, n)
+		var eight []float32
+		for i := range x {
+			x[i] = float32(i)
+			eight = append(eight, 8*x[i])
+		}
+		if got := read(t, run(t, last, nil, buffer(t, b, x, n))[0]); !slices.Equal(got, x[n-1:]) {
+			t.Errorf("the last of %v is %v", x, got)
+		}
+		if got := read(t, run(t, doubled, []bool{true}, buffer(t, b, x, n))[0]); !slices.Equal(got, eight) {
+			t.Errorf("%v doubled three times is %v, want %v", x, got, eight)
+		}
+	}
+	if a, c := len(last.(*Executable).routines), len(doubled.(*Executable).routines); a != 3 || c != 1 {
+		t.Errorf("there are %d programs for extents as numbers and %d for a loop, want 3 and 1", a, c)
 	}
 }
 
@@ -410,6 +459,14 @@ func TestErrors(t *testing.T) {
 		},
 		"device 1": func() error {
 			_, err := b.BufferFromFlatData(1, []float32{1}, shapes.Make(dtypes.Float32, 1))
+			return err
+		},
+		"want a last axis of the parts of each Float32": func() error {
+			scalar, err := f.Parameter("byte", shapes.Make(dtypes.Uint8), nil)
+			if err != nil {
+				return err
+			}
+			_, err = f.Bitcast(scalar, dtypes.Float32)
 			return err
 		},
 		"needs a Return": func() error { _, err := builder.Compile(); return err },

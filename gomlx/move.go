@@ -101,11 +101,8 @@ func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (comput
 				if len(strides) > 0 {
 					step = strides[a]
 				}
-				if limit == shapes.DynamicDim {
-					if starts[a] == 0 && step == 1 {
-						continue
-					}
-					limit = extent(x, a)
+				if limit == shapes.DynamicDim { // the whole axis, since GoMLX takes no part of one that is dynamic
+					continue
 				}
 				x = cut(x, a, starts[a], limit, step)
 			}
@@ -249,23 +246,26 @@ func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
 	return x.DynamicUpdateSlice(axis, updateFrom(axis+1, part, update, starts), starts[axis])
 }
 
-// Bitcast implements compute.Function between numbers of one width.
+// Bitcast implements compute.Function.
 func (f *Function) Bitcast(x compute.Value, to dtypes.DType) (compute.Value, error) {
-	args, err := f.values(compute.OpTypeBitcast, x)
+	kind := compute.OpTypeBitcast
+	args, err := f.values(kind, x)
 	if err != nil {
 		return nil, err
 	}
-	shape := args[0].shape.Clone()
-	from := shape.DType
-	shape.DType = to
 	t, err := elementType(to)
 	if err != nil {
 		return nil, err
 	}
-	if from.Bits() != to.Bits() || from == dtypes.Bool || to == dtypes.Bool {
-		return nil, errors.Wrapf(compute.ErrNotImplemented, "Bitcast of %s to %s in backend %s", from, to, Name)
+	from := args[0].shape
+	switch {
+	case from.DType == dtypes.Bool || to == dtypes.Bool:
+		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s of %s to %s in backend %s", kind, from.DType, to, Name)
+	case from.Rank() == 0 && from.DType.Bits() < to.Bits():
+		return nil, errors.Errorf("%s of %s to %s: want a last axis of the parts of each %s", kind, from, to, to)
 	}
-	return f.addOne(compute.OpTypeBitcast, args, shape, nil, one(func(in []tensor) tensor { return in[0].Bitcast(t) }))
+	shape, err := shapeinference.Bitcast(from, to)
+	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor { return in[0].Bitcast(t) }))
 }
 
 // DynamicDimensionSize implements compute.Function.
