@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -89,7 +90,10 @@ func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options)
 		opt.Loss = "loss"
 	}
 	t := &trainer{exe: exe, opt: opt, report: &Report{}}
-	if err := t.resume(); err != nil {
+	if opt.Steps < 1 {
+		return t.report, fmt.Errorf("train: Options.Steps is %d: want at least 1", opt.Steps)
+	}
+	if err := errors.Join(t.resume(), t.writable()); err != nil {
 		return t.report, err
 	}
 	t.began, t.first = time.Now(), len(t.report.Losses)
@@ -117,6 +121,19 @@ func (t *trainer) resume() error {
 		return fmt.Errorf("train: %w", err)
 	}
 	t.report.Losses, t.report.Resumed = losses, len(losses)
+	return nil
+}
+
+// writable tells of a checkpoint that cannot be written before there is anything to lose.
+func (t *trainer) writable() error {
+	if t.opt.Checkpoint == "" {
+		return nil
+	}
+	f, err := atomicfile.Create(t.opt.Checkpoint, 0o644)
+	if err != nil {
+		return fmt.Errorf("train: the checkpoint: %w", err)
+	}
+	f.Close() // leaves what is there
 	return nil
 }
 

@@ -182,17 +182,19 @@ func TestRefuses(t *testing.T) {
 			}
 		}
 	}
+	unwritable := filepath.Join(dir, "none", "c") + ": no s"
 	for want, c := range map[string]struct {
 		batches train.Batches
 		opt     train.Options
 	}{
-		"there are no more batches after 3":        {some(3, nil), train.Options{Steps: 5}},
-		"batch 2: a torn page":                     {some(2, torn), train.Options{Steps: 5}},
-		`the step has no output "cost"`:            {points(t), train.Options{Steps: 5, Loss: "cost"}},
-		"the loss is NaN":                          {nan, train.Options{Steps: 5}},
-		`no tensor "c" among 1`:                    {points(t), train.Options{Steps: 5, Checkpoint: file("a", safetensors.Named{Name: "w", Data: scalar})}},
-		"is not of this program":                   {points(t), train.Options{Steps: 5, Checkpoint: file("b")}},
-		filepath.Join(dir, "none", "c") + ": no s": {points(t), train.Options{Steps: 1, Checkpoint: filepath.Join(dir, "none", "c")}},
+		"there are no more batches after 3":   {some(3, nil), train.Options{Steps: 5}},
+		"batch 2: a torn page":                {some(2, torn), train.Options{Steps: 5}},
+		`the step has no output "cost"`:       {points(t), train.Options{Steps: 5, Loss: "cost"}},
+		"the loss is NaN":                     {nan, train.Options{Steps: 5}},
+		`no tensor "c" among 1`:               {points(t), train.Options{Steps: 5, Checkpoint: file("a", safetensors.Named{Name: "w", Data: scalar})}},
+		"is not of this program":              {points(t), train.Options{Steps: 5, Checkpoint: file("b")}},
+		unwritable:                            {points(t), train.Options{Steps: 1, Checkpoint: filepath.Join(dir, "none", "c")}},
+		"Options.Steps is 0: want at least 1": {points(t), train.Options{}},
 	} {
 		if err := exe.ResetStates(); err != nil {
 			t.Fatal(err)
@@ -200,6 +202,9 @@ func TestRefuses(t *testing.T) {
 		report, err := train.Run(t.Context(), exe, c.batches, c.opt)
 		if err == nil || report == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %q", err, want)
+		}
+		if want == unwritable && len(report.Losses) > 0 {
+			t.Error("steps were taken whose checkpoint cannot be written")
 		}
 	}
 }

@@ -57,7 +57,10 @@ func readCorpus(t *tokenizer.Tokenizer, o options) (*corpus, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("-corpus: %w", err)
+	}
+	if files == 0 {
+		return nil, fmt.Errorf("no file in %s ends in %q: see -corpus and -ext", c.folder, o.ext)
 	}
 	if len(c.tokens) <= o.context {
 		return nil, fmt.Errorf("%d tokens in %d files %s of %s: want more than %d, the -context", len(c.tokens), files,

@@ -6,7 +6,8 @@
 //
 // The second can be stopped and goes on where it ended. The third leaves gollama's own weights as they are,
 // quantized, and trains small matrices beside them (LoRA, Hu et al. 2021), on the library's assembly, of which
-// gollama has seen nothing.
+// gollama has seen nothing. With -half products of matrices take their operands in f16, as they do in mixed precision
+// (Micikevicius et al. 2018): weights and sums are f32, and the loss has a scale that adapts.
 package main
 
 import (
@@ -17,12 +18,24 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/train"
 )
+
+const usage = `train trains a language model of gollama's shape from random weights, on Go's standard library:
+
+  train -steps 500 -checkpoint gollama.safetensors -svg loss.svg
+  train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors
+
+Stopped by Ctrl-C it writes its checkpoint, and the same command goes on from there. The second trains small matrices
+beside gollama's own weights, on the library's assembly. Without a GPU, -layers 2 -batch 2 -context 64 takes minutes.
+
+`
 
 // options are the command line.
 type options struct {
@@ -39,6 +52,7 @@ type options struct {
 	rule       string
 	lora       int
 	remat      bool
+	half       bool
 	seed       int64
 	checkpoint string
 	every      int
@@ -64,24 +78,70 @@ func main() {
 	flag.IntVar(&o.lora, "lora", 0, "leave the model as it is, and train matrices of that `rank` beside its own")
 	flag.BoolVar(&o.remat, "remat", false, "compute layers again for their gradients, which takes less memory and "+
 		"more time")
+	flag.BoolVar(&o.half, "half", false, "multiply matrices in f16 and add up in f32, with a scale of the loss that "+
+		"adapts")
 	flag.Int64Var(&o.seed, "seed", 1, "of the first weights and of the texts' places")
-	flag.StringVar(&o.checkpoint, "checkpoint", "", "the `file` to go on from, if it is there, and to write")
-	flag.IntVar(&o.every, "every", 100, "steps between checkpoints")
+	flag.StringVar(&o.checkpoint, "checkpoint", "", "the `file` to go on from, if it is there, and to write; with the "+
+		"same flags and device the end has the same bits")
+	flag.IntVar(&o.every, "every", 100, "steps between checkpoints; 0 writes one at the end alone")
 	flag.StringVar(&o.svg, "svg", "", "draw the loss to that `file`")
 	flag.StringVar(&o.export, "export", "", "write the first weights and all batches to that `folder`, and train "+
 		"nothing: for other programs to start from")
 	flag.IntVar(&o.quiet, "quiet", 10, "print every so many steps")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends it at once
 	defer stop()
-	if _, err := run(ctx, o, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "train:", err)
+	err := error(nil)
+	if flag.NArg() > 0 {
+		err = fmt.Errorf("%q: want flags alone, such as -corpus %s", flag.Args(), flag.Arg(0))
+	} else {
+		_, err = run(ctx, o, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
+// check refuses what would train nothing, before anything is read.
+func (o options) check() error {
+	for _, f := range []struct {
+		name        string
+		have, least int
+	}{
+		{"steps", o.steps, 1}, {"batch", o.batch, 1}, {"context", o.context, 1}, {"quiet", o.quiet, 1},
+		{"files", o.files, 0}, {"layers", o.layers, 0}, {"lora", o.lora, 0}, {"every", o.every, 0},
+	} {
+		if f.have < f.least {
+			return fmt.Errorf("-%s %d: want at least %d", f.name, f.have, f.least)
+		}
+	}
+	if !(o.rate > 0) {
+		return fmt.Errorf("-rate %v: want more than 0", o.rate)
+	}
+	if !slices.Contains(rules, o.rule) {
+		return fmt.Errorf("-rule %s: want one of %s", o.rule, strings.Join(rules, ", "))
+	}
+	return nil
+}
+
 // run trains, and says how it goes.
 func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	var drawing *atomicfile.File
+	if o.svg != "" { // a place where nothing can be written is told now, not after hours
+		if drawing, err = atomicfile.Create(o.svg, 0o644); err != nil {
+			return nil, fmt.Errorf("-svg: %w", err)
+		}
+		defer drawing.Close()
+	}
 	m, err := openModel(o)
 	if err != nil {
 		return nil, err
@@ -115,15 +175,39 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 		return nil, export(exe, text, o)
 	}
 	report, err := train.Run(ctx, exe, text.batches(o), train.Options{Steps: o.steps, Tokens: o.batch * o.context,
-		Checkpoint: o.checkpoint, Every: o.every, Progress: func(p train.Progress) {
-			if p.Step%max(1, o.quiet) == 0 || p.Step == p.Steps || p.Step == 1 {
-				fmt.Fprintln(out, p)
-			}
-		}})
-	if err == nil && o.svg != "" {
-		err = draw(o, report)
+		Checkpoint: o.checkpoint, Every: o.every, Progress: o.progress(out)})
+	o.sum(out, report, err)
+	if drawing != nil && len(report.Losses) > 0 {
+		err = errors.Join(err, draw(drawing, o, report))
 	}
 	return report, err
+}
+
+// progress prints the first step, every so many and the last, and before them which steps are not taken again.
+func (o options) progress(out io.Writer) func(train.Progress) {
+	first := true
+	return func(p train.Progress) {
+		if first && p.Step > 1 {
+			fmt.Fprintf(out, "%s has %d steps, and the training goes on from there\n", o.checkpoint, p.Step-1)
+		}
+		if first || p.Step%o.quiet == 0 || p.Step == p.Steps {
+			fmt.Fprintln(out, p)
+		}
+		first = false
+	}
+}
+
+// sum says where a training has come to.
+func (o options) sum(out io.Writer, report *train.Report, err error) {
+	switch done := len(report.Losses); {
+	case err == nil && report.Resumed >= o.steps:
+		fmt.Fprintf(out, "nothing is left to do: %s has %d steps, and -steps is %d\n", o.checkpoint, done, o.steps)
+	case errors.Is(err, context.Canceled) && o.checkpoint != "":
+		fmt.Fprintf(out, "stopped after %d of %d steps; the same command goes on from %s\n", done, o.steps,
+			o.checkpoint)
+	case err == nil && o.checkpoint != "":
+		fmt.Fprintf(out, "%s has the weights, what the rule keeps of them, and the losses\n", o.checkpoint)
+	}
 }
 
 // describe says what a step is.
@@ -142,12 +226,7 @@ func describe(out io.Writer, g *ir.Graph, program *vkc.Program, exe *vkc.Executa
 	fmt.Fprintln(out)
 }
 
-func draw(o options, report *train.Report) error {
-	f, err := atomicfile.Create(o.svg, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func draw(f *atomicfile.File, o options, report *train.Report) error {
 	if err := train.WriteSVG(f, "Loss by step", train.Curve{Name: o.rule, Losses: report.Losses}); err != nil {
 		return err
 	}

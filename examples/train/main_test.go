@@ -54,12 +54,12 @@ func TestTrain(t *testing.T) {
 	parts := o
 	parts.checkpoint = filepath.Join(dir, "parts.safetensors")
 	// The schedule depends on the number of steps, so the first part is ended from outside.
-	stopped, err := runUntil(t, parts, 2)
+	stopped, err := runUntil(t, parts, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resumed, err := run(t.Context(), parts, io.Discard)
-	if err != nil || resumed.Resumed != stopped || stopped < 2 {
+	if err != nil || resumed.Resumed != stopped || stopped == o.steps {
 		t.Errorf("resumed after %d steps of %d: %v", resumed.Resumed, stopped, err)
 	}
 	a, errA := os.ReadFile(o.checkpoint)
@@ -75,6 +75,88 @@ func TestTrain(t *testing.T) {
 	for i, x := range want.Losses {
 		if have := report.Losses[i]; have < x-1e-4*x || have > x+1e-4*x {
 			t.Errorf("the loss of step %d is %v, on the reference %v", i+1, have, x)
+		}
+	}
+}
+
+// TestHalf: products in f16 with a scaled loss come to about the same losses, and the scale is kept with the rest.
+func TestHalf(t *testing.T) {
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	o := small("vulkan")
+	want, err := run(t.Context(), o, io.Discard)
+	need(t, err)
+	o.half, o.checkpoint = true, filepath.Join(t.TempDir(), "half.safetensors")
+	have, err := run(t.Context(), o, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range want.Losses {
+		if y := have.Losses[i]; y < x-1e-2*x || y > x+1e-2*x {
+			t.Errorf("the loss of step %d is %v, in f32 %v", i+1, y, x)
+		}
+	}
+	f, err := safetensors.Open(o.checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, want := range map[string]float64{"scale": 1 << 16, "scale.good": 3, "step": 3} {
+		d, err := f.Weight(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := d.Floats(); err != nil || list[0] != want {
+			t.Errorf("state %q is %v (%v), want %v", name, list, err, want)
+		}
+	}
+}
+
+// TestSays: what trains nothing is refused, with the flag's name; a training that is done, stopped or goes on says so.
+func TestSays(t *testing.T) {
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	none := filepath.Join(t.TempDir(), "none")
+	for want, change := range map[string]func(o *options){
+		"-steps 0: want at least 1":            func(o *options) { o.steps = 0 },
+		"-batch 0: want at least 1":            func(o *options) { o.batch = 0 },
+		"-lora -1: want at least 0":            func(o *options) { o.lora = -1 },
+		"-lora 999: blk.0.attn_q.weight":       func(o *options) { o.lora = 999 },
+		"-layers 99: the model has 8":          func(o *options) { o.layers = 99 },
+		"-rate 0: want more than 0":            func(o *options) { o.rate = 0 },
+		"-rule sdg: want one of adamw, lion":   func(o *options) { o.rule = "sdg" },
+		"-svg: open":                           func(o *options) { o.svg = filepath.Join(none, "loss.svg") },
+		"-corpus: ":                            func(o *options) { o.corpus = none },
+		`no file in . ends in ".none"`:         func(o *options) { o.ext = ".none" },
+		"none: no such file or directory":      func(o *options) { o.gguf = none },
+		"want more than 1000000, the -context": func(o *options) { o.context = 1000000 },
+	} {
+		o := small("cpu")
+		change(&o)
+		if _, err := run(t.Context(), o, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+	o := small("cpu")
+	o.checkpoint, o.svg = filepath.Join(t.TempDir(), "c"), filepath.Join(t.TempDir(), "loss.svg")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said strings.Builder
+	_, err := run(ctx, o, writerFunc(func(line string) {
+		said.WriteString(line)
+		if strings.HasPrefix(line, "step 1 ") { // the second is on its way then
+			cancel()
+		}
+	}))
+	want := "stopped after 2 of 3 steps; the same command goes on from " + o.checkpoint
+	if !errors.Is(err, context.Canceled) || !strings.Contains(said.String(), want) {
+		t.Errorf("what is stopped says %v after %s", err, said.String())
+	}
+	if _, err := os.Stat(o.svg); err != nil {
+		t.Errorf("what is stopped draws nothing: %v", err)
+	}
+	for _, want := range []string{"and the training goes on from there", "nothing is left to do"} {
+		said.Reset()
+		if _, err := run(t.Context(), o, &said); err != nil || !strings.Contains(said.String(), want) {
+			t.Errorf("there is no %q in %s: %v", want, said.String(), err)
 		}
 	}
 }
@@ -114,7 +196,8 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
-// runUntil ends a training once it has told of so many steps, and returns how many it took.
+// runUntil ends a training once it has told of so many steps, and returns how many it took: the next one is on its way
+// then.
 func runUntil(t *testing.T, o options, steps int) (int, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,9 +6,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -35,15 +35,18 @@ func openModel(o options) (*model, error) {
 		}
 	}
 	f, err := gguf.Open(path)
+	if err != nil && o.gguf == "" {
+		err = fmt.Errorf("%w: run this in the root of the repository, or name a model with -gguf", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: run this in the root of the repository, or name a model with -gguf", err)
+		return nil, err
 	}
 	m := &model{file: f}
 	if m.config, err = llm.FromGGUF(f); err == nil {
 		m.tokenizer, err = tokenizer.New(f)
 	}
-	if err == nil && (o.layers < 0 || o.layers > m.config.Layers) {
-		err = fmt.Errorf("%d layers: the model has %d", o.layers, m.config.Layers)
+	if err == nil && o.layers > m.config.Layers {
+		err = fmt.Errorf("-layers %d: the model has %d", o.layers, m.config.Layers)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -56,7 +59,7 @@ func openModel(o options) (*model, error) {
 
 // step is the graph of a training step: input "tokens" i32[batch, context+1] and output "loss".
 func (m *model) step(o options) (*ir.Graph, error) {
-	return frontend.Build("train", func(b *frontend.Builder) {
+	g, err := frontend.Build("train", func(b *frontend.Builder) {
 		all := b.Input("tokens", ir.I32, o.batch, o.context+1)
 		tokens, next := all.Slice(1, 0, ir.D(o.context)), all.Slice(1, 1, ir.D(o.context+1))
 		p := &params{b: b, o: o, layers: m.config.Layers}
@@ -67,11 +70,23 @@ func (m *model) step(o options) (*ir.Graph, error) {
 		how.Remat = o.remat
 		loss := llm.Loss(b, m.config, tokens, next, how)
 		b.Output("loss", loss)
-		grads, norm := optim.ClipGlobalNorm(1, frontend.Grad(loss, p.list...)...)
+		var grads []frontend.Tensor
+		var finite frontend.Tensor // whether a step is taken; the zero Tensor is always
+		if o.half {
+			scale := b.StateFrom(ir.InitialConstant(1<<16), "scale", ir.F32)
+			grads, finite = optim.NewLossScale().Step(scale, frontend.Grad(loss.Mul(scale), p.list...)...)
+		} else {
+			grads = frontend.Grad(loss, p.list...)
+		}
+		grads, norm := optim.ClipGlobalNorm(1, grads...)
 		b.Output("norm", norm)
-		step := optim.Steps(b, "step")
-		optim.Train(p.rule(step), p.list, grads, step, frontend.Tensor{})
+		step := optim.StepsTaken(b, "step", finite)
+		optim.Train(p.rule(step), p.list, grads, step, finite)
 	})
+	if err == nil && o.half {
+		g, err = vkc.WithPrecision(g, ir.PrecisionHalf)
+	}
+	return g, err
 }
 
 // params are what is trained: states.
@@ -114,10 +129,16 @@ func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 		return y
 	}
 	in, out := x.Dim(-1), y.Dim(-1)
+	if most := min(in.Static(), out.Static()); p.o.lora > most {
+		p.b.Fail("lora", fmt.Errorf("-lora %d: %s, %s by %s, has a rank of %d at most", p.o.lora, weight, out, in, most))
+	}
 	down := p.add(weight+".lora_a", ir.InitialNormal(0, 1/math.Sqrt(float64(in.Static())), p.seed()), p.o.lora, in)
 	up := p.add(weight+".lora_b", ir.Initial{}, out, p.o.lora)
 	return y.Add(x.MatMulT(down).MatMulT(up).MulScalar(2))
 }
+
+// rules are what -rule takes.
+var rules = []string{"adamw", "lion", "muon"}
 
 // rule is how a parameter is trained: with a rate that warms up and goes down to a tenth. Only matrices decay.
 func (p *params) rule(step frontend.Tensor) func(frontend.Tensor) optim.Rule {
@@ -129,13 +150,10 @@ func (p *params) rule(step frontend.Tensor) func(frontend.Tensor) optim.Rule {
 	lion := optim.NewLion(0)
 	muon := optim.NewMuon(0)
 	switch p.o.rule {
-	case "adamw":
 	case "lion":
 		lion.RateOf = rate(p.o.rate / 5)
 	case "muon":
 		muon.RateOf = rate(20 * p.o.rate)
-	default:
-		p.b.Fail("train", errors.New("rule "+strconv.Quote(p.o.rule)+": want adamw, lion or muon"))
 	}
 	return func(t frontend.Tensor) optim.Rule {
 		decay := 0.0
