@@ -107,6 +107,28 @@ var kernelCounts = []struct {
 		b.Output("tanh", y.Tanh())
 		b.Output("exp", y.Exp())
 	}},
+	{"gradient of softmax", 1, func(b *frontend.Builder) {
+		x := tensors(b, []frontend.Dim{40, 64}, "x", "g")
+		gradients(b, x[0].Softmax(-1), x[1], x[0])
+	}},
+	{"cross-entropy and its gradient", 2, func(b *frontend.Builder) { // the mean of the losses is the second
+		x := b.Input("x", ir.F32, 40, 64)
+		losses, _ := x.CrossEntropy(b.Input("ids", ir.I32, 40))
+		b.Output("loss", losses.Mean())
+		gradients(b, losses.Mean(), b.Scalar(ir.F32, 1), x)
+	}},
+	{"gradient of rms_norm: rows, and the weight", 2, func(b *frontend.Builder) {
+		x, w := tensors(b, []frontend.Dim{40, 64}, "x", "g"), b.Input("w", ir.F32, 64)
+		gradients(b, x[0].RMSNorm(w, 1e-5), x[1], x[0], w)
+	}},
+	{"gradient of layer_norm: rows, weight, bias", 3, func(b *frontend.Builder) {
+		x, w := tensors(b, []frontend.Dim{40, 64}, "x", "g"), tensors(b, []frontend.Dim{64}, "w", "b")
+		gradients(b, x[0].LayerNorm(w[0], w[1], 1e-5), x[1], x[0], w[0], w[1])
+	}},
+	{"gradient of matmul: both operands", 2, func(b *frontend.Builder) {
+		x, w := b.Input("x", ir.F32, 40, 64), b.Input("w", ir.F32, 64, 48)
+		gradients(b, x.MatMul(w), b.Input("g", ir.F32, 40, 48), x, w)
+	}},
 	{"custom op between elementwise ops", 1, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 40, 64)
 		b.Output("y", frontend.CustomOp(snake, []frontend.Tensor{x.Exp(), b.Weight("alpha", ir.F32, 64)}).Relu())
@@ -115,6 +137,13 @@ var kernelCounts = []struct {
 		y := b.Input("x", ir.F32, 40, 64).MatMul(b.Weight("w", ir.F32, 64, 48))
 		b.Output("y", frontend.CustomOp(snake, []frontend.Tensor{y, b.Weight("alpha", ir.F32, 48)}))
 	}},
+}
+
+// gradients makes outputs of the gradients of a result.
+func gradients(b *frontend.Builder, y, g frontend.Tensor, params ...frontend.Tensor) {
+	for i, d := range frontend.VJP([]frontend.Tensor{y}, []frontend.Tensor{g}, params...) {
+		b.Output("d"+params[i].Node().Name(), d)
+	}
 }
 
 // elementwise20 is 20 ops, values with several uses, and three outputs.

@@ -102,7 +102,10 @@ func main() {
 	} else {
 		_, err = run(ctx, o, os.Stdout)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // whoever stopped it knows
+		os.Exit(130)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -205,6 +208,8 @@ func (o options) sum(out io.Writer, report *train.Report, err error) {
 	case errors.Is(err, context.Canceled) && o.checkpoint != "":
 		fmt.Fprintf(out, "stopped after %d of %d steps; the same command goes on from %s\n", done, o.steps,
 			o.checkpoint)
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(out, "stopped after %d of %d steps, of which nothing is kept without -checkpoint\n", done, o.steps)
 	case err == nil && o.checkpoint != "":
 		fmt.Fprintf(out, "%s has the weights, what the rule keeps of them, and the losses\n", o.checkpoint)
 	}
