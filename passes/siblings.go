@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// mergeSiblings turns products of one operand by several weights [N, K] into
-// one product by the weights laid one after another, and slices of it. Query,
+// mergeSiblings turns products of one operand by several weights, [N, K] or [K, N], into
+// one product by the weights laid one after another along N, and slices of it. Query,
 // key and value projections become one kernel that fills the device better
 // and reads the operand once. Siblings that an elementwise op combines (gate
 // and up projections) are left: as two products of one kernel they fuse with
@@ -31,11 +31,12 @@ func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 			for i, s := range group {
 				weights[i] = rw.Mapped(storedWeight(s.Arg(1)))
 			}
-			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: 0})
+			along := columnsOf(group[0])
+			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: along})
 			if b := group[0].Arg(1); b.Op() != ir.OpWeight {
 				all = r.add(b.Op(), []*ir.Node{all}, b.Attrs()...)
 			}
-			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: true},
+			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: along == 0},
 				ir.Attr{Name: "precision", Value: precision(group[0])})
 			if r.err != nil {
 				return nil, r.err
@@ -66,7 +67,8 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 		var group []*ir.Node
 		for _, u := range users[x.ID()] {
 			if live[u.ID()] && mergeable(u, x) &&
-				(len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && precision(u) == precision(group[0])) {
+				(len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && columnsOf(u) == columnsOf(group[0]) &&
+					precision(u) == precision(group[0])) {
 				group = append(group, u)
 			}
 		}
@@ -81,9 +83,17 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 }
 
 func mergeable(n, x *ir.Node) bool {
-	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && n.Attrs().Bool("transpose_b") &&
-		!n.Attrs().Bool("transpose_a") &&
-		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2
+	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && !n.Attrs().Bool("transpose_a") &&
+		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2 &&
+		(columnsOf(n) == 0 || !storedWeight(n.Arg(1)).DType().IsBlock()) // blocks go along rows
+}
+
+// columnsOf is the axis of a product's weight along which its columns lie.
+func columnsOf(n *ir.Node) int {
+	if n.Attrs().Bool("transpose_b") {
+		return 0
+	}
+	return 1
 }
 
 // precision is what a matrix product allows a device.

@@ -150,7 +150,7 @@ func TestAttentionOnDevice(t *testing.T) {
 }
 
 // attentionSchedules lists different schedules for a graph's attention, among
-// them one of every variant.
+// them one of every variant and way to share its tile.
 func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64) []kernel.Schedule {
 	t.Helper()
 	s, err := passes.Run(g, passes.Options{})
@@ -174,18 +174,40 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 			}
 		}
 	}
-	fit = append(fit, matrixSchedules(k, caps, rng)...)
+	fit = append(append(fit, stepSchedules(k, caps, rng)...), matrixSchedules(k, caps, rng)...)
 	rng.Shuffle(len(fit), func(i, j int) { fit[i], fit[j] = fit[j], fit[i] })
-	seen, variants := map[kernel.Schedule]bool{}, map[kernel.Variant]bool{}
+	type way struct {
+		kernel.Variant
+		kernel.RegisterTile
+	}
+	seen, ways := map[kernel.Schedule]bool{}, map[way]bool{}
 	var list []kernel.Schedule
 	for _, c := range fit {
-		if seen[c] || variants[c.Variant] && len(list) >= *attentionSchedulesFlag {
+		if w := (way{c.Variant, c.RegisterTile}); seen[c] || ways[w] && len(list) >= *attentionSchedulesFlag {
 			continue
 		}
-		seen[c], variants[c.Variant] = true, true
+		seen[c], ways[way{c.Variant, c.RegisterTile}] = true, true
 		list = append(list, c)
 	}
 	return list
+}
+
+// stepSchedules lists small tiles that are kept step by step, paired or not.
+func stepSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kernel.Schedule {
+	var fit []kernel.Schedule
+	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
+	pick := func(list ...int) int { return list[rng.IntN(len(list))] }
+	for range 64 {
+		s := kernel.Schedule{Variant: kernel.VarFlashTile, Vec: 4, TileM: pick(8, 16, 32), TileN: pick(16, 32, 64),
+			TileK: pick(4, 8, 16), ThreadM: pick(4, 8), ThreadN: pick(4, 8), Subgroup: pick(0, int(caps.SubgroupSize)),
+			RegisterTile: kernel.RegisterTile{Paired: rng.IntN(2) == 0, Steps: true},
+			Flash:        kernel.Flash{Heads: pick(1, heads), Splits: pick(0, 0, 2, 5)}}
+		s.Workgroup = s.TileM / s.ThreadM * (s.TileN / s.ThreadN)
+		if fits(k, s, caps) == nil {
+			fit = append(fit, s)
+		}
+	}
+	return fit
 }
 
 // matrixSchedules lists schedules on matrix units that a device can run.

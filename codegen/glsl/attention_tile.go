@@ -7,10 +7,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// emitFlashTile writes an attention for any device. Lanes that share a row are
-// neighbours: each computes ThreadN scores of ThreadM rows from tiles of
-// queries and keys in shared memory, leaves the weights there, and then keeps
-// every lanes-th vector of four of the rows' results.
+// emitFlashTile writes an attention for any device. Some lanes share a row: each
+// computes ThreadN scores of ThreadM rows from tiles of queries and keys in
+// shared memory, leaves the weights there, and then keeps every lanes-th vector
+// of four of the rows' results. In steps it is as attention_steps.go says.
 func (e *emitter) emitFlashTile() {
 	s := e.sched
 	self := e.selfIndex()
@@ -21,20 +21,15 @@ func (e *emitter) emitFlashTile() {
 	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN},
 		strip: s.TileM / s.ThreadM}
 	t.quads = target.FlashQuads(f.width, t.lanes)
-	t.lane = primary(t.variable("uint", "lane_of_row", remainder(self, t.lanes, s.Workgroup)))
-	t.row = primary(t.variable("uint", "row0", quotient(self, t.lanes, s.Workgroup)))
+	t.lane, t.row = e.placeInTile(self, t.lanes, "lane_of_row", "row0")
 	t.declare()
 	first, end := t.keyRange()
 
-	t.line("")
-	key0 := t.keyLoop(first, end, s.TileN)
-	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
-	if f := t.a.Factor; f != nil {
-		t.factors = t.products("factor", key0, f.Q, f.K, t.factorAxis())
+	if s.Steps {
+		t.overSteps(first, end)
+	} else {
+		t.overRows(first, end)
 	}
-	t.weigh(key0)
-	t.addValues(key0, end)
-	t.close()
 
 	t.line("")
 	t.acrossLanes(t.total, "+")
@@ -45,8 +40,8 @@ func (e *emitter) emitFlashTile() {
 // flashTile is an attention in tiles.
 type flashTile struct {
 	flashRows
-	strip int    // distance between an invocation's rows
-	row   text   // the first of its rows
+	strip int    // how many invocations' rows are between two of one's own
+	row   text   // the first of its rows, or fours of them
 	best  string // the largest scores of the tile
 
 	factors string // by row and key, what weights are multiplied by
@@ -56,11 +51,15 @@ type flashTile struct {
 
 func (t *flashTile) declare() {
 	s := t.s
-	pitch := target.TilePitch(s.TileK)
-	t.qTile = t.share("vec4", "tile_q", s.TileM*pitch)
-	t.kTile = t.share("vec4", "tile_k", s.TileN*pitch)
-	t.vTile = t.share("vec4", "tile_v", s.TileK*target.ValueQuads(t.width))
-	t.weights = t.share("float", "weights", s.TileM*(s.TileN+1))
+	if s.Steps {
+		t.shareSteps()
+	} else {
+		pitch := target.TilePitch(s.TileK)
+		t.qTile = t.share("vec4", "tile_q", s.TileM*pitch)
+		t.kTile = t.share("vec4", "tile_k", s.TileN*pitch)
+		t.vTile = t.share("vec4", "tile_v", s.TileK*target.ValueQuads(t.width))
+		t.weights = t.share("float", "weights", s.TileM*(s.TileN+1))
+	}
 	if s.Subgroup == 0 {
 		t.partial = t.share("float", "partial", s.TileM*t.lanes)
 	}
@@ -70,11 +69,34 @@ func (t *flashTile) declare() {
 	t.repeat("i", s.ThreadM, t.begin)
 }
 
+// overRows goes over the keys with tiles that are kept row by row.
+func (t *flashTile) overRows(first, end text) {
+	t.line("")
+	key0 := t.keyLoop(first, end, t.s.TileN)
+	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
+	if f := t.a.Factor; f != nil {
+		t.factors = t.products("factor", key0, f.Q, f.K, t.factorAxis())
+	}
+	t.weigh(key0)
+	t.addValues(key0, end)
+	t.close()
+}
+
 // rowOf prints an invocation's row i of the tile.
-func (t *flashTile) rowOf(i text) text { return plus(t.row, times(i, t.strip)) }
+func (t *flashTile) rowOf(i text) text {
+	if t.s.Steps {
+		return fours(t.row, i, t.s.ThreadM, t.strip)
+	}
+	return plus(t.row, times(i, t.strip))
+}
 
 // keyOf prints an invocation's key j, counted from the tile's first.
-func (t *flashTile) keyOf(j text) text { return plus(t.lane, times(j, t.lanes)) }
+func (t *flashTile) keyOf(j text) text {
+	if t.s.Steps {
+		return fours(t.lane, j, t.s.ThreadN, t.lanes)
+	}
+	return plus(t.lane, times(j, t.lanes))
+}
 
 // products multiplies vectors of the tile's queries by those of its keys, and returns the array of the results.
 func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over along) string {
@@ -106,6 +128,9 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 
 // of prints what an array has of an invocation's row i and key j.
 func (t *flashTile) of(array string, i, j text) string {
+	if t.s.Steps {
+		return t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)) + "[" + remainder(j, 4, t.s.ThreadN).s + "]"
+	}
 	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).s
 }
 
@@ -153,10 +178,11 @@ func (t *flashTile) weigh(key0 text) {
 			t.bindAxis(t.ax.Key, t.limit(key, t.k.Fold, s.TileN))
 			if t.a.Factor != nil {
 				t.line("%s = %s;", t.of(t.factors, i, j),
-					t.factor(primary(t.scoreAt(i, j)), primary(t.of(t.factors, i, j))).s)
+					t.factor(primary(t.of(t.score, i, j)), primary(t.of(t.factors, i, j))).s)
 			}
-			t.line("%s = %s;", t.scoreAt(i, j), t.attention.score(primary(t.scoreAt(i, j)), key, t.axis(t.ax.Query)).s)
-			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.scoreAt(i, j))
+			score := t.of(t.score, i, j)
+			t.line("%s = %s;", score, t.attention.score(primary(score), key, t.axis(t.ax.Query)).s)
+			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), score)
 		})
 	})
 	t.acrossLanes(t.best, "max")
@@ -168,14 +194,21 @@ func (t *flashTile) weigh(key0 text) {
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)
 		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
-		row := t.named("row", t.rowOf(i))
+		row := text{}
+		if !s.Steps {
+			row = t.named("row", t.rowOf(i))
+		}
 		t.repeat("j", s.ThreadN, func(j text) {
-			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.scoreAt(i, j), shift)))
+			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.of(t.score, i, j), shift)))
 			t.line("%s += %s;", t.at(t.total, i), weight)
 			if t.a.Factor != nil {
 				weight = t.factored(i, j, weight)
 			}
-			t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
+			if s.Steps {
+				t.line("%s = %s;", t.of(t.score, i, j), weight)
+			} else {
+				t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
+			}
 		})
 	})
 }
@@ -201,7 +234,11 @@ func (t *flashTile) acrossLanes(array, op string) {
 	if t.s.Subgroup > 0 {
 		t.repeat("i", t.s.ThreadM, func(i text) {
 			x := t.at(array, i)
-			for mask := t.lanes / 2; mask > 0; mask /= 2 {
+			for step := t.lanes / 2; step > 0; step /= 2 {
+				mask := step
+				if t.s.Paired && step > 1 {
+					mask *= 2 // the next row of a block of 2x2 is in between
+				}
 				t.line("%s = %s;", x, join(x, fmt.Sprintf("subgroupShuffleXor(%s, %du)", x, mask)))
 			}
 		})

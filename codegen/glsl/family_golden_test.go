@@ -176,6 +176,13 @@ var goldenCases = []goldenCase{
 		%6 = reshape %5 {shape=[T,4096]} : f16[T,4096]
 		output "y" %6
 	}`, schedule: flashTile},
+	{name: "flash_tile_steps", graph: `graph "g" {
+		%0 = input {name="q", dtype=f32, shape=[12,1500,64]} : f32[12,1500,64]
+		%1 = input {name="k", dtype=f32, shape=[12,1500,64]} : f32[12,1500,64]
+		%2 = input {name="v", dtype=f32, shape=[12,1500,64]} : f32[12,1500,64]
+		%3 = attention %0, %1, %2 : f32[12,1500,64]
+		output "y" %3
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
 	{name: "flash_vec_shared_heads", graph: decode, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
 	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
 	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},

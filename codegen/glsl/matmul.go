@@ -449,8 +449,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 }
 
 // overlapped goes through the contraction, TileK at a time, with two stages of tiles in
-// shared memory, so far apart: while those in one are multiplied, the next are on their
-// way from memory, in registers.
+// shared memory, so far apart; see ahead.
 func (m *matMul) overlapped(apart int, fetch, put func(at text), multiply func(k0, stage text)) {
 	m.comment("The first tiles go to shared memory.")
 	m.openScope()
@@ -459,34 +458,40 @@ func (m *matMul) overlapped(apart int, fetch, put func(at text), multiply func(k
 	m.line("barrier();")
 	m.close()
 	m.line("")
-	depth, step := m.k.Fold, m.s.TileK
-	one := depth.IsStatic() && depth.Add <= int64(step)
+	m.ahead("k", m.k.Fold, m.s.TileK, apart, fetch, put, multiply)
+}
+
+// ahead goes through an extent a step at a time, with two stages of tiles in shared memory, so far apart, the first of
+// which is there: while those in one are multiplied, the next are on their way from memory, in registers.
+func (e *emitter) ahead(name string, extent ir.Dim, step, apart int, fetch, put func(at text),
+	multiply func(at, stage text)) {
+	one := extent.IsStatic() && extent.Add <= int64(step)
 	stage := primary("0u")
 	if !one {
-		stage = primary(m.variable("uint", "stage", stage))
+		stage = primary(e.variable("uint", "stage", stage))
 	}
-	k0 := m.loop("k0", primary("0u"), m.dim(depth), step)
-	ifMore := func(func(k1 text)) {}
+	at := e.loop(name+"0", primary("0u"), e.dim(extent), step)
+	ifMore := func(func(next text)) {}
 	if !one {
 		// The last step fetches its own tiles once more, in vain, where tiles are whole: without a branch
 		// around them, loads and what becomes of what they load overlap with the products.
-		k1, again := plus(k0, uintLit(step)), depth.IsStatic() && target.DivisibleBy(depth, step)
+		next, again := plus(at, uintLit(step)), extent.IsStatic() && target.DivisibleBy(extent, step)
 		if again {
-			k1 = call("min", k1, uintLit(depth.Add-int64(step)))
+			next = call("min", next, uintLit(extent.Add-int64(step)))
 		}
-		k1 = primary(m.variable("uint", "k1", k1))
-		ifMore = func(body func(k1 text)) {
-			m.openBelow(!again, k1, m.dim(depth))
-			body(k1)
-			m.close()
+		next = primary(e.variable("uint", name+"1", next))
+		ifMore = func(body func(next text)) {
+			e.openBelow(!again, next, e.dim(extent))
+			body(next)
+			e.close()
 		}
 	}
 	ifMore(fetch)
-	multiply(k0, stage)
+	multiply(at, stage)
 	ifMore(func(text) {
-		m.line("%s = %s;", stage.s, binary("-", uintLit(apart), stage).s)
+		e.line("%s = %s;", stage.s, binary("-", uintLit(apart), stage).s)
 		put(stage)
 	})
-	m.line("barrier();")
-	m.close()
+	e.line("barrier();")
+	e.close()
 }

@@ -38,7 +38,7 @@ func (e *emitter) emitMatTile() {
 		m.declareSums(s.ThreadM * s.ThreadN)
 	}
 	across := s.TileN / s.ThreadN
-	x, y := m.placeInTile(self, across)
+	x, y := m.placeInTile(self, across, "tx", "ty")
 	tiles := map[*matOperand]string{}
 	for _, o := range slices.Concat(m.a, m.b) {
 		tiles[o] = m.share(m.quads.typ(), "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
@@ -67,15 +67,15 @@ func (e *emitter) emitMatTile() {
 
 // placeInTile says which column and row of invocations one belongs to, of
 // which there are across in a row.
-func (m *matMul) placeInTile(self text, across int) (x, y text) {
-	x, y = remainder(self, across, m.s.Workgroup), quotient(self, across, m.s.Workgroup)
-	if m.s.Paired {
-		blocks := quotient(self, 4, m.s.Workgroup)
-		x = plus(remainder(self, 2, m.s.Workgroup), times(remainder(blocks, across/2, m.s.Workgroup/4), 2))
-		y = plus(remainder(quotient(self, 2, m.s.Workgroup), 2, m.s.Workgroup/2),
-			times(quotient(blocks, across/2, m.s.Workgroup/4), 2))
+func (e *emitter) placeInTile(self text, across int, column, row string) (x, y text) {
+	all := e.sched.Workgroup
+	x, y = remainder(self, across, all), quotient(self, across, all)
+	if e.sched.Paired {
+		blocks := quotient(self, 4, all)
+		x = plus(remainder(self, 2, all), times(remainder(blocks, across/2, all/4), 2))
+		y = plus(remainder(quotient(self, 2, all), 2, all/2), times(quotient(blocks, across/2, all/4), 2))
 	}
-	return primary(m.variable("uint", "tx", x)), primary(m.variable("uint", "ty", y))
+	return primary(e.variable("uint", column, x)), primary(e.variable("uint", row, y))
 }
 
 // sumsAt prints sum number i of every product.

@@ -122,17 +122,29 @@ func (c *cubeBench) close(t *testing.T) {
 
 // time returns the median time of a dispatch.
 func (c *cubeBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) time.Duration {
+	warmUp := 80 * time.Millisecond
+	if !c.warm {
+		c.warm, warmUp = true, 300*time.Millisecond
+	}
+	each := dispatchTime(t, c.dev, c.ranges, pipeline, sh, warmUp)
+	c.compare(t, sh)
+	return each
+}
+
+// dispatchTime returns the median time of a dispatch after some time of them.
+func dispatchTime(t *testing.T, dev *vk.Device, ranges []vk.BufferRange, pipeline *vk.Pipeline, sh *glsl.Shader,
+	warmUp time.Duration) time.Duration {
 	const runs = 12
 	ctx := context.Background()
-	bindings, err := c.dev.NewBindings([]vk.BindingSet{{Name: c.k.Name, Buffers: c.ranges}})
+	bindings, err := dev.NewBindings([]vk.BindingSet{{Name: "timed", Buffers: ranges}})
 	check(t, err)
 	defer bindings.Close()
-	stamps, err := c.dev.NewTimestamps(runs + 1)
+	stamps, err := dev.NewTimestamps(runs + 1)
 	check(t, err)
 	defer stamps.Close()
 	grid, err := sh.Grid.Eval(nil)
 	check(t, err)
-	list := c.dev.NewCommandList()
+	list := dev.NewCommandList()
 	list.ResetTimestamps(stamps)
 	list.BindPipeline(pipeline)
 	list.Bind(bindings, 0)
@@ -142,19 +154,14 @@ func (c *cubeBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) t
 		list.Barrier(vk.StageCompute, vk.StageCompute)
 		list.Timestamp(stamps, i+1)
 	}
-	recording, err := c.dev.Record(c.k.Name, list)
+	recording, err := dev.Record("timed", list)
 	check(t, err)
 	defer recording.Close()
-	warmUp := 80 * time.Millisecond
-	if !c.warm {
-		c.warm, warmUp = true, 300*time.Millisecond
-	}
 	for start := time.Now(); time.Since(start) < warmUp; {
-		check(t, c.dev.Run(ctx, recording))
+		check(t, dev.Run(ctx, recording))
 	}
 	times, err := stamps.Read(0, runs+1)
 	check(t, err)
-	c.compare(t, sh)
 	each := make([]time.Duration, runs)
 	for i := range each {
 		each[i] = times[i+1] - times[i]

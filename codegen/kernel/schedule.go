@@ -212,12 +212,6 @@ func (s Schedule) String() string {
 		if s.Stages > 1 {
 			t += fmt.Sprintf(" stages=%d", s.Stages)
 		}
-		if s.Paired {
-			t += " paired"
-		}
-		if s.Steps {
-			t += " steps"
-		}
 	case VarMatVec:
 		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
 		if s.TileK > 0 {
@@ -269,6 +263,12 @@ func (s Schedule) String() string {
 	case VarFlashVec:
 		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)
 	case VarGroup, VarQuantize, VarCustom: // have no numbers of their own
+	}
+	if s.Paired {
+		t += " paired"
+	}
+	if s.Steps {
+		t += " steps"
 	}
 	if s.Splits > 1 {
 		t += fmt.Sprintf(" splits=%d", s.Splits)

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -33,7 +35,7 @@ func (h heuristics) attentions(k *kernel.Kernel, caps Caps) []Candidate {
 		return nil
 	}
 	all := append(h.flashVecCandidates(k), append(h.flashMatrixCandidates(k, caps), h.flashTileCandidates(k)...)...)
-	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
+	if n := flashSplitsOf(k); n > 1 { // it has been split
 		for i := range all {
 			all[i].Schedule.Splits = n
 		}
@@ -79,11 +81,13 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps Caps) (float64, string)
 	if err != nil {
 		return 0, err.Error()
 	}
-	rate := h.VectorF32
+	if s.Variant == kernel.VarFlashTile {
+		return h.leastFlashTileTime(k), ""
+	}
+	rate, sh := h.VectorF32, flashShapeOf(k)
 	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
 		rate = h.MatrixF16
 	}
-	sh := flashShapeOf(k)
 	keys := k.KeysSeen(min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
 		float64(sh.Dot+sh.Value+sh.Factor)
@@ -110,47 +114,102 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	return splits
 }
 
+// flashTileCandidates lists tiles by how long they are expected to take, each with the splits of keys that it takes
+// least time with and without any, and then those that fit any device.
 func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
-	var fitting, rest, foreign []Candidate
-	tiles := append(append([]tile{}, h.flashTiles...), generic.heuristics(Caps{}).flashTiles...)
-	for i, tl := range tiles {
-		heads := flashHeads(sh, tl.M)
-		rows := sh.Queries * int64(heads)
-		groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(rows, int64(tl.M))
-		reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N, groups)
-		filled := 2*rows > int64(tl.M)
-		for _, subgroup := range []int{h.subgroup, 0} {
-			c := Candidate{tl.flashSchedule(heads, subgroup), reason}
-			switch own := i < len(h.flashTiles); {
-			case own && filled && groups >= h.fill:
-				fitting = append(fitting, c)
-			case own:
-				rest = append(rest, c)
-			default:
-				foreign = append(foreign, c)
+	type timed struct {
+		Candidate
+		time float64
+	}
+	var list []timed
+	for _, tl := range h.flashTiles {
+		heads, best := flashHeads(sh, tl.M), h.bestFlashSplits(k, tl)
+		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
+			groups, time := tl.flashGroups(sh, splits), h.flashTileTime(tl, sh, splits)
+			if splits > flashSplitsOf(k) {
+				time += h.flashJoinTime(sh, splits)
 			}
-			if h.subgroup == 0 {
-				break
+			reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N,
+				groups)
+			for _, subgroup := range slices.Compact([]int{h.subgroup, 0}) {
+				c := Candidate{tl.flashSchedule(heads, subgroup), reason}
+				if splits > 1 {
+					c.Schedule.Splits = splits
+				}
+				list = append(list, timed{c, time})
 			}
 		}
 	}
-	// For few queries the tile of their own heads is faster than a smaller one for all (M-flash-shapes).
-	return append(append(fitting, smallestFirst(rest, sh)...), smallestFirst(foreign, sh)...)
+	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(a.time, b.time) })
+	var all []Candidate
+	for _, c := range list {
+		all = append(all, c.Candidate)
+	}
+	for _, tl := range generic.heuristics(Caps{}).flashTiles {
+		heads := flashHeads(sh, tl.M)
+		reason := fmt.Sprintf("%d queries of %d heads a small tile, %d keys", tl.M/heads, heads, tl.N)
+		all = append(all, Candidate{tl.flashSchedule(heads, 0), reason})
+	}
+	return all
 }
 
-// smallestFirst puts the candidates whose tile holds all rows at hand with the
-// least waste before the others, which keep their order.
-func smallestFirst(list []Candidate, sh flashShape) []Candidate {
-	var fit, rest []Candidate
-	for i := len(list) - 1; i >= 0; i-- {
-		if c := list[i]; int64(c.Schedule.TileM) >= min(sh.Queries*int64(c.Schedule.Heads), 16) {
-			fit = append(fit, c)
-		} else {
-			rest = append(rest, c)
+// flashSplitsOf is into how many runs the keys of an attention have been split.
+func flashSplitsOf(k *kernel.Kernel) int { return int(k.Parallel[k.AttentionAxes().Split].Add) }
+
+// bestFlashSplits is into how many runs of keys an attention in a tile is best split, if it has not been and its
+// extents are known.
+func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
+	sh, best := flashShapeOf(k), flashSplitsOf(k)
+	if best > 1 || !k.Fold.IsStatic() || !k.Parallel[k.AttentionAxes().Query].IsStatic() {
+		return best
+	}
+	least := h.flashTileTime(tl, sh, 1) * splitMargin
+	for n := 2; n <= MaxSplits && int64(n*tl.N) <= sh.Keys; n++ {
+		if time := h.flashTileTime(tl, sh, n) + h.flashJoinTime(sh, n); time < least {
+			best, least = n, time
 		}
 	}
-	return append(fit, rest...)
+	return best
+}
+
+// splitMargin is what part of the time must be left after keys are split.
+const splitMargin = 0.9
+
+// flashGroups is how many workgroups an attention makes in tiles of so many rows, and so many runs of keys.
+func (t tile) flashGroups(sh flashShape, splits int) int64 {
+	heads := int64(flashHeads(sh, t.M))
+	return min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / heads *
+		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
+}
+
+// flashTileTime estimates the time of an attention in a tile, in nanoseconds, over so many runs of keys at once.
+func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float64 {
+	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
+	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
+	return h.matrixTime(row, tl.flashGroups(sh, splits), keys*int64(sh.Dot+sh.Value+sh.Factor), h.VectorF32)
+}
+
+// flashJoinTime is how long storing the results of so many runs of keys and joining them takes.
+func (h heuristics) flashJoinTime(sh flashShape, splits int) float64 {
+	rows := float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries)
+	return h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
+}
+
+// leastFlashTileTime is the least time of an attention in any tile, as it is split.
+func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
+	for _, tl := range h.flashTiles {
+		if time := h.flashTileTime(tl, flashShapeOf(k), flashSplitsOf(k)); least == 0 || time < least {
+			least = time
+		}
+	}
+	return least
+}
+
+func (t ratedTile) flashSchedule(heads, subgroup int) kernel.Schedule {
+	s := t.tile.flashSchedule(heads, subgroup)
+	s.Paired, s.Steps = t.Paired, t.Steps
+	return s
 }
 
 func (t tile) flashSchedule(heads, subgroup int) kernel.Schedule {
@@ -218,10 +277,23 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) (MatGrid, err
 func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	n := (s.TileM+s.TileN)*TilePitch(s.TileK)*16 + s.TileM*(s.TileN+1)*4 + s.TileK*ValueQuads(sh.Value)*16
+	if s.Steps {
+		n = ((FlashDepth(k, s)+s.TileN)*StepPitch(s.TileM) + 2*FlashStage(k, s)) * 16
+	}
 	if s.Subgroup == 0 {
 		n += s.TileM * (s.TileN / max(s.ThreadN, 1)) * 4
 	}
 	return n
+}
+
+// FlashDepth is how many steps of queries a flash_tile keeps that keeps its tiles step by step: whole steps of keys.
+func FlashDepth(k *kernel.Kernel, s kernel.Schedule) int {
+	return roundUp(flashShapeOf(k).Dot, s.TileK)
+}
+
+// FlashStage is how many vectors of four a step of its keys or its values takes, whichever are more.
+func FlashStage(k *kernel.Kernel, s kernel.Schedule) int {
+	return s.TileK * max(StepPitch(s.TileN), ValueQuads(flashShapeOf(k).Value))
 }
 
 // ValueQuads is how many vectors of four hold that many elements.
@@ -243,9 +315,18 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if err := checkFlash(k, s, caps); err != nil {
 		return err
 	}
-	lanes := s.TileN / s.ThreadN
-	if s.Subgroup > 0 && (lanes > s.Subgroup || !powerOfTwo(lanes)) {
+	if err := checkRegisterTile(s); err != nil {
+		return err
+	}
+	lanes, apart := s.TileN/s.ThreadN, 1
+	if s.Paired && lanes > 1 {
+		apart = 2
+	}
+	if s.Subgroup > 0 && (apart*lanes > s.Subgroup || !powerOfTwo(lanes)) {
 		return fmt.Errorf("%d lanes of a row are no power of two within a subgroup of %d", lanes, s.Subgroup)
+	}
+	if s.Steps && sh.Factor > 0 {
+		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
 	}
 	scores := s.ThreadN
 	if sh.Factor > 0 {

@@ -172,15 +172,25 @@ func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("thread tiles do not divide the tile")
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
 		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
-	case s.Paired && (s.TileM/s.ThreadM%2 != 0 || s.TileN/s.ThreadN%2 != 0):
-		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", s.TileM/s.ThreadM, s.TileN/s.ThreadN)
-	case s.Steps && (s.ThreadM%4 != 0 || s.ThreadN%4 != 0):
-		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", s.ThreadM, s.ThreadN)
+	}
+	if err := checkRegisterTile(s); err != nil {
+		return err
 	}
 	if _, bytes := ByteProducts(k); s.Steps && bytes {
 		return fmt.Errorf("bytes are kept row by row, four along the contraction in a word")
 	}
 	return checkAccumulators(k, s)
+}
+
+// checkRegisterTile checks how invocations share a tile.
+func checkRegisterTile(s kernel.Schedule) error {
+	switch {
+	case s.Paired && (s.TileM/s.ThreadM%2 != 0 || s.TileN/s.ThreadN%2 != 0):
+		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", s.TileM/s.ThreadM, s.TileN/s.ThreadN)
+	case s.Steps && (s.ThreadM%4 != 0 || s.ThreadN%4 != 0):
+		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", s.ThreadM, s.ThreadN)
+	}
+	return nil
 }
 
 func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {

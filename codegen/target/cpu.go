@@ -29,10 +29,10 @@ var cpu = class{
 		t.matrixTiles = nil
 		t.flashMatrices = nil
 		t.flashWorkgroup, t.flashLanes, t.flashKeys = 32, 8, 4
-		t.flashTiles = []tile{
-			{32, 32, 16, 8, 8},
-			{16, 32, 16, 4, 8},
-			{8, 16, 16, 2, 4},
+		t.flashTiles = []ratedTile{
+			{tile: tile{32, 32, 16, 8, 8}, Efficiency: 0.3},
+			{tile: tile{16, 32, 16, 4, 8}, Efficiency: 0.25},
+			{tile: tile{8, 16, 16, 2, 4}, Efficiency: 0.1},
 		}
 		// Columns of one invocation share the loop and the reading of A (M-lavapipe-tiles).
 		t.vecWorkgroup, t.vecColumns, t.vecLanes = 32, 4, 8

@@ -47,11 +47,11 @@ func genericHeuristics(caps Caps, profile string) heuristics {
 			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Efficiency: 0.08},
 		},
 		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}, {1, 1, 16, 1, 0}},
-		flashTiles: []tile{
-			{32, 32, 16, 4, 2}, // 128 invocations, 18 KiB at 128 elements a head
-			{16, 32, 16, 2, 2},
-			{16, 16, 8, 2, 2}, // 8 KiB
-			{8, 8, 4, 1, 1},   // fits anything
+		flashTiles: []ratedTile{
+			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2}, // 128 invocations, 18 KiB at 128 elements a head
+			{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.16},
+			{tile: tile{16, 16, 8, 2, 2}, Efficiency: 0.1}, // 8 KiB
+			{tile: tile{8, 8, 4, 1, 1}, Efficiency: 0.02},  // fits anything
 		},
 		flashWorkgroup: 128, flashLanes: 8, flashKeys: 2,
 		vecWorkgroup: 64,

@@ -47,7 +47,7 @@ type heuristics struct {
 
 	matrixTiles   []matrixTile      // of products on matrix units, in any order
 	byteTiles     []matrixTile      // of those of bytes; nil for the same twice as deep
-	flashTiles    []tile            // of attentions: rows, keys, steps along the dot axis
+	flashTiles    []ratedTile       // of attentions: rows, keys, steps along the dot axis
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
 	// Attentions of few rows: invocations of a workgroup, lanes that share a key

@@ -69,7 +69,7 @@ func init() {
 		kernel.VarSkinny:       {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkSkinny, shared: skinnyShared},
 		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkCoopMat, shared: matrixShared},
 		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
-		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashTile, shared: flashTileShared},
+		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash", "RegisterTile"}, check: checkFlashTile, shared: flashTileShared},
 		kernel.VarFlashVec:     {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashVec, shared: flashVecShared},
 		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
 		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},

@@ -420,7 +420,9 @@ func flashSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		}
 		for _, h := range heads {
 			for _, subgroup := range subgroups(caps) {
-				all = append(all, t.flashSchedule(h, subgroup))
+				for _, steps := range []bool{false, true} {
+					all = append(all, ratedTile{tile: t, Paired: steps, Steps: steps}.flashSchedule(h, subgroup))
+				}
 			}
 		}
 	}

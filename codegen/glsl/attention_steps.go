@@ -1,0 +1,207 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Tiles of an attention that are kept step by step, as matmul_steps.go keeps those of
+// products: along the dot axis those of queries and keys, along the keys the weights
+// and values. An invocation then needs registers for one step at a time, so that it can
+// have more scores, and each vector from shared memory is multiplied more often.
+//
+// Queries stay in shared memory. Keys and values come in two stages: the next step is
+// on its way, in registers, while one is multiplied, or scores become weights.
+
+// fours prints which row an invocation's i-th is, where it has four side by side and
+// those of so many invocations are between them and the next four.
+func fours(first, i text, count, apart int) text {
+	return plus(times(plus(first, times(quotient(i, 4, count), apart)), 4), remainder(i, 4, count))
+}
+
+// fourOf prints four neighbouring keys of an invocation's row i.
+func (t *flashTile) fourOf(array string, i, four text) string {
+	n := t.s.ThreadN / 4
+	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four)).s
+}
+
+// flashSteps are the tiles of an attention that are kept step by step.
+type flashSteps struct {
+	*flashTile
+	stage                  int    // vectors of one
+	tile                   string // two stages of keys or values, in shared memory
+	nextKeys, nextValues   string // the registers that hold an invocation's vectors on their way
+	keyQuads, valueQuads   int    // vectors of a line of a step
+	keyRounds, valueRounds int    // vectors of an invocation
+}
+
+// shareSteps declares the tiles. Keys and values take turns in one.
+func (t *flashTile) shareSteps() {
+	s := t.s
+	t.qTile = t.share("vec4", "tile_q", target.FlashDepth(t.k, s)*target.StepPitch(s.TileM))
+	t.kTile = t.share("vec4", "tile", 2*target.FlashStage(t.k, s))
+	t.weights = t.share("vec4", "weights", s.TileN*target.StepPitch(s.TileM))
+}
+
+// overSteps goes over the keys with tiles that are kept step by step.
+func (t *flashTile) overSteps(first, end text) {
+	s := t.s
+	f := &flashSteps{flashTile: t, stage: target.FlashStage(t.k, s), tile: t.kTile,
+		keyQuads: s.TileK / 4, valueQuads: target.ValueQuads(t.width)}
+	f.keyRounds = (s.TileN*f.keyQuads + s.Workgroup - 1) / s.Workgroup
+	f.valueRounds = (s.TileK*f.valueQuads + s.Workgroup - 1) / s.Workgroup
+	f.nextKeys = f.array("vec4", "next_keys", f.keyRounds)
+	f.nextValues = f.array("vec4", "next_values", f.valueRounds)
+	f.stageQueries()
+	f.line("")
+	key0 := f.keyLoop(first, end, s.TileN)
+	f.score = f.array("vec4", "score", s.ThreadM*s.ThreadN/4)
+	f.repeat("i", s.ThreadM*s.ThreadN/4, func(i text) {
+		f.line("%s = vec4(0.0);", elementOf(f.score, s.ThreadM*s.ThreadN/4, i).s)
+	})
+	f.fetchKeys(key0)(primary("0u"))
+	f.putKeys(primary("0u"))
+	f.line("barrier();")
+	f.openScope()
+	f.ahead("d", ir.D(target.FlashDepth(f.k, s)), s.TileK, f.stage, f.fetchKeys(key0), f.putKeys, f.multiplyKeys)
+	f.close()
+
+	f.comment("The first values are on their way while scores become weights.")
+	f.fetchValues(key0, end)(primary("0u"))
+	f.weigh(key0)
+	f.keepWeights()
+	f.putValues(primary("0u"))
+	f.line("barrier();")
+	f.openScope()
+	f.ahead("v", ir.D(s.TileN), s.TileK, f.stage, f.fetchValues(key0, end), f.putValues, f.multiplyValues)
+	f.close()
+	f.close()
+}
+
+// stageQueries stores the tile's queries in shared memory.
+func (f *flashSteps) stageQueries() {
+	s, over := f.s, f.dotAxis()
+	f.comment("Stage queries.")
+	d0 := f.loop("d0", primary("0u"), uintLit(target.FlashDepth(f.k, s)), s.TileK)
+	f.flashTile.stage(s.TileM, f.keyQuads, func(line, quad text) {
+		f.bindRow(line)
+		v := f.quad(f.a.Q, over, plus(d0, times(quad, 4)), "q4", target.DivisibleBy(over.extent, s.TileK))
+		f.takeApart(f.qTile, plus(d0, times(quad, 4)), primary("0u"), line, s.TileM, v)
+	})
+	f.close()
+}
+
+// takeApart stores a quad along the dot axis in four steps of a tile of so many lines.
+func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v text) {
+	if !v.plain() {
+		v = primary(f.variable("vec4", "quad4", v))
+	}
+	f.repeat("depth", 4, func(depth text) {
+		place := plus(times(plus(step, depth), target.StepPitch(lines)), quotient(line, 4, lines))
+		f.line("%s[%s][%s] = %s[%s];", tile, plus(from, place).s, remainder(line, 4, lines).s, v.s, depth.s)
+	})
+}
+
+// fetchKeys reads a step of the keys from key0 on.
+func (f *flashSteps) fetchKeys(key0 text) func(d0 text) {
+	return func(d0 text) {
+		over := f.dotAxis()
+		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad text) {
+			f.bindAxis(f.ax.Key, primary(f.variable("uint", "key", f.limit(plus(key0, line), f.k.Fold, f.s.TileN))))
+			v := f.quad(f.a.K, over, plus(d0, times(quad, 4)), "k4", target.DivisibleBy(over.extent, f.s.TileK))
+			f.line("%s = %s;", elementOf(f.nextKeys, f.keyRounds, i).s, v.s)
+		})
+	}
+}
+
+func (f *flashSteps) putKeys(stage text) {
+	f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad text) {
+		f.takeApart(f.tile, times(quad, 4), stage, line, f.s.TileN, elementOf(f.nextKeys, f.keyRounds, i))
+	})
+}
+
+// fetchValues reads a step of the values from key0 on. Those past the last key that any row sees count as 0, whatever
+// stands there.
+func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
+	return func(v0 text) {
+		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
+			next := elementOf(f.nextValues, f.valueRounds, i).s
+			key := primary(f.variable("uint", "key", plus(plus(key0, v0), line)))
+			f.line("%s = vec4(0.0);", next)
+			f.openGuard("if (%s)", binary("<", key, end).s)
+			f.bindAxis(f.ax.Key, key)
+			f.line("%s = %s;", next, f.quad(f.a.V, f.valueAxis(), times(quad, 4), "v4", true).s)
+			f.close()
+		})
+	}
+}
+
+func (f *flashSteps) putValues(stage text) {
+	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
+		f.line("%s[%s] = %s;", f.tile, plus(stage, plus(times(line, f.valueQuads), quad)).s,
+			elementOf(f.nextValues, f.valueRounds, i).s)
+	})
+}
+
+// eachVector writes body for an invocation's vectors of a step of so many lines.
+func (f *flashSteps) eachVector(lines, quads int, body func(i, line, quad text)) {
+	total := lines * quads
+	f.eachSlot(f.self, total, f.s.Workgroup, func(i, slot text) {
+		body(i, f.named("line", quotient(slot, quads, total)), f.named("quad", remainder(slot, quads, total)))
+	})
+}
+
+// keepWeights puts an invocation's weights, four rows side by side, into shared memory.
+func (f *flashSteps) keepWeights() {
+	s := f.s
+	f.repeat("i", s.ThreadM/4, func(i text) {
+		f.repeat("j", s.ThreadN, func(j text) {
+			row := func(n int) text { return primary(f.of(f.score, plus(times(i, 4), uintLit(n)), j)) }
+			place := plus(times(f.keyOf(j), target.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
+			f.line("%s[%s] = %s;", f.weights, place.s, call("vec4", row(0), row(1), row(2), row(3)).s)
+		})
+	})
+}
+
+// multiplyKeys adds the products of a step of queries and keys to the scores.
+func (f *flashSteps) multiplyKeys(d0, stage text) {
+	s := f.s
+	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j text) text {
+		return plus(stage, plus(times(depth, target.StepPitch(s.TileN)), plus(f.lane, times(j, f.lanes))))
+	}, func(i, j text) string { return f.fourOf(f.score, i, j) })
+}
+
+// multiplyValues adds the products of a step of weights and values to the sums.
+func (f *flashSteps) multiplyValues(v0, stage text) {
+	f.multiplyStep(v0, "weights4", f.weights, "values4", f.quads, func(depth, n text) text {
+		column := f.column(n)
+		if f.valueQuads%f.lanes != 0 {
+			column = call("min", column, uintLit(f.valueQuads-1))
+		}
+		return plus(stage, plus(times(depth, f.valueQuads), column))
+	}, f.sum)
+}
+
+// multiplyStep adds the products of fours of rows and of fours beside them.
+func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, others int, at func(depth, j text) text,
+	sum func(i, j text) string) {
+	s := f.s
+	f.line("")
+	f.repeat("depth", s.TileK, func(depth text) {
+		left := f.array("vec4", name, s.ThreadM/4)
+		f.repeat("i", s.ThreadM/4, func(i text) {
+			place := plus(times(plus(first, depth), target.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
+			f.line("%s = %s[%s];", elementOf(left, s.ThreadM/4, i).s, rows, place.s)
+		})
+		right := f.array("vec4", otherName, others)
+		f.repeat("j", others, func(j text) {
+			f.line("%s = %s[%s];", elementOf(right, others, j).s, f.tile, at(depth, j).s)
+		})
+		f.repeat("i", s.ThreadM, func(i text) {
+			row := elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" + remainder(i, 4, s.ThreadM).s + "]"
+			f.repeat("j", others, func(j text) {
+				f.line("%s = fma(vec4(%s), %s, %s);", sum(i, j), row, elementOf(right, others, j).s, sum(i, j))
+			})
+		})
+	})
+}
