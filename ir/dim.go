@@ -164,7 +164,10 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 	}
 	v, ok := symbols[d.Sym]
 	if !ok && !IsIdent(d.Sym) {
-		l, err := parseExtent(d.Sym, func(symbol string) (int64, error) { return valueOf(symbol, symbols) })
+		l, err := parseExtent(d.Sym, func(symbol string) (Dim, error) {
+			v, err := valueOf(symbol, symbols)
+			return Dim{Sym: symbol, Bound: v, Mul: 1}, err
+		})
 		if err != nil {
 			return 0, err
 		}
@@ -214,15 +217,20 @@ func (d Dim) String() string {
 
 // ParseDim reads what String prints. The symbols' bounds come from bounds.
 func ParseDim(s string, bounds map[string]int64) (Dim, error) {
+	return ParseDimOf(s, func(symbol string) (Dim, error) {
+		if bound, ok := bounds[symbol]; ok {
+			return Dim{Sym: symbol, Bound: bound, Mul: 1}, nil
+		}
+		return Dim{}, fmt.Errorf("symbol %s is not declared", symbol)
+	})
+}
+
+// ParseDimOf reads what String prints, in which each symbol stands for a dim.
+func ParseDimOf(s string, of func(symbol string) (Dim, error)) (Dim, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return checkDim(Dim{Add: n})
 	}
-	l, err := parseExtent(s, func(symbol string) (int64, error) {
-		if bound, ok := bounds[symbol]; ok {
-			return bound, nil
-		}
-		return 0, fmt.Errorf("symbol %s is not declared", symbol)
-	})
+	l, err := parseExtent(s, of)
 	if err != nil {
 		return Dim{}, fmt.Errorf("dim %q: %w", clip(s), err)
 	}

@@ -82,7 +82,7 @@ func (p product) dim() (Dim, error) {
 
 // factorDim reads a factor, without the bound of its symbol.
 func factorDim(text string) Dim {
-	l, err := parseExtent(text, func(string) (int64, error) { return 0, nil })
+	l, err := parseExtent(text, unbounded)
 	if err != nil {
 		return Dim{Sym: text, Mul: 1} // of no dim that was ever checked
 	}
@@ -134,7 +134,7 @@ func (d Dim) linear() linear {
 	switch {
 	case d.IsStatic():
 	case isSum(d.Sym):
-		sum, err := parseExtent(d.Sym, func(string) (int64, error) { return 0, nil })
+		sum, err := parseExtent(d.Sym, unbounded)
 		if err != nil { // of no dim that was ever checked
 			l.coef[d.Sym] = d.Mul
 			break
@@ -268,7 +268,7 @@ func (l linear) soleQuotient() (x linear, n int64, err error) {
 		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") || len(splitOutside(atom, '*')) > 1 {
 			break
 		}
-		p := extentParser{strings.TrimPrefix(atom, "floor("), func(string) (int64, error) { return 0, nil }}
+		p := extentParser{strings.TrimPrefix(atom, "floor("), unbounded}
 		return p.quotient()
 	}
 	return linear{}, 0, nil
@@ -290,12 +290,12 @@ func gcd(a, b int64) int64 {
 }
 
 // parseExtent reads a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), (T+1)*B. The
-// largest value is that with the symbols at what value says.
-func parseExtent(text string, value func(symbol string) (int64, error)) (linear, error) {
+// symbols stand for what of says.
+func parseExtent(text string, of func(symbol string) (Dim, error)) (linear, error) {
 	if len(text) > 2*maxExtentText {
 		return linear{}, errExtent
 	}
-	p := extentParser{rest: text, value: value}
+	p := extentParser{rest: text, of: of}
 	l, err := p.sum()
 	if err == nil && p.rest != "" {
 		err = errExtent
@@ -306,9 +306,12 @@ func parseExtent(text string, value func(symbol string) (int64, error)) (linear,
 // errExtent says how dims are written.
 var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of them: 4*T+1, S+T, (T+1)*B, floor((T+1)/2)")
 
+// unbounded is what a symbol stands for where its bound does not count.
+func unbounded(symbol string) (Dim, error) { return Symbol(symbol, 0), nil }
+
 type extentParser struct {
-	rest  string
-	value func(symbol string) (int64, error)
+	rest string
+	of   func(symbol string) (Dim, error)
 }
 
 // take removes a prefix, and reports whether it was there.
@@ -414,9 +417,9 @@ func (p *extentParser) factor() (linear, error) {
 	if !IsIdent(name) {
 		return linear{}, errExtent
 	}
-	v, err := p.value(name)
+	d, err := p.of(name)
 	p.rest = p.rest[end:]
-	return linear{coef: map[string]int64{name: 1}, max: v}, err
+	return d.linear(), err
 }
 
 // quotient reads FACTOR/NUMBER) after "floor(".
@@ -439,7 +442,7 @@ func checkSym(sym string) error {
 	if IsIdent(sym) {
 		return nil
 	}
-	l, err := parseExtent(sym, func(string) (int64, error) { return 0, nil })
+	l, err := parseExtent(sym, unbounded)
 	if err != nil {
 		return fmt.Errorf("symbol %.80q: %w", sym, err)
 	}
@@ -471,7 +474,7 @@ func renameExtent(sym string, rename func(symbol string) string) string {
 		sym = sym[min(end, len(sym)):]
 	}
 	text := b.String()
-	if l, err := parseExtent(text, func(string) (int64, error) { return 0, nil }); err == nil {
+	if l, err := parseExtent(text, unbounded); err == nil {
 		return l.String() // in the order of the new names
 	}
 	return text

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -44,15 +45,14 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 			return nil, usagef("--input: there is no input %q; the program has %s", name, portNames(sig.Inputs()))
 		}
 	}
+	if err := missingInputs(sig.Inputs(), values); err != nil {
+		return nil, err
+	}
 	known := maps.Clone(symbols)
 	in := map[string]*ir.Data{}
 	var random []runtime.Port
 	for _, p := range sig.Inputs() {
-		text, ok := values[p.Name]
-		if !ok {
-			return nil, usagef("input %q is missing: pass --input %s=FILE.npy, %s=[1,2,3] or %s=random:SEED; it is %s",
-				p.Name, p.Name, p.Name, p.Name, p.Type)
-		}
+		text := values[p.Name]
 		if strings.HasPrefix(text, randomPrefix) {
 			random = append(random, p)
 			continue
@@ -62,6 +62,9 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 		}
 		learn(known, p, in[p.Name].Dims)
 	}
+	if err := missingSymbols(random, known); err != nil {
+		return nil, err
+	}
 	left := int64(maxRandomBytes)
 	for _, p := range random {
 		if in[p.Name], err = randomInput(p, values[p.Name], known, &left); err != nil {
@@ -69,6 +72,40 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 		}
 	}
 	return in, nil
+}
+
+// missingInputs names the inputs that have no flag.
+func missingInputs(ports []runtime.Port, values map[string]string) error {
+	var missing []string
+	first := ""
+	for _, p := range ports {
+		if _, ok := values[p.Name]; !ok {
+			first = cmp.Or(first, p.Name)
+			missing = append(missing, fmt.Sprintf("%s, %s", p.Name, p.Type))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return usagef("inputs are missing: pass --input %s=FILE.npy, %[1]s=[1,2,3] or %[1]s=random:SEED; missing: %s", first,
+		strings.Join(missing, "; "))
+}
+
+// missingSymbols names the symbols that size random inputs and have no value.
+func missingSymbols(random []runtime.Port, known map[string]int64) error {
+	var flags []string
+	for _, p := range random {
+		for _, d := range p.Type.Shape {
+			flag := fmt.Sprintf("--symbol %s=N (at most %d)", d.Sym, d.Bound)
+			if _, ok := known[d.Sym]; !ok && ir.IsIdent(d.Sym) && !slices.Contains(flags, flag) {
+				flags = append(flags, flag)
+			}
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return usagef("the sizes of random inputs are not known: pass %s", strings.Join(flags, ", "))
 }
 
 // readInput reads a file, or numbers.
@@ -139,10 +176,6 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, left *in
 	for _, d := range p.Type.Shape {
 		if !ir.IsIdent(d.Sym) {
 			continue // a number, or what follows from other symbols
-		}
-		if _, ok := symbols[d.Sym]; !ok {
-			return nil, usagef("input %q is %s: pass --symbol %s=N (at most %d) for its size", p.Name,
-				p.Type, d.Sym, d.Bound)
 		}
 		if v := symbols[d.Sym]; v < 0 || v > d.Bound {
 			return nil, usagef("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)

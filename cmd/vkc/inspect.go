@@ -210,6 +210,14 @@ func (info *inspected) onnx(path string) (err error) {
 	for _, op := range slices.Sorted(maps.Keys(ops)) {
 		info.addKey("op "+op, int64(ops[op]))
 	}
+	unknown := m.UnknownOps()
+	for _, op := range slices.Sorted(maps.Keys(unknown)) {
+		info.addKey("cannot build "+op, unknown[op].Error())
+	}
+	for _, name := range m.Extents() {
+		info.addKey("extent "+name, fmt.Sprintf("a symbol, at most %d: --bound and --dim make it another",
+			onnx.DefaultBound))
+	}
 	for _, list := range []struct {
 		kind   string
 		values []onnx.Value

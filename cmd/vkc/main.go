@@ -90,5 +90,5 @@ func oneLine(err error) string {
 			parts = append(parts, line)
 		}
 	}
-	return strings.Join(parts, "; ")
+	return strings.ReplaceAll(strings.Join(parts, "; "), ":; ", ": ")
 }

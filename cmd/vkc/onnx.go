@@ -81,14 +81,13 @@ func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 	}
 	dims := map[string]ir.Dim{}
 	for name, text := range pairs {
-		bounds := map[string]int64{}
-		for _, symbol := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("*+-", r) }) {
-			bounds[symbol] = onnx.DefaultBound
+		dims[name], err = ir.ParseDimOf(text, func(symbol string) (ir.Dim, error) {
 			if n, ok := given[symbol]; ok {
-				bounds[symbol] = int64(n)
+				return ir.Symbol(symbol, n), nil
 			}
-		}
-		if dims[name], err = ir.ParseDim(text, bounds); err != nil {
+			return ir.Symbol(symbol, onnx.DefaultBound), nil
+		})
+		if err != nil {
 			return nil, usagef("--dim %s: %w", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,9 +105,24 @@ func TestONNXModel(t *testing.T) {
 	if r := ok(t, "run", loop, "--device", "cpu", "--input", "x=[5]"); !strings.Contains(r.stdout, "[10 20]") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
-	if r := ok(t, "inspect", linear); !strings.Contains(r.stdout, "op MatMul") {
+	if r := ok(t, "inspect", linear); !strings.Contains(r.stdout, "op MatMul") ||
+		!strings.Contains(r.stdout, "extent N") || strings.Contains(r.stdout, "cannot build") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
+	content, err := os.ReadFile(linear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := filepath.Join(t.TempDir(), "unknown.onnx")
+	if err := os.WriteFile(unknown, bytes.ReplaceAll(content, []byte("MatMul"), []byte("MatMud")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := ok(t, "inspect", unknown); !strings.Contains(r.stdout, "cannot build MatMud") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	fails(t, exitFailure, []string{"run", unknown}, "a node cannot be built: ", "(MatMud): vkc does not have this op")
+	fails(t, exitUsage, []string{"run", loop}, "inputs are missing: pass --input x=FILE.npy", "missing: x, ")
+	fails(t, exitUsage, []string{"run", linear, "--input", "x=random:1"}, "pass --symbol N=N (at most 512)")
 	folded := filepath.Join(t.TempDir(), "folded.vkir")
 	if err := os.WriteFile(folded, []byte(`graph "g" { %a = const {data=f32[2](1, 2)} %i = iota {dtype=f32, axis=0, shape=[2]}
   %s = add %a, %i output "y" %s }`), 0o666); err != nil {

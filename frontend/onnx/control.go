@@ -64,9 +64,9 @@ func (c *call) run(nodes []*Node, s *scope) {
 }
 
 // function returns the function of the model that the node calls, or nil.
-func (c *call) function() *Function {
-	for _, fn := range c.file.Model.Functions {
-		if fn.Name == c.node.Op && fn.Domain == c.node.Domain {
+func (m *Model) function(n *Node) *Function {
+	for _, fn := range m.Functions {
+		if fn.Name == n.Op && fn.Domain == n.Domain {
 			return fn
 		}
 	}

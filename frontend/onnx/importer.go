@@ -20,24 +20,25 @@ type importer struct {
 	b       *frontend.Builder
 	scratch bool // the graph is one that is made to compute constants
 
-	weights   map[string]*ir.Data
-	taken     map[string]bool // names of inputs and weights
-	outputs   [][]string
-	found     map[string]ir.Found          // by output
-	loops     []string                     // outputs that say whether a loop would have gone on
-	constants map[*Graph]map[string]*value // initializers
-	problems  []Unsupported
-	needed    []string
-	symbols   []string // extents of inputs that are symbols, by the model's names
-	calls     int      // nodes built, those of functions and loops each time
-	trips     []tensor // of the loops whose bodies are being built, the outermost first
-	draws     int      // nodes that draw random numbers
-	depth     int      // of functions and subgraphs
+	weights     map[string]*ir.Data
+	taken       map[string]bool // names of inputs and weights
+	outputs     [][]string
+	found       map[string]ir.Found          // by output
+	loops       []string                     // outputs that say whether a loop would have gone on
+	constants   map[*Graph]map[string]*value // initializers
+	problems    []Unsupported
+	needed      []string
+	symbols     []string          // extents of inputs that are symbols, by the model's names
+	identifiers map[string]string // those names, by the symbols' own
+	calls       int               // nodes built, those of functions and loops each time
+	trips       []tensor          // of the loops whose bodies are being built, the outermost first
+	draws       int               // nodes that draw random numbers
+	depth       int               // of functions and subgraphs
 }
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}}
+		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, identifiers: map[string]string{}}
 }
 
 // Functions and some loops are written out, which a small file could do without end.
@@ -161,13 +162,15 @@ func (im *importer) input(in Value) *value {
 		im.needed = append(im.needed, in.Name)
 		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has"))
 	}
-	shape := make(ir.Shape, len(in.Type.Shape))
-	for i, d := range in.Type.Shape {
-		shape[i] = im.extent(d, extentName(in, i))
-	}
 	im.taken[in.Name] = true
 	v := &value{name: in.Name, from: []string{in.Name}}
-	im.try(in.Name, "input", func() { v.tensor = im.b.Input(in.Name, t, shape) })
+	im.try(in.Name, "input", func() {
+		shape := make(ir.Shape, len(in.Type.Shape))
+		for i, d := range in.Type.Shape {
+			shape[i] = im.extent(d, extentName(in, i))
+		}
+		v.tensor = im.b.Input(in.Name, t, shape)
+	})
 	return v
 }
 
@@ -199,6 +202,22 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	if n, ok := im.options.Dims[name]; ok {
 		return n
 	}
+	text := im.file.Model.expressionOf(name)
+	if text == "" {
+		return im.symbol(name)
+	}
+	n, err := ir.ParseDimOf(text, func(name string) (ir.Dim, error) { return im.symbol(name), nil })
+	if err != nil {
+		im.fail("extent %q: %v", name, err)
+	}
+	return n
+}
+
+// symbol makes a dim of an extent by its name alone.
+func (im *importer) symbol(name string) ir.Dim {
+	if n, ok := im.options.Dims[name]; ok {
+		return n
+	}
 	if !slices.Contains(im.symbols, name) {
 		im.symbols = append(im.symbols, name)
 	}
@@ -206,7 +225,19 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	if !ok {
 		bound = DefaultBound
 	}
-	return ir.Symbol(identifier(name), bound)
+	return ir.Symbol(im.identifier(name), bound)
+}
+
+// identifier makes a name one that a symbol can have, and that no other name has.
+func (im *importer) identifier(name string) string {
+	id := identifier(name)
+	for n := 2; im.identifiers[id] != "" && im.identifiers[id] != name; n++ {
+		end := fmt.Sprintf("_%d", n)
+		id = identifier(name)
+		id = id[:min(len(id), 64-len(end))] + end
+	}
+	im.identifiers[id] = name
+	return id
 }
 
 // identifier makes a name one that a symbol can have.
@@ -313,6 +344,7 @@ func (n *Node) op() string {
 	return n.Op
 }
 
+// node builds a node: a function of the model, or by the row of its op.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	c := &call{importer: im, node: n, scope: s}
 	ok = im.try(n.title(), n.op(), func() {
@@ -320,6 +352,11 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
 		}
 		c.version = max(s.opsets[n.Domain], 1)
+		fn := im.file.Model.function(n)
+		row, err := findRow(n.Domain, n.Op)
+		if fn == nil && err != nil { // whatever its inputs are
+			panic(nodeError{err})
+		}
 		for _, name := range n.Inputs {
 			var v *value
 			if name != "" {
@@ -332,7 +369,14 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			}
 			c.in = append(c.in, v)
 		}
-		results = c.build()
+		switch {
+		case fn != nil:
+			results = c.inline(fn)
+		case n.Domain != "":
+			results = c.byRow(row)
+		default:
+			results = c.ofOpset(changes[n.Op], func() []*value { return c.byRow(row) })
+		}
 		from := merged(c.in)
 		for _, v := range results {
 			if v != nil && v.from == nil {
@@ -346,21 +390,6 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 		}
 	})
 	return results, ok
-}
-
-// build builds the node: a function of the model, or by the row of its op.
-func (c *call) build() []*value {
-	if fn := c.function(); fn != nil {
-		return c.inline(fn)
-	}
-	row, err := findRow(c.node.Domain, c.node.Op)
-	if err != nil {
-		panic(nodeError{err})
-	}
-	if c.node.Domain != "" {
-		return c.byRow(row)
-	}
-	return c.ofOpset(changes[c.node.Op], func() []*value { return c.byRow(row) })
 }
 
 // byRow builds the node in its newest form.

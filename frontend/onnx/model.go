@@ -198,6 +198,17 @@ func (m *Model) Ops() map[string]int {
 	return count
 }
 
+// UnknownOps returns those of Ops that are neither vkc's nor functions of the model, and of each why.
+func (m *Model) UnknownOps() map[string]error {
+	unknown := map[string]error{}
+	m.eachNode(func(n *Node) {
+		if _, err := findRow(n.Domain, n.Op); err != nil && m.function(n) == nil {
+			unknown[n.op()] = err
+		}
+	})
+	return unknown
+}
+
 // eachNode visits the model's nodes, those of functions and of graphs in nodes included.
 func (m *Model) eachNode(visit func(n *Node)) {
 	eachNode(m.Graph.Nodes, visit)

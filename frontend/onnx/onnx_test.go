@@ -451,3 +451,95 @@ func FuzzModel(f *testing.F) {
 		}
 	})
 }
+
+// TestTwoSymbols reshapes [B,T,4] to [B*T,4] and back, as exporters write it of a model with a batch and a sequence: by
+// a product of extents, by -1, and by Flatten.
+func TestTwoSymbols(t *testing.T) {
+	m := model(13, graph(
+		inputs(port("x", float, "batch", "sequence", 4)),
+		weights(ints("zero", []int64{0}), ints("one", []int64{1}), ints("axis", []int64{0}, 1),
+			ints("four", []int64{4}, 1), ints("rows", []int64{-1, 4}, 2), ints("rest", []int64{-1}, 1)),
+		nodes(
+			node("Shape", names("x"), names("s")),
+			node("Gather", names("s", "zero"), names("b")),
+			node("Gather", names("s", "one"), names("t")),
+			node("Mul", names("b", "t"), names("bt")),
+			node("Unsqueeze", names("bt", "axis"), names("btv")),
+			node("Unsqueeze", names("b", "axis"), names("bv")),
+			node("Concat", names("btv", "four"), names("to"), intAttr("axis", 0)),
+			node("Reshape", names("x", "to"), names("flat")),
+			node("Reshape", names("x", "rows"), names("flat2")),
+			node("Add", names("flat", "flat2"), names("twice")),
+			node("Concat", names("bv", "rest", "four"), names("back"), intAttr("axis", 0)),
+			node("Reshape", names("twice", "back"), names("y")),
+			node("Flatten", names("x"), names("f"), intAttr("axis", 2)),
+			node("Div", names("bt", "t"), names("b2")),
+			node("Unsqueeze", names("b2", "axis"), names("b2v")),
+			node("Concat", names("b2v", "rest"), names("wide"), intAttr("axis", 0)),
+			node("Reshape", names("f", "wide"), names("z")),
+		),
+		outputs("y", "f", "z")))
+	f := built(t, m, onnx.Options{Bounds: map[string]int{"batch": 8, "sequence": 16}})
+	want := map[string]string{"y": "f32[batch,sequence,4]", "f": "f32[batch*sequence,4]", "z": "f32[batch,4*sequence]"}
+	for _, o := range f.Graph.Outputs() {
+		if got := o.Node.Type().String(); got != want[o.Name] {
+			t.Errorf("output %s is %s, want %s", o.Name, got, want[o.Name])
+		}
+	}
+	x := f32(t, countUp(24), 2, 3, 4)
+	twice := make([]float64, 24)
+	for i := range twice {
+		twice[i] = 2 * float64(i)
+	}
+	out := run(t, f, map[string]*ir.Data{"x": x})
+	is(t, out["y"], f32(t, twice, 2, 3, 4))
+	is(t, out["f"], f32(t, countUp(24), 6, 4))
+	is(t, out["z"], f32(t, countUp(24), 2, 12))
+}
+
+// TestExtentsThatFollow: names such as "past + sequence", which exporters give extents, are what they say, and names
+// that are spelled alike as symbols stay different.
+func TestExtentsThatFollow(t *testing.T) {
+	sums := func(mask string) []byte {
+		return model(13, graph(
+			inputs(port("past", float, "P"), port("x", float, "S"), port("mask", float, mask),
+				port("u", float, "past.len"), port("v", float, "past_len")),
+			nodes(
+				node("Concat", names("past", "x"), names("keys"), intAttr("axis", 0)),
+				node("Mul", names("keys", "mask"), names("y")),
+				node("Neg", names("u"), names("w")),
+			),
+			outputs("y", "w")))
+	}
+	o := onnx.Options{Bounds: map[string]int{"P": 8, "S": 4}}
+	f := built(t, sums("P + S"), o)
+	if got := f.Graph.Outputs()[0].Node.Type().String(); got != "f32[P+S]" {
+		t.Errorf("y is %s, want f32[P+S]", got)
+	}
+	if got, want := f.Model.Extents(), []string{"P", "S", "past.len", "past_len"}; !slices.Equal(got, want) {
+		t.Errorf("extents %q, want %q", got, want)
+	}
+	if got := f.Graph.Symbols(); !slices.Equal(got, []string{"P", "S", "past_len", "past_len_2"}) {
+		t.Errorf("symbols %q: past.len and past_len must not be one", got)
+	}
+	if _, err := onnx.NewReader(sums("P + S"), onnx.Options{Bounds: map[string]int{"P + S": 9}}); err == nil {
+		t.Error("a bound for what follows from others is taken")
+	}
+	o.Dims = map[string]ir.Dim{"P": ir.D(3)}
+	f = built(t, sums("P + S"), o)
+	if got := f.Graph.Outputs()[0].Node.Type().String(); got != "f32[S+3]" {
+		t.Errorf("y is %s, want f32[S+3]", got)
+	}
+	for _, other := range []string{"P + R", "total", "P - S"} { // of R nothing is known
+		var e *onnx.UnsupportedError
+		if _, err := onnx.NewReader(sums(other), onnx.Options{}); !errors.As(err, &e) {
+			t.Errorf("a mask of %q: %v, want an error that its extent is another", other, err)
+		}
+	}
+	total := map[string]ir.Dim{}
+	var err error
+	if total["total"], err = ir.ParseDim("P+S", map[string]int64{"P": 8, "S": 4}); err != nil {
+		t.Fatal(err)
+	}
+	built(t, sums("total"), onnx.Options{Bounds: map[string]int{"P": 8, "S": 4}, Dims: total})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -16,7 +17,8 @@ type Options struct {
 	Bounds map[string]int
 	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
 	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
-	// of their input and axis, such as x_0. Model.Extents lists them.
+	// of their input and axis, such as x_0. Model.Extents lists them. One whose name says how it follows from others,
+	// such as "past + 1", does so.
 	Dims map[string]ir.Dim
 	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape. One that has a
 	// default value gets this one instead.
@@ -28,8 +30,10 @@ type Options struct {
 
 // check refuses names that the model does not have.
 func (o Options) check(m *Model) error {
-	extents := m.Extents()
-	bounded := slices.Concat(extents, m.loops())
+	extents := append(m.Extents(), slices.DeleteFunc(m.extentNames(), func(name string) bool {
+		return m.expressionOf(name) == ""
+	})...)
+	bounded := slices.Concat(m.Extents(), m.loops())
 	for _, d := range o.Dims {
 		bounded = append(bounded, d.Symbols()...)
 	}
@@ -66,8 +70,47 @@ func (o Options) check(m *Model) error {
 }
 
 // Extents lists what Options call the extents of inputs that are no numbers, in their order: by the model's names for
-// them, or by input and axis.
+// them, or by input and axis. Of an extent whose name says how it follows from others it lists those.
 func (m *Model) Extents() []string {
+	var names []string
+	for _, name := range m.extentNames() {
+		list := []string{name}
+		if text := m.expressionOf(name); text != "" {
+			d, err := ir.ParseDimOf(text, anyExtent)
+			if err == nil {
+				list = d.Symbols()
+			}
+		}
+		for _, name := range list {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// expressionOf returns the text of an extent that its name says, such as "2*s0" or "past + 1": one that follows from
+// other extents of the model, or is linear in one symbol, which the extent then tells. It is empty where the name is
+// just a name.
+func (m *Model) expressionOf(name string) string {
+	text := strings.ReplaceAll(name, " ", "")
+	d, err := ir.ParseDimOf(text, anyExtent)
+	if err != nil || d.IsStatic() || ir.IsIdent(text) {
+		return ""
+	}
+	names := m.extentNames()
+	if !ir.IsIdent(d.Sym) && slices.ContainsFunc(d.Symbols(), func(s string) bool { return !slices.Contains(names, s) }) {
+		return ""
+	}
+	return text
+}
+
+// anyExtent is a symbol of any value.
+func anyExtent(symbol string) (ir.Dim, error) { return ir.Symbol(symbol, DefaultBound), nil }
+
+// extentNames lists the names of the extents of inputs that are no numbers.
+func (m *Model) extentNames() []string {
 	var names []string
 	for _, in := range m.Graph.Inputs {
 		for axis, d := range in.Type.Shape {

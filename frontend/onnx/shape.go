@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -79,13 +80,10 @@ func flatten(c *call) tensor {
 	}
 	rows, err := x.Shape()[:axis].Numel()
 	columns, err2 := x.Shape()[axis:].Numel()
-	switch {
-	case err == nil && err2 == nil:
-		return x.Reshape(rows, columns)
-	case err == nil:
-		return x.Reshape(rows, -1)
+	if err := errors.Join(err, err2); err != nil {
+		c.fail("%v", err)
 	}
-	return x.Reshape(-1, columns)
+	return x.Reshape(rows, columns)
 }
 
 func squeeze(c *call) tensor {
