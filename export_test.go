@@ -108,9 +108,9 @@ func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error)
 
 // Ways are how devices that share each op exchange values, by name.
 var Ways = map[string]func(*Device){
-	"shared":  func(d *Device) { d.meetings.small, d.meetings.large = wayShared, wayShared },
-	"relayed": func(d *Device) { d.meetings.small, d.meetings.large = wayRelayed, wayRelayed },
-	"staged":  func(d *Device) { d.meetings.small, d.meetings.large = wayStaged, wayStaged },
+	"shared":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayShared}} },
+	"relayed": func(d *Device) { d.meetings.ways = []wayPrice{{way: wayRelayed}} },
+	"staged":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayStaged}} },
 }
 
 // LimitMeetings has runs of devices that share each op end after that time.
@@ -119,6 +119,8 @@ func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
 // TryExchanges has devices that share each op try whether the host can copy what kernels wait for, and not longer than
 // that.
 func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
+	machine := target.MachineOf(d.Caps())
+	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
 	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, limit)); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,6 @@ func (w way) String() string {
 		"the host takes programs on from one to the next"}[w]
 }
 
-// relayedValues is up to how many values a device gives to an exchange that the host copies: more of them take longer
-// than to end the programs (M-two-cards).
-const relayedValues = 64 << 10
-
 // meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
 const meetingTime = 2 * time.Minute
 
@@ -44,16 +41,20 @@ const meetingTime = 2 * time.Minute
 type meetings struct {
 	devices Devices
 	vulkan  []*vk.Device // the same, unless they are the processor
-	small   way          // of exchanges of relayedValues at most
-	large   way
 	limit   time.Duration
 	turn    chan struct{}
 
 	// With the turn.
-	rooms  [wayStaged + 1]room // by way
-	untold bool                // whether wayRelayed is to be tried yet
-	each   time.Duration       // an exchange by wayRelayed takes, where it was tried
-	failed error               // why it is not taken
+	ways   []wayPrice // that the devices can go
+	rooms  [wayStaged + 1]room
+	untold bool  // whether wayRelayed is to be tried yet
+	failed error // why it is not among the ways
+}
+
+// wayPrice is a way and what an exchange takes.
+type wayPrice struct {
+	way
+	target.Link
 }
 
 func newMeetings(d Devices) (*meetings, error) {
@@ -63,14 +64,15 @@ func newMeetings(d Devices) (*meetings, error) {
 			continue
 		}
 		m.vulkan = append(m.vulkan, part.Vulkan())
-		if part.Caps().Type != target.DeviceCPU {
-			m.small, m.large, m.untold = wayRelayed, wayStaged, true
-		}
+		m.untold = m.untold || part.Caps().Type != target.DeviceCPU
+	}
+	machine := target.MachineOf(d[0].Caps())
+	if m.ways = []wayPrice{{wayShared, target.Link{}}}; m.untold {
+		m.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
 	}
 	lacks := func(d *vk.Device) bool { return !d.HasInbox() }
 	if i := slices.IndexFunc(m.vulkan, lacks); m.untold && i >= 0 {
-		m.small, m.untold = wayStaged, false
-		m.failed = fmt.Errorf("the host does not reach memory of %s", d[i].Name())
+		m.without(fmt.Errorf("the host does not reach memory of %s", d[i].Name()))
 	}
 	if len(m.vulkan) != 0 && len(m.vulkan) != len(d) {
 		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+
@@ -111,50 +113,75 @@ func (m *meetings) close() error {
 	return errors.Join(errs...)
 }
 
-// reserve makes room for exchanges of so many values of each device.
-func (m *meetings) reserve(ctx context.Context, slot int) (*room, error) {
+// without leaves wayRelayed out, and why.
+func (m *meetings) without(why error) {
+	m.failed, m.untold = why, false
+	m.ways = slices.DeleteFunc(m.ways, func(w wayPrice) bool { return w.way == wayRelayed })
+}
+
+// price is how many nanoseconds the exchanges of a run take, in which each device gives so many values.
+func (w wayPrice) price(exchanges []int) (ns float64) {
+	for _, values := range exchanges {
+		ns += w.Time(4 * int64(values))
+	}
+	return ns
+}
+
+// cheapest is the way that takes least.
+func (m *meetings) cheapest(exchanges []int) wayPrice {
+	return slices.MinFunc(m.ways, func(a, b wayPrice) int { return cmp.Compare(a.price(exchanges), b.price(exchanges)) })
+}
+
+// reserve makes room for exchanges in which each device gives so many values.
+func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) {
 	if err := m.take(ctx); err != nil {
 		return nil, err
 	}
 	defer m.give()
-	if m.untold && slot <= relayedValues {
+	if m.untold && m.cheapest(exchanges).way == wayRelayed {
 		if err := m.tell(ctx, tryTime); err != nil {
 			return nil, err
 		}
 	}
-	way := m.large
-	if slot <= relayedValues {
-		way = m.small
-	}
-	return m.roomOf(way, slot)
+	return m.roomOf(m.cheapest(exchanges).way, slices.Max(exchanges))
 }
 
 // tell finds out whether kernels see what the host writes while they are under way.
 func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
-	r, err := m.roomOf(wayRelayed, relayedValues)
+	r, err := m.roomOf(wayRelayed, triedValues)
 	if err != nil {
 		return err
 	}
-	m.each, m.failed = m.try(ctx, r, limit)
+	each, failed := m.try(ctx, r, limit)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if m.untold = false; m.failed != nil {
-		m.small = wayStaged
+	if failed != nil {
+		m.without(failed)
 		return r.free()
+	}
+	m.untold = false
+	for i := range m.ways {
+		if w := &m.ways[i]; w.way == wayRelayed {
+			w.LatencyNs = 0
+			w.LatencyNs = max(float64(each)-w.Time(4*triedValues), 0)
+		}
 	}
 	return nil
 }
 
-// how says how exchanges in a room go.
-func (m *meetings) how(r *room) string {
-	switch {
-	case r.way == wayRelayed && m.each > 0:
-		return fmt.Sprintf("%v, in %v", r.way, digits(m.each))
-	case r.way == m.small && m.failed != nil:
-		return fmt.Sprintf("%v, since another way fails: %v", r.way, m.failed)
+// how says how a run's exchanges go, and why so.
+func (m *meetings) how(exchanges []int) string {
+	text := m.cheapest(exchanges).String()
+	for _, w := range m.ways {
+		if w.Link != (target.Link{}) {
+			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(w.price(exchanges))))
+		}
 	}
-	return r.way.String()
+	if m.failed != nil {
+		text += fmt.Sprintf(", since another way fails: %v", m.failed)
+	}
+	return text
 }
 
 // roomOf returns the room of a way, with room for so many values. The turn is the caller's.

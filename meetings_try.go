@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	triedValues = 4096 // of each device, as many as a model of 7e9 weights exchanges of a token
+	triedValues = 4096 // of each device, as many as a model of 7e9 weights gives for a token
 	triedTimes  = 64   // in a run
 	triedRuns   = 4    // of which the first may load something, and the fastest counts
 	tryTime     = 5 * time.Second

@@ -132,15 +132,15 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 	}
 	first := p.shards[0]
 	how := ""
-	if first.Collectives > 0 {
-		if x.room, err = d.meetings.reserve(ctx, first.Slot); err != nil {
+	if len(first.Exchanges) > 0 {
+		if x.room, err = d.meetings.reserve(ctx, first.Exchanges); err != nil {
 			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
 		}
-		how = ": " + d.meetings.how(x.room)
+		how = ": " + d.meetings.how(first.Exchanges)
 	}
 	return &Executable{backend: x, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
 		"and the devices exchange values %d times a run%s", d.Name(), len(first.Cut),
-		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), first.Collectives, how)}, nil
+		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Exchanges), how)}, nil
 }
 
 // cutWeights is a device's part of a source of weights.
@@ -288,7 +288,7 @@ func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, er
 	var meeting *meeting
 	if x.room != nil {
 		var err error
-		if meeting, links, err = x.meetings.open(x.room, x.parts[0].Collectives); err != nil {
+		if meeting, links, err = x.meetings.open(x.room, len(x.parts[0].Exchanges)); err != nil {
 			return nil, err
 		}
 	}

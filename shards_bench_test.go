@@ -5,62 +5,74 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // BenchmarkAllReduce adds up what the devices of -replicas have, many times after each other in a run: `go test .
-// -bench AllReduce -args -replicas 0,1`. Each time has a small kernel in it that writes the values.
+// -bench AllReduce -args -replicas 0,1`, in each way that the devices can. Each time has a small kernel in it that
+// writes the values.
 func BenchmarkAllReduce(b *testing.B) {
 	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {1024, 32}} {
 		const width = 4096
-		b.Run(fmt.Sprintf("%dkB", 4*c.rows*width/1024), func(b *testing.B) {
-			d, err := vkc.OpenTensorParallel(*replicasFlag)
-			vktest.Need(b, err)
-			defer d.Close()
-			g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
-				x := b.Input("x", ir.F32, 1, 1)
-				terms := b.ShardedWeight(1, "terms", ir.F32, c.rows, 2)
-				columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
-				for range c.times {
-					// Terms of a sum, of which one value goes on.
-					x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
-				}
-				b.Output("y", x)
+		for _, way := range []string{"shared", "relayed", "staged"} {
+			b.Run(fmt.Sprintf("%dkB/%s", 4*c.rows*width/1024, way), func(b *testing.B) {
+				allReduce(b, way, c.rows, width, c.times)
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
-			weights := vkc.WeightMap{"terms": filled(b, 1, c.rows, 2), "columns": filled(b, 0.5, 2, width)}
-			exe, err := d.LoadGraph(b.Context(), g, weights)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer exe.Close()
-			b.Log(exe.Why())
-			in := vkc.Tensors{"x": filled(b, 3, 1, 1)}
-			run := func() {
-				r, err := exe.Run(b.Context(), in)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if y, err := vkc.Values[float32](r.Outputs["y"]); err != nil || y[0] != 3 {
-					b.Fatalf("y is %v, want 3 (%v)", y, err)
-				}
-			}
-			for range 3 {
-				run()
-			}
-			b.ResetTimer()
-			for b.Loop() {
-				run()
-			}
-			each := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(c.times)
-			b.ReportMetric(each/1e3, "us/exchange")
-			b.ReportMetric(4*float64(c.rows*width)/each, "GB/s")
-		})
+		}
 	}
+}
+
+func allReduce(b *testing.B, way string, rows, width, times int) {
+	d, err := vkc.OpenTensorParallel(*replicasFlag)
+	vktest.Need(b, err)
+	defer d.Close()
+	if way == "shared" && d.Parts()[0].Caps().Type != target.DeviceCPU {
+		b.Skip("such devices do not see one another's words")
+	}
+	vkc.Ways[way](d)
+	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1, 1)
+		terms := b.ShardedWeight(1, "terms", ir.F32, rows, 2)
+		columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
+		for range times {
+			// Terms of a sum, of which one value goes on.
+			x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
+		}
+		b.Output("y", x)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 2), "columns": filled(b, 0.5, 2, width)}
+	exe, err := d.LoadGraph(b.Context(), g, weights)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer exe.Close()
+	b.Log(exe.Why())
+	in := vkc.Tensors{"x": filled(b, 3, 1, 1)}
+	run := func() {
+		r, err := exe.Run(b.Context(), in)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if y, err := vkc.Values[float32](r.Outputs["y"]); err != nil || y[0] != 3 {
+			b.Fatalf("y is %v, want 3 (%v)", y, err)
+		}
+	}
+	for range 3 {
+		run()
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		run()
+	}
+	each := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(times)
+	b.ReportMetric(each/1e3, "us/exchange")
+	b.ReportMetric(4*float64(rows*width)/each, "GB/s")
 }
 
 // filled is a tensor of equal values.

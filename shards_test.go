@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -188,7 +189,6 @@ func TestTensorParallelLimit(t *testing.T) {
 func TestTryExchanges(t *testing.T) {
 	needTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
-	vkc.Ways["relayed"](together)
 	if err := vkc.TryExchanges(t.Context(), together, time.Hour); err != nil {
 		t.Error(err)
 	}
@@ -206,7 +206,7 @@ func TestTryExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	if why := exe.Why(); !strings.Contains(why, "takes programs on from one to the next, since another way fails") {
+	if why := exe.Why(); !strings.Contains(why, "since another way fails") {
 		t.Error(why)
 	}
 	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
@@ -219,19 +219,22 @@ func TestTryExchanges(t *testing.T) {
 // and a graph with nothing to share runs. With -replicas 0,1 it is two cards that do.
 func TestTensorParallelBits(t *testing.T) {
 	needTools(t)
-	for name, exchange := range vkc.Ways {
-		t.Run(name, func(t *testing.T) { testBits(t, exchange) })
+	for way := range vkc.Ways {
+		t.Run(way, func(t *testing.T) { testBits(t, way) })
 	}
 }
 
-func testBits(t *testing.T, exchange func(*vkc.Device)) {
+func testBits(t *testing.T, way string) {
 	t.Helper()
 	list := "vulkan,vulkan"
 	if strings.Contains(*replicasFlag, ",") {
 		list = *replicasFlag
 	}
 	together, one := parallel(t, list)
-	exchange(together)
+	if one.Caps().Type != target.DeviceCPU && way == "shared" {
+		t.Skip("such devices do not see one another's words")
+	}
+	vkc.Ways[way](together)
 	weights := vkc.WeightMap{"up": noise(t, 64, 24), "b": noise(t, 64), "out": noise(t, 10, 64)}
 	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
 		g, err := frontend.Build("parallel", func(b *frontend.Builder) {

@@ -12,10 +12,9 @@ import (
 // whole, and weights and states of their names, of which some are cut; see [Shard.Cut].
 type Shard struct {
 	*ir.Graph
-	Cut         map[string]int // by weight or state: the axis along which the device has its part
-	Collectives int            // how often it meets the others in a run
-	Slot        int            // how many values it gives to one of these meetings at most
-	Link        string         // the input that says where: u32[9]; "" where there are no meetings
+	Cut       map[string]int // by weight or state: the axis along which the device has its part
+	Exchanges []int          // how many values it gives to each of its meetings with the others in a run, at most
+	Link      string         // the input that says where: u32[9]; "" where there are no meetings
 }
 
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
@@ -234,8 +233,7 @@ func (s *tensorSplitter) meet(op ir.Op, x *ir.Node) *ir.Node {
 	given := s.add(give, []*ir.Node{x, s.link}, shards)
 	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
 	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
-	s.Collectives++
-	s.Slot = max(s.Slot, int(elements))
+	s.Exchanges = append(s.Exchanges, int(elements))
 	return y
 }
 

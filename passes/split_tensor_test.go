@@ -115,8 +115,8 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Collectives != meetings {
-			t.Errorf("%d meetings, want %d", s.Collectives, meetings)
+		if len(s.Exchanges) != meetings {
+			t.Errorf("%d meetings, want %d", len(s.Exchanges), meetings)
 		}
 		own := maps.Clone(weights)
 		for name, axis := range s.Cut {
@@ -198,8 +198,8 @@ func TestSplitTensorBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := s.Cut["down"]; ok != cut || s.Collectives != 1 {
-			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, s.Collectives)
+		if _, ok := s.Cut["down"]; ok != cut || len(s.Exchanges) != 1 {
+			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Exchanges))
 		}
 	}
 	if _, err := passes.SplitTensor(ir.NewGraph("g"), 1, 0); err == nil {

@@ -13,7 +13,20 @@ type Machine struct {
 	MatrixI8  float64 `json:"i8_tops"`    // likewise
 	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
 	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
+	// Relayed and Staged are how values come to another device of the machine: while kernels wait for them and the host
+	// copies them, and by programs that end.
+	Relayed Link `json:"relayed,omitzero"`
+	Staged  Link `json:"staged,omitzero"`
 }
+
+// Link is what an exchange takes in which each of two devices gives the other some bytes.
+type Link struct {
+	LatencyNs float64 `json:"latency_ns"` // of a few
+	GBps      float64 `json:"gbps"`       // of bytes that each gives: those in a nanosecond, when there are many
+}
+
+// Time is how many nanoseconds an exchange takes of so many bytes from each.
+func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
 // machine is a Machine of so many cores.
 type machine struct {
@@ -32,6 +45,9 @@ func machineOf(caps Caps, profile string) machine {
 	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
 	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
 	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
+	two := profileCaps()["nvidia-h100"].Machine // of no others has an exchange been measured
+	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, two.Relayed)
+	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, two.Staged)
 	return machine{m, cores}
 }
 
