@@ -128,18 +128,21 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy is the rule of an op that is computed by others: the gradients are theirs.
+// definedBy is the rule of an op that is computed by others: the gradients are theirs. Operands are tensors of their own
+// in it, since one tensor may be several of them.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b
-		from := len(b.graph.Nodes())
-		y := f(c)
+		c.Args = slices.Clone(c.Args)
 		var params []Tensor
 		for i, w := range want {
 			if w {
+				c.Args[i] = c.Args[i].itself()
 				params = append(params, c.Args[i])
 			}
 		}
+		from := len(b.graph.Nodes())
+		y := f(c)
 		grads := newPullback(b, from, params).run([]Tensor{y}, []Tensor{c.Grad.as(y)})
 		out := make([]Tensor, len(c.Args))
 		for i, w := range want {

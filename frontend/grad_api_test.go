@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -348,5 +349,46 @@ func TestGradOfWideUpdates(t *testing.T) {
 		for name := range want {
 			wantNear(t, mode+" "+name, have[name], want[name], 2e-3)
 		}
+	}
+}
+
+// TestGradOfOneTensorTwice: where one tensor is several operands of an op, its gradient is the sum of theirs, of
+// gradients too.
+func TestGradOfOneTensorTwice(t *testing.T) {
+	x, bias := randomFloats(t, 1, 2, 5, 4), randomFloats(t, 2, 5, 5)
+	grads := func(once bool) map[string]*ir.Data {
+		in := map[string]*ir.Data{"x": x, "bias": bias}
+		if !once {
+			in["k"], in["v"] = x, x
+		}
+		return runGrads(t, in, nil, func(b *frontend.Builder) {
+			q, mask := b.Input("x", ir.F32, 2, 5, 4), b.Input("bias", ir.F32, 5, 5)
+			operands := []frontend.Tensor{q, q, q}
+			if !once {
+				operands = []frontend.Tensor{q, b.Input("k", ir.F32, 2, 5, 4), b.Input("v", ir.F32, 2, 5, 4)}
+			}
+			// all is the gradient with respect to x, wherever it stands.
+			all := func(loss frontend.Tensor, more ...frontend.Tensor) (sum frontend.Tensor, rest []frontend.Tensor) {
+				if once {
+					g := frontend.Grad(loss, append([]frontend.Tensor{q}, more...)...)
+					return g[0], g[1:]
+				}
+				g := frontend.Grad(loss, append(slices.Clone(operands), more...)...)
+				return g[0].Add(g[1]).Add(g[2]), g[3:]
+			}
+			plain := operands[0].Attention(operands[1], operands[2], frontend.Causal())
+			first, _ := all(plain.Sqr().Sum())
+			second, _ := all(first.Sqr().Sum())
+			b.Output("first", first)
+			b.Output("second", second)
+			biased := operands[0].Attention(operands[1], operands[2], frontend.Mask(mask))
+			first, rest := all(biased.Sqr().Sum(), mask)
+			b.Output("biased", first)
+			b.Output("bias", rest[0])
+		})
+	}
+	have, want := grads(true), grads(false)
+	for name := range want {
+		wantNear(t, name, have[name], want[name], 1e-4)
 	}
 }
