@@ -346,9 +346,13 @@ func TestLikeGo(t *testing.T) {
 				}
 				return p[0], nil
 			}
+			x := []int{2, 512}
+			if constant {
+				x = []int{512}
+			}
 			add(computation{name: fmt.Sprint("blocks of ", format, ", constant: ", constant),
-				in:   []any{raw, normals(r, 2*512), normals(r, 8), []int32{7, 0, 3}},
-				dims: [][]int{{8, len(raw) / 8}, {2, 512}, {8}, {3, 1}}, tol: 2e-4, of: func(f fn, p vs) (vs, error) {
+				in:   []any{raw, normals(r, 512*len(x)), normals(r, 8), []int32{7, 0, 3}},
+				dims: [][]int{{8, len(raw) / 8}, x, {8}, {3, 1}}, tol: 2e-4, of: func(f fn, p vs) (vs, error) {
 					if _, ours := f.(*Function); !ours && (format == compute.GGMLQ2_K || format == compute.GGMLQ3_K ||
 						format == compute.GGMLQ5_K) {
 						return denseAndLookup(f, p, decoded) // the Go backend has not got these
@@ -377,6 +381,13 @@ func TestLikeGo(t *testing.T) {
 				}
 				return single(f.FusedQuantizedDense(p[0], p[1], p[4], q, compute.ActivationNone))
 			}})
+	}
+	for _, indices := range []any{integers[int8](r, 6*10, 16), integers[uint8](r, 6*10, 256)} {
+		add(computation{name: fmt.Sprintf("NF4 by %T", indices), in: []any{normals(r, 2*6), indices, normals(r, 6*3),
+			normals(r, 10)}, dims: [][]int{{2, 6}, {6, 10}, {6, 3}, {10}}, tol: 1e-4, of: func(f fn, p vs) (vs, error) {
+			q := &compute.Quantization{Scheme: compute.QuantNF4, Scale: p[2], BlockAxis: 1, BlockSize: 4}
+			return single(f.FusedQuantizedDense(p[0], p[1], p[3], q, compute.ActivationGelu))
+		}})
 	}
 	reference, err := gobackend.New("")
 	if err != nil {

@@ -469,6 +469,19 @@ func TestErrors(t *testing.T) {
 			_, err = f.Bitcast(scalar, dtypes.Float32)
 			return err
 		},
+		"want [2 3] for weights": func() error {
+			w, err := f.Constant(make([]int8, 2*6), 2, 6)
+			if err != nil {
+				return err
+			}
+			scale, err := f.Constant(make([]float32, 2*2), 2, 2)
+			if err != nil {
+				return err
+			}
+			q := &compute.Quantization{Scheme: compute.QuantNF4, Scale: scale, BlockAxis: 1, BlockSize: 2}
+			_, err = f.FusedQuantizedDense(x, w, nil, q, compute.ActivationNone)
+			return err
+		},
 		"needs a Return": func() error { _, err := builder.Compile(); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,6 +1,8 @@
 package gomlx
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -67,7 +69,8 @@ func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *comp
 	return f.addBlocks(op, shape)
 }
 
-// FusedQuantizedDense implements compute.Function: by blocks as they are, or by integers with scales.
+// FusedQuantizedDense implements compute.Function: by blocks as they are, or by integers with scales, which are numbers
+// or choose one of NF4's (Dettmers et al. 2023).
 func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *compute.Quantization,
 	activation compute.ActivationType) (compute.Value, error) {
 	kind := compute.OpTypeFusedQuantizedDense
@@ -97,14 +100,23 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 			return nil, err
 		}
 		op.blocks = map[int]ir.DType{1: t}
-	case q.Scheme != compute.QuantLinear || ws.DType.Bits() < 8 || !ws.DType.IsInt():
+	case numbersOf[q.Scheme] == nil || ws.DType.Bits() < 8 || !ws.DType.IsInt():
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by scheme %s of %s", kind, q.Scheme, ws.DType)
+	case q.Scheme == compute.QuantNF4 && q.ZeroPoint != nil:
+		return nil, errors.Errorf("%s: scheme %s has no zero point", kind, q.Scheme)
 	case ws.Rank() != 2 || q.BlockAxis != 1 || q.BlockSize < 1:
 		return nil,
 			errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, blocks along axis 1",
 				kind, ws, q.BlockSize, q.BlockAxis)
 	default:
 		in, out = ws.Dimensions[0], ws.Dimensions[1]
+		each := []int{in, (out + q.BlockSize - 1) / q.BlockSize}
+		for i := range given(q.Scale, q.ZeroPoint) {
+			if s := args[2+i].shape; !slices.Equal(s.Dimensions, each) {
+				return nil, errors.Errorf("%s: scales or zero points are %s, want %v for weights %s in blocks of %d", kind, s,
+					each, ws, q.BlockSize)
+			}
+		}
 	}
 	if xs.Rank() < 1 || xs.Dimensions[xs.Rank()-1] != in || xs.DType != dtypes.Float32 {
 		return nil, errors.Errorf("%s: x is %s, want Float32 with a last axis of extent %d", kind, xs, in)
@@ -112,19 +124,22 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 	shape := xs.Clone()
 	shape.Dimensions[xs.Rank()-1] = out
 	op.build = one(func(in []tensor) tensor {
+		x, w, rest := in[0], in[1], in[2:]
+		if xs.Rank() == 1 {
+			x = x.Unsqueeze(0)
+		}
 		var y tensor
-		if rest := in[2:]; blocks {
-			y = in[0].MatMulT(in[1])
+		if blocks {
+			y = x.MatMulT(w)
 		} else {
-			w := in[1].Cast(ir.F32).Mul(perBlock(rest[0], out, q.BlockSize))
+			w = numbersOf[q.Scheme](w).Mul(perBlock(rest[0], out, q.BlockSize))
 			if q.ZeroPoint != nil {
 				w = w.Add(perBlock(cast(rest[1], ir.F32), out, q.BlockSize))
 			}
-			if y = in[0]; y.Rank() == 1 {
-				y = y.Unsqueeze(0).MatMul(w).Squeeze(0)
-			} else {
-				y = y.MatMul(w)
-			}
+			y = x.MatMul(w)
+		}
+		if xs.Rank() == 1 {
+			y = y.Squeeze(0)
 		}
 		if bias != nil {
 			y = y.Add(in[len(in)-1])
@@ -132,6 +147,16 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 		return after(y)
 	})
 	return f.addBlocks(op, shape)
+}
+
+// numbersOf is what integers stand for before they are scaled, in f32, by scheme.
+var numbersOf = map[compute.QuantizationScheme]func(w tensor) tensor{
+	compute.QuantLinear: func(w tensor) tensor { return w.Cast(ir.F32) },
+	compute.QuantNF4: func(w tensor) tensor { // the lower four bits choose
+		at := w.Cast(ir.I32)
+		table := w.Builder().Const(compute.NF4LookupTable[:], len(compute.NF4LookupTable))
+		return table.IndexSelect(0, at.And(at.Lit(15)).Reshape(-1)).Reshape(w.Shape())
+	},
 }
 
 // perBlock repeats each of [rows, blocks] for the elements of a block, as many as there are columns.
