@@ -38,6 +38,22 @@ func TestTrainingSteps(t *testing.T) {
 			}
 			b.Output("grad", frontend.Grad(h.Sqr().Mean(), w)[0])
 		},
+		"lion": func(b *frontend.Builder) {
+			p, m := b.State("p", ir.F32, 33, 20), b.State("m", ir.F32, 33, 20)
+			p2, m2 := optim.NewLion(0.01).Step(p, b.Input("g", ir.F32, 33, 20), m)
+			b.Update(p, p2)
+			b.Update(m, m2)
+		},
+		"mean of two scaled gradients": func(b *frontend.Builder) {
+			w := []frontend.Tensor{b.State("w", ir.F32, 33, 20)}
+			scale := b.StateFrom(ir.InitialConstant(8), "scale", ir.F32)
+			g := b.Input("g", ir.F32, 33, 20).Cast(ir.F16).Mul(scale.Cast(ir.F16))
+			grads, finite := optim.NewLossScale().Step(scale, g)
+			mean, due := optim.Accumulate(2, w, grads)
+			take := finite.And(due)
+			optim.Train(func(frontend.Tensor) optim.Rule { return optim.NewAdamW(0.01) }, w, mean,
+				optim.StepsTaken(b, "step", take), take)
+		},
 		"muon": func(b *frontend.Builder) {
 			p, m := b.State("p", ir.F32, 24, 16), b.State("m", ir.F32, 24, 16)
 			p2, m2 := optim.NewMuon(0.02).Step(p, b.Input("g", ir.F32, 24, 16), m)
