@@ -392,3 +392,61 @@ func TestGradOfOneTensorTwice(t *testing.T) {
 		wantNear(t, name, have[name], want[name], 1e-4)
 	}
 }
+
+// TestGradOfOneValueTwice: so it is where loops, branches and Remat take one value as two, or return it as two.
+func TestGradOfOneValueTwice(t *testing.T) {
+	type T = frontend.Tensor
+	x := randomFloats(t, 1, 3, 4)
+	for name, f := range map[string]func(b *frontend.Builder, a, c T) T{
+		"loop state": func(b *frontend.Builder, a, c T) T {
+			r := b.Loop(ir.D(3), []T{a, c}, func(_ T, s []T) []T { return []T{s[0].Mul(s[1]).Tanh(), s[1].Add(s[0])} })
+			return r[0].Add(r[1])
+		},
+		"loop state and captured": func(b *frontend.Builder, a, c T) T {
+			r := b.Loop(ir.D(3), []T{a}, func(_ T, s []T) []T { return []T{s[0].Mul(c).Tanh()} })
+			return r[0]
+		},
+		"if": func(b *frontend.Builder, a, c T) T {
+			cond := a.Sum().Gt(a.Sum().Lit(-100))
+			r := b.If(cond, func() []T { return []T{a.Mul(c).Exp()} }, func() []T { return []T{a} })
+			return r[0]
+		},
+		"remat": func(b *frontend.Builder, a, c T) T {
+			return b.Remat(func() []T { return []T{a.Mul(c).Tanh().Mul(a), c.Exp()} })[0]
+		},
+		"remat results twice": func(b *frontend.Builder, a, c T) T {
+			r := b.Remat(func() []T { y := a.Mul(c).Tanh(); return []T{y, y} })
+			return r[0].Mul(r[1]).Add(r[0])
+		},
+	} {
+		run := func(once bool) map[string]*ir.Data {
+			in := map[string]*ir.Data{"a": x}
+			if !once {
+				in["c"] = x
+			}
+			return runGrads(t, in, nil, func(b *frontend.Builder) {
+				a := b.Input("a", ir.F32, 3, 4)
+				c := a
+				if !once {
+					c = b.Input("c", ir.F32, 3, 4)
+				}
+				grad := func(loss T) T {
+					if once {
+						return frontend.Grad(loss, a)[0]
+					}
+					g := frontend.Grad(loss, a, c)
+					return g[0].Add(g[1])
+				}
+				g := grad(f(b, a, c).Sqr().Sum())
+				b.Output("1", g)
+				b.Output("2", grad(g.Sqr().Sum()))
+			})
+		}
+		t.Run(name, func(t *testing.T) {
+			have, want := run(true), run(false)
+			for n := range have {
+				wantNear(t, n, have[n], want[n], 1e-4)
+			}
+		})
+	}
+}
