@@ -28,6 +28,14 @@ type heuristics struct {
 	registers int
 	// registerFile is how many of 32 bits the invocations of one workgroup share; 0: it gets as many as it needs.
 	registerFile int
+	// byteWord is how many the compiler has in use for a word of bytes that is multiplied: more than 1 where it takes
+	// the word apart.
+	byteWord int
+	// unrolled is up to how many multiplications the compiler writes a loop out, whose loads then all come first.
+	unrolled int64
+	// operandLanes is how many invocations of a subgroup hold the fragment of an operand, which the others hold again;
+	// 0: all share it.
+	operandLanes int
 
 	mapWorkgroup   int  // invocations of an elementwise workgroup
 	coarsenGathers bool // whether an invocation takes several points where indices are loaded

@@ -111,7 +111,7 @@ func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []
 func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
-		lanes = residentLanes(sh.K, v.run, h.subgroup, h.mostLanes())
+		lanes = residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
 	}
 	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
 		return nil

@@ -75,7 +75,7 @@ var nvidia = class{
 		// registers spill
 		// (M-flash-shapes).
 		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64}, {8, 1, 32, 2, 128}, {8, 1, 32, 1, 0}, {4, 1, 32, 1, 0},
-			{2, 1, 32, 1, 0}}
+			{8, 1, 16, 1, 0}, {2, 1, 32, 1, 0}}
 		// Of f32, heads of 64 elements (M-flash-f32).
 		t.flashTiles = []ratedTile{
 			{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.456, Alone: 0.47},
@@ -99,6 +99,12 @@ var nvidia = class{
 		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 		maps.Copy(t.blocks, nvidiaBlocks)
 		t.units, t.subnormals = nvidiaUnits, true
+		if caps.DriverID == driverNVK {
+			t.registerFile = 64 << 10 // NVIDIA's own compiler was measured where its workgroups have less
+		}
 		return t
 	},
 }
+
+// driverNVK is VK_DRIVER_ID_MESA_NVK.
+const driverNVK = 24

@@ -8,8 +8,9 @@ var qualcomm = class{
 	owns: func(c Caps) bool { return c.VendorID == VendorQCOM },
 	heuristics: func(caps Caps) heuristics {
 		t := genericHeuristics(caps, "qualcomm-adreno740")
-		t.registers = 128         // of 192, which leave 2 waves of 16 on a core
-		t.registerFile = 48 << 10 // workgroups of 512 have 96 an invocation (golden/drivers)
+		t.registers = 128               // of 192, which leave 2 waves of 16 on a core
+		t.registerFile = 48 << 10       // workgroups of 512 have 96 an invocation (golden/drivers)
+		t.byteWord, t.unrolled = 3, 128 // as Mesa's compiler has it (golden/drivers)
 		t.rowLanes = 256
 		t.vecWorkgroup = 128
 		t.vecSums = 8 // each takes some 10 registers over blocks (golden/drivers)

@@ -57,9 +57,23 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	if !ok {
 		return nil
 	}
-	lanes := residentLanes(sh.K, v.run, h.subgroup, h.mostLanes())
-	groups := h.residentGroups(v, lanes)
 	cols := v.columns
+	fits := func(lanes, groups int) bool {
+		s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
+		s.TileK, s.RoundRows, s.Coarsen = v.run, rounds, 1
+		return h.fits(k, s)
+	}
+	lanes := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
+	for lanes > h.subgroup && !fits(lanes, 1) {
+		lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
+	}
+	for cols > 1 && !fits(lanes, 1) {
+		cols /= 2
+	}
+	groups := h.residentGroups(v, lanes)
+	for groups > 1 && !fits(lanes, groups) {
+		groups--
+	}
 	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
@@ -114,14 +128,6 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 		return 2
 	}
 	return 1
-}
-
-// mostLanes is how many invocations may share a row, so that each gets the registers that it may need.
-func (h heuristics) mostLanes() int {
-	if h.registerFile == 0 {
-		return maxResidentLanes
-	}
-	return min(maxResidentLanes, h.registerFile/h.registers)
 }
 
 // residentLanes is how many invocations share a row of depth elements in runs: as

@@ -25,7 +25,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 	var all, spilling []Candidate
 	for _, c := range f.candidates(h, k, caps) {
 		c.Schedule = Settle(k, c.Schedule, caps)
-		if Registers(k, c.Schedule) > h.registers {
+		if !h.fits(k, c.Schedule) {
 			spilling = append(spilling, c)
 		} else {
 			all = append(all, c)
@@ -203,6 +203,9 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		if v.whole {
 			s.TileM, s.ThreadM = v.rows, v.rows
 		}
+		for s.TileK > shortestRun && !h.fits(k, s) {
+			s.TileK /= 2
+		}
 		if v.staged {
 			s.StageRows = true
 			all = append(all, Candidate{s, reason + ", rows through shared memory"})
@@ -220,6 +223,9 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	add(min(h.vecLanes, wg), 0)
 	return all
 }
+
+// shortestRun is how many elements of a block an invocation takes at once at least.
+const shortestRun = 8
 
 // fewRows returns how a product of few rows is to read its B.
 func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {

@@ -64,8 +64,8 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	}
 	most := min(h.rowLanes, 256)
 	fits := func(wg int) bool {
-		s := kernel.Schedule{Variant: kernel.VarSelect, Cache: int(ceilDiv(n, int64(wg)))}
-		return s.Cache <= maxCached && Registers(k, s) <= h.registers
+		s := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Cache: int(ceilDiv(n, int64(wg)))}
+		return s.Cache <= maxCached && h.fits(k, s)
 	}
 	for most < SelectBins && !fits(most) {
 		most *= 2

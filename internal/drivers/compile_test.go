@@ -151,7 +151,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 			device := strings.TrimSpace(caps.Name + ", " + caps.DriverName + " " + caps.DriverInfo)
 			rows = append(rows, compiled{Device: device,
 				Case: s.name, Kernel: k.Name, Schedule: low.Schedules[i].String(),
-				Registers: target.Registers(k, low.Schedules[i])})
+				Registers: target.Registers(k, low.Schedules[i], caps)})
 			shaders = append(shaders, sh)
 			sources = append(sources, spirv.Shader{Name: sh.Name, Source: low.GLSL[n],
 				TargetEnv: glsl.TargetEnv(sh.Needs, caps.API)})

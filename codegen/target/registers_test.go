@@ -1,0 +1,57 @@
+package target
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestRegistersSelect: schedules that need more registers than an invocation of their workgroup has give way to others.
+func TestRegistersSelect(t *testing.T) {
+	d := ir.D
+	wide, narrow := attention(d(16), one, d(4096), d(4096), d(256)), attention(d(16), one, d(4096), d(4096), d(128))
+	column := matMul(one, one, d(14336), d(14336), ir.F16, true)
+	for _, c := range []struct {
+		what, profile string
+		k             *kernel.Kernel
+		of            func(kernel.Schedule) int
+		want          int
+	}{
+		{"keys of 256 elements", "amd-rdna3", wide, func(s kernel.Schedule) int { return s.TileN }, 16},
+		{"keys of 256 elements, operands shared out", "amd-rdna4", wide, func(s kernel.Schedule) int { return s.TileN }, 32},
+		{"keys of 128 elements", "amd-rdna3", narrow, func(s kernel.Schedule) int { return s.TileN }, 64},
+		{"keys of 256 elements", "nvidia-ada-nvk", wide, func(s kernel.Schedule) int { return s.TileN }, 16},
+		{"keys of 128 elements", "nvidia-ada-nvk", narrow, func(s kernel.Schedule) int { return s.TileN }, 32},
+		{"28 steps written out", "qualcomm-adreno630", column, func(s kernel.Schedule) int { return s.LanesPerRow }, 16},
+		{"a row of three groups", "qualcomm-adreno630", blockMul(1, 4096, 11008, ir.Q4_0, true),
+			func(s kernel.Schedule) int { return s.Workgroup }, 384},
+		{"a row of three groups", "nvidia-h100", blockMul(1, 4096, 11008, ir.Q4_0, true),
+			func(s kernel.Schedule) int { return s.Workgroup }, 704},
+	} {
+		s, reason, err := Select(c.k, profile(t, c.profile))
+		if err != nil || c.of(s) != c.want {
+			t.Errorf("%s on %s: %s (%s), error %v, want %d", c.what, c.profile, s, reason, err, c.want)
+		}
+	}
+}
+
+// TestRegistersOfWorkgroup: the registers of a core are for all of a workgroup.
+func TestRegistersOfWorkgroup(t *testing.T) {
+	k := blockMul(1, 4096, 14336, ir.IQ3_S, true)
+	s := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 512, Subgroup: 32, LanesPerRow: 64, TileM: 1, ThreadM: 1,
+		ThreadN: 8, TileK: 32}
+	s.RoundRows, s.Tables, s.Copies = true, true, 16
+	for _, c := range []struct {
+		profile   string
+		workgroup int
+		want      bool
+	}{{"nvidia-ada-nvk", 512, true}, {"nvidia-ada-nvk", 1024, false}, {"nvidia-h100", 1024, true}} {
+		caps := profile(t, c.profile)
+		s.Workgroup = c.workgroup
+		if got := classOf(caps).heuristics(caps).fits(k, s); got != c.want {
+			t.Errorf("%d registers for each of %d invocations on %s: fits is %v", Registers(k, s, caps), s.Workgroup,
+				c.profile, got)
+		}
+	}
+}
