@@ -107,7 +107,7 @@ void main() {
 
 // matmul_parts over [2,T,512], folding 128
 // Fuses: matmul.
-// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -121,11 +121,11 @@ layout(local_size_x = 128) in;
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_vec4_buffer { vec4 acc_parts_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[320];
+shared vec4 tile_a[288];
+shared vec4 tile_b[544];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -173,57 +173,106 @@ void main() {
     uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
     uint batch = gl_WorkGroupID.z;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        acc[i] = 0.0;
+    vec4 acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = vec4(0.0);
     }
-    uint tx = self % 16u;
-    uint ty = self / 16u;
+    uint tx = self % 2u + self / 4u % 8u * 2u;
+    uint ty = self / 2u % 2u + self / 32u * 2u;
+    vec4 next_a;
+    vec4 next_b[2];
 
+    // The first tiles go to shared memory.
+
+    // Fetch 32 rows of a.
+    uint line = self / 4u;
+    uint quad = self % 4u;
+    uint row = min(row0 + line, T - 1u);
+    uint k = quad * 4u;
+    next_a = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
+
+    // Fetch 64 columns of b.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_2 = slot / 4u;
+        uint quad_2 = slot % 4u;
+        uint col = col0 + line_2;
+        uint k_2 = quad_2 * 4u;
+        next_b[i] = decode4_weight(batch * 128u + col * 256u + k_2);
+    }
+    uint line_2 = self / 4u;
+    uint quad_2 = self % 4u;
+    [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+        tile_a[(quad_2 * 4u + depth) * 9u + line_2 / 4u][line_2 % 4u] = next_a[depth];
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_3 = slot / 4u;
+        uint quad_3 = slot % 4u;
+        vec4 b4 = next_b[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_b[(quad_3 * 4u + depth) * 17u + line_3 / 4u][line_3 % 4u] = b4[depth];
+        }
+    }
+    barrier();
+
+    uint stage = 0u;
     for (uint k0 = 0u; k0 < 128u; k0 += 16u) {
-        // Stage 32 rows of a.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_a[line * 5u + quad] = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
+        uint k1 = min(k0 + 16u, 112u);
 
-        // Stage 64 columns of b.
+        // Fetch 32 rows of a.
+        uint line_3 = self / 4u;
+        uint quad_3 = self % 4u;
+        uint row_2 = min(row0 + line_3, T - 1u);
+        uint k_2 = k1 + quad_3 * 4u;
+        next_a = rms_norm_vec4[(batch * 128u + row_2 * 256u + k_2) / 4u];
+
+        // Fetch 64 columns of b.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line_2 = slot / 4u;
-            uint quad_2 = slot % 4u;
-            uint col = col0 + line_2;
-            uint k_2 = k0 + quad_2 * 4u;
-            tile_b[line_2 * 5u + quad_2] = decode4_weight(batch * 128u + col * 256u + k_2);
+            uint line_4 = slot / 4u;
+            uint quad_4 = slot % 4u;
+            uint col = col0 + line_4;
+            uint k_3 = k1 + quad_4 * 4u;
+            next_b[i] = decode4_weight(batch * 128u + col * 256u + k_3);
         }
-        barrier();
 
-        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad_2];
-            }
+        [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
+            vec4 a_rows;
+            a_rows = tile_a[stage * 144u + (depth * 9u + ty)];
+            vec4 b_cols;
+            b_cols = tile_b[stage * 272u + (depth * 17u + tx)];
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
-                }
+                acc[i] = fma(vec4(a_rows[i]), b_cols, acc[i]);
+            }
+        }
+        stage = 1u - stage;
+        uint line_4 = self / 4u;
+        uint quad_4 = self % 4u;
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_a[stage * 144u + ((quad_4 * 4u + depth) * 9u + line_4 / 4u)][line_4 % 4u] = next_a[depth];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_5 = slot / 4u;
+            uint quad_5 = slot % 4u;
+            vec4 b4 = next_b[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_b[stage * 272u + ((quad_5 * 4u + depth) * 17u + line_5 / 4u)][line_5 % 4u] = b4[depth];
             }
         }
         barrier();
     }
 
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + tx + j * 16u;
-            if (row < T) {
-                acc_parts[batch * T * 512u + row * 512u + col] = acc[i * 4u + j];
+        uint row_2 = row0 + (ty * 4u + i);
+        uint col = col0 + tx * 4u;
+        if (row_2 < T) {
+            vec4 acc_parts4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                acc_parts4[lane] = acc[i][lane];
             }
+            acc_parts_vec4[(batch * T * 512u + row_2 * 512u + col) / 4u] = acc_parts4;
         }
     }
 }
@@ -397,9 +446,11 @@ void main() {
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
-// Schedule: flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1.
+// Schedule: flash_tile wg=128 tile=32x128x16 thread=4x8 heads=1 paired steps subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
@@ -413,11 +464,9 @@ layout(set = 0, binding = 2, std430) readonly buffer Matmul_vec4_buffer { vec4 m
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_q[80];
-shared vec4 tile_k[160];
-shared vec4 tile_v[256];
-shared float weights[528];
-shared float partial[256];
+shared vec4 tile_q[576];
+shared vec4 tile[1056];
+shared vec4 weights[1152];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
@@ -430,84 +479,127 @@ float div_full(float a, float b) {
 
 void main() {
     const uint T = params[0];
-    uint self = gl_LocalInvocationIndex;
-    uint query0 = ((T + 15u) / 16u - 1u - gl_WorkGroupID.x) * 16u;
+    uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint query0 = ((T + 31u) / 32u - 1u - gl_WorkGroupID.x) * 32u;
     uint head = gl_WorkGroupID.y % 2u;
     uint group = gl_WorkGroupID.y / 2u;
-    uint lane_of_row = self % 16u;
-    uint row0 = self / 16u;
-    float top[2];
-    float total[2];
-    float best[2];
-    vec4 sums[2];
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    uint lane_of_row = self % 2u + self / 4u % 8u * 2u;
+    uint row0 = self / 2u % 2u + self / 32u * 2u;
+    float top[4];
+    float total[4];
+    float best[4];
+    vec4 sums[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         top[i] = -INF;
         total[i] = 0.0;
         sums[i] = vec4(0.0);
     }
-    uint keys = min(query0 + 15u, T - 1u) + 1u;
+    uint keys = min(query0 + 31u, T - 1u) + 1u;
+    vec4 next_keys[4];
+    vec4 next_values[2];
 
-    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 32u) {
-        float score[4];
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            score[i] = 0.0;
+    // Stage queries.
+    for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint query = min(query0 + line, T - 1u);
+        vec4 quad4 = rope_vec4[(group * T * 128u + head * T * 64u + query * 64u + (d0 + quad * 4u)) / 4u];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_q[(d0 + quad * 4u + depth) * 9u + line / 4u][line % 4u] = quad4[depth];
         }
-        for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
-            // Stage queries and keys.
-            if (self < 64u) {
-                uint line = self / 4u;
-                uint quad = self % 4u;
-                uint query = min(query0 + line, T - 1u);
-                tile_q[line * 5u + quad] = rope_vec4[(group * T * 128u + head * T * 64u + query * 64u + (d0 + quad * 4u)) / 4u];
-            }
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint key = min(key0 + line, T - 1u);
-            tile_k[line * 5u + quad] = rope_2_vec4[(group * T * 64u + key * 64u + (d0 + quad * 4u)) / 4u];
-            barrier();
+    }
 
-            for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 128u) {
+        vec4 score[8];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            score[i] = vec4(0.0);
+        }
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint slot = self + i * 128u;
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            uint key = min(key0 + line, T - 1u);
+            next_keys[i] = rope_2_vec4[(group * T * 64u + key * 64u + quad * 4u) / 4u];
+        }
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint slot = self + i * 128u;
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            vec4 quad4 = next_keys[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile[(quad * 4u + depth) * 33u + line / 4u][line % 4u] = quad4[depth];
+            }
+        }
+        barrier();
+        uint stage = 0u;
+        for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
+            uint d1 = min(d0 + 16u, 48u);
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 4u;
+                uint quad = slot % 4u;
+                uint key = min(key0 + line, T - 1u);
+                next_keys[i] = rope_2_vec4[(group * T * 64u + key * 64u + (d1 + quad * 4u)) / 4u];
+            }
+
+            [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
+                vec4 queries4;
+                queries4 = tile_q[(d0 + depth) * 9u + row0];
                 vec4 keys4[2];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    keys4[j] = tile_k[(lane_of_row + j * 16u) * 5u + quad_2];
+                    keys4[j] = tile[stage + (depth * 33u + (lane_of_row + j * 16u))];
                 }
-                [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                    vec4 query4 = tile_q[(row0 + i * 8u) * 5u + quad_2];
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                        score[i * 2u + j] = fma(query4.x, keys4[j].x, score[i * 2u + j]);
-                        score[i * 2u + j] = fma(query4.y, keys4[j].y, score[i * 2u + j]);
-                        score[i * 2u + j] = fma(query4.z, keys4[j].z, score[i * 2u + j]);
-                        score[i * 2u + j] = fma(query4.w, keys4[j].w, score[i * 2u + j]);
+                        score[i * 2u + j] = fma(vec4(queries4[i]), keys4[j], score[i * 2u + j]);
                     }
                 }
             }
+            stage = 528u - stage;
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 4u;
+                uint quad = slot % 4u;
+                vec4 quad4 = next_keys[i];
+                [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                    tile[stage + ((quad * 4u + depth) * 33u + line / 4u)][line % 4u] = quad4[depth];
+                }
+            }
             barrier();
         }
 
+        // The first values are on their way while scores become weights.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint row = row0 + i * 8u;
-            best[i] = -INF;
-            uint query = min(query0 + row, T - 1u);
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                uint key = key0 + (lane_of_row + j * 16u);
-                float seen = score[i * 2u + j] * 0.18033688;
-                score[i * 2u + j] = key < query + 1u ? seen : -INF;
-                best[i] = max(best[i], score[i * 2u + j]);
-            }
-        }
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            partial[(row0 + i * 8u) * 16u + lane_of_row] = best[i];
-        }
-        barrier();
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            best[i] = partial[(row0 + i * 8u) * 16u];
-            for (uint other = 1u; other < 16u; ++other) {
-                best[i] = max(best[i], partial[(row0 + i * 8u) * 16u + other]);
+            uint slot = self + i * 128u;
+            uint line = slot / 16u;
+            uint quad = slot % 16u;
+            uint key = key0 + line;
+            next_values[i] = vec4(0.0);
+            if (key < keys) {
+                next_values[i] = matmul_vec4[(group * 64u + quad * 4u + key * 512u + 384u) / 4u];
             }
         }
 
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint row = row0 * 4u + i;
+            best[i] = -INF;
+            uint query = min(query0 + row, T - 1u);
+            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+                uint key = key0 + ((lane_of_row + j / 4u * 16u) * 4u + j % 4u);
+                float seen = score[i * 2u + j / 4u][j % 4u] * 0.18033688;
+                score[i * 2u + j / 4u][j % 4u] = key < query + 1u ? seen : -INF;
+                best[i] = max(best[i], score[i * 2u + j / 4u][j % 4u]);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            best[i] = max(best[i], subgroupShuffleXor(best[i], 16u));
+            best[i] = max(best[i], subgroupShuffleXor(best[i], 8u));
+            best[i] = max(best[i], subgroupShuffleXor(best[i], 4u));
+            best[i] = max(best[i], subgroupShuffleXor(best[i], 1u));
+        }
+
         // While no key counts, any finite number does in place of the largest score.
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             best[i] = max(best[i], top[i]);
             float largest = best[i];
             float shift = largest == -INF ? 0.0 : largest;
@@ -515,53 +607,65 @@ void main() {
             top[i] = best[i];
             total[i] *= correction;
             sums[i] *= correction;
-            uint row = row0 + i * 8u;
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                float weight = exp2(score[i * 2u + j] - shift);
+            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+                float weight = exp2(score[i * 2u + j / 4u][j % 4u] - shift);
                 total[i] += weight;
-                weights[row * 33u + (lane_of_row + j * 16u)] = weight;
+                score[i * 2u + j / 4u][j % 4u] = weight;
             }
         }
-
-        for (uint v0 = 0u; v0 < 32u; v0 += 16u) {
-            // Stage values.
+        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+            weights[((lane_of_row + j / 4u * 16u) * 4u + j % 4u) * 9u + row0] = vec4(score[j / 4u][j % 4u], score[2u + j / 4u][j % 4u], score[4u + j / 4u][j % 4u], score[6u + j / 4u][j % 4u]);
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line = slot / 16u;
+            uint quad = slot % 16u;
+            tile[line * 16u + quad] = next_values[i];
+        }
+        barrier();
+        uint stage_2 = 0u;
+        for (uint v0 = 0u; v0 < 128u; v0 += 16u) {
+            uint v1 = min(v0 + 16u, 112u);
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
                 uint slot = self + i * 128u;
                 uint line = slot / 16u;
                 uint quad = slot % 16u;
-                uint key = key0 + v0 + line;
-                tile_v[line * 16u + quad] = vec4(0.0);
+                uint key = key0 + v1 + line;
+                next_values[i] = vec4(0.0);
                 if (key < keys) {
-                    tile_v[line * 16u + quad] = matmul_vec4[(group * 64u + quad * 4u + key * 512u + 384u) / 4u];
+                    next_values[i] = matmul_vec4[(group * 64u + quad * 4u + key * 512u + 384u) / 4u];
                 }
             }
-            barrier();
 
-            for (uint line = 0u; line < 16u; ++line) {
+            [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
+                vec4 weights4;
+                weights4 = weights[(v0 + depth) * 9u + row0];
                 vec4 values4;
-                values4 = tile_v[line * 16u + lane_of_row];
-                [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                    float weight = weights[(row0 + i * 8u) * 33u + v0 + line];
-                    sums[i] += weight * values4;
+                values4 = tile[stage_2 + (depth * 16u + lane_of_row)];
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    sums[i] = fma(vec4(weights4[i]), values4, sums[i]);
                 }
+            }
+            stage_2 = 528u - stage_2;
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 16u;
+                uint quad = slot % 16u;
+                tile[stage_2 + (line * 16u + quad)] = next_values[i];
             }
             barrier();
         }
     }
 
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        partial[(row0 + i * 8u) * 16u + lane_of_row] = total[i];
-    }
-    barrier();
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        total[i] = partial[(row0 + i * 8u) * 16u];
-        for (uint other = 1u; other < 16u; ++other) {
-            total[i] = total[i] + partial[(row0 + i * 8u) * 16u + other];
-        }
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        total[i] = total[i] + subgroupShuffleXor(total[i], 16u);
+        total[i] = total[i] + subgroupShuffleXor(total[i], 8u);
+        total[i] = total[i] + subgroupShuffleXor(total[i], 4u);
+        total[i] = total[i] + subgroupShuffleXor(total[i], 1u);
     }
 
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + i * 8u;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint row = row0 * 4u + i;
         if (query0 + row < T) {
             uint query = query0 + row;
             vec4 result4;
@@ -799,7 +903,7 @@ void main() {
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
-// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -815,12 +919,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b0[320];
-shared vec4 tile_b1[320];
+shared vec4 tile_a[288];
+shared vec4 tile_b0[544];
+shared vec4 tile_b1[544];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -899,75 +1003,150 @@ void main() {
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
-    float acc0[16];
-    float acc1[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        acc0[i] = 0.0;
-        acc1[i] = 0.0;
+    vec4 acc0[4];
+    vec4 acc1[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc0[i] = vec4(0.0);
+        acc1[i] = vec4(0.0);
     }
-    uint tx = self % 16u;
-    uint ty = self / 16u;
+    uint tx = self % 2u + self / 4u % 8u * 2u;
+    uint ty = self / 2u % 2u + self / 32u * 2u;
+    vec4 next_a;
+    vec4 next_b0[2];
+    vec4 next_b1[2];
 
+    // The first tiles go to shared memory.
+
+    // Fetch 32 rows of a.
+    uint line = self / 4u;
+    uint quad = self % 4u;
+    uint row = min(row0 + line, T - 1u);
+    uint k = quad * 4u;
+    next_a = rms_norm_vec4[(row * 256u + k) / 4u];
+
+    // Fetch 64 columns of b0.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_2 = slot / 4u;
+        uint quad_2 = slot % 4u;
+        uint col = col0 + line_2;
+        uint k_2 = quad_2 * 4u;
+        next_b0[i] = decode4_weight(col * 256u + k_2);
+    }
+
+    // Fetch 64 columns of b1.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_2 = slot / 4u;
+        uint quad_2 = slot % 4u;
+        uint col = col0 + line_2;
+        uint k_2 = quad_2 * 4u;
+        next_b1[i] = decode4_weight_2(col * 256u + k_2);
+    }
+    uint line_2 = self / 4u;
+    uint quad_2 = self % 4u;
+    [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+        tile_a[(quad_2 * 4u + depth) * 9u + line_2 / 4u][line_2 % 4u] = next_a[depth];
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_3 = slot / 4u;
+        uint quad_3 = slot % 4u;
+        vec4 b0_4 = next_b0[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_b0[(quad_3 * 4u + depth) * 17u + line_3 / 4u][line_3 % 4u] = b0_4[depth];
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_3 = slot / 4u;
+        uint quad_3 = slot % 4u;
+        vec4 b1_4 = next_b1[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_b1[(quad_3 * 4u + depth) * 17u + line_3 / 4u][line_3 % 4u] = b1_4[depth];
+        }
+    }
+    barrier();
+
+    uint stage = 0u;
     for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 32 rows of a.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
+        uint k1 = min(k0 + 16u, 240u);
 
-        // Stage 64 columns of b0.
+        // Fetch 32 rows of a.
+        uint line_3 = self / 4u;
+        uint quad_3 = self % 4u;
+        uint row_2 = min(row0 + line_3, T - 1u);
+        uint k_2 = k1 + quad_3 * 4u;
+        next_a = rms_norm_vec4[(row_2 * 256u + k_2) / 4u];
+
+        // Fetch 64 columns of b0.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line_2 = slot / 4u;
-            uint quad_2 = slot % 4u;
-            uint col = col0 + line_2;
-            uint k_2 = k0 + quad_2 * 4u;
-            tile_b0[line_2 * 5u + quad_2] = decode4_weight(col * 256u + k_2);
+            uint line_4 = slot / 4u;
+            uint quad_4 = slot % 4u;
+            uint col = col0 + line_4;
+            uint k_3 = k1 + quad_4 * 4u;
+            next_b0[i] = decode4_weight(col * 256u + k_3);
         }
 
-        // Stage 64 columns of b1.
+        // Fetch 64 columns of b1.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line_2 = slot / 4u;
-            uint quad_2 = slot % 4u;
-            uint col = col0 + line_2;
-            uint k_2 = k0 + quad_2 * 4u;
-            tile_b1[line_2 * 5u + quad_2] = decode4_weight_2(col * 256u + k_2);
+            uint line_4 = slot / 4u;
+            uint quad_4 = slot % 4u;
+            uint col = col0 + line_4;
+            uint k_3 = k1 + quad_4 * 4u;
+            next_b1[i] = decode4_weight_2(col * 256u + k_3);
         }
-        barrier();
 
-        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
-            vec4 b0_cols[4];
-            vec4 b1_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b0_cols[j] = tile_b0[(tx + j * 16u) * 5u + quad_2];
-                b1_cols[j] = tile_b1[(tx + j * 16u) * 5u + quad_2];
-            }
+        [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
+            vec4 a_rows;
+            a_rows = tile_a[stage * 144u + (depth * 9u + ty)];
+            vec4 b0_cols;
+            b0_cols = tile_b0[stage * 272u + (depth * 17u + tx)];
+            vec4 b1_cols;
+            b1_cols = tile_b1[stage * 272u + (depth * 17u + tx)];
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc0[i * 4u + j] = fma(a_row.x, b0_cols[j].x, acc0[i * 4u + j]);
-                    acc0[i * 4u + j] = fma(a_row.y, b0_cols[j].y, acc0[i * 4u + j]);
-                    acc0[i * 4u + j] = fma(a_row.z, b0_cols[j].z, acc0[i * 4u + j]);
-                    acc0[i * 4u + j] = fma(a_row.w, b0_cols[j].w, acc0[i * 4u + j]);
-                    acc1[i * 4u + j] = fma(a_row.x, b1_cols[j].x, acc1[i * 4u + j]);
-                    acc1[i * 4u + j] = fma(a_row.y, b1_cols[j].y, acc1[i * 4u + j]);
-                    acc1[i * 4u + j] = fma(a_row.z, b1_cols[j].z, acc1[i * 4u + j]);
-                    acc1[i * 4u + j] = fma(a_row.w, b1_cols[j].w, acc1[i * 4u + j]);
-                }
+                acc0[i] = fma(vec4(a_rows[i]), b0_cols, acc0[i]);
+                acc1[i] = fma(vec4(a_rows[i]), b1_cols, acc1[i]);
+            }
+        }
+        stage = 1u - stage;
+        uint line_4 = self / 4u;
+        uint quad_4 = self % 4u;
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_a[stage * 144u + ((quad_4 * 4u + depth) * 9u + line_4 / 4u)][line_4 % 4u] = next_a[depth];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_5 = slot / 4u;
+            uint quad_5 = slot % 4u;
+            vec4 b0_4 = next_b0[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_b0[stage * 272u + ((quad_5 * 4u + depth) * 17u + line_5 / 4u)][line_5 % 4u] = b0_4[depth];
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_5 = slot / 4u;
+            uint quad_5 = slot % 4u;
+            vec4 b1_4 = next_b1[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_b1[stage * 272u + ((quad_5 * 4u + depth) * 17u + line_5 / 4u)][line_5 % 4u] = b1_4[depth];
             }
         }
         barrier();
     }
 
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + tx + j * 16u;
-            if (row < T) {
-                result[row * 768u + col] = acc0[i * 4u + j] / (1.0 + exp(-acc0[i * 4u + j])) * acc1[i * 4u + j];
+        uint row_2 = row0 + (ty * 4u + i);
+        uint col = col0 + tx * 4u;
+        if (row_2 < T) {
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = acc0[i][lane] / (1.0 + exp(-acc0[i][lane])) * acc1[i][lane];
             }
+            result_vec4[(row_2 * 768u + col) / 4u] = result4;
         }
     }
 }
@@ -976,7 +1155,7 @@ void main() {
 
 // matmul_add_parts over [4,T,256], folding 192
 // Fuses: matmul, add.
-// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -990,11 +1169,11 @@ layout(local_size_x = 128) in;
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_buffer { float acc_parts[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Acc_parts_vec4_buffer { vec4 acc_parts_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[320];
+shared vec4 tile_a[288];
+shared vec4 tile_b[544];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1042,57 +1221,106 @@ void main() {
     uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
     uint batch = gl_WorkGroupID.z;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        acc[i] = 0.0;
+    vec4 acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = vec4(0.0);
     }
-    uint tx = self % 16u;
-    uint ty = self / 16u;
+    uint tx = self % 2u + self / 4u % 8u * 2u;
+    uint ty = self / 2u % 2u + self / 32u * 2u;
+    vec4 next_a;
+    vec4 next_b[2];
 
+    // The first tiles go to shared memory.
+
+    // Fetch 32 rows of a.
+    uint line = self / 4u;
+    uint quad = self % 4u;
+    uint row = min(row0 + line, T - 1u);
+    uint k = quad * 4u;
+    next_a = mul_vec4[(batch * 192u + row * 768u + k) / 4u];
+
+    // Fetch 64 columns of b.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_2 = slot / 4u;
+        uint quad_2 = slot % 4u;
+        uint col = col0 + line_2;
+        uint k_2 = quad_2 * 4u;
+        next_b[i] = decode4_weight(batch * 192u + col * 768u + k_2);
+    }
+    uint line_2 = self / 4u;
+    uint quad_2 = self % 4u;
+    [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+        tile_a[(quad_2 * 4u + depth) * 9u + line_2 / 4u][line_2 % 4u] = next_a[depth];
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line_3 = slot / 4u;
+        uint quad_3 = slot % 4u;
+        vec4 b4 = next_b[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_b[(quad_3 * 4u + depth) * 17u + line_3 / 4u][line_3 % 4u] = b4[depth];
+        }
+    }
+    barrier();
+
+    uint stage = 0u;
     for (uint k0 = 0u; k0 < 192u; k0 += 16u) {
-        // Stage 32 rows of a.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_a[line * 5u + quad] = mul_vec4[(batch * 192u + row * 768u + k) / 4u];
+        uint k1 = min(k0 + 16u, 176u);
 
-        // Stage 64 columns of b.
+        // Fetch 32 rows of a.
+        uint line_3 = self / 4u;
+        uint quad_3 = self % 4u;
+        uint row_2 = min(row0 + line_3, T - 1u);
+        uint k_2 = k1 + quad_3 * 4u;
+        next_a = mul_vec4[(batch * 192u + row_2 * 768u + k_2) / 4u];
+
+        // Fetch 64 columns of b.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line_2 = slot / 4u;
-            uint quad_2 = slot % 4u;
-            uint col = col0 + line_2;
-            uint k_2 = k0 + quad_2 * 4u;
-            tile_b[line_2 * 5u + quad_2] = decode4_weight(batch * 192u + col * 768u + k_2);
+            uint line_4 = slot / 4u;
+            uint quad_4 = slot % 4u;
+            uint col = col0 + line_4;
+            uint k_3 = k1 + quad_4 * 4u;
+            next_b[i] = decode4_weight(batch * 192u + col * 768u + k_3);
         }
-        barrier();
 
-        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad_2];
-            }
+        [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
+            vec4 a_rows;
+            a_rows = tile_a[stage * 144u + (depth * 9u + ty)];
+            vec4 b_cols;
+            b_cols = tile_b[stage * 272u + (depth * 17u + tx)];
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
-                }
+                acc[i] = fma(vec4(a_rows[i]), b_cols, acc[i]);
+            }
+        }
+        stage = 1u - stage;
+        uint line_4 = self / 4u;
+        uint quad_4 = self % 4u;
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_a[stage * 144u + ((quad_4 * 4u + depth) * 9u + line_4 / 4u)][line_4 % 4u] = next_a[depth];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_5 = slot / 4u;
+            uint quad_5 = slot % 4u;
+            vec4 b4 = next_b[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_b[stage * 272u + ((quad_5 * 4u + depth) * 17u + line_5 / 4u)][line_5 % 4u] = b4[depth];
             }
         }
         barrier();
     }
 
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + tx + j * 16u;
-            if (row < T) {
-                acc_parts[batch * T * 256u + row * 256u + col] = acc[i * 4u + j];
+        uint row_2 = row0 + (ty * 4u + i);
+        uint col = col0 + tx * 4u;
+        if (row_2 < T) {
+            vec4 acc_parts4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                acc_parts4[lane] = acc[i][lane];
             }
+            acc_parts_vec4[(batch * T * 256u + row_2 * 256u + col) / 4u] = acc_parts4;
         }
     }
 }
