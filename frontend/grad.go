@@ -128,8 +128,8 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy is the rule of an op that is computed by others: the gradients are theirs. Operands are tensors of their own
-// in it, since one tensor may be several of them.
+// definedBy is the rule of an op that is computed by others: the gradients are theirs. Operands are tensors of their
+// own in it, since one tensor may be several of them.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b

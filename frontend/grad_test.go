@@ -119,8 +119,8 @@ func checkGradient(t *testing.T, c optest.Case, domain [2]float64) bool {
 	random := func(s ir.Shape, lo, hi float64) *ir.Data {
 		return between(s, lo, hi, rng.Float64)
 	}
-	// Multiples of the golden ratio are far from each other and from simple fractions: a step makes none the larger of two
-	// that was the smaller, and takes none past a corner such as 0.
+	// Multiples of the golden ratio are far from each other and from simple fractions: a step makes none the larger of
+	// two that was the smaller, and takes none past a corner such as 0.
 	multiple := 0.0
 	apart := func(s ir.Shape, lo, hi float64) *ir.Data {
 		return between(s, lo, hi, func() float64 { multiple++; return math.Mod(multiple*math.Phi, 1) })

@@ -113,8 +113,8 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 		each := []int{in, (out + q.BlockSize - 1) / q.BlockSize}
 		for i := range given(q.Scale, q.ZeroPoint) {
 			if s := args[2+i].shape; !slices.Equal(s.Dimensions, each) {
-				return nil, errors.Errorf("%s: scales or zero points are %s, want %v for weights %s in blocks of %d", kind, s,
-					each, ws, q.BlockSize)
+				return nil, errors.Errorf("%s: scales or zero points are %s, want %v for weights %s in blocks of %d",
+					kind, s, each, ws, q.BlockSize)
 			}
 		}
 	}

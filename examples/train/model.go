@@ -130,7 +130,8 @@ func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 	}
 	in, out := x.Dim(-1), y.Dim(-1)
 	if most := min(in.Static(), out.Static()); p.o.lora > most {
-		p.b.Fail("lora", fmt.Errorf("-lora %d: %s, %s by %s, has a rank of %d at most", p.o.lora, weight, out, in, most))
+		p.b.Fail("lora", fmt.Errorf("-lora %d: %s, %s by %s, has a rank of %d at most", p.o.lora, weight, out, in,
+			most))
 	}
 	down := p.add(weight+".lora_a", ir.InitialNormal(0, 1/math.Sqrt(float64(in.Static())), p.seed()), p.o.lora, in)
 	up := p.add(weight+".lora_b", ir.Initial{}, out, p.o.lora)
