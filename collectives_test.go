@@ -24,7 +24,8 @@ func TestCollectives(t *testing.T) {
 			needTools(t)
 		}
 		const rows, columns = 3, 700 // more than a workgroup has, and no whole number of them
-		memory, address := make([]uint64, mailbox.Words(3, rows*columns)), [3]uint64{}
+		room := mailbox.Room(3, []int{rows * columns, rows * columns, rows * columns}, false)
+		memory, address := make([]uint32, mailbox.Header+room), [3]uint64{}
 		if onVulkan {
 			host, err := vk.NewHostBuffer([]*vk.Device{devices[0].Vulkan(), devices[1].Vulkan(), devices[2].Vulkan()},
 				len(memory))
@@ -37,7 +38,7 @@ func TestCollectives(t *testing.T) {
 				address[i] = host.Address(i)
 			}
 		}
-		box, err := mailbox.New(memory, 3, rows*columns)
+		box, err := mailbox.New(memory, 3)
 		if err != nil {
 			t.Fatal(err)
 		}

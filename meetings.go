@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,16 +21,16 @@ import (
 type way int
 
 const (
-	// Kernels wait for words in memory that all devices write.
+	// Kernels wait for flags in memory that all devices write.
 	wayShared way = iota
-	// Kernels wait for words in memory of their own, to which the host copies them.
+	// Kernels wait for flags in memory of their own, to which the host copies them.
 	wayRelayed
 	// Programs end at each exchange, and the host takes them on when all are there.
 	wayStaged
 )
 
 func (w way) String() string {
-	return [...]string{"kernels wait for one another", "the host copies what kernels wait for",
+	return [...]string{"kernels wait for one another", "the host tells kernels of one another",
 		"the host takes programs on from one to the next"}[w]
 }
 
@@ -119,8 +120,15 @@ func (m *meetings) without(why error) {
 	m.ways = slices.DeleteFunc(m.ways, func(w wayPrice) bool { return w.way == wayRelayed })
 }
 
-// price is how many nanoseconds the exchanges of a run take, in which each device gives so many values.
-func (w wayPrice) price(exchanges []int) (ns float64) {
+// relayedWords bounds the host's memory that places of wayRelayed take, which a run uses once.
+const relayedWords = 64 << 20
+
+// price is how many nanoseconds the exchanges of a run take, in which each device gives so many values; infinitely many
+// where there is no room for them.
+func (m *meetings) price(w wayPrice, exchanges []int) (ns float64) {
+	if w.way == wayRelayed && mailbox.Room(len(m.devices), exchanges, true) > relayedWords {
+		return math.Inf(1)
+	}
 	for _, values := range exchanges {
 		ns += w.Time(4 * int64(values))
 	}
@@ -129,7 +137,9 @@ func (w wayPrice) price(exchanges []int) (ns float64) {
 
 // cheapest is the way that takes least.
 func (m *meetings) cheapest(exchanges []int) wayPrice {
-	return slices.MinFunc(m.ways, func(a, b wayPrice) int { return cmp.Compare(a.price(exchanges), b.price(exchanges)) })
+	return slices.MinFunc(m.ways, func(a, b wayPrice) int {
+		return cmp.Compare(m.price(a, exchanges), m.price(b, exchanges))
+	})
 }
 
 // reserve makes room for exchanges in which each device gives so many values.
@@ -143,12 +153,12 @@ func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) 
 			return nil, err
 		}
 	}
-	return m.roomOf(m.cheapest(exchanges).way, slices.Max(exchanges))
+	return m.roomOf(m.cheapest(exchanges).way, exchanges)
 }
 
 // tell finds out whether kernels see what the host writes while they are under way.
 func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
-	r, err := m.roomOf(wayRelayed, triedValues)
+	r, err := m.roomOf(wayRelayed, triedExchanges)
 	if err != nil {
 		return err
 	}
@@ -174,8 +184,8 @@ func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
 func (m *meetings) how(exchanges []int) string {
 	text := m.cheapest(exchanges).String()
 	for _, w := range m.ways {
-		if w.Link != (target.Link{}) {
-			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(w.price(exchanges))))
+		if ns := m.price(w, exchanges); w.Link != (target.Link{}) && !math.IsInf(ns, 1) {
+			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
 		}
 	}
 	if m.failed != nil {
@@ -184,17 +194,17 @@ func (m *meetings) how(exchanges []int) string {
 	return text
 }
 
-// roomOf returns the room of a way, with room for so many values. The turn is the caller's.
-func (m *meetings) roomOf(way way, slot int) (*room, error) {
-	r := &m.rooms[way]
-	if r.box != nil && r.box.Slot() >= slot {
+// roomOf returns the room of a way, with room for those exchanges. The turn is the caller's.
+func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
+	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, way == wayRelayed)
+	if r.box != nil && r.box.Room() >= words {
 		return r, nil
 	}
 	if err := errors.Join(m.idle(), r.free()); err != nil {
 		return nil, err
 	}
 	r.way = way
-	if err := r.make(m, slot); err != nil {
+	if err := r.make(m, mailbox.Header+words); err != nil {
 		return nil, errors.Join(err, r.free())
 	}
 	return r, nil
@@ -209,30 +219,29 @@ type room struct {
 	epoch   uint32 // of the next exchange
 }
 
-func (r *room) make(m *meetings, slot int) (err error) {
-	words := mailbox.Words(len(m.devices), slot)
-	memory := []uint64(nil)
+func (r *room) make(m *meetings, words int) (err error) {
+	memory := []uint32(nil)
 	if m.vulkan == nil {
-		memory = make([]uint64, words)
+		memory = make([]uint32, words)
 	} else {
 		if r.memory, err = vk.NewHostBuffer(m.vulkan, words); err != nil {
 			return err
 		}
 		memory = r.memory.Words()
 	}
-	var inboxes [][]uint64
+	var inboxes [][]uint32
 	for _, d := range m.vulkan {
 		if r.way != wayRelayed {
 			break
 		}
-		b, err := d.NewInbox(words)
+		b, err := d.NewInbox(mailbox.Header)
 		if err != nil {
 			return err
 		}
 		r.inboxes = append(r.inboxes, b)
 		inboxes = append(inboxes, b.Words())
 	}
-	r.box, err = mailbox.New(memory, len(m.devices), slot, inboxes...)
+	r.box, err = mailbox.New(memory, len(m.devices), inboxes...)
 	r.epoch = 1
 	return err
 }
@@ -246,12 +255,6 @@ func (r *room) free() error {
 	return errors.Join(errs...)
 }
 
-// reset makes the room as it was at first. No device may be using it.
-func (r *room) reset() {
-	r.box.Reset()
-	r.epoch = 1
-}
-
 // lastEpoch is where epochs begin anew.
 const lastEpoch = 1 << 31
 
@@ -261,19 +264,20 @@ func (r *room) links(m *meetings, exchanges int) ([]*ir.Data, error) {
 		if err := m.idle(); err != nil {
 			return nil, err
 		}
-		r.reset()
+		r.box.Reset()
+		r.epoch = 1
 	}
 	var list []*ir.Data
 	for rank := range m.devices {
-		give := r.memory.Address(rank)
-		take, tries := give, uint32(mailbox.TriesWaiting)
+		memory := r.memory.Address(rank)
+		flags, tries := memory, uint32(mailbox.TriesWaiting)
 		switch r.way {
 		case wayRelayed:
-			take = r.inboxes[rank].Address()
+			flags = r.inboxes[rank].Address()
 		case wayStaged:
-			tries = mailbox.TriesGiven
+			tries = mailbox.TriesNone
 		}
-		link := r.box.Link(rank, r.epoch, give, take, tries)
+		link := r.box.Link(rank, r.epoch, memory, flags, tries)
 		d, err := Of(link[:], len(link))
 		if err != nil {
 			return nil, err
@@ -289,8 +293,8 @@ type meeting struct {
 	all  *rendezvous
 	late *time.Timer
 
-	over   atomic.Bool
-	relays sync.WaitGroup
+	over  atomic.Bool
+	relay sync.WaitGroup
 }
 
 // open begins a run with so many exchanges, and returns what each device is given for it.
@@ -302,10 +306,7 @@ func (m *meetings) open(r *room, exchanges int) (*meeting, []*ir.Data, error) {
 	x := &meeting{room: r, all: &rendezvous{ranks: len(links), next: make(chan struct{}),
 		stopped: make(chan struct{})}}
 	if r.way == wayRelayed {
-		for rank := range links {
-			epoch := r.epoch
-			x.relays.Go(func() { r.box.Relay(rank, epoch, exchanges, &x.over) })
-		}
+		x.relay.Go(func() { r.box.Relay(&x.over) })
 	}
 	r.epoch += uint32(exchanges)
 	x.late = time.AfterFunc(m.limit, x.stop)
@@ -333,7 +334,7 @@ func (x *meeting) close() {
 	if x != nil {
 		x.late.Stop()
 		x.over.Store(true)
-		x.relays.Wait()
+		x.relay.Wait()
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	tryTime     = 5 * time.Second
 )
 
+var triedExchanges = slices.Repeat([]int{triedValues}, triedTimes)
+
 // try has the devices exchange values in a room many times, for as long at most in each run. It returns how long an
 // exchange takes, or why it fails.
 func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (each time.Duration, err error) {
@@ -47,7 +49,7 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (each 
 		if err != nil {
 			r.box.Stop()
 			err = errors.Join(err, m.idle())
-			r.reset()
+			r.box.Reset()
 			return 0, err
 		}
 		if took /= triedTimes; each == 0 || took < each {
@@ -110,7 +112,7 @@ func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, par
 			switch {
 			case errs[rank] != nil:
 				meeting.stop()
-			case r.box.Failed() < 0 && !slices.Equal(result.Outputs["y"].Bytes, want[rank].Bytes):
+			case !slices.Equal(result.Outputs["y"].Bytes, want[rank].Bytes):
 				errs[rank] = fmt.Errorf("%s got other values than were given", p.Device())
 			}
 		})
@@ -118,8 +120,8 @@ func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, par
 	under.Wait()
 	took := time.Since(begin)
 	meeting.close()
-	if rank := r.box.Failed(); rank >= 0 {
-		errs = append(errs, fmt.Errorf("%s waited in vain", parts[rank].Device()))
+	if rank, stale := r.box.Failed(); rank >= 0 {
+		return took, failedAs(parts[rank].Device(), stale, limit)
 	}
 	return took, errors.Join(errs...)
 }

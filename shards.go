@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
@@ -332,20 +333,28 @@ func (x *sharded) ended(errs []error) error {
 	if x.room == nil {
 		return err
 	}
-	failed := x.room.box.Failed()
+	failed, stale := x.room.box.Failed()
 	if failed < 0 && err == nil {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on",
-			x.parts[failed].Device(), x.meetings.limit)
+		err = failedAs(x.parts[failed].Device(), stale, x.meetings.limit)
 	}
 	err = fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
 	if idle := x.meetings.idle(); idle != nil {
 		return errors.Join(err, idle)
 	}
-	x.room.reset()
+	x.room.box.Reset()
 	return err
+}
+
+// failedAs says why a device could not take what others give.
+func failedAs(device string, stale bool, limit time.Duration) error {
+	if stale {
+		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
+	}
+	return fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on", device,
+		limit)
 }
 
 // run runs the part of a rank. The first gives the results; what others give is left on their devices.

@@ -17,9 +17,9 @@ import (
 // link says where the memory is; each op gives the link that the next one takes, so that all devices come to them in
 // one order. They are custom ops: no family of kernels knows of other devices.
 //
-// Words of the memory say by themselves of which exchange they are, so who takes may wait for them inside of a kernel:
-// in the same memory, or in one of its own to which the host copies them. Or else the runtime ends the program between
-// both ops. A workgroup waits for words that were given by the workgroup of its own number. Without a memory, as when a
+// Who takes waits inside of a kernel, in every workgroup, for flags that say that the others have given: in the same
+// memory, or in one of its own to which the host copies them. Or else the runtime ends the program between both ops. A
+// device's flag is written by the kernel that takes, when the one that gives has ended. Without a memory, as when a
 // program is warmed up, a link is all zeros, and others count as zeros.
 var give = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.give", Doc: "Gives the values of a device to the others, and has the link with which they are taken.",
@@ -41,7 +41,7 @@ var (
 		func(all [][]uint32, _ int) []uint32 { return sumWords(all) })
 	allGather = collective("all_gather",
 		"What all devices have, along a new outermost axis in the order of their ranks.",
-		"", "if (i < end) y[p * size + i] = part;", "",
+		"", "if (has) y[p * size + i] = part;", "",
 		func(s ir.Shape, shards int64) (ir.Shape, error) {
 			return append(ir.Shape{{Add: shards}}, s...), nil
 		},
@@ -64,8 +64,8 @@ var (
 )
 
 const (
-	collectiveLanes = 256
-	collectiveDepth = 4 // words that an invocation waits for at once
+	collectiveLanes  = 256
+	collectiveValues = 896 // of a workgroup, which are 1024 words with the epochs: four for an invocation
 )
 
 // collective registers one: prologue, what is done with each part, in the order of ranks, and with what came of it.
@@ -95,7 +95,7 @@ var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "how
 func collectiveKernel(outputs []string, body string) *ir.CustomKernel {
 	return &ir.CustomKernel{
 		Outputs: outputs, Workgroup: [3]int{collectiveLanes},
-		Grid:  [3][]ir.GridRule{{{Of: "x", Axis: ir.AllAxes, Tile: collectiveLanes * collectiveDepth}}},
+		Grid:  [3][]ir.GridRule{{{Of: "x", Axis: ir.AllAxes, Tile: collectiveValues}}},
 		Needs: []string{"int64", "bufferDeviceAddress"}, Shared: collectiveShared, Body: collectiveStart + body,
 	}
 }
@@ -107,7 +107,7 @@ func checkCollective(c *ir.Call) error {
 	case c.DType(0) != ir.F32:
 		return fmt.Errorf("x is %s: want f32", c.DType(0))
 	case c.DType(1) != ir.U32 || !c.Shape(1).Equal(linkShape):
-		return errors.New("link is u32[9], from an input or from another of these ops")
+		return errors.New("link is u32[10], from an input or from another of these ops")
 	}
 	return nil
 }
@@ -116,65 +116,70 @@ var linkShape = ir.ShapeOf(mailbox.LinkWords)
 
 // The memory changes while a kernel reads it, which volatile says.
 const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
-buffer Mailbox { uint64_t words[]; };
-float await_word(Mailbox inbox, Mailbox box, uint at, uint epoch, uint rank, uint most) {
+buffer Mailbox { uint words[]; };
+void await_flag(Mailbox box, Mailbox flags, uint of, uint rank, uint epoch, uint most) {
     for (uint tries = 1u; tries <= most; ++tries) {
-        uvec2 word = unpackUint2x32(inbox.words[at]);
-        if (word.y == epoch) return uintBitsToFloat(word.x);
-        if ((tries & 255u) == 0u && inbox.words[0] != 0ul) break;
+        if (int(flags.words[128u + of] - epoch) >= 0) return;
+        if ((tries & 255u) == 0u && flags.words[0] != 0u) break;
     }
-    box.words[1u + rank] = uint64_t(epoch);
-    return 0.0;
+    box.words[64u + rank] = epoch;
 }`
 
-const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[2], rank = link[3], slot = link[4];
-uint size = x_size, begin = gl_WorkGroupID.x * 1024u + lane, end = min(size, gl_WorkGroupID.x * 1024u + 1024u);
+// Word w has value i, or the epoch after seven of them.
+const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[4], rank = link[5], room = link[7];
+uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
+uint place = link[6] + uint(shards) * part_words <= room ? link[6] : 0u;
 Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1])));
 bool open = (link[0] | link[1]) != 0u;
-uint first = 192u + (epoch & 1u) * uint(shards) * slot;
+uint first = gl_WorkGroupID.x * 1024u + lane;
 `
 
-const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 9u) given[lane] = link[lane];
+const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) given[lane] = link[lane];
 if (open) {
-    if (gl_WorkGroupID.x == 0u && lane == 0u) {
-        box.words[64u + 64u * (epoch & 1u) + rank] = packUint2x32(uvec2(size, epoch));
-    }
-    for (uint i = begin; i < end; i += 256u) {
-        box.words[first + rank * slot + i] = packUint2x32(uvec2(floatBitsToUint(x[i]), epoch));
+    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+        uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
+        uint word = epoch;
+        if ((w & 7u) != 7u) word = i < size ? floatBitsToUint(x[i]) : 0u;
+        box.words[1024u + place + rank * part_words + w] = word;
     }
 }`
 
-const collectiveBody = `if (gl_WorkGroupID.x == 0u && lane < 9u) next[lane] = lane == 2u ? epoch + 1u : link[lane];
+const collectiveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) {
+    next[lane] = lane == 4u ? epoch + 1u : lane == 6u ? place + uint(shards) * part_words : link[lane];
+}
 PROLOGUE
-Mailbox inbox = Mailbox(packUint2x32(uvec2(link[7], link[8])));
+if (open && link[8] != 0u) {
+    if (gl_WorkGroupID.x == 0u && lane == 0u) box.words[128u + rank] = epoch;
+    if (lane < uint(shards) && lane != rank) {
+        await_flag(box, Mailbox(packUint2x32(uvec2(link[2], link[3]))), lane, rank, epoch, link[8]);
+    }
+    memoryBarrierBuffer();
+    barrier();
+}
 float own[4], sum[4];
 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-    uint i = begin + 256u * k;
-    own[k] = i < end ? x[i] : 0.0;
+    uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
+    own[k] = (w & 7u) != 7u && i < size ? x[i] : 0.0;
     sum[k] = 0.0;
 }
+bool stale = false;
 for (uint p = 0u; p < uint(shards); ++p) {
-    uint64_t seen[4];
+    uint words[4];
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        uint i = begin + 256u * k;
-        seen[k] = open && p != rank && i < end ? inbox.words[first + p * slot + i] : 0ul;
+        words[k] = open && p != rank ? box.words[1024u + place + p * part_words + first + 256u * k] : 0u;
     }
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        uint i = begin + 256u * k;
-        float part = own[k];
-        if (p != rank) {
-            uvec2 word = unpackUint2x32(seen[k]);
-            part = uintBitsToFloat(word.x);
-            if (open && i < end && word.y != epoch) {
-                part = await_word(inbox, box, first + p * slot + i, epoch, rank, link[6]);
-            }
-        }
+        uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
+        bool has = (w & 7u) != 7u && i < size;
+        if (open && p != rank && (w & 7u) == 7u && words[k] != epoch) stale = true;
+        float part = p == rank ? own[k] : uintBitsToFloat(words[k]);
         EACH
     }
 }
+if (stale && box.words[64u + rank] == 0u) box.words[64u + rank] = epoch | 0x80000000u;
 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-    uint i = begin + 256u * k;
-    if (i < end) {
+    uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
+    if ((w & 7u) != 7u && i < size) {
         RESULT
     }
 }`
@@ -198,9 +203,11 @@ func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shap
 	if err != nil {
 		return nil, err
 	}
-	next := slices.Clone(at)
-	next[2]++
-	return []*ir.Data{{DType: ir.F32, Dims: dims, Bytes: fromWords(combine(all, int(at[3])))},
+	next, err := mailbox.Next(at, len(x.Bytes)/4)
+	if err != nil {
+		return nil, err
+	}
+	return []*ir.Data{{DType: ir.F32, Dims: dims, Bytes: fromWords(combine(all, int(at[5])))},
 		{DType: ir.U32, Dims: link.Dims, Bytes: fromWords(next)}}, nil
 }
 

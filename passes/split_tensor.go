@@ -14,7 +14,7 @@ type Shard struct {
 	*ir.Graph
 	Cut       map[string]int // by weight or state: the axis along which the device has its part
 	Exchanges []int          // how many values it gives to each of its meetings with the others in a run, at most
-	Link      string         // the input that says where: u32[9]; "" where there are no meetings
+	Link      string         // the input that says where: u32[10]; "" where there are no meetings
 }
 
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor

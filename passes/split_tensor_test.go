@@ -103,7 +103,7 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.New(make([]uint64, mailbox.Words(shards, 200)), shards, 200)
+	box, err := mailbox.New(make([]uint32, mailbox.Header+mailbox.Room(shards, []int{200, 200, 200}, true)), shards)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ type Machine struct {
 	MatrixI8  float64 `json:"i8_tops"`    // likewise
 	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
 	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
-	// Relayed and Staged are how values come to another device of the machine: while kernels wait for them and the host
-	// copies them, and by programs that end.
+	// Relayed and Staged are how values come to another device of the machine: while kernels wait until the host tells
+	// them to go on, and by programs that end.
 	Relayed Link `json:"relayed,omitzero"`
 	Staged  Link `json:"staged,omitzero"`
 }

@@ -1,14 +1,15 @@
 // Package mailbox is memory through which devices that run one program together exchange what each has computed, and
 // the protocol of it as the processor speaks it. Kernels of package passes speak the same.
 //
-// Every word of 64 bits has 32 bits of a value, and 32 bits that say of which exchange: its epoch. A reader takes a
-// word when it has the epoch that it waits for. A word is written and read at once, so values need neither flags nor
-// fences of their own (the LL protocol of NCCL: Hu et al., "Demystifying NCCL", 2025, arXiv:2507.04786). Two slots take
-// turns: who writes for epoch e+2 has read what all others wrote for e+1, and they wrote that after they had read e.
+// To an exchange each device gives some values, and takes those of all others. It writes its values, and when all are
+// written, a flag: the number of the exchange, its epoch. Who takes waits for the flags of the others. A line of 32
+// bytes has seven values and the epoch, so that nobody takes what an earlier exchange has left there. Exchanges have
+// places that follow one another, and begin anew where there is no more room: who gives to exchange e+2 has taken what
+// all others gave to e+1, which they did after they had taken e.
 //
-// A device that keeps what it has once read of the host's memory sees no later word there before its program ends
-// (M-two-cards). Such devices take words from an inbox, memory of their own which the host writes: [Mailbox.Relay]
-// copies to the inboxes of the others what a device has given.
+// A device that keeps what it has once read of the host's memory sees nothing later there before its program ends
+// (M-two-cards). Its program reads each place once, and waits for flags in an inbox, which is memory of its own:
+// [Mailbox.Relay] copies flags there.
 package mailbox
 
 import (
@@ -21,48 +22,58 @@ import (
 	"time"
 )
 
-// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: the address where the device
-// gives (two words), the epoch, the rank of the device, the words of a slot, the mailbox's number in this process, how
-// often a kernel looks for a word at most, and the address where the device takes (two words).
-const LinkWords = 9
+// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: its address (two words), that of
+// the flags to wait for (two words), the epoch, the rank of the device, the place of the exchange, the room for
+// places, how often a kernel looks for a flag at most, where it does, and the mailbox's number in this process.
+const LinkWords = 10
 
 // Indices in a link.
 const (
-	linkEpoch = 2
-	linkRank  = 3
-	linkSlot  = 4
-	linkBox   = 5
-	linkTries = 6
-	linkTake  = 7
+	linkFlags = 2
+	linkEpoch = 4
+	linkRank  = 5
+	linkPlace = 6
+	linkRoom  = 7
+	linkTries = 8
+	linkBox   = 9
 )
 
-// How often a kernel looks for a word: for minutes where it waits for other devices that are at work, after which it
-// gives up by itself, though the host tells it to before that; and a few times where all words are there.
+// How often a kernel looks for a flag: for minutes where it waits for other devices that are at work, after which it
+// gives up by itself, though the host tells it to before that; and never where the host ends programs.
 const (
 	TriesWaiting = 1 << 28
-	TriesGiven   = 1 << 10
+	TriesNone    = 0
 )
 
-// Header is how many words a mailbox has before its slots: word 0 tells everyone to stop where it is not 0; word 1+r
-// is set by the device of rank r that has waited in vain; word 64*(1+e%2)+r says how many values the device of rank r
-// gives to exchange e.
-const Header = 3 * headerPart
+// Header is how many words a mailbox has before its places. An inbox has nothing else. Word 0 tells everyone to stop
+// where it is not 0.
+const Header = 1024
 
-const headerPart = 64
+const (
+	failedAt = 64  // and the rank: of what exchange the device could not take all; with staleBit where it was not there
+	givenAt  = 128 // and the rank: the flag
+	staleBit = 1 << 31
+)
 
 // MaxRanks is how many devices a mailbox serves.
-const MaxRanks = headerPart - 1
+const MaxRanks = 64
+
+// A line has so many values, and its last word is the epoch. Places are whole numbers of units.
+const (
+	lineValues = 7
+	lineWords  = 8
+	unitWords  = 1024
+)
 
 // ErrStopped is wrapped by errors of exchanges that others did not come to.
 var ErrStopped = errors.New("another device did not come to an exchange")
 
 // Mailbox is memory that several devices share.
 type Mailbox struct {
-	words []uint64
+	words []uint32
 	ranks int
-	slot  int
 	id    uint32
-	inbox [][]uint64 // by rank, as words; nil where devices take from words
+	inbox [][]uint32 // by rank; nil where devices wait for flags in words
 }
 
 var boxes struct {
@@ -71,22 +82,40 @@ var boxes struct {
 	open map[uint32]*Mailbox
 }
 
-// Words is how many words of 64 bits the memory has for so many devices, each of which gives slot values at most.
-func Words(ranks, slot int) int { return Header + 2*ranks*slot }
+// part is how many words a device's part of a place has.
+func part(values int) int {
+	lines := (values + lineValues - 1) / lineValues
+	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
+}
 
-// New makes a mailbox in memory of [Words] words, which are zero. Inboxes, if there are any, are such memory too, one
-// for each device.
-func New(memory []uint64, ranks, slot int, inboxes ...[]uint64) (*Mailbox, error) {
-	if ranks < 1 || ranks > MaxRanks || slot < 0 || len(memory) < Words(ranks, slot) {
-		return nil, fmt.Errorf("a mailbox of %d words for %d devices with %d values each: want at most %d devices and "+
-			"at least %d words", len(memory), ranks, slot, MaxRanks, Words(ranks, slot))
+// Room is how many words the places of a run have, to whose exchanges each device gives so many values. Once is where a
+// run has each exchange at a place of its own.
+func Room(ranks int, exchanges []int, once bool) (words int) {
+	most := 0
+	for _, values := range exchanges {
+		words += ranks * part(values)
+		most = max(most, part(values))
 	}
-	short := func(inbox []uint64) bool { return len(inbox) < Words(ranks, slot) }
-	if len(inboxes) > 0 && (len(inboxes) != ranks || slices.ContainsFunc(inboxes, short)) {
+	if once {
+		return words
+	}
+	// An exchange at the beginning, after one that begins in the last two thirds, does not touch that one.
+	return min(words, 3*ranks*most)
+}
+
+// New makes a mailbox in memory of [Header] words, which are zero, and room for places. Inboxes, if there are any, are
+// Header words that are zero for each device.
+func New(memory []uint32, ranks int, inboxes ...[]uint32) (*Mailbox, error) {
+	short := func(inbox []uint32) bool { return len(inbox) < Header }
+	switch {
+	case ranks < 1 || ranks > MaxRanks || short(memory):
+		return nil, fmt.Errorf("a mailbox of %d words for %d devices: want at most %d devices and at least %d words",
+			len(memory), ranks, MaxRanks, Header)
+	case len(inboxes) > 0 && (len(inboxes) != ranks || slices.ContainsFunc(inboxes, short)):
 		return nil, fmt.Errorf("a mailbox for %d devices with %d inboxes: want one for each, of %d words", ranks,
-			len(inboxes), Words(ranks, slot))
+			len(inboxes), Header)
 	}
-	m := &Mailbox{words: memory, ranks: ranks, slot: slot, inbox: inboxes}
+	m := &Mailbox{words: memory, ranks: ranks, inbox: inboxes}
 	boxes.Lock()
 	defer boxes.Unlock()
 	if boxes.open == nil {
@@ -108,40 +137,42 @@ func (m *Mailbox) Close() error {
 	return nil
 }
 
-// Slot is how many values a device gives at most.
-func (m *Mailbox) Slot() int { return m.slot }
+// Room is how many words there are for places.
+func (m *Mailbox) Room() int { return len(m.words) - Header }
 
-// Link is what a run on the device of a rank is given, whose first exchange has that epoch: not 0, and one that none
-// before had since [Mailbox.Reset]. give and take are where the device finds the memory, and its inbox or the memory.
-func (m *Mailbox) Link(rank int, epoch uint32, give, take uint64, tries uint32) [LinkWords]uint32 {
-	return [LinkWords]uint32{0: uint32(give), 1: uint32(give >> 32), linkEpoch: epoch, linkRank: uint32(rank),
-		linkSlot: uint32(m.slot), linkBox: m.id, linkTries: tries, linkTake: uint32(take),
-		linkTake + 1: uint32(take >> 32)}
+// Link is what a run on the device of a rank is given, whose first exchange has that epoch: not 0, and larger than all
+// that were since [Mailbox.Reset]. memory and flags are where the device finds the mailbox, and its inbox or the
+// mailbox.
+func (m *Mailbox) Link(rank int, epoch uint32, memory, flags uint64, tries uint32) [LinkWords]uint32 {
+	return [LinkWords]uint32{0: uint32(memory), 1: uint32(memory >> 32), linkFlags: uint32(flags),
+		linkFlags + 1: uint32(flags >> 32), linkEpoch: epoch, linkRank: uint32(rank), linkRoom: uint32(m.Room()),
+		linkTries: tries, linkBox: m.id}
 }
 
 // Stop ends all waiting.
 func (m *Mailbox) Stop() {
-	atomic.StoreUint64(&m.words[0], 1)
+	atomic.StoreUint32(&m.words[0], 1)
 	for _, inbox := range m.inbox {
 		inbox[0] = 1
 	}
 	drain()
 }
 
-// Failed returns the rank of a device that waited in vain, or -1.
-func (m *Mailbox) Failed() int {
+// Failed returns the rank of a device that could not take what it should, and whether what it should take was not
+// there; or -1.
+func (m *Mailbox) Failed() (rank int, stale bool) {
 	for r := range m.ranks {
-		if atomic.LoadUint64(&m.words[1+r]) != 0 {
-			return r
+		if epoch := atomic.LoadUint32(&m.words[failedAt+r]); epoch != 0 {
+			return r, epoch&staleBit != 0
 		}
 	}
-	return -1
+	return -1, false
 }
 
-// Reset makes the mailbox as it was at first. No device may be using it.
+// Reset has everyone go on. No device may be using the mailbox.
 func (m *Mailbox) Reset() {
-	for i := range m.words {
-		atomic.StoreUint64(&m.words[i], 0)
+	for i := range Header {
+		atomic.StoreUint32(&m.words[i], 0)
 	}
 	for _, inbox := range m.inbox {
 		clear(inbox)
@@ -160,88 +191,113 @@ func Meets(names []string) bool {
 // Follows reports whether one of these ops follows a link to a mailbox, to read or to write there.
 func Follows(names []string) bool { return Meets(names) || slices.Contains(names, "vkc.give") }
 
-// headerOf is where it says how many values a rank gives.
-func headerOf(epoch uint32, rank int) int { return headerPart*(1+int(epoch&1)) + rank }
-
-// first is where the values of a rank are.
-func (m *Mailbox) first(epoch uint32, rank int) int {
-	return Header + (int(epoch&1)*m.ranks+rank)*m.slot
+// exchange is an exchange that a link tells of.
+type exchange struct {
+	*Mailbox
+	epoch  uint32
+	rank   int
+	place  int // where that of rank 0 begins
+	values int
 }
 
-// at returns the mailbox that a link names, and where the values of a rank are.
-func at(link []uint32, values int) (*Mailbox, func(rank int) []uint64, error) {
+// follow returns the exchange that a link tells of, of so many values.
+func follow(link []uint32, values int) (x exchange, err error) {
 	if len(link) != LinkWords {
-		return nil, nil, fmt.Errorf("a link of %d words: want %d", len(link), LinkWords)
+		return x, fmt.Errorf("a link of %d words: want %d", len(link), LinkWords)
 	}
 	boxes.Lock()
-	m := boxes.open[link[linkBox]]
+	x.Mailbox = boxes.open[link[linkBox]]
 	boxes.Unlock()
-	switch rank := int(link[linkRank]); {
-	case m == nil:
-		return nil, nil, errors.New("the link names no mailbox: several devices run such a program, which are opened " +
-			"together")
-	case rank >= m.ranks || values > m.slot || int(link[linkSlot]) != m.slot:
-		return nil, nil, fmt.Errorf("%d values from device %d: the mailbox is for %d from each of %d", values, rank,
-			m.slot, m.ranks)
+	if x.Mailbox == nil {
+		return x, errors.New("the link names no mailbox: several devices run such a program, which are opened together")
 	}
-	return m, func(r int) []uint64 {
-		return m.words[m.first(link[linkEpoch], r):][:values]
-	}, nil
+	x.epoch, x.rank, x.place, x.values = link[linkEpoch], int(link[linkRank]), int(link[linkPlace]), values
+	size := x.ranks * part(values)
+	if x.rank >= x.ranks || size > x.Room() {
+		return x, fmt.Errorf("%d values from device %d: the mailbox has %d words for %d devices", values, x.rank,
+			x.Room(), x.ranks)
+	}
+	if x.place+size > x.Room() {
+		x.place = 0
+	}
+	return x, nil
 }
 
-// Give writes the part of a device to the mailbox that a link names.
-func Give(link, part []uint32) error {
-	m, of, err := at(link, len(part))
-	if err != nil {
-		return err
-	}
-	epoch, rank := link[linkEpoch], int(link[linkRank])
-	atomic.StoreUint64(&m.words[headerOf(epoch, rank)], uint64(len(part))|uint64(epoch)<<32)
-	own := of(rank)
-	for i, v := range part {
-		atomic.StoreUint64(&own[i], uint64(v)|uint64(epoch)<<32)
-	}
-	return nil
+// of returns the words of a rank, where values lie in lines.
+func (x exchange) of(rank int) []uint32 {
+	return x.words[Header+x.place+rank*part(x.values):][:part(x.values)]
 }
 
-// Take returns the parts of all ranks, of which part is the device's own. It waits until they are there or somebody
-// stops the mailbox.
-func Take(link, part []uint32) ([][]uint32, error) {
-	m, of, err := at(link, len(part))
+// wordOf is where a value lies.
+func wordOf(i int) int { return i/lineValues*lineWords + i%lineValues }
+
+// Next is the link of the exchange after one of so many values.
+func Next(link []uint32, values int) ([]uint32, error) {
+	x, err := follow(link, values)
 	if err != nil {
 		return nil, err
 	}
-	rank := int(link[linkRank])
-	all := make([][]uint32, m.ranks)
+	next := slices.Clone(link)
+	next[linkEpoch]++
+	next[linkPlace] = uint32(x.place + x.ranks*part(values))
+	return next, nil
+}
+
+// Give writes the part of a device to the mailbox that a link names, and its flag.
+func Give(link, values []uint32) error {
+	x, err := follow(link, len(values))
+	if err != nil {
+		return err
+	}
+	own := x.of(x.rank)
+	for i, v := range values {
+		own[wordOf(i)] = v
+		own[i/lineValues*lineWords+lineValues] = x.epoch
+	}
+	atomic.StoreUint32(&x.words[givenAt+x.rank], x.epoch)
+	return nil
+}
+
+// Take returns the values of all ranks, of which own are the device's. It waits until they are there or somebody stops
+// the mailbox.
+func Take(link, own []uint32) ([][]uint32, error) {
+	x, err := follow(link, len(own))
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]uint32, x.ranks)
 	for r := range all {
-		if r == rank {
-			all[r] = part
+		if r == x.rank {
+			all[r] = own
 			continue
 		}
-		all[r] = make([]uint32, len(part))
-		for i := range part {
-			if all[r][i], err = m.wait(&of(r)[i], link[linkEpoch]); err != nil {
-				atomic.StoreUint64(&m.words[1+rank], 1)
-				return nil, fmt.Errorf("device %d waits for device %d: %w", rank, r, err)
-			}
+		if all[r], err = x.take(r); err != nil {
+			return nil, fmt.Errorf("device %d waits for device %d: %w", x.rank, r, err)
 		}
 	}
 	return all, nil
 }
 
-// wait returns the value of a word once it has that epoch.
-func (m *Mailbox) wait(word *uint64, epoch uint32) (uint32, error) {
-	for tries := 1; ; tries++ {
-		if w := atomic.LoadUint64(word); uint32(w>>32) == epoch {
-			return uint32(w), nil
-		}
+// take waits for the values of a rank.
+func (x exchange) take(rank int) ([]uint32, error) {
+	for tries := 1; int32(atomic.LoadUint32(&x.words[givenAt+rank])-x.epoch) < 0; tries++ {
 		switch {
-		case atomic.LoadUint64(&m.words[0]) != 0:
-			return 0, ErrStopped
+		case atomic.LoadUint32(&x.words[0]) != 0:
+			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch)
+			return nil, ErrStopped
 		case tries%64 == 0:
 			time.Sleep(20 * time.Microsecond)
 		default:
 			runtime.Gosched()
 		}
 	}
+	from, values := x.of(rank), make([]uint32, x.values)
+	for i := range values {
+		if from[i/lineValues*lineWords+lineValues] != x.epoch {
+			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch|staleBit)
+			return nil, ErrStopped
+		}
+		values[i] = from[wordOf(i)]
+	}
+	return values, nil
 }

@@ -1,6 +1,7 @@
 package mailbox_test
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,14 +11,14 @@ import (
 )
 
 // office is a mailbox with an inbox for each device, and all their memory.
-func office(t *testing.T, ranks, slot int) (*mailbox.Mailbox, []uint64, [][]uint64) {
+func office(t *testing.T, ranks, room int) (*mailbox.Mailbox, []uint32, [][]uint32) {
 	t.Helper()
-	memory := make([]uint64, mailbox.Words(ranks, slot))
-	var inboxes [][]uint64
+	memory := make([]uint32, mailbox.Header+room)
+	var inboxes [][]uint32
 	for range ranks {
-		inboxes = append(inboxes, make([]uint64, len(memory)))
+		inboxes = append(inboxes, make([]uint32, mailbox.Header))
 	}
-	m, err := mailbox.New(memory, ranks, slot, inboxes...)
+	m, err := mailbox.New(memory, ranks, inboxes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,52 +26,126 @@ func office(t *testing.T, ranks, slot int) (*mailbox.Mailbox, []uint64, [][]uint
 	return m, memory, inboxes
 }
 
-// TestRelay: what a device gives comes to the inboxes of all others, in whole lines and in parts of them.
-func TestRelay(t *testing.T) {
-	const ranks, slot, rank = 3, 20, 1
-	m, memory, inboxes := office(t, ranks, slot)
-	for i, values := range []int{0, 1, 7, 8, 9, 16, 20, 3} {
-		epoch := uint32(1 + i)
-		var under sync.WaitGroup
-		under.Go(func() { m.Relay(rank, epoch, 1, new(atomic.Bool)) })
-		part := make([]uint32, values)
-		for j := range part {
-			part[j] = uint32(100*i + j)
-		}
-		link := m.Link(rank, epoch, 0, 0, 0)
-		if err := mailbox.Give(link[:], part); err != nil {
-			t.Fatal(err)
-		}
-		under.Wait()
-		at := mailbox.Header + (int(epoch&1)*ranks+rank)*slot
-		for to, inbox := range inboxes {
-			if want := memory[at : at+values]; to != rank && !slices.Equal(inbox[at:at+values], want) {
-				t.Errorf("%d values: device %d has %x, want %x", values, to, inbox[at:at+values], want)
+// TestExchanges has three devices exchange values many times, more or fewer each time, in the least room: each takes
+// what the others gave.
+func TestExchanges(t *testing.T) {
+	const ranks, times = 3, 200
+	sizes := make([]int, times)
+	for i := range sizes {
+		sizes[i] = 1 + 997*i%3000
+	}
+	m, _, _ := office(t, ranks, mailbox.Room(ranks, sizes, false))
+	value := func(rank, i, j int) uint32 { return uint32(rank<<28 + i<<16 + j) }
+	var under sync.WaitGroup
+	for rank := range ranks {
+		under.Go(func() {
+			link := m.Link(rank, 1, 0, 0, 0)
+			at := link[:]
+			for i, size := range sizes {
+				own := make([]uint32, size)
+				for j := range own {
+					own[j] = value(rank, i, j)
+				}
+				if err := mailbox.Give(at, own); err != nil {
+					t.Error(err)
+				}
+				all, err := mailbox.Take(at, own)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for r, values := range all {
+					for j, v := range values {
+						if v != value(r, i, j) {
+							t.Errorf("exchange %d: value %d of device %d is %x for device %d", i, j, r, v, rank)
+							return
+						}
+					}
+				}
+				if at, err = mailbox.Next(at, size); err != nil {
+					t.Error(err)
+				}
 			}
+		})
+	}
+	under.Wait()
+}
+
+// TestRoom: exchanges of a run lie beside one another where each has a place of its own; else three of the largest do.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		exchanges  []int
+		once, room int
+	}{
+		{[]int{896}, 2 * 1024, 2 * 1024},
+		{[]int{897}, 2 * 2048, 2 * 2048},
+		{[]int{1, 1, 1, 1}, 2 * 4096, 2 * 3072},
+		{[]int{1, 2000, 1, 2000, 3}, 2 * 9 * 1024, 2 * 9 * 1024},
+		{nil, 0, 0},
+	} {
+		if once, room := mailbox.Room(2, c.exchanges, true), mailbox.Room(2, c.exchanges, false); once != c.once ||
+			room != c.room {
+			t.Errorf("%d: %d and %d words, want %d and %d", c.exchanges, once, room, c.once, c.room)
 		}
-	}
-	if slices.Max(inboxes[rank]) != 0 {
-		t.Error("a device has got what it gave")
-	}
-	if err := mailbox.Give(make([]uint32, mailbox.LinkWords), nil); err == nil {
-		t.Error("a link that names no mailbox was followed")
 	}
 }
 
-// TestRelayEnds: a relay that waits ends when the mailbox is stopped, and when the runs are over; until it is reset, a
-// stopped mailbox has nothing copied.
-func TestRelayEnds(t *testing.T) {
-	m, memory, inboxes := office(t, 2, 8)
-	var over atomic.Bool
-	var under sync.WaitGroup
-	under.Go(func() { m.Relay(0, 1, 1, &over) })
-	over.Store(true)
-	under.Wait()
-	under.Go(func() { m.Relay(0, 1, 1, new(atomic.Bool)) })
+// TestStale: what an earlier exchange has left is not taken for what another device gives.
+func TestStale(t *testing.T) {
+	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20}, true))
+	give, take := m.Link(0, 5, 0, 0, 0), m.Link(1, 5, 0, 0, 0)
+	if err := mailbox.Give(give[:], make([]uint32, 20)); err != nil {
+		t.Fatal(err)
+	}
+	memory[mailbox.Header+15]-- // the epoch of the second line
+	if _, err := mailbox.Take(take[:], make([]uint32, 20)); err == nil {
+		t.Error("a line of another exchange was taken")
+	}
+	if rank, stale := m.Failed(); rank != 1 || !stale {
+		t.Errorf("device %d failed, stale %v", rank, stale)
+	}
+}
+
+// TestRelay: flags come to the inboxes of all other devices, until the runs are over.
+func TestRelay(t *testing.T) {
+	const ranks = 3
+	m, memory, inboxes := office(t, ranks, mailbox.Room(ranks, []int{1}, true))
+	for epoch := uint32(1); epoch < 20; epoch++ {
+		var over atomic.Bool
+		var under sync.WaitGroup
+		for rank := range ranks {
+			link := m.Link(rank, epoch, 0, 0, 0)
+			if err := mailbox.Give(link[:], []uint32{7}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		under.Go(func() { m.Relay(&over) })
+		runtime.Gosched()
+		over.Store(true) // it has copied what was there before
+		under.Wait()
+		for to, inbox := range inboxes {
+			for rank, flag := range inbox[128 : 128+ranks] {
+				if want := memory[128+rank]; rank != to && flag != want || rank == to && flag != 0 {
+					t.Errorf("device %d sees flag %d of device %d, want %d", to, flag, rank, want)
+				}
+			}
+		}
+	}
+}
+
+// TestStop: everyone is told to stop until the mailbox is reset.
+func TestStop(t *testing.T) {
+	m, memory, inboxes := office(t, 2, mailbox.Room(2, []int{1}, true))
 	m.Stop()
-	under.Wait()
 	if memory[0] == 0 || inboxes[0][0] == 0 || inboxes[1][0] == 0 {
 		t.Error("somebody is not told to stop")
+	}
+	link := m.Link(0, 1, 0, 0, 0)
+	if _, err := mailbox.Take(link[:], []uint32{1}); err == nil {
+		t.Error("values were taken that nobody gave")
+	}
+	if rank, stale := m.Failed(); rank != 0 || stale {
+		t.Errorf("device %d failed, stale %v", rank, stale)
 	}
 	m.Reset()
 	if slices.Max(memory) != 0 || slices.Max(inboxes[0]) != 0 || slices.Max(inboxes[1]) != 0 {
@@ -78,12 +153,23 @@ func TestRelayEnds(t *testing.T) {
 	}
 }
 
-// TestInboxes: each device has one, as large as the mailbox.
-func TestInboxes(t *testing.T) {
-	words := make([]uint64, mailbox.Words(2, 8))
-	for _, inboxes := range [][][]uint64{{words}, {words, words[1:]}, {words, words, words}} {
-		if _, err := mailbox.New(words, 2, 8, inboxes...); err == nil {
-			t.Errorf("%d inboxes of unequal sizes were taken", len(inboxes))
+// TestRefuses: each device has an inbox, and links name a mailbox with room for what is given.
+func TestRefuses(t *testing.T) {
+	words := make([]uint32, mailbox.Header)
+	for _, inboxes := range [][][]uint32{{words}, {words, words[1:]}, {words, words, words}} {
+		if _, err := mailbox.New(words, 2, inboxes...); err == nil {
+			t.Errorf("%d inboxes were taken", len(inboxes))
 		}
+	}
+	if _, err := mailbox.New(words[1:], 2); err == nil {
+		t.Error("a mailbox without a header was made")
+	}
+	m, _, _ := office(t, 2, mailbox.Room(2, []int{1}, true))
+	small, foreign := m.Link(0, 1, 0, 0, 0), [mailbox.LinkWords]uint32{}
+	if err := mailbox.Give(small[:], make([]uint32, 2000)); err == nil {
+		t.Error("more was given than there is room for")
+	}
+	if err := mailbox.Give(foreign[:], nil); err == nil {
+		t.Error("a link that names no mailbox was followed")
 	}
 }

@@ -10,7 +10,7 @@ import (
 // HostBuffer is memory of the host that several devices reach at once, kernels by its address on each
 // (VK_EXT_external_memory_host).
 type HostBuffer struct {
-	words    []uint64
+	words    []uint32
 	imported []*imported
 	memory   unsafe.Pointer
 	closed   atomic.Bool
@@ -26,10 +26,10 @@ type imported struct {
 // hostPage is what the size of such memory is a multiple of, on any device.
 const hostPage = 64 << 10
 
-// NewHostBuffer allocates words of 64 bits, all zero, for devices that have what it takes:
+// NewHostBuffer allocates words of 32 bits, all zero, for devices that have what it takes:
 // Features.ExternalMemoryHost and Features.BufferDeviceAddress.
 func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
-	align, size := uint64(hostPage), (8*uint64(max(words, 1))+hostPage-1)/hostPage*hostPage
+	align, size := uint64(hostPage), (4*uint64(max(words, 1))+hostPage-1)/hostPage*hostPage
 	for _, d := range devices {
 		if err := d.usable("import host memory"); err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 		return nil, fmt.Errorf("vk: the host has no %s for memory that %d devices share", formatBytes(size),
 			len(devices))
 	}
-	h.words = unsafe.Slice((*uint64)(h.memory), size/8)
+	h.words = unsafe.Slice((*uint32)(h.memory), size/4)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -74,27 +74,27 @@ func (d *Device) HasInbox() bool {
 	return d != nil && d.info.Caps.Features.BufferDeviceAddress && len(d.typesOf(InboxMemory, ^uint32(0))) > 0
 }
 
-// NewInbox makes a buffer of words of 64 bits, all zero, in memory of the device that the host writes while kernels
+// NewInbox makes a buffer of words of 32 bits, all zero, in memory of the device that the host writes while kernels
 // that read it, by its address, are under way.
 func (d *Device) NewInbox(words int) (*Buffer, error) {
-	b, err := d.NewBuffer("inbox", 8*int64(words), InboxMemory)
+	b, err := d.NewBuffer("inbox", 4*int64(words), InboxMemory)
 	if err == nil {
 		clear(b.Bytes())
 	}
 	return b, err
 }
 
-// Words is the memory of a buffer that the host reaches, as words of 64 bits.
-func (b *Buffer) Words() []uint64 {
+// Words is the memory of a buffer that the host reaches, as words of 32 bits.
+func (b *Buffer) Words() []uint32 {
 	bytes := b.Bytes()
-	if len(bytes) < 8 {
+	if len(bytes) < 4 {
 		return nil
 	}
-	return unsafe.Slice((*uint64)(unsafe.Pointer(&bytes[0])), len(bytes)/8)
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
 }
 
 // Words is the memory. Devices may write it at any time: it is read and written by package sync/atomic.
-func (h *HostBuffer) Words() []uint64 {
+func (h *HostBuffer) Words() []uint32 {
 	if h == nil {
 		return nil
 	}

@@ -275,6 +275,9 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 		case n > 0 && (e.program.Steps[i].Barrier || stamps != nil):
 			c.Barrier(StageCompute, StageCompute)
 		}
+		if mailbox.Meets(e.program.Steps[i].Ops) { // other devices read what the steps before gave them
+			c.Barrier(StageCompute, StageCompute|StageHost)
+		}
 		e.recordStep(c, bindings, i)
 		if stamps != nil {
 			c.Timestamp(stamps, n+1)
