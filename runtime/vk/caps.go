@@ -8,6 +8,7 @@ import "C"
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/codegen/target"
@@ -45,7 +46,8 @@ const computeStage = 0x20 // VK_SHADER_STAGE_COMPUTE_BIT
 
 func caps(p *C.vkc_probe) target.Caps {
 	c := target.Caps{
-		Name: goString(p.name[:]), VendorID: uint32(p.vendor_id), DeviceID: uint32(p.device_id),
+		// NVK's name ends in a space.
+		Name: strings.TrimSpace(goString(p.name[:])), VendorID: uint32(p.vendor_id), DeviceID: uint32(p.device_id),
 		Type:     deviceType(uint32(p._type)),
 		DriverID: uint32(p.driver_id), DriverName: goString(p.driver_name[:]), DriverInfo: goString(p.driver_info[:]),
 		DriverVersion: uint32(p.driver_version), API: target.APIVersion(p.api_version),

@@ -77,11 +77,17 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	for i, id := range ids {
 		values[i] = desc.Constants[id]
 	}
-	handle, r := d.native.createPipeline(layout.handle, d.cache.handle, &desc, ids, values)
+	cache := d.cache.handle
+	if desc.Capture&CaptureRepresentations != 0 {
+		cache = 0 // turnip keeps no machine code there, and would show none
+	}
+	handle, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
 	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
 		return nil, err
 	}
-	d.cache.grown.Store(true)
+	if cache != 0 {
+		d.cache.grown.Store(true)
+	}
 	d.native.setName(objectPipeline, handle, desc.Name)
 	p := &Pipeline{device: d, name: desc.Name, handle: handle, layout: layout, capture: desc.Capture}
 	d.adopt(p)

@@ -71,3 +71,26 @@ func TestStatistics(t *testing.T) {
 		t.Error("statistics of a closed pipeline")
 	}
 }
+
+// TestRepresentationsCached: a driver that takes a pipeline from a cache shows of it what it shows of a new one.
+func TestRepresentationsCached(t *testing.T) {
+	options := vk.DeviceOptions{CacheDir: t.TempDir()}
+	var shown []int
+	for _, from := range []string{"new", "cache"} {
+		t.Run(from, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			if !d.Caps().Features.PipelineExecutableProperties {
+				t.Skipf("%s shows nothing", d.Caps().Name)
+			}
+			desc := copyDesc(t)
+			desc.Capture = vk.CaptureRepresentations
+			list, err := pipeline(t, d, desc).Representations()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shown = append(shown, len(list)); len(list) != shown[0] {
+				t.Errorf("%d representations, want the %d of a new pipeline", len(list), shown[0])
+			}
+		})
+	}
+}
