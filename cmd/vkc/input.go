@@ -87,8 +87,8 @@ func missingInputs(ports []runtime.Port, values map[string]string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return usagef("inputs are missing: pass --input %s=FILE.npy, %[1]s=[1,2,3] or %[1]s=random:SEED; missing: %s", first,
-		strings.Join(missing, "; "))
+	return usagef("inputs are missing: pass --input %s=FILE.npy, %[1]s=[1,2,3] or %[1]s=random:SEED; missing: %s",
+		first, strings.Join(missing, "; "))
 }
 
 // missingSymbols names the symbols that size random inputs and have no value.

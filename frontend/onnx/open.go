@@ -135,8 +135,8 @@ type UnsupportedError struct {
 	Nodes []Unsupported
 	// Inputs are those whose values must be known when the graph is built: see Options.Inputs.
 	Inputs []string
-	// Dims are the extents of inputs that are symbols: with a number, as a multiple, or as one that they equal, more may
-	// be possible. See Options.Dims.
+	// Dims are the extents of inputs that are symbols: with a number, as a multiple, or as one that they equal, more
+	// may be possible. See Options.Dims.
 	Dims []string
 }
 
@@ -162,8 +162,8 @@ func (e *UnsupportedError) Error() string {
 		fmt.Fprintf(&b, "\n  inputs whose values, given when the graph is built, may help: %q", e.Inputs)
 	}
 	if len(e.Dims) > 0 {
-		fmt.Fprintf(&b, "\n  extents that may help as numbers, as multiples such as 32*W, or as the name of one that they "+
-			"equal: %q", e.Dims)
+		fmt.Fprintf(&b, "\n  extents that may help as numbers, as multiples such as 32*W, or as the name of one that "+
+			"they equal: %q", e.Dims)
 	}
 	return b.String()
 }

@@ -100,7 +100,8 @@ func (m *Model) expressionOf(name string) string {
 		return ""
 	}
 	names := m.extentNames()
-	if !ir.IsIdent(d.Sym) && slices.ContainsFunc(d.Symbols(), func(s string) bool { return !slices.Contains(names, s) }) {
+	alone := func(symbol string) bool { return !slices.Contains(names, symbol) }
+	if !ir.IsIdent(d.Sym) && slices.ContainsFunc(d.Symbols(), alone) {
 		return ""
 	}
 	return text
