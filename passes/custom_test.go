@@ -69,10 +69,13 @@ func TestCustomKernels(t *testing.T) {
 // by the op's name.
 func TestCustomGridRefused(t *testing.T) {
 	_ = pair
-	g := parse(t, `
-		symbol T <= 4
-		symbol S <= 4
-		%x = input {name="x", dtype=f32, shape=[T,S]}
+	var symbols, names []string // whose product is too long a text
+	for i := range 6 {
+		names = append(names, strings.Repeat(string(rune('A'+i)), 60))
+		symbols = append(symbols, "symbol "+names[i]+" <= 4")
+	}
+	g := parse(t, strings.Join(symbols, "\n")+`
+		%x = input {name="x", dtype=f32, shape=[`+strings.Join(names, ",")+`]}
 		%1 = passtest.pair %x, %x
 		output "p" %1`)
 	_, err := passes.Run(g, passes.Options{})
