@@ -113,6 +113,9 @@ var Ways = map[string]func(*Device){
 	"staged":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayStaged}} },
 }
 
+// SharesOf is how devices share bytes.
+var SharesOf = sharesOf
+
 // LimitMeetings has runs of devices that share each op end after that time.
 func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
 

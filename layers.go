@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 )
 
 // Together has the devices be one, which runs each program on all of them: cut into parts that follow one another, as
-// a model's layers do, one on each device, by how much memory each has. So a model may be larger than any of them.
+// a model's layers do, one on each device, by how fast and how large its memory is. So a model may be larger than any of them.
 // [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run is on
 // one device, the run before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by
 // several goroutines) keep all devices busy. One by itself takes as long as the parts together. What has neither
@@ -64,7 +66,11 @@ func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOpti
 		}
 		home, opt.Beside = passes.Homes(others), nil
 	}
-	parts, err := passes.SplitLayers(g, d.parts.shares(), home)
+	stored, err := storedBy(g)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := passes.SplitLayers(g, d.parts.shares(stored), home)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +85,20 @@ func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOpti
 		p.Stats.add(one.Stats)
 	}
 	return p, nil
+}
+
+// storedBy is how many bytes the weights and states of a graph have.
+func storedBy(g *ir.Graph) (stored int64, err error) {
+	for _, op := range []ir.Op{ir.OpWeight, ir.OpState} {
+		for _, n := range g.Leaves(op) {
+			size, err := n.Type().MaxBytes()
+			if err != nil {
+				return 0, err
+			}
+			stored += size
+		}
+	}
+	return stored, nil
 }
 
 // loadLayers loads each part of a program on its device.
@@ -134,22 +154,56 @@ func (d *Device) loadLayers(ctx context.Context, p *Program, opt LoadOptions) (_
 	return &Executable{backend: x, why: "layers over " + strings.Join(why, ", then ")}, nil
 }
 
-// shares are how much of a program's memory each device is to have: by what it has left; the processor as much as the
-// least of the others.
-func (d Devices) shares() []float64 {
-	shares, least := make([]float64, len(d)), 1.0
+// shares are how much of so many bytes each device is to have: by how fast it reads its memory, up to what it has left
+// of it. The processor counts as the least of the others.
+func (d Devices) shares(stored int64) []float64 {
+	rooms, speeds := make([]float64, len(d)), make([]float64, len(d))
+	room, speed := math.Inf(1), math.Inf(1)
 	for i, one := range d {
 		if one.Vulkan() == nil {
 			continue
 		}
-		shares[i] = max(float64(one.Vulkan().MemoryAvailable()), 1)
-		if least == 1 || shares[i] < least {
-			least = shares[i]
+		rooms[i] = max(usedMemory*float64(one.Vulkan().MemoryAvailable()), 1)
+		speeds[i] = target.MachineOf(one.Caps()).CopyGBps
+		room, speed = min(room, rooms[i]), min(speed, speeds[i])
+	}
+	for i, one := range d {
+		switch {
+		case math.IsInf(room, 1): // all are the processor
+			rooms[i], speeds[i] = 1, 1
+		case one.Vulkan() == nil:
+			rooms[i], speeds[i] = room, speed
 		}
 	}
-	for i := range shares {
-		if shares[i] == 0 {
-			shares[i] = least
+	return sharesOf(float64(stored), rooms, speeds)
+}
+
+// usedMemory is the part of a device's memory that weights and states may fill.
+const usedMemory = 0.9
+
+// sharesOf shares by speeds, but gives nobody more than it has room for while others have room left.
+func sharesOf(stored float64, rooms, speeds []float64) []float64 {
+	shares, full := make([]float64, len(rooms)), make([]bool, len(rooms))
+	for range rooms {
+		left, speed := stored, 0.0
+		for i := range rooms {
+			if full[i] {
+				left -= shares[i]
+			} else {
+				speed += speeds[i]
+			}
+		}
+		filled := false
+		for i := range rooms {
+			if full[i] {
+				continue
+			}
+			if shares[i] = left * speeds[i] / speed; shares[i] >= rooms[i] {
+				shares[i], full[i], filled = rooms[i], true, true
+			}
+		}
+		if !filled {
+			break
 		}
 	}
 	return shares

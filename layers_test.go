@@ -266,3 +266,23 @@ func TestTogetherModel(t *testing.T) {
 	}
 	t.Log(exe.Why())
 }
+
+// TestSharesOf: devices share by their speeds, and what has no room on one goes to the others.
+func TestSharesOf(t *testing.T) {
+	for _, c := range []struct {
+		stored        float64
+		rooms, speeds []float64
+		want          []float64
+	}{
+		{80, []float64{100, 100}, []float64{1, 1}, []float64{40, 40}},
+		{80, []float64{100, 100}, []float64{3, 1}, []float64{60, 20}},
+		{80, []float64{30, 100}, []float64{3, 1}, []float64{30, 50}},
+		{80, []float64{30, 20, 100}, []float64{4, 2, 2}, []float64{30, 20, 30}},
+		{80, []float64{10, 20}, []float64{1, 1}, []float64{10, 20}}, // which the devices will refuse
+		{0, []float64{10, 20}, []float64{1, 1}, []float64{0, 0}},
+	} {
+		if have := vkc.SharesOf(c.stored, c.rooms, c.speeds); !slices.Equal(have, c.want) {
+			t.Errorf("%v of rooms %v by speeds %v: %v, want %v", c.stored, c.rooms, c.speeds, have, c.want)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func newMeetings(d Devices) (*meetings, error) {
 		m.untold = m.untold || part.Caps().Type != target.DeviceCPU
 	}
 	machine := target.MachineOf(d[0].Caps())
-	if m.ways = []wayPrice{{wayShared, target.Link{}}}; m.untold {
+	if m.ways = []wayPrice{{wayShared, machine.Relayed}}; m.untold {
 		m.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
 	}
 	lacks := func(d *vk.Device) bool { return !d.HasInbox() }

@@ -37,7 +37,7 @@ import (
 // Options say where and how a model runs.
 type Options struct {
 	Device  string // as vkc.OpenDevice takes it; empty for the best
-	Split   string // how several devices have the model: SplitLayers, or SplitTensor; empty for layers
+	Split   string // how several devices have the model: SplitLayers, SplitTensor or SplitAuto; empty for layers
 	Context int    // tokens of prompt and answer; 0 for 4096, or what the model was trained for
 	// Cache is what keys and values are kept in, as llm.Cache takes it. Unless set it is f16, as with llama.cpp, or f32
 	// on a device that has no elements of 16 bits in memory.
@@ -143,6 +143,7 @@ type Model struct {
 	device        *vkc.Device
 	first         *vkc.Program    // that others share weights and states with
 	auto          bool            // it was vkc's choice, so that the reference may run what it does not
+	cheapest      bool            // the way to have it on several devices was chosen by what a step takes
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer texts, the fewest first
 	prompts       []class         // several tokens of a text at once, the fewest first
@@ -230,7 +231,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
-	if m.device, err = openDevice(*o); err != nil {
+	if m.device, err = m.openDevice(ctx, *o); err != nil {
 		return m, err
 	}
 	m.half = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
@@ -256,17 +257,42 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 const (
 	SplitLayers = "layers" // each has some of the layers, by memory: for models that have no room on one
 	SplitTensor = "tensor" // each has a part of every layer: for answers sooner than from one
+	SplitAuto   = "auto"   // whichever of these is expected to be fastest for one answer, or one device alone
 )
 
 // openDevice opens the device that the options ask for.
-func openDevice(o Options) (*vkc.Device, error) {
+func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) {
 	switch o.Split {
 	case "", SplitLayers:
 		return vkc.OpenDevice(o.Device)
 	case SplitTensor:
 		return vkc.OpenTensorParallel(o.Device)
+	case SplitAuto:
+		return m.openCheapest(ctx, o)
 	}
-	return nil, fmt.Errorf("generate: split %q: want %s or %s", o.Split, SplitLayers, SplitTensor)
+	return nil, fmt.Errorf("generate: split %q: want %s, %s or %s", o.Split, SplitLayers, SplitTensor, SplitAuto)
+}
+
+// openCheapest opens several devices in the way in which a step is expected to take least.
+func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err error) {
+	if !strings.Contains(o.Device, ",") {
+		return vkc.OpenDevice(o.Device)
+	}
+	devices, err := vkc.OpenDevices(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, devices.Close())
+		}
+	}()
+	graphs, _, err := m.graphs(o)
+	if err != nil {
+		return nil, err
+	}
+	m.cheapest = true
+	return devices.Cheapest(ctx, graphs[0])
 }
 
 // read reads what the file of a model says, or its bundle, and completes the options by it.
@@ -520,7 +546,12 @@ func (m *Model) Close() error {
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
 // Why says what the model runs on, and why there.
-func (m *Model) Why() string { return m.step.Why() }
+func (m *Model) Why() string {
+	if m.cheapest {
+		return m.device.Why() + ": " + m.step.Why()
+	}
+	return m.step.Why()
+}
 
 // ChatTemplate returns the template of conversations in the model's file, or "".
 func (m *Model) ChatTemplate() string {

@@ -42,3 +42,15 @@ func TestTensorParallel(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitAuto: a model that one of two devices reads in no time is on one alone, and why is told; one device needs no
+// choice.
+func TestSplitAuto(t *testing.T) {
+	needDevice(t)
+	path := tinyModel(t)
+	m := openModel(t, path, Options{Device: "vulkan,vulkan", Context: 64, Split: SplitAuto})
+	if why := m.Why(); len(m.device.Parts()) > 1 || !strings.Contains(why, "one device is cheapest") {
+		t.Error(why)
+	}
+	openModel(t, path, Options{Device: "vulkan", Context: 64, Split: SplitAuto})
+}

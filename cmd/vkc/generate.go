@@ -117,11 +117,13 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
 		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
-	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp)
+	flags.StringVar(&f.options.Split, "split", generate.SplitLayers, splitHelp+autoHelp)
 }
 
 const splitHelp = "of several devices (--device 0,1) each has some of the layers (layers), or a part of every layer " +
 	"(tensor)"
+
+const autoHelp = "; auto is what is expected to be fastest for one answer, of these and one device alone"
 
 // check refuses flags that are wrong, before a file is opened, and completes the options.
 func (f *loadFlags) check(command string) error {
@@ -131,7 +133,7 @@ func (f *loadFlags) check(command string) error {
 	if guess := &f.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
 		guess.Tokens = draftTokens
 	}
-	splits := []string{generate.SplitLayers, generate.SplitTensor}
+	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
 	if command == "serve" {
 		splits = append(splits, splitNone)
 	}
