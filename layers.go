@@ -18,8 +18,8 @@ import (
 
 // Together has the devices be one, which runs each program on all of them: cut into parts that follow one another, as
 // a model's layers do, one on each device, by how fast and how large its memory is. So a model may be larger than any
-// of them. [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run is on
-// one device, the run before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by
+// of them. [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run
+// is on one device, the run before it is on the next: several that are started ([Executable.Start], RunBatch, or Run by
 // several goroutines) keep all devices busy. One by itself takes as long as the parts together. What has neither
 // weights nor states runs on the last device.
 //
