@@ -19,6 +19,8 @@ type heuristics struct {
 	// storesScores is whether gradients of an attention are faster with scores that are stored, where the cache
 	// holds them, than with scores computed again (M-attention-gradients).
 	storesScores bool
+	// queueApart is whether less lies between submissions in a queue that does not draw (M-token-gap).
+	queueApart bool
 	// subgroup is the subgroup size that kernels are written for, 0 to reduce
 	// through shared memory.
 	subgroup int
@@ -135,6 +137,9 @@ func classOf(caps Caps) class {
 // Class names the group of devices by whose rules schedules for this device
 // are chosen, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
+
+// QueueApart reports whether a device's programs had better be given to a queue that does not draw, where it has one.
+func QueueApart(caps Caps) bool { return classOf(caps).heuristics(caps).queueApart }
 
 // fillOf estimates how many workgroups keep a device busy: two for each core
 // where their number is known.

@@ -21,6 +21,7 @@ var nvidia = class{
 		// what is sold for graphics since 2022.
 		t.cache = max(t.cache, int64(caps.Cores)*384<<10)
 		t.storesScores = true
+		t.queueApart = true
 		// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
 		// loads; larger workgroups only make the tail coarser.
 		t.mapWorkgroup = 256

@@ -35,7 +35,7 @@ func deviceInfo(p *C.vkc_probe) DeviceInfo {
 			info.Caps.DeviceMemory = max(info.Caps.DeviceMemory, h.Size)
 		}
 	}
-	if family, ok := computeFamily(info.QueueFamilies); ok {
+	if family, ok := info.family(); ok {
 		info.Caps.TimestampBits = info.QueueFamilies[family].TimestampBits
 	}
 	info.Problem = problem(&info)

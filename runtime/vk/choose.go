@@ -39,21 +39,30 @@ type QueueFamily struct {
 }
 
 // computeFamily picks the queue family to use: the first with compute and timestamps, or else the first
-// with compute. Compute implies transfers.
-func computeFamily(families []QueueFamily) (index int, ok bool) {
-	index = -1
+// with compute. Of those one without graphics goes first where that is better. Compute implies transfers.
+func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
+	index, best := -1, -1
 	for i, f := range families {
 		if f.Flags&QueueCompute == 0 || f.Queues == 0 {
 			continue
 		}
+		rank := 0
 		if f.TimestampBits > 0 {
-			return i, true
+			rank += 2
 		}
-		if index < 0 {
-			index = i
+		if apart && f.Flags&QueueGraphics == 0 {
+			rank++
+		}
+		if rank > best {
+			index, best = i, rank
 		}
 	}
 	return index, index >= 0
+}
+
+// family is the queue family to use of a device.
+func (info *DeviceInfo) family() (index int, ok bool) {
+	return computeFamily(info.QueueFamilies, target.QueueApart(info.Caps))
 }
 
 // problem says why a device cannot be used, or nothing.
@@ -66,7 +75,7 @@ func problem(info *DeviceInfo) string {
 		return "it lacks timeline semaphores, which are part of Vulkan 1.2 and extension VK_KHR_timeline_semaphore " +
 			"of 1.1: a newer driver may have them, or use the CPU device"
 	}
-	if _, ok := computeFamily(info.QueueFamilies); !ok {
+	if _, ok := info.family(); !ok {
 		return "it has no compute queue"
 	}
 	return ""

@@ -92,19 +92,23 @@ func TestComputeFamily(t *testing.T) {
 		name     string
 		families []QueueFamily
 		want     int
+		apart    int // where one without graphics is better
 	}{
-		{"none", nil, -1},
-		{"transfer only", []QueueFamily{{QueueTransfer, 2, 64}}, -1},
-		{"first", []QueueFamily{{gct, 16, 64}, {QueueTransfer, 2, 64}, {QueueCompute, 8, 64}}, 0},
-		{"after graphics", []QueueFamily{{QueueGraphics, 1, 64}, {QueueCompute, 1, 64}}, 1},
-		{"timestamps preferred", []QueueFamily{{gct, 1, 0}, {QueueCompute, 1, 36}}, 1},
-		{"without timestamps", []QueueFamily{{QueueTransfer, 1, 64}, {gct, 1, 0}, {QueueCompute, 1, 0}}, 1},
-		{"no queues in it", []QueueFamily{{gct, 0, 64}, {QueueCompute, 1, 64}}, 1},
+		{"none", nil, -1, -1},
+		{"transfer only", []QueueFamily{{QueueTransfer, 2, 64}}, -1, -1},
+		{"first", []QueueFamily{{gct, 16, 64}, {QueueTransfer, 2, 64}, {QueueCompute, 8, 64}}, 0, 2},
+		{"after graphics", []QueueFamily{{QueueGraphics, 1, 64}, {QueueCompute, 1, 64}}, 1, 1},
+		{"timestamps preferred", []QueueFamily{{gct, 1, 0}, {QueueCompute, 1, 36}}, 1, 1},
+		{"without timestamps", []QueueFamily{{QueueTransfer, 1, 64}, {gct, 1, 0}, {QueueCompute, 1, 0}}, 1, 2},
+		{"no queues in it", []QueueFamily{{gct, 0, 64}, {QueueCompute, 1, 64}}, 1, 1},
+		{"timestamps before queues apart", []QueueFamily{{gct, 1, 64}, {QueueCompute, 1, 0}}, 0, 0},
 	}
 	for _, test := range tests {
-		got, ok := computeFamily(test.families)
-		if got != test.want || ok != (test.want >= 0) {
-			t.Errorf("%s: family %d, %v; want %d", test.name, got, ok, test.want)
+		for apart, want := range map[bool]int{false: test.want, true: test.apart} {
+			got, ok := computeFamily(test.families, apart)
+			if got != want || ok != (want >= 0) {
+				t.Errorf("%s, apart %v: family %d, %v; want %d", test.name, apart, got, ok, want)
+			}
 		}
 	}
 }

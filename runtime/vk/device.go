@@ -109,7 +109,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if options.BlockBytes <= 0 {
 		options.BlockBytes = defaultBlockBytes
 	}
-	family, _ := computeFamily(info.QueueFamilies)
+	family, _ := info.family()
 	native, r := inst.native.createDevice(inst.physical[index], family, options.Robust, &info.Caps.Features)
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
