@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/internal/ahead"
 )
 
 // engine goes on with many answers at once, a step at a time (continuous batching, Yu et al.,
@@ -77,7 +78,7 @@ var errClosed = errors.New("generate: the model is closed")
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{model: m, slots: make([]slot, m.places), news: make(chan struct{}, 1), stop: stop,
-		ended: make(chan struct{}), pace: aheadTime}
+		ended: make(chan struct{}), pace: ahead.First}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, at: int32(i)}
 	}
@@ -330,6 +331,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	if flying > 0 {
 		last = e.flights[flying-1]
 	}
+	more := ahead.Gathers(flying, depth)
 	for _, s := range rows {
 		if s.of.chooser.needsLogits() {
 			depth = 1
@@ -337,9 +339,10 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 		if flying > 0 && s.of.ends(flying, e.model.context) {
 			depth = 0 // the step would be one too many
 		}
+		more = more && !s.of.ends(flying+1, e.model.context)
 	}
 	if flying < depth && (last == nil || last.goesOn(rows)) {
-		f, err := e.model.launch(ctx, rows, flying, last)
+		f, err := e.model.launch(ctx, rows, flying, last, more)
 		if err != nil {
 			e.forget()
 			e.after(ctx, rows, nil, err)
@@ -352,27 +355,18 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	e.landSome(ctx, rows)
 }
 
-// The device has as many steps at a time as it takes aheadTime for, and at least leastAhead: where they are short, so
-// many that the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a
-// new answer's wait for those that others were given, are short.
-const (
-	aheadTime  = 10 * time.Millisecond
-	leastAhead = 2
-	mostAhead  = 8
-)
-
 // depth is how many steps the device is to have at a time.
 func (e *engine) depth() int {
 	if e.model.ahead > 0 {
 		return e.model.ahead
 	}
-	return int(min(max(aheadTime/max(e.pace, 1), leastAhead), mostAhead))
+	return ahead.Depth(e.pace)
 }
 
-// landSome goes on with the answers by what the first half of the steps in flight give. The last of them is waited for
-// alone: to be woken up costs processors more time than to start a step (M-host-token).
+// landSome goes on with the answers by what the first of the steps in flight give, of which the last is waited for
+// alone.
 func (e *engine) landSome(ctx context.Context, rows []*slot) {
-	some := e.flights[:max(1, len(e.flights)/2)]
+	some := e.flights[:ahead.Landing(len(e.flights))]
 	err := some[len(some)-1].wait(ctx)
 	now := time.Now()
 	if !e.landed.IsZero() {

@@ -47,8 +47,8 @@ func (f *flight) goesOn(rows []*slot) bool {
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
 // launch has the device take the next token of the text of each slot, after so many steps of the same rows that are in
-// flight, the last of which is given.
-func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flight) (f *flight, err error) {
+// flight, the last of which is given. More says that another step follows at once.
+func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flight, more bool) (f *flight, err error) {
 	var tokens, texts, positions, pages []int32
 	for _, s := range rows {
 		at := len(s.past) + flying
@@ -61,7 +61,8 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 			tokens = append(tokens, s.of.text[at])
 		}
 	}
-	o, in, n := vkc.RunOptions{Keep: stepKeeps}, vkc.Tensors{}, len(rows)
+	draws := slices.ContainsFunc(rows, func(s *slot) bool { return !s.of.chooser.sampling.likeliest() })
+	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || draws}, vkc.Tensors{}, len(rows)
 	if last != nil {
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
@@ -88,9 +89,11 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 	for _, s := range rows {
 		f.answers = append(f.answers, s.of)
 	}
-	if err := m.draw(ctx, f, flying, last); err != nil {
-		f.close()
-		return nil, err
+	if draws {
+		if err := m.draw(ctx, f, flying, last, more); err != nil {
+			f.close()
+			return nil, err
+		}
 	}
 	if !slices.ContainsFunc(rows, func(s *slot) bool { return s.of.chooser.needsLogits() }) {
 		f.logits.Close() // retires it, which cannot fail
@@ -99,23 +102,18 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 	return f, nil
 }
 
-// draw has the device choose the tokens of a flight, unless all are to be the likeliest, which the step has chosen.
-func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight) error {
+// draw has the device choose the tokens of a flight, where they are not all the likeliest, which the step has chosen.
+func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight, more bool) error {
 	var list []draw
-	samples := false
 	for _, s := range f.rows {
 		c := s.of.chooser
 		list = append(list, draw{c.sampling, s.of.text, len(s.past) + flying + 1 + c.forgotten})
-		samples = samples || !c.sampling.likeliest()
-	}
-	if !samples {
-		return nil
 	}
 	var recent *vkc.DeviceTensor
 	if last != nil {
 		recent = last.recent
 	}
-	res, err := m.drawAll(ctx, list, nil, f.logits, recent)
+	res, err := m.drawAll(ctx, list, nil, f.logits, recent, more)
 	if err != nil {
 		return err
 	}
@@ -166,7 +164,7 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 
 // stepAll takes the next token of the text of each slot, and says what follows it.
 func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
-	f, err := m.launch(ctx, rows, 0, nil)
+	f, err := m.launch(ctx, rows, 0, nil, false)
 	if err != nil {
 		return nil, err
 	}

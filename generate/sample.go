@@ -156,9 +156,10 @@ type draw struct {
 }
 
 // drawAll has the device choose a token for each row of logits, which are on the device or here. Recent is what
-// is known there of the texts' last tokens, or nil. It keeps "token", "last" and "top".
-func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor) (
-	*vkc.Result, error) {
+// is known there of the texts' last tokens, or nil. More says that the device is given another step at once. It keeps
+// "token", "last" and "top".
+func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor,
+	more bool) (*vkc.Result, error) {
 	var params []float32
 	var seeds []int64
 	var positions, topK, last []int32
@@ -196,7 +197,8 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	if err != nil {
 		return nil, err
 	}
-	return exe.Run(ctx, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}})
+	return exe.Run(ctx, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"},
+		More: more})
 }
 
 // give has a tensor of such values and dims be an input.
@@ -218,7 +220,7 @@ func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, er
 	if err != nil {
 		return 0, err
 	}
-	res, err := m.drawAll(ctx, []draw{d}, here, nil, nil)
+	res, err := m.drawAll(ctx, []draw{d}, here, nil, nil, false)
 	if err != nil {
 		return 0, err
 	}

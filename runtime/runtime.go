@@ -87,6 +87,10 @@ type RunOptions struct {
 	// Priority says which of the runs that have been started (see vkc's Executable.Start) and wait begins first: the
 	// one with the highest, and of equal ones that which was started first.
 	Priority int
+	// More says that another run on the device follows at once. One that is not waited for (see Keep) it may then be
+	// given together with that one, which spares it the gap between them; whoever reads a tensor that the run makes has
+	// it begin.
+	More bool
 }
 
 // States are values for all states of a program, which runs read and update that are given them. Their methods may be

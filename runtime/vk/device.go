@@ -57,6 +57,7 @@ type Device struct {
 	down    stagingRing
 
 	queue     sync.Mutex    // held while submitting
+	gathered  []uint64      // command buffers that the next submission begins with
 	submitted atomic.Uint64 // the last point of the timeline that was submitted
 	completed atomic.Uint64 // a point known to have been reached
 	lost      atomic.Bool
@@ -276,9 +277,7 @@ func (d *Device) adopt(r resource) {
 func (d *Device) retire(r resource) {
 	// The caller has marked it closed. Submit looks at that mark with the queue held, so whatever
 	// submission may use the resource is counted once the queue has been held here.
-	d.queue.Lock()
-	until := Point(d.submitted.Load())
-	d.queue.Unlock()
+	until := d.Submitted()
 	d.mu.Lock()
 	_, alive := d.live[r]
 	delete(d.live, r)

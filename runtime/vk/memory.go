@@ -180,7 +180,7 @@ func (m *memoryUse) use() runtime.MemoryUse {
 func (d *Device) freeRetired() bool {
 	used := d.memory.statistics().InUse
 	reserved := d.memory.statistics().Reserved
-	if d.Wait(context.Background(), Point(d.submitted.Load())) != nil {
+	if d.WaitIdle(context.Background()) != nil {
 		return false
 	}
 	d.reap()

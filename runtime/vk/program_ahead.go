@@ -103,7 +103,8 @@ func largeGiven(in map[string]*ir.Data) int64 {
 
 // runAhead submits a run, once the one that was submitted maxAhead before it is done.
 func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor,
-	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64) (_ *runtime.Result, err error) {
+	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64, more bool) (_ *runtime.Result,
+	err error) {
 	a := &e.ahead[e.nextAhead]
 	if err := e.device.Wait(ctx, a.busy); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 		return nil, err
 	}
 	e.symbols = nil // in case it fails
-	if e.pending, err = e.device.Submit(list...); err != nil {
+	if e.pending, err = e.device.submit(more, list); err != nil {
 		return nil, err
 	}
 	if a.busy = e.pending; !a.bound.hasSymbols(list) {

@@ -78,7 +78,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 		}
 	}
 	if e.between == nil && e.goesAhead(in, opt, outputs) {
-		return e.runAhead(ctx, in, opt.Inputs, own, outputs, from, symbols)
+		return e.runAhead(ctx, in, opt.Inputs, own, outputs, from, symbols, opt.More)
 	}
 	kept, err := e.newKeptAll(outputs)
 	if err != nil {

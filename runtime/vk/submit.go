@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -20,12 +21,25 @@ const (
 	cancelTime = 2 * time.Millisecond
 	// sleepTime is how long a wait sleeps at once where it need not watch a context.
 	sleepTime = 10 * time.Second
+	// maxGathered bounds the recordings that wait for others.
+	maxGathered = 64
 )
 
 // Submit hands recordings to the device, which runs them in order after everything submitted before,
 // and returns the point at which they are done. It does not wait. A recording may be submitted again
 // while it is in flight.
 func (d *Device) Submit(recordings ...*Recording) (Point, error) {
+	return d.submit(false, recordings)
+}
+
+// Gather is Submit of recordings that others follow at once: the device is given them together with those, or when
+// somebody waits for their point, and so has no gap between them (M-token-gap).
+func (d *Device) Gather(recordings ...*Recording) (Point, error) {
+	return d.submit(true, recordings)
+}
+
+// submit submits recordings, or has the next submission begin with them.
+func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	if err := d.usable("submit"); err != nil {
 		return 0, err
 	}
@@ -39,25 +53,59 @@ func (d *Device) Submit(recordings ...*Recording) (Point, error) {
 		}
 		handles = append(handles, r.buffer)
 	}
+	if more && len(d.gathered)+len(handles) <= maxGathered {
+		d.gathered = append(d.gathered, handles...)
+		return d.latestLocked(), nil
+	}
 	return d.submitLocked(handles)
 }
 
-// submitLocked submits command buffers and advances the timeline by one. d.queue is held.
+// submitLocked submits command buffers, after those that were gathered, and advances the timeline by one. d.queue is
+// held.
 func (d *Device) submitLocked(buffers []uint64) (Point, error) {
 	point := d.submitted.Load() + 1
+	if len(d.gathered) > 0 {
+		buffers = slices.Concat(d.gathered, buffers)
+	}
 	if err := d.checkResult(d.native.submit(buffers, point), "submit"); err != nil {
 		return 0, err
 	}
+	d.gathered = d.gathered[:0]
 	d.submitted.Store(point)
 	return Point(point), nil
 }
 
-// Submitted is the latest point submitted.
+// submitUpTo submits what was gathered, if a point needs it.
+func (d *Device) submitUpTo(p Point) error {
+	d.queue.Lock()
+	defer d.queue.Unlock()
+	if uint64(p) <= d.submitted.Load() {
+		return nil
+	}
+	if latest := d.latestLocked(); p > latest {
+		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, latest)
+	}
+	_, err := d.submitLocked(nil)
+	return err
+}
+
+// latestLocked is the point at which all is done that was submitted or gathered. d.queue is held.
+func (d *Device) latestLocked() Point {
+	point := Point(d.submitted.Load())
+	if len(d.gathered) > 0 {
+		point++
+	}
+	return point
+}
+
+// Submitted is the latest point submitted, what was gathered counted.
 func (d *Device) Submitted() Point {
 	if d == nil {
 		return 0
 	}
-	return Point(d.submitted.Load())
+	d.queue.Lock()
+	defer d.queue.Unlock()
+	return d.latestLocked()
 }
 
 // Done reports whether a point has been reached, without waiting.
@@ -84,8 +132,8 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 		return err
 	}
 	defer d.leave()
-	if uint64(p) > d.submitted.Load() {
-		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, d.submitted.Load())
+	if err := d.submitUpTo(p); err != nil {
+		return err
 	}
 	spin := spinTime
 	if uint64(p) < d.submitted.Load() {

@@ -155,3 +155,52 @@ func TestSubmitRefusesClosed(t *testing.T) {
 		t.Error("submitting to another device succeeds")
 	}
 }
+
+// TestGather: what is gathered is done with what is submitted next, or when somebody waits for it, in order.
+func TestGather(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	x, y := buffer(t, d, "x", 4*1000, vk.DeviceMemory), buffer(t, d, "y", 4*1000, vk.DeviceMemory)
+	fill(t, d, x, 1)
+	fill(t, d, y, 0)
+	const steps = 3
+	r := longRecording(t, d, x, y, steps)
+	before := d.Submitted()
+	first, second := must(d.Gather(r))(t), must(d.Gather(r, r))(t)
+	if first != before+1 || second != first || d.Submitted() != first || d.Done(first) {
+		t.Errorf("after point %d two were gathered to points %d and %d, of which %d is the latest, done: %v", before,
+			first, second, d.Submitted(), d.Done(first))
+	}
+	if p := must(d.Submit(r))(t); p != first {
+		t.Errorf("a submission behind what was gathered to point %d is point %d", first, p)
+	}
+	alone := must(d.Gather(r))(t)
+	if alone != first+1 {
+		t.Errorf("point %d follows point %d", alone, first)
+	}
+	if err := d.Wait(context.Background(), alone+1); err == nil {
+		t.Error("a point that nothing was gathered to was waited for")
+	}
+	if err := d.Wait(context.Background(), alone); err != nil || !d.Done(alone) {
+		t.Errorf("after waiting for what was gathered: %v, done: %v", err, d.Done(alone))
+	}
+	const many = 200 // more than are gathered
+	last := vk.Point(0)
+	for range many {
+		last = must(d.Gather(r))(t)
+	}
+	if last <= alone+1 {
+		t.Errorf("%d recordings were gathered to point %d, after point %d", many, last, alone)
+	}
+	must(d.Gather(r))(t)
+	if err := r.Close(); err != nil { // which is to be there until it is done
+		t.Fatal(err)
+	}
+	if _, err := d.Gather(r); !errors.Is(err, vk.ErrClosed) {
+		t.Errorf("a closed recording was gathered: %v", err)
+	}
+	for i, got := range floats(download(t, d, y)) {
+		if got != (5+many+1)*steps {
+			t.Fatalf("y[%d] = %v; want %v", i, got, (5+many+1)*steps)
+		}
+	}
+}

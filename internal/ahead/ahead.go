@@ -1,0 +1,31 @@
+// Package ahead says how many steps of a language model a device has at a time, each of which takes the tokens that the
+// one before it chose: which are given to it together, and how many are waited for at once.
+package ahead
+
+import "time"
+
+// The device has as many steps at a time as it takes enough for, and at least least: where they are short, so many that
+// the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a new
+// answer's wait for those that others were given, are short.
+const (
+	enough = 10 * time.Millisecond
+	least  = 2
+	most   = 8
+)
+
+// First is the pace to begin with, at which a device has the fewest steps.
+const First = enough
+
+// Depth is how many steps the device is to have at a time that take so long each.
+func Depth(pace time.Duration) int { return int(min(max(enough/max(pace, 1), least), most)) }
+
+// Landing is how many of the steps that the device has are waited for at once, the first ones: to be woken up costs
+// processors more time than to start a step (M-host-token).
+func Landing(flying int) int { return max(1, flying/2) }
+
+// Gathers reports whether the next step, after so many that the device has of so many that it is to have, is given to
+// it together with the one that follows: steps that are landed together are, but for a first one, which the device
+// waits for.
+func Gathers(flying, depth int) bool {
+	return flying > 0 && flying+1 != Landing(depth) && flying+1 < depth
+}
