@@ -56,22 +56,56 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	if rows > maxVecRows || h.subgroup == 0 {
 		return nil
 	}
+	way := func(lanes, keys, wg int) Candidate {
+		splits := h.flashSplits(k, wg/lanes*keys)
+		return Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+			Subgroup: h.subgroup,
+			TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+			Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
+			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))}
+	}
 	var all []Candidate
+	if sh.Batch*sh.Groups <= h.cores {
+		all = h.flashAlone(k, way(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), way)
+	}
 	for _, lanes := range []int{h.flashLanes, 2 * h.flashLanes, 4 * h.flashLanes} {
 		lanes = min(lanes, h.subgroup)
 		for keys := h.flashKeys; keys >= 1; keys /= 2 {
 			for wg := h.flashWorkgroup; wg >= h.subgroup; wg /= 2 {
-				splits := h.flashSplits(k, wg/lanes*keys)
-				all = append(all,
-					Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
-						Subgroup: h.subgroup,
-						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
-						Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
-						fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
+				all = append(all, way(lanes, keys, wg))
 			}
 		}
 	}
 	return all
+}
+
+// flashAlone makes more of a way whose workgroups have a core each and read all their keys: so many invocations that a
+// step takes as many keys as there are on average, each fewer keys where registers run out (M-short-texts).
+func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
+	list []Candidate) {
+	for c.Schedule.Splits <= 1 && int64(c.Schedule.TileN) < meanKeys(k) && 2*c.Schedule.Workgroup <= h.flashMost {
+		s := c.Schedule
+		for s.Workgroup *= 2; s.ThreadN > 1 && Registers(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
+		}
+		if Registers(k, s)*s.Workgroup > flashRegisters {
+			break
+		}
+		c = way(s.LanesPerRow, s.ThreadN, s.Workgroup)
+		list = []Candidate{c}
+	}
+	return list
+}
+
+// flashRegisters is how many registers the invocations of a core share that h.flashMost is set for.
+const flashRegisters = 64 << 10
+
+// meanKeys is how many keys an attention has on average: a text grows from the first one on.
+func meanKeys(k *kernel.Kernel) int64 {
+	n := flashShapeOf(k).Keys
+	if !k.Fold.IsStatic() {
+		n = (n + 1) / 2
+	}
+	return n
 }
 
 // attentionTime estimates the time of an attention in nanoseconds by its arithmetic, or
@@ -106,9 +140,10 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
-	run := float64(sh.Keys) *
-		float64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes()) // bytes
-	if saved := (run - run/float64(splits)) / (h.CopyGBps / float64(h.cores)); saved <= h.LaunchNs {
+	stored := func(e *kernel.Expr) int { return kernel.Widened(e).DType.BlockBytes() }
+	run := float64(meanKeys(k)) * float64(sh.Dot*stored(k.Attention.K)+sh.Value*stored(k.Attention.V)) // bytes
+	rate := cmp.Or(h.flashGBps, h.CopyGBps/float64(h.cores))
+	if saved := (run - run/float64(splits)) / rate; saved <= h.LaunchNs {
 		return 0
 	}
 	return splits

@@ -119,3 +119,37 @@ func TestHeadsFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestFlashAlone: an attention of one query whose keys are few is one kernel, in workgroups that take as many keys at a
+// time as there are on average.
+func TestFlashAlone(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	upTo := func(n int) ir.Dim { return ir.Symbol("S", n) }
+	cases := []struct {
+		what                    string
+		groups, heads           int
+		keys                    ir.Dim
+		workgroup, each, splits int
+	}{
+		{"64 keys on average", 32, 1, upTo(128), 256, 4, 0},
+		{"128 on average", 32, 1, upTo(256), 512, 4, 0},
+		{"256 on average, and no registers for four keys each", 32, 1, upTo(512), 1024, 2, 0},
+		{"512 keys in any case", 32, 1, ir.D(512), 256, 4, 4},
+		{"many keys", 32, 1, upTo(4096), 256, 4, 8},
+		{"more workgroups than cores", 200, 1, upTo(512), 256, 4, 0},
+		{"rows that take all registers", 32, 8, upTo(512), 256, 4, 0},
+	}
+	for _, c := range cases {
+		k := attention(ir.D(c.groups), ir.D(c.heads), ir.D(1), c.keys, ir.D(128))
+		s, _, err := Select(k, h100)
+		if err != nil || s.Variant != kernel.VarFlashVec || s.Workgroup != c.workgroup || s.ThreadN != c.each ||
+			s.Splits != c.splits {
+			t.Errorf("%s: %v, %v; want %d invocations of %d keys in %d runs", c.what, s, err, c.workgroup, c.each,
+				c.splits)
+		}
+	}
+	k := attention(ir.D(32), ir.D(1), ir.D(1), upTo(512), ir.D(128))
+	if s, _, err := Select(k, profile(t, "amd-rdna3")); err != nil || s.Workgroup != 128 {
+		t.Errorf("where nothing is known of larger workgroups: %v, %v", s, err)
+	}
+}

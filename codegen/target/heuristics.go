@@ -65,6 +65,10 @@ type heuristics struct {
 	// workgroup, or 0 for any.
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
+	// Where a workgroup of them has a core to itself, it has up to flashMost invocations, and reads flashGBps; 0 is
+	// as many as others, and a core's share of what copying reaches.
+	flashMost int
+	flashGBps float64
 
 	vecWorkgroup int   // invocations of a matvec workgroup
 	vecColumns   int   // columns that share the reading of A

@@ -72,6 +72,7 @@ var nvidia = class{
 		t.byteTiles = nvidiaByteTiles
 		// The fastest of those measured for one query over 8192 keys (M-flash-shapes).
 		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
+		t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
 		// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255
 		// registers spill
 		// (M-flash-shapes).
