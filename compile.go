@@ -97,6 +97,41 @@ type Program struct {
 	layers  []layer      // where it was compiled for several devices; Contents then has the graph alone
 }
 
+// HasKernelsOf reports whether the program has the code of all kernels of another one, on each of their devices.
+func (p *Program) HasKernelsOf(other *Program) bool {
+	own := p.kernels()
+	for code := range other.kernels() {
+		if !own[code] {
+			return false
+		}
+	}
+	return true
+}
+
+// kernels is the code of all kernels, each on its device.
+func (p *Program) kernels() map[deviceCode]bool {
+	all := map[deviceCode]bool{}
+	if p == nil {
+		return all
+	}
+	devices := []*Program{p}
+	if p.layers != nil || p.shards != nil {
+		devices, _ = p.Parts() // of what was compiled they are there
+	}
+	for i, one := range devices {
+		for _, code := range one.Contents.SPIRV {
+			all[deviceCode{i, string(code)}] = true
+		}
+	}
+	return all
+}
+
+// deviceCode is the code of a kernel on one of a program's devices.
+type deviceCode struct {
+	device int
+	code   string
+}
+
 // Close closes the bundle that the program was opened from, if it was. The
 // bundle's weights must not be used afterwards.
 func (p *Program) Close() error {

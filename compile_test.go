@@ -3,6 +3,7 @@ package vkc_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -287,6 +288,30 @@ func TestOldTools(t *testing.T) {
 			if strings.Contains(text, "coopmat") {
 				t.Errorf("matrix units are used:\n%s", text)
 			}
+		}
+	}
+}
+
+// TestHasKernelsOf: a program has the kernels of one whose axes have other bounds, and not those of another.
+func TestHasKernelsOf(t *testing.T) {
+	program := func(rows int, ops string) *vkc.Program {
+		g, err := ir.Parse(fmt.Sprintf("graph \"t\" {\n  symbol T <= %d\n"+
+			"  %%x = input {name=\"x\", dtype=f32, shape=[T,64]}\n%s}\n", rows, ops))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compile(t, g, "nvidia-h100")
+	}
+	const one = "  %1 = exp %x\n  output \"y\" %1\n"
+	both := program(512, one+"  %2 = sum %x {axes=[1]}\n  output \"z\" %2\n")
+	short, long, nothing := program(128, one), program(512, one), (*vkc.Program)(nil)
+	for _, c := range []struct {
+		p, other *vkc.Program
+		want     bool
+	}{{short, long, true}, {long, short, true}, {both, long, true}, {long, both, false}, {long, nothing, true},
+		{nothing, long, false}} {
+		if got := c.p.HasKernelsOf(c.other); got != c.want {
+			t.Errorf("%+v has the kernels of %+v: %v", c.p, c.other, got)
 		}
 	}
 }

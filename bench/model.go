@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/ahead"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
@@ -190,7 +191,7 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 	var out *runtime.Result
 	o := runtime.RunOptions{Symbols: symbols, Profile: true}
 	for range 2 { // the second profiled run has its commands recorded already
-		if out, err = m.loaded.of(size).exe.Run(ctx, in, o); err != nil {
+		if out, err = m.loaded.of(size, t.depth+t.tokens).exe.Run(ctx, in, o); err != nil {
 			return err
 		}
 	}
@@ -207,14 +208,13 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	}
 	// The time of a run grows with the length of the text: the middle stands for all.
 	size := min(batch, t.tokens)
-	if err := m.run(ctx, t.depth+(t.tokens-size)/2, size); err != nil {
+	middle := t.depth + (t.tokens-size)/2
+	if err := m.run(ctx, middle, size); err != nil {
 		return err
 	}
 	opt := r.Options
 	opt.Copies = 1
-	gpu, err := r.clock(ctx, m.loaded.of(size).exe, opt, func() error {
-		return m.run(ctx, t.depth+(t.tokens-size)/2, size)
-	})
+	gpu, err := r.clock(ctx, m.loaded.of(size, middle+size).exe, opt, func() error { return m.run(ctx, middle, size) })
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	for i := range m.Repeats + 1 {
 		start := time.Now()
 		if !t.prompt {
-			if err := m.answer(ctx, t.depth, t.tokens); err != nil {
+			if err := m.answer(ctx, t.depth, t.tokens, ahead.Depth(gpu.Median)); err != nil {
 				return err
 			}
 		}
@@ -260,19 +260,24 @@ func (m *Model) run(ctx context.Context, after, n int) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.loaded.of(n).exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
+	_, err = m.loaded.of(n, after+n).exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
 	return err
 }
 
-// stepsAhead is how many steps package generate has on their way unless told.
-const stepsAhead = 4
-
 // answer has the model go on with a text as package generate does: each step takes the token of the one before it where
-// it lies, and the host reads tokens a few steps behind.
-func (m *Model) answer(ctx context.Context, after, n int) error {
-	var ahead []*vkc.DeviceTensor
+// it lies, and the host reads tokens some of so many steps behind.
+func (m *Model) answer(ctx context.Context, after, n, depth int) error {
+	var flying []*vkc.DeviceTensor
+	land := func(some int) error {
+		_, err := flying[some-1].Read(ctx)
+		for _, t := range flying[:some] {
+			t.Close()
+		}
+		flying = flying[some:]
+		return err
+	}
 	defer func() {
-		for _, t := range ahead {
+		for _, t := range flying {
 			t.Close()
 		}
 	}()
@@ -281,30 +286,24 @@ func (m *Model) answer(ctx context.Context, after, n int) error {
 		if err != nil {
 			return err
 		}
-		o := runtime.RunOptions{Symbols: symbols, Keep: []string{"logits", "likeliest", "top"}}
+		o := runtime.RunOptions{Symbols: symbols, Keep: []string{"logits", "likeliest", "top"},
+			More: ahead.Gathers(len(flying), depth) && i+1 < n}
 		if i > 0 {
-			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": ahead[len(ahead)-1]}
+			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": flying[len(flying)-1]}
 		}
-		res, err := m.loaded.step.exe.Run(ctx, in, o)
+		res, err := m.loaded.of(1, after+i+1).exe.Run(ctx, in, o)
 		if err != nil {
 			return err
 		}
 		res.Kept["logits"].Close()
 		res.Kept["top"].Close()
-		if ahead = append(ahead, res.Kept["likeliest"]); len(ahead) < stepsAhead {
-			continue
+		if flying = append(flying, res.Kept["likeliest"]); len(flying) == depth && i+1 < n {
+			if err := land(ahead.Landing(depth)); err != nil {
+				return err
+			}
 		}
-		if _, err := ahead[0].Read(ctx); err != nil {
-			return err
-		}
-		ahead[0].Close()
-		ahead = ahead[1:]
 	}
-	if len(ahead) == 0 {
-		return nil
-	}
-	_, err := ahead[len(ahead)-1].Read(ctx)
-	return err
+	return land(len(flying))
 }
 
 // tokens are the inputs of a run for that many random tokens after a text of that length.
@@ -324,24 +323,27 @@ type modelProgram struct {
 	exe   *vkc.Executable
 }
 
-// modelPrograms are the programs of a model, which share weights and states: a step, and what reads a prompt by so many
-// tokens at most.
+// modelPrograms are the programs of a model, which share weights and states: a step of any text, those of texts of so
+// many positions at most, and what reads a prompt by so many tokens at most.
 type modelPrograms struct {
-	step    *modelProgram
-	prompts []*modelProgram
-	most    []int
+	step           *modelProgram
+	short, prompts []*modelProgram
+	length, most   []int
 }
 
-// of is the program that takes so many tokens.
-func (p *modelPrograms) of(tokens int) *modelProgram {
-	if tokens == 1 {
-		return p.step
+// of is the program that takes so many tokens of a text that has so many with them.
+func (p *modelPrograms) of(tokens, length int) *modelProgram {
+	list, sizes, size := append(slices.Clone(p.short), p.step), p.length, length
+	if tokens > 1 {
+		list, sizes, size = p.prompts, p.most, tokens
 	}
-	i, _ := slices.BinarySearch(p.most, tokens)
-	return p.prompts[min(i, len(p.prompts)-1)]
+	i, _ := slices.BinarySearch(sizes, size)
+	return list[min(i, len(list)-1)]
 }
 
-func (p *modelPrograms) all() []*modelProgram { return append([]*modelProgram{p.step}, p.prompts...) }
+func (p *modelPrograms) all() []*modelProgram {
+	return slices.Concat([]*modelProgram{p.step}, p.short, p.prompts)
+}
 
 func (p *modelPrograms) close() error {
 	var errs []error
@@ -363,6 +365,16 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	cfg.Layers = layers
 	if p.step.graph, err = llm.Step(cfg, m.context, cache, window, llm.Likeliest()); err != nil {
 		return nil, err
+	}
+	for _, n := range llm.ShortTexts(m.context) {
+		if r.Device.IsCPU() {
+			break
+		}
+		g, err := llm.Step(cfg, m.context, cache, window, llm.Likeliest(), llm.Within(n))
+		if err != nil {
+			return nil, err
+		}
+		p.short, p.length = append(p.short, &modelProgram{graph: g}), append(p.length, n)
 	}
 	for _, n := range m.Batches {
 		if n = min(n, m.context); slices.Contains(p.most, n) {
@@ -393,7 +405,7 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 		return errors.Join(err, p.close())
 	}
 	opt.Share = p.step.exe
-	for _, one := range p.prompts {
+	for _, one := range p.all()[1:] {
 		if one.exe, err = r.Device.Load(ctx, one.prog, opt); err != nil {
 			return errors.Join(err, p.close())
 		}
@@ -443,34 +455,11 @@ func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*mode
 // hasKernelsOf reports whether the programs of p have all kernels of those of another.
 func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 	for i, one := range p.all() {
-		if !one.hasKernelsOf(other.all()[i]) {
+		if !one.prog.HasKernelsOf(other.all()[i].prog) {
 			return false
 		}
 	}
 	return true
-}
-
-// hasKernelsOf reports whether p has all kernels of another program.
-func (p *modelProgram) hasKernelsOf(other *modelProgram) bool {
-	own := p.kernels()
-	for code := range other.kernels() {
-		if !own[code] {
-			return false
-		}
-	}
-	return true
-}
-
-// kernels is the code of all kernels, on all devices.
-func (p *modelProgram) kernels() map[string]bool {
-	all := map[string]bool{}
-	parts, _ := p.prog.Parts() // of what was compiled they are there
-	for _, part := range append(parts, p.prog) {
-		for _, code := range part.Contents.SPIRV {
-			all[string(code)] = true
-		}
-	}
-	return all
 }
 
 // checkTokens are how many tokens each program of prompts takes in the check, and the first one takes again.
@@ -480,7 +469,7 @@ const checkTokens, checkAgain = 24, 8
 // the reference, which finds the states that the device left.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	length := 0
-	for i, one := range append(slices.Clone(p.prompts), p.prompts[0], p.step) {
+	for i, one := range slices.Concat(p.prompts, p.prompts[:1], p.short, []*modelProgram{p.step}) {
 		n := 1
 		switch {
 		case i < len(p.prompts):

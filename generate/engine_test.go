@@ -585,14 +585,14 @@ func TestClasses(t *testing.T) {
 	path := tinyModel(t)
 	m := openModel(t, path, Options{Device: "cpu", Context: 32, Parallel: 6})
 	for rows, want := range map[int]int{1: 1, 2: 4, 4: 4, 5: 6, 6: 6} {
-		for _, port := range m.stepOf(rows).Inputs() {
+		for _, port := range m.stepOf(rows, 1).Inputs() {
 			if n := int(port.Type.Shape[0].Max()); n != want {
 				t.Errorf("%d answers: %v, want at most %d", rows, port, want)
 			}
 		}
 	}
 	m = openModel(t, path, Options{Device: "cpu", Context: 32, Parallel: 6, Deterministic: true})
-	if m.stepOf(1) != m.step {
+	if m.stepOf(1, 1) != m.step {
 		t.Error("one answer has a program of its own")
 	}
 	if _, err := llm.Batch(m.config, 3, 32, llm.AtMost(4)); err == nil {

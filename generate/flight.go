@@ -79,7 +79,7 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 	if err != nil {
 		return nil, err
 	}
-	res, err := m.stepOf(len(rows)).Run(ctx, in, o)
+	res, err := m.stepOf(len(rows), int(slices.Max(positions))+1).Run(ctx, in, o)
 	if err != nil {
 		return nil, err
 	}

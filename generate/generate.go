@@ -145,7 +145,7 @@ type Model struct {
 	auto          bool            // it was vkc's choice, so that the reference may run what it does not
 	cheapest      bool            // the way to have it on several devices was chosen by what a step takes
 	step          *vkc.Executable // one token of each text
-	classes       []class         // other programs of a step, for fewer texts, the fewest first
+	classes       []class         // other programs of a step, for fewer or shorter texts, these first
 	prompts       []class         // several tokens of a text at once, the fewest first
 	shift         *vkc.Executable // forgets tokens of a text; nil where an answer ends with the context
 	keep          int             // tokens that stay then
@@ -325,27 +325,33 @@ func (m *Model) read(path string, o *Options) error {
 	return m.checkPositions(*o)
 }
 
-// class is a program of a step for so many texts at most, or for so many tokens of a prompt.
+// class is a program of a step for so many texts at most, of so many positions, or for so many tokens of a prompt.
 type class struct {
-	rows   int
-	prompt bool
-	exe    *vkc.Executable
+	rows, length int
+	prompt       bool
+	exe          *vkc.Executable
 }
 
 // classStep is how many times as many texts a class takes as the one before it.
 const classStep = 4
 
 // graphs returns the programs that the model needs: a step of all texts first, then
-// those of fewer, and those of prompts last.
+// those of fewer or shorter ones, and those of prompts last.
 func (m *Model) graphs(o Options) (list []*ir.Graph, classes []class, err error) {
 	options := m.cache(o)
 	add := func(n int, g *ir.Graph, failed error) {
-		list, classes, err = append(list, g), append(classes, class{rows: n}), errors.Join(err, failed)
+		list, err = append(list, g), errors.Join(err, failed)
+		classes = append(classes, class{rows: n, length: m.context})
 	}
 	steps := append(slices.Clone(options), llm.Likeliest())
 	if m.places == 1 {
 		g, err := llm.Step(m.config, m.context, steps...)
 		add(1, g, err)
+		for _, n := range m.shortTexts() {
+			g, err := llm.Step(m.config, m.context, append(slices.Clone(steps), llm.Within(n))...)
+			add(1, g, err)
+			classes[len(classes)-1].length = n
+		}
 	} else {
 		g, err := llm.Batch(m.config, m.places, m.context, steps...)
 		add(m.places, g, err)
@@ -360,6 +366,14 @@ func (m *Model) graphs(o Options) (list []*ir.Graph, classes []class, err error)
 		classes[len(classes)-1].prompt = true
 	}
 	return list, classes, err
+}
+
+// shortTexts are how many positions the texts have that there are steps for beside the one of all texts.
+func (m *Model) shortTexts() []int {
+	if m.device != nil && m.device.IsCPU() {
+		return nil
+	}
+	return llm.ShortTexts(m.context)
 }
 
 // parts are how many tokens of a prompt programs take at most. Processors are as fast with one program for all, and
@@ -442,6 +456,9 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		if faster(i) && p.Contents.Program == nil && m.step.Vulkan() != nil {
 			break // the processor would run it, which has neither weights nor states
 		}
+		if noFaster(i, programs, classes) {
+			continue
+		}
 		exe, err := m.loadProgram(ctx, p, m.step)
 		switch {
 		case faster(i) && tooLarge(err):
@@ -459,15 +476,27 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	return nil
 }
 
-// stepOf returns the program of a step of so many texts.
-func (m *Model) stepOf(rows int) *vkc.Executable {
-	return smallest(m.classes, rows, m.step)
+// noFaster reports whether a program is a step whose kernels are those of one for longer texts.
+func noFaster(i int, programs []*vkc.Program, classes []class) bool {
+	own := classes[i]
+	for j, p := range programs {
+		if c := classes[j]; !own.prompt && !c.prompt && c.rows == own.rows && c.length > own.length &&
+			p.HasKernelsOf(programs[i]) && programs[i].HasKernelsOf(p) {
+			return true
+		}
+	}
+	return false
 }
 
-// smallest returns the program of the first class that takes so many rows, or else another.
-func smallest(list []class, rows int, otherwise *vkc.Executable) *vkc.Executable {
+// stepOf returns the program of a step of so many texts, of that length with the step.
+func (m *Model) stepOf(rows, length int) *vkc.Executable {
+	return smallest(m.classes, rows, length, m.step)
+}
+
+// smallest returns the program of the first class that takes so many rows of that length, or else another.
+func smallest(list []class, rows, length int, otherwise *vkc.Executable) *vkc.Executable {
 	for _, c := range list {
-		if rows <= c.rows {
+		if rows <= c.rows && length <= c.length {
 			return c.exe
 		}
 	}
@@ -476,7 +505,7 @@ func smallest(list []class, rows int, otherwise *vkc.Executable) *vkc.Executable
 
 // promptOf returns the program that reads so many tokens of a prompt.
 func (m *Model) promptOf(tokens int) *vkc.Executable {
-	return smallest(m.prompts, tokens, m.prompts[len(m.prompts)-1].exe)
+	return smallest(m.prompts, tokens, m.context, m.prompts[len(m.prompts)-1].exe)
 }
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {

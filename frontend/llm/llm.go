@@ -16,6 +16,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -69,8 +70,10 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	}
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
 		in := b.Input("tokens", ir.I32, tokens(b))
-		logits := Decode(b, cfg, in, b.Sym("S", maxContext), maxContext, LastToken, options...)
-		newDecoding(options).output(b, logits, logits.Reshape(-1))
+		how := newDecoding(options)
+		length := b.Sym("S", min(cmp.Or(how.within, maxContext), maxContext))
+		logits := Decode(b, cfg, in, length, maxContext, LastToken, options...)
+		how.output(b, logits, logits.Reshape(-1))
 	})
 }
 
@@ -97,6 +100,7 @@ type decoding struct {
 	pages  int // that these share, of pageSize positions each; 0 where each has its own room
 	rows   int // of these, in a step; 0 for all
 	likely bool
+	within int // S is at most that; 0 for as much as there is room for
 }
 
 func newDecoding(options []Option) decoding {
@@ -117,6 +121,10 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // need not read them, and the next step can take it from there: "likeliest" i32[B] or, of one text, i32[1], the
 // first of the largest logits, and "top" f32, that logit, or NaN where one is.
 func Likeliest() Option { return func(d *decoding) { d.likely = true } }
+
+// Within bounds the text of Step and Steps to n positions, of those that states have room for: programs of short texts
+// read their keys and values otherwise than those of long ones.
+func Within(n int) Option { return func(d *decoding) { d.within = n } }
 
 // output makes outputs of logits [B, vocabulary], which leave as they are shaped in the second place.
 func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {

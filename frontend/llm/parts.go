@@ -1,6 +1,7 @@
 package llm
 
-// The parts of a prompt that programs are made for. GPUs are hardly faster with more than the largest.
+// The parts of a prompt, and the texts, that programs are made for. GPUs are hardly faster with more than the largest
+// part.
 const (
 	smallestPart = 128
 	partStep     = 4 // times as many tokens as the one before
@@ -15,4 +16,14 @@ func Parts(most int) (list []int) {
 		list = append(list, n)
 	}
 	return append(list, most)
+}
+
+// ShortTexts returns for texts of how many tokens, at most, there is to be a step of its own beside that of a model
+// with room for more (see Within): the fewest first. It pays off where its kernels are others, which who compiles it
+// sees.
+func ShortTexts(context int) (list []int) {
+	for n := smallestPart; n < context && n <= LargestPart; n *= partStep {
+		list = append(list, n)
+	}
+	return list
 }
