@@ -14,6 +14,8 @@ type call struct {
 	scope   *scope
 	version int64    // of the op's domain, as changes take it
 	in      []*value // nil for inputs that are left out
+
+	toUnsigned bool // whether an attribute asks for uint64
 }
 
 // has reports whether input i is there.
@@ -187,6 +189,7 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	if t == ir.Invalid {
 		c.fail("%s is %s (type %d), which vkc does not have", name, DataType(a.Int), a.Int)
 	}
+	c.toUnsigned = c.toUnsigned || dataTypes[DataType(a.Int)].unsigned
 	return t
 }
 

@@ -125,7 +125,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	problems := len(im.problems)
 	for _, t := range g.Initializers {
 		d, err := t.data(im.file.externals)
-		v := &value{name: t.Name, data: d, narrow: t.isPacked()}
+		v := &value{name: t.Name, data: d, narrow: t.isPacked(), unsigned: dataTypes[t.Type].unsigned}
 		if err != nil {
 			v = im.problem(t.Name, "initializer", err)
 		}
@@ -145,7 +145,7 @@ func (im *importer) problem(node, op string, err error) *value {
 // input declares an input of the model.
 func (im *importer) input(in Value) *value {
 	if d, ok := im.options.Inputs[in.Name]; ok {
-		return &value{name: in.Name, data: d}
+		return &value{name: in.Name, data: d, unsigned: dataTypes[in.Type.Elem].unsigned && in.Type.Kind == KindTensor}
 	}
 	if types, ok := im.options.Lists[in.Name]; ok && in.Type.Kind != KindTensor {
 		return im.listInput(in, types)
@@ -163,7 +163,7 @@ func (im *importer) input(in Value) *value {
 		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has"))
 	}
 	im.taken[in.Name] = true
-	v := &value{name: in.Name, from: []string{in.Name}}
+	v := &value{name: in.Name, from: []string{in.Name}, unsigned: dataTypes[in.Type.Elem].unsigned}
 	im.try(in.Name, "input", func() {
 		shape := make(ir.Shape, len(in.Type.Shape))
 		for i, d := range in.Type.Shape {
@@ -369,6 +369,9 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			}
 			c.in = append(c.in, v)
 		}
+		if fn == nil {
+			c.checkUnsigned()
+		}
 		switch {
 		case fn != nil:
 			results = c.inline(fn)
@@ -376,6 +379,9 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			results = c.byRow(row)
 		default:
 			results = c.ofOpset(changes[n.Op], func() []*value { return c.byRow(row) })
+		}
+		if fn == nil {
+			c.markUnsigned(results)
 		}
 		from := merged(c.in)
 		for _, v := range results {
@@ -441,6 +447,7 @@ func (c *call) folded(row *row) []*value {
 		if err := caught(func() { results = row.build(again) }); err != nil {
 			panic(nodeError{err})
 		}
+		c.toUnsigned = again.toUnsigned
 		b.Output("some", b.Const(0)) // a graph has one
 	})
 	if err != nil {

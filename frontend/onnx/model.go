@@ -127,13 +127,14 @@ type dataType struct {
 	dtype    ir.DType
 	unpacked ir.DType
 	nibble   func(q byte) byte // the byte of four bits
+	unsigned bool              // whether the dtype has only those below half of its values
 }
 
 var dataTypes = map[DataType]dataType{
 	1: scalar("float", ir.F32), 2: scalar("uint8", ir.U8), 3: scalar("int8", ir.I8), 4: scalar("uint16", ir.U16),
 	5: scalar("int16", ir.I16), 6: scalar("int32", ir.I32), 7: scalar("int64", ir.I64), 8: scalar("string", ir.Invalid),
 	9: scalar("bool", ir.Bool), 10: scalar("float16", ir.F16), 11: scalar("double", ir.F64), 12: scalar("uint32", ir.U32),
-	13: scalar("uint64", ir.Invalid), 14: scalar("complex64", ir.Invalid), 15: scalar("complex128", ir.Invalid),
+	13: {name: "uint64", dtype: ir.I64, unsigned: true}, 14: scalar("complex64", ir.Invalid), 15: scalar("complex128", ir.Invalid),
 	16: scalar("bfloat16", ir.BF16), 17: scalar("float8e4m3fn", ir.F8E4M3), 18: scalar("float8e4m3fnuz", ir.Invalid),
 	19: scalar("float8e5m2", ir.F8E5M2), 20: scalar("float8e5m2fnuz", ir.Invalid),
 	21: {name: "uint4", unpacked: ir.U8, nibble: func(q byte) byte { return q }},

@@ -179,7 +179,7 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 
 // under is a value under another shape with as many elements. A constant stays one.
 func (c *call) under(v *value, s ir.Shape) *value {
-	out := &value{name: v.name, from: v.from, narrow: v.narrow}
+	out := &value{name: v.name, from: v.from, narrow: v.narrow, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
 		dims := make([]int, len(s))
 		for i, n := range s {

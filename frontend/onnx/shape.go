@@ -420,13 +420,13 @@ func size(c *call) []*value {
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error
-	narrow := false
+	narrow, unsigned := false, false
 	for _, a := range c.node.Attributes {
 		switch a.Name {
 		case "value":
 			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
 				d, err = a.Tensor.data(c.file.externals)
-				narrow = a.Tensor.isPacked()
+				narrow, unsigned = a.Tensor.isPacked(), dataTypes[a.Tensor.Type].unsigned
 			}
 		case "value_float":
 			d, err = ir.FromFloats(ir.F32, []float64{c.floatAttr(a.Name, 0)})
@@ -450,7 +450,7 @@ func constantNode(c *call) []*value {
 	case d == nil:
 		c.fail("it has no value")
 	}
-	return []*value{{data: d, narrow: narrow}}
+	return []*value{{data: d, narrow: narrow, unsigned: unsigned}}
 }
 
 func widened(list []float32) []float64 {

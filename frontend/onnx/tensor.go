@@ -114,6 +114,12 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	if err := d.Check(); err != nil {
 		return nil, t.r.src.Errorf(t.pos, "tensor %q: %v", t.Name, err)
 	}
+	if dataTypes[t.Type].unsigned {
+		if i := firstNegative(d); i >= 0 {
+			return nil, t.r.src.Errorf(t.pos, "tensor %q is of %s and its element %d is 2^63 or more, which vkc does "+
+				"not have: it computes them as int64", t.Name, t.Type, i)
+		}
+	}
 	return d, nil
 }
 

@@ -31,6 +31,8 @@ type value struct {
 	found *found
 	// narrow says that data came from numbers of fewer bits than its dtype has, to which nothing can be rounded.
 	narrow bool
+	// unsigned says that integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
+	unsigned, large bool
 	// conv is the convolution that made the value, which a batch normalization can become a part of.
 	conv *convolution
 }

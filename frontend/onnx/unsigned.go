@@ -1,0 +1,79 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A uint64 is an i64 here. Below 2^63 that is the same number, and what a file has must be. Ops of which a result can
+// be 2^63 or more are refused, but for those whose result is only an output: i64 has the same bits.
+
+// unsignedOps are the ops whose results are below 2^63 if their inputs are.
+var unsignedOps = []string{
+	"ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Compress", "Concat",
+	"Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Greater",
+	"GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "NonZero", "Pad", "Pow", "ReduceMax",
+	"ReduceMin", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "TopK",
+	"Transpose", "Unique", "Unsqueeze", "Where",
+}
+
+// checkUnsigned fails where an input is a uint64 with which the op cannot be computed as with an i64.
+func (c *call) checkUnsigned() {
+	for i, v := range c.in {
+		switch {
+		case v == nil || !v.unsigned:
+		case v.large:
+			c.fail("its input %q is a uint64 that may be 2^63 or more, which vkc does not have: it computes them as "+
+				"int64", v.name)
+		case !slices.Contains(unsignedOps, c.node.Op) || c.node.Domain != "" || c.node.Op == "Pow" && i == 0 ||
+			c.textAttr("reduction", "none") != "none":
+			c.fail("its input %q is a uint64, and its result may be 2^63 or more, which vkc does not have: cast it to "+
+				"int64", v.name)
+		}
+	}
+}
+
+// markUnsigned notes which results are uint64, and which of those may be 2^63 or more.
+func (c *call) markUnsigned(results []*value) {
+	isUnsigned := func(i int) bool { return c.has(i) && c.in[i].unsigned }
+	marked, large := isUnsigned(0) || isUnsigned(1), false
+	switch c.node.Op {
+	case "ArgMax", "ArgMin", "NonZero", "Shape", "Size":
+		return // int64, whatever they are of
+	case "TopK", "Unique":
+		results = results[:min(len(results), 1)]
+	case "BitShift":
+		large = c.textAttr("direction", "") == "LEFT"
+	case "Cast":
+		marked, large = false, !isUnsigned(0)
+	case "CastLike":
+		marked, large = isUnsigned(1), !isUnsigned(0)
+	case "Where":
+		marked = isUnsigned(1)
+	default:
+		large = c.toUnsigned
+	}
+	if large && c.has(0) && !c.in[0].isList {
+		narrow := []ir.DType{ir.Bool, ir.U8, ir.U16, ir.U32}
+		large = !slices.Contains(narrow, c.dtypeOf(c.in[0]))
+	}
+	for _, v := range results {
+		if v == nil || v.isList || !marked && !c.toUnsigned || c.dtypeOf(v) != ir.I64 {
+			continue
+		}
+		v.unsigned, v.large = true, large
+		if v.data != nil {
+			v.large = firstNegative(v.data) >= 0
+		}
+	}
+}
+
+// firstNegative is where integers have one below 0, or -1.
+func firstNegative(d *ir.Data) int {
+	list, err := d.Ints()
+	if err != nil {
+		return -1
+	}
+	return slices.IndexFunc(list, func(n int64) bool { return n < 0 })
+}
