@@ -65,3 +65,48 @@ func TestQuantizedLayers(t *testing.T) {
 		t.Errorf("results are within %v of the zero point: the test shows nothing", spread)
 	}
 }
+
+// TestConvInteger sums more products of bytes than f32 holds exactly, of the largest bytes and of others, without f64.
+func TestConvInteger(t *testing.T) {
+	const uint8s, channels, outs, side, window = 2, 61, 3, 5, 3
+	r := rand.New(rand.NewPCG(3, 4))
+	x, w := make([]int64, channels*side*side), make([]byte, outs*channels*window*window)
+	for i := range x {
+		x[i] = 255 - r.Int64N(2)
+	}
+	for i := range w {
+		w[i] = byte(255 - r.IntN(2))
+	}
+	f := built(t, model(13, graph(inputs(port("x", uint8s, 1, channels, side, side)),
+		weights(bytesOf("w", uint8s, w, outs, channels, window, window), bytesOf("xz", uint8s, []byte{1}),
+			bytesOf("wz", uint8s, []byte{0})),
+		nodes(node("ConvInteger", names("x", "w", "xz", "wz"), names("y"))), outputs("y"))), onnx.Options{})
+	for _, n := range f.Graph.Nodes() {
+		if n.DType() == ir.F64 {
+			t.Errorf("%s is %s: not all devices have f64", n, n.Type())
+		}
+	}
+	in, err := ir.FromInts(ir.U8, x, 1, channels, side, side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run(t, f, map[string]*ir.Data{"x": in})["y"].Ints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const places = side - window + 1
+	for o := range outs {
+		for at := range places * places {
+			sum := int64(0)
+			for c := range channels {
+				for k := range window * window {
+					from := (c*side+at/places+k/window)*side + at%places + k%window
+					sum += (x[from] - 1) * int64(w[(o*channels+c)*window*window+k])
+				}
+			}
+			if sum < 1<<24 || got[o*places*places+at] != sum {
+				t.Errorf("output %d at %d is %d, want %d", o, at, got[o*places*places+at], sum)
+			}
+		}
+	}
+}
