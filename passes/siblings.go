@@ -72,7 +72,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 				group = append(group, u)
 			}
 		}
-		if len(group) < 2 || combined(group, users) {
+		if len(group) < 2 || combined(group, users) || columnsOf(group[0]) == 1 && !attendTogether(group, users) {
 			continue
 		}
 		for _, n := range group {
@@ -129,6 +129,38 @@ func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
 		}
 	}
 	return ir.Reorder(g, order)
+}
+
+// attendTogether reports whether products, or what elementwise ops and views make of them, meet in an attention. That
+// computes what it reads of slices as it loads them, where elementwise ops between a product and others would become
+// kernels of their own.
+func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
+	met := map[*ir.Node]int{} // attentions, and how many of the products they read
+	for _, n := range group {
+		seen, work := map[*ir.Node]bool{}, []*ir.Node{n}
+		for len(work) > 0 {
+			x := work[0]
+			work = work[1:]
+			for _, u := range users[x.ID()] {
+				if seen[u] {
+					continue
+				}
+				seen[u] = true
+				switch u.Op().Class() {
+				case ir.ClassElementwise, ir.ClassView:
+					work = append(work, u)
+				case ir.ClassAttention:
+					met[u]++
+				}
+			}
+		}
+	}
+	for _, n := range met {
+		if n == len(group) {
+			return true
+		}
+	}
+	return false
 }
 
 // combined reports whether elementwise ops join two of the products.

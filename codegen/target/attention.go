@@ -85,9 +85,9 @@ func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, ke
 	list []Candidate) {
 	for c.Schedule.Splits <= 1 && int64(c.Schedule.TileN) < meanKeys(k) && 2*c.Schedule.Workgroup <= h.flashMost {
 		s := c.Schedule
-		for s.Workgroup *= 2; s.ThreadN > 1 && Registers(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
+		for s.Workgroup *= 2; s.ThreadN > 1 && h.registersOf(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
 		}
-		if Registers(k, s)*s.Workgroup > flashRegisters {
+		if h.registersOf(k, s)*s.Workgroup > flashRegisters {
 			break
 		}
 		c = way(s.LanesPerRow, s.ThreadN, s.Workgroup)
