@@ -537,8 +537,7 @@ float bf16_to_f32(uint bits) {
 // Rounds to nearest even; NaN stays NaN.
 uint f32_to_bf16(float x) {
     uint bits = floatBitsToUint(x);
-    if (isnan(x)) return bits >> 16 | 0x40u;
-    return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
+    return mix(bits + 0x7fffu + (bits >> 16 & 1u) >> 16, bits >> 16 | 0x40u, isnan(x));
 }`},
 	{"first_halves", []string{"uvec4"}, nil, `
 // The first n of eight halves; the others are 0.
@@ -552,7 +551,7 @@ uvec4 first_halves(uvec4 octet, uint n) {
 uint pack_bf16(vec2 v) {
     return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
 }`},
-	// Decoding has no branch, as loops decode many: see [target.DearBranches].
+	// Decoding and rounding have no branch, as loops do many: see [target.DearBranches].
 	{"f8e4m3_to_f32", f32Only, nil, `
 // OCP 8-bit float: 4 exponent and 3 mantissa bits, no infinity, 0x7f is NaN.
 float f8e4m3_to_f32(uint bits) {
@@ -563,13 +562,10 @@ float f8e4m3_to_f32(uint bits) {
 	{"f32_to_f8e4m3", f32Only, nil, `
 // Rounds to nearest even and saturates at 448.
 uint f32_to_f8e4m3(float x) {
-    uint bits = floatBitsToUint(x), negative = bits >> 24 & 0x80u;
-    float a = abs(x);
-    if (isnan(x)) return negative | 0x7fu;
-    if (a >= 448.0) return negative | 0x7eu;
-    if (a < 0.015625) return negative | uint(roundEven(a * 512.0));
-    bits = floatBitsToUint(a);
-    return negative | (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
+    float a = min(448.0, abs(x));
+    uint bits = floatBitsToUint(a), rounded = (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
+    rounded = mix(rounded, uint(roundEven(a * 512.0)), a < 0.015625);
+    return mix(rounded, 0x7fu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
 	{"f8e5m2_to_f32", f32Only, nil, `
 // OCP 8-bit float: 5 exponent and 2 mantissa bits, the upper half of an f16. By integers, since a device may take
@@ -580,15 +576,12 @@ float f8e5m2_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, magnitude << 21 | 0x7f800000u, magnitude >= 0x7cu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e5m2", f32Only, nil, `
-// Rounds to nearest even; what does not fit is infinite.
+// Rounds to nearest even; what does not fit is infinite, as 65536 is.
 uint f32_to_f8e5m2(float x) {
-    uint bits = floatBitsToUint(x), negative = bits >> 24 & 0x80u;
-    float a = abs(x);
-    if (isnan(x)) return negative | 0x7eu;
-    if (a >= 65536.0) return negative | 0x7cu;
-    if (a < 0.00006103515625) return negative | uint(roundEven(a * 65536.0));
-    bits = floatBitsToUint(a);
-    return negative | (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
+    float a = min(65536.0, abs(x));
+    uint bits = floatBitsToUint(a), rounded = (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
+    rounded = mix(rounded, uint(roundEven(min(a, 1.0) * 65536.0)), a < 0.00006103515625);
+    return mix(rounded, 0x7eu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
 	{"round_f8e5m2", f32Only, []string{"f8e5m2_to_f32", "f32_to_f8e5m2"}, `
 // Rounds to the precision of f8e5m2.
@@ -602,8 +595,9 @@ float round_f16(float x) {
     uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
     // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
     precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
-    uint rounded = size < 0x38800000u ? floatBitsToUint(small) : size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
-    if (rounded >= 0x47800000u) rounded = max(size, 0x7f800000u); // 2^16: infinite, or NaN as it is
+    uint rounded = size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
+    rounded = mix(rounded, floatBitsToUint(small), size < 0x38800000u);
+    rounded = mix(rounded, max(size, 0x7f800000u), rounded >= 0x47800000u); // 2^16: infinite, or NaN as it is
     return uintBitsToFloat(bits & 0x80000000u | rounded);
 }`},
 	{"round_bf16", f32Only, []string{"bf16_to_f32", "f32_to_bf16"}, `
