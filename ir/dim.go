@@ -10,7 +10,7 @@ import (
 // Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add
 // over one symbol whose value (0 to Bound) arrives at run time. Sym is the name of
 // a symbol, or the text of what follows from several: a sum such as S+2*T, a
-// product such as (T+1)*B, or a quotient such as floor((T+1)/2). Each is written
+// product such as B*(T+1), or a quotient such as floor((T+1)/2). Each is written
 // in one way, so dims are comparable with ==; two dims are equal only if they are
 // equal for every value of their symbols.
 type Dim struct {
@@ -91,7 +91,7 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 }
 
 // Factors returns dims whose product d is, of which none is a number above 1 by another, nor a product itself: 2, B and
-// T+1 of 2*(T+1)*B. Their symbols have no bounds.
+// T+1 of 2*B*(T+1). Their symbols have no bounds.
 func (d Dim) Factors() []Dim {
 	p := d.product()
 	list := []Dim{D(int(p.times))}
@@ -195,7 +195,7 @@ func noValue(symbol string) error {
 		"(vkc run: --symbol %[1]s=N)", symbol)
 }
 
-// String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), (T+1)*B, floor((T+1)/2).
+// String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), B*(T+1), floor((T+1)/2).
 func (d Dim) String() string {
 	if d.IsStatic() {
 		return strconv.FormatInt(d.Add, 10)

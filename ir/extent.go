@@ -46,7 +46,7 @@ func splitOutside(text string, sign byte) (parts []string) {
 // text of a dim that no number divides and that is no product itself.
 type product struct {
 	times int64
-	of    []string // sorted
+	of    []string // in the order of compareFactors
 	max   int64    // of all factors together, with every symbol at its bound
 }
 
@@ -96,7 +96,8 @@ func factorDim(text string) Dim {
 
 // by multiplies two products. Where both have a factor that is negative, so is the result: it is no extent.
 func (p product) by(o product) (product, error) {
-	out := product{of: slices.Sorted(slices.Values(slices.Concat(p.of, o.of)))}
+	out := product{of: slices.Concat(p.of, o.of)}
+	slices.SortFunc(out.of, compareFactors)
 	for _, x := range []struct {
 		to   *int64
 		a, b int64
@@ -110,6 +111,14 @@ func (p product) by(o product) (product, error) {
 		}
 	}
 	return out, nil
+}
+
+// compareFactors has what stands in parentheses last.
+func compareFactors(a, b string) int {
+	if in, other := strings.HasPrefix(a, "("), strings.HasPrefix(b, "("); in != other {
+		return map[bool]int{false: -1, true: 1}[in]
+	}
+	return cmp.Compare(a, b)
 }
 
 // over divides by a product whose factors are all among those of p.
@@ -289,7 +298,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// parseExtent reads a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), (T+1)*B. The
+// parseExtent reads a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), B*(T+1). The
 // symbols stand for what of says.
 func parseExtent(text string, of func(symbol string) (Dim, error)) (linear, error) {
 	if len(text) > 2*maxExtentText {
@@ -304,7 +313,7 @@ func parseExtent(text string, of func(symbol string) (Dim, error)) (linear, erro
 }
 
 // errExtent says how dims are written.
-var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of them: 4*T+1, S+T, (T+1)*B, floor((T+1)/2)")
+var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of them: 4*T+1, S+T, B*(T+1), floor((T+1)/2)")
 
 // unbounded is what a symbol stands for where its bound does not count.
 func unbounded(symbol string) (Dim, error) { return Symbol(symbol, 0), nil }

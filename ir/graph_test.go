@@ -33,7 +33,7 @@ func TestAddErrors(t *testing.T) {
 		{OpReshape, []*Node{x}, []Attr{{"shape", ShapeOf(-1)}}, `reshape(f32[2,3]): attribute "shape": dim -1 is negative`},
 		{OpReshape, []*Node{x}, []Attr{{"shape", Shape{{Sym: "T", Bound: -1, Mul: 1}}}}, "out of range"},
 		{OpReshape, []*Node{x}, []Attr{{"shape", Shape{{Sym: "T", Bound: 1 << 30, Mul: 1 << 30}}}}, "reaches past the limit"},
-		{OpInput, nil, []Attr{{"name", "s"}, {"dtype", F32}, {"shape", Shape{Symbol("a b", 4)}}}, `input(): dim "a b": want a number, a symbol, or sums and products of them: 4*T+1, S+T, (T+1)*B, floor((T+1)/2)`},
+		{OpInput, nil, []Attr{{"name", "s"}, {"dtype", F32}, {"shape", Shape{Symbol("a b", 4)}}}, `input(): dim "a b": want a number, a symbol, or sums and products of them: 4*T+1, S+T, B*(T+1), floor((T+1)/2)`},
 	} {
 		n, err := b.g.Add(c.op, c.args, c.attrs, "")
 		if err == nil {

@@ -137,6 +137,11 @@ func (l *lexer) word() {
 		!strings.HasSuffix(l.text[start:l.pos], "*") {
 		return
 	}
+	l.extent()
+}
+
+// extent passes over a dim, or what is left of it, from a parenthesis on.
+func (l *lexer) extent() {
 	for depth := 0; l.pos < len(l.text); l.pos++ {
 		switch c := l.text[l.pos]; {
 		case c == '(':

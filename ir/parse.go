@@ -313,6 +313,11 @@ func (p *parser) shape() Shape {
 	p.expect("[")
 	p.list("]", func() {
 		pos := p.tok.pos
+		if p.at("(") && p.err == nil { // a dim, too
+			p.lex.pos = pos
+			p.lex.extent()
+			p.tok = token{tokWord, p.lex.text[pos:p.lex.pos], pos}
+		}
 		d, err := ParseDim(p.take(tokWord, "a dim"), p.g.symbols)
 		p.check(pos, err)
 		shape = append(shape, d)

@@ -63,7 +63,7 @@ func TestParseErrors(t *testing.T) {
 		{body("%x = input {name=\"x\", dtype=f31}"), `2:29: unknown dtype "f31": want one of ` + dtypeList()},
 		{body("%x = input {shape=[U]}"), `2:20: dim "U": symbol U is not declared`},
 		{body("%x = input {shape=[-4]}"), `2:20: dim -4 is negative`},
-		{body("%x = input {shape=[2*]}"), `2:20: dim "2*": want a number, a symbol, or sums and products of them: 4*T+1, S+T, (T+1)*B, floor((T+1)/2)`},
+		{body("%x = input {shape=[2*]}"), `2:20: dim "2*": want a number, a symbol, or sums and products of them: 4*T+1, S+T, B*(T+1), floor((T+1)/2)`},
 		{body("%x = input {shape=[2 3]}"), `2:22: found "3", expected "," or "]"`},
 		{body("%x = input {shape=2}"), `2:19: found "2", expected "["`},
 		{body("%x = input {colour=2}"), `2:13: unknown attribute "colour": input has name, dtype, shape`},

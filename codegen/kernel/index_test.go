@@ -32,7 +32,7 @@ func TestIndexSimplifies(t *testing.T) {
 		{"a product", rows, joined, "a1", "a3"},
 		{"a factor of a product", j.Mul(DimIndex(joined)).Plus(i), T, "B*a1", "a0"},
 		{"the other factor", j.Mul(DimIndex(joined)).Plus(Axis(3, B)), B, "T*a1", "a3"},
-		{"a product of sums", j.Mul(DimIndex(wider)).Plus(Axis(3, B)), B, "((T+1)*B*a1 + a3 / B)", "((T+1)*B*a1 + a3 % B)"},
+		{"a product of sums", j.Mul(DimIndex(wider)).Plus(Axis(3, B)), B, "(B*(T+1)*a1 + a3 / B)", "(B*(T+1)*a1 + a3 % B)"},
 		{"a square", j.Mul(DimIndex(dimTimes(T, T))).Plus(i), T, "T*a1", "a0"},
 		{"crossing", k.Plus(Const(1)), ir.D(64), "(a2 + 1 / 64)", "(a2 + 1 % 64)"},
 	}
