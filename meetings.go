@@ -162,7 +162,7 @@ func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	each, failed := m.try(ctx, r, limit)
+	failed := m.try(ctx, r, limit)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -171,12 +171,6 @@ func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
 		return r.free()
 	}
 	m.untold = false
-	for i := range m.ways {
-		if w := &m.ways[i]; w.way == wayRelayed {
-			w.LatencyNs = 0
-			w.LatencyNs = max(float64(each)-w.Time(4*triedValues), 0)
-		}
-	}
 	return nil
 }
 
@@ -184,7 +178,10 @@ func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
 func (m *meetings) how(exchanges []int) string {
 	text := m.cheapest(exchanges).String()
 	for _, w := range m.ways {
-		if ns := m.price(w, exchanges); w.Link != (target.Link{}) && !math.IsInf(ns, 1) {
+		switch ns := m.price(w, exchanges); {
+		case math.IsInf(ns, 1):
+			text += fmt.Sprintf("; %v: places for all of them have more than %d MiB", w.way, relayedWords>>18)
+		case w.Link != (target.Link{}):
 			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
 		}
 	}

@@ -33,19 +33,7 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 		b.Skip("such devices do not see one another's words")
 	}
 	vkc.Ways[way](d)
-	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
-		x := b.Input("x", ir.F32, 1, 1)
-		terms := b.ShardedWeight(1, "terms", ir.F32, rows, 2)
-		columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
-		for range times {
-			// Terms of a sum, of which one value goes on.
-			x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
-		}
-		b.Output("y", x)
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	g := allReduces(b, rows, width, times)
 	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 2), "columns": filled(b, 0.5, 2, width)}
 	exe, err := d.LoadGraph(b.Context(), g, weights)
 	if err != nil {
@@ -73,6 +61,25 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	each := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(times)
 	b.ReportMetric(each/1e3, "us/exchange")
 	b.ReportMetric(4*float64(rows*width)/each, "GB/s")
+}
+
+// allReduces is a graph in which two devices add up rows of a width, again and again. Each time is terms of a sum, of
+// which one value goes on.
+func allReduces(tb testing.TB, rows, width, times int) *ir.Graph {
+	tb.Helper()
+	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1, 1)
+		terms := b.ShardedWeight(1, "terms", ir.F32, rows, 2)
+		columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
+		for range times {
+			x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
+		}
+		b.Output("y", x)
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
 }
 
 // filled is a tensor of equal values.

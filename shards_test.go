@@ -185,6 +185,44 @@ func TestTensorParallelLimit(t *testing.T) {
 	}
 }
 
+// TestExchangesChosen: two GPUs give each other what a token of a model with 20 layers of 8192 needs while kernels
+// wait, and what 64 of its tokens need; what has no room for places of its own they give each other by programs that
+// end, and say so.
+func TestExchangesChosen(t *testing.T) {
+	needTools(t)
+	for _, c := range []struct {
+		rows, width, times int
+		want               string
+	}{
+		{1, 8192, 40, "40 times a run: the host tells kernels of one another; "},
+		{64, 8192, 40, "40 times a run: the host tells kernels of one another; "},
+		{512, 8192, 10, "from one to the next; the host tells kernels of one another: places for all of them have " +
+			"more than 256 MiB; "},
+	} {
+		devices, err := vkc.OpenDevices("vulkan,vulkan")
+		vktest.Need(t, err)
+		for _, d := range devices {
+			caps := d.Caps()
+			caps.Type = target.DeviceDiscrete
+			vkc.SetCaps(d, caps)
+		}
+		together, err := devices.TensorParallel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer together.Close()
+		exe, err := together.LoadGraph(t.Context(), allReduces(t, c.rows, c.width, c.times), vkc.WeightMap{
+			"terms": noise(t, c.rows, 2), "columns": noise(t, 2, c.width)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		if !strings.Contains(exe.Why(), c.want) {
+			t.Errorf("%d times %d by %d: %s, want %q", c.times, c.rows, c.width, exe.Why(), c.want)
+		}
+	}
+}
+
 // TestTryExchanges: devices find out whether kernels see what the host writes for them, and do without where not.
 func TestTryExchanges(t *testing.T) {
 	needTools(t)

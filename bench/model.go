@@ -57,6 +57,14 @@ func (t *textTest) String() string {
 	return name
 }
 
+// most is how many tokens a run of the test takes at most.
+func (t *textTest) most() int {
+	if t.prompt {
+		return min(t.model.most(), t.tokens)
+	}
+	return 1
+}
+
 // Rate is how fast a language model reads or generates.
 type Rate struct {
 	Model  string `json:"model"`
@@ -65,6 +73,7 @@ type Rate struct {
 	// Backend is where it ran, as llama-bench names it: Vulkan, or CPU.
 	Backend string  `json:"backend,omitempty"`
 	Test    string  `json:"test"`                 // such as pp512, or tg128 @ d4096
+	On      string  `json:"on,omitempty"`         // what the program runs on, and why so
 	Mean    float64 `json:"per_second,omitempty"` // tokens, by the wall clock
 	StdDev  float64 `json:"stddev,omitempty"`
 	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, were it never to wait for the host
@@ -159,6 +168,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 			return err
 		}
 	}
+	rate.On = m.loaded.of(t.most(), t.depth+t.tokens).exe.Why()
 	for m.filled < t.depth { // what is there does not matter, but that it is a text's
 		n := min(m.most(), t.depth-m.filled)
 		if err := m.run(ctx, m.filled, n); err != nil {
@@ -180,10 +190,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 
 // profile has the model take a part of a prompt, or a token, once more, and shows where the time goes.
 func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Profile)) error {
-	size := 1
-	if t.prompt {
-		size = min(m.most(), t.tokens)
-	}
+	size := t.most()
 	in, symbols, err := m.tokens(t.depth+t.tokens-size, size)
 	if err != nil {
 		return err
@@ -202,12 +209,8 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 // timeText measures a test by both clocks.
 func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Result) error {
 	m := t.model
-	batch := 1
-	if t.prompt {
-		batch = m.most()
-	}
 	// The time of a run grows with the length of the text: the middle stands for all.
-	size := min(batch, t.tokens)
+	size := t.most()
 	middle := t.depth + (t.tokens-size)/2
 	if err := m.run(ctx, middle, size); err != nil {
 		return err
@@ -231,7 +234,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 			}
 		}
 		for done := 0; t.prompt && done < t.tokens; {
-			n := min(batch, t.tokens-done)
+			n := min(size, t.tokens-done)
 			if err := m.run(ctx, t.depth+done, n); err != nil {
 				return err
 			}

@@ -401,7 +401,8 @@ func tooLarge(err error) bool {
 
 // loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
 // unless it is to be known before how much memory these take. Of the programs that read prompts the device needs the
-// first alone: with those of more tokens, which it may have no room for, it is faster.
+// first alone, and of those of a step the one of all texts: with the others, which it may have no room for, it is
+// faster.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	graphs, classes, err := m.graphs(o)
 	if err != nil {
@@ -409,7 +410,8 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	faster := func(i int) bool { return classes[i].prompt && classes[i-1].prompt }
+	short := func(i int) bool { return classes[i].length < m.context }
+	faster := func(i int) bool { return short(i) || classes[i].prompt && classes[i-1].prompt }
 	programs := make([]*vkc.Program, len(graphs))
 	compiled := make(chan error, 1)
 	first, err := m.compile(ctx, graphs[0], o)
@@ -419,10 +421,12 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	programs[0] = first
 	go func() {
 		var err error
-		for i := 1; i < len(graphs) && err == nil; i++ {
-			if programs[i], err = m.compile(ctx, graphs[i], o); faster(i) && tooLarge(err) {
+		for i := 1; i < len(programs) && err == nil; i++ {
+			switch programs[i], err = m.compile(ctx, graphs[i], o); {
+			case short(i) && (tooLarge(err) || m.bundle != nil): // one of an earlier vkc has none
+				err = nil
+			case faster(i) && tooLarge(err):
 				programs, err = programs[:i], nil
-				break
 			}
 		}
 		compiled <- err
@@ -453,14 +457,16 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	}
 	for i := 1; i < len(programs); i++ {
 		p := programs[i]
-		if faster(i) && p.Contents.Program == nil && m.step.Vulkan() != nil {
-			break // the processor would run it, which has neither weights nor states
-		}
-		if noFaster(i, programs, classes) {
+		if p == nil || noFaster(i, programs, classes) {
 			continue
+		}
+		if faster(i) && p.Contents.Program == nil && m.step.Vulkan() != nil {
+			continue // the processor would run it, which has neither weights nor states
 		}
 		exe, err := m.loadProgram(ctx, p, m.step)
 		switch {
+		case short(i) && tooLarge(err):
+			continue
 		case faster(i) && tooLarge(err):
 			return nil
 		case err != nil:
@@ -476,7 +482,8 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	return nil
 }
 
-// noFaster reports whether a program is a step whose kernels are those of one for longer texts.
+// noFaster reports whether a program is a step whose kernels are those of one for longer texts. Programs that could not
+// be had are nil.
 func noFaster(i int, programs []*vkc.Program, classes []class) bool {
 	own := classes[i]
 	for j, p := range programs {

@@ -77,6 +77,9 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 func (m *Model) makeRoom(programs []*vkc.Program) error {
 	var states, others uint64
 	for i, p := range programs {
+		if p == nil {
+			continue
+		}
 		k := p.Contents.Program
 		if k == nil {
 			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", sizeText(m.gpuMemory))

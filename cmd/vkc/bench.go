@@ -261,6 +261,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})
 		}
 	}
+	said := map[string]bool{dev.Why(): true}
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		res, err := r.Run(ctx, c)
@@ -268,6 +269,11 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			return report, fmt.Errorf("case %s: %w", c.Name, err)
 		}
 		report.Results = append(report.Results, res)
+		if t := res.Text; t != nil && t.On != "" && !said[t.On] {
+			said[t.On] = true
+			bar.end()
+			a.note("%s runs on %s", t.Test, t.On)
+		}
 	}
 	return report, nil
 }

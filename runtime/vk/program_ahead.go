@@ -130,7 +130,11 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 		return nil, err
 	}
 	e.symbols = nil // in case it fails
-	if e.pending, err = e.device.submit(more, list); err != nil {
+	submit := e.device.Submit
+	if more {
+		submit = e.device.Gather
+	}
+	if e.pending, err = submit(list...); err != nil {
 		return nil, err
 	}
 	if a.busy = e.pending; !a.bound.hasSymbols(list) {
