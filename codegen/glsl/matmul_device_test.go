@@ -394,8 +394,8 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 		case 1:
 			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
 		default:
-			p.m = d(1 + r.IntN(target.MaxMatVecRows))
-			s = vec(p.m.Static(), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
+			p.m = d(1 + r.IntN(2*target.MaxMatVecRows))
+			s = vec(rowsOfMatVec(p.m.Static()), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
 		}
 		if fits(p.kernel(), s, caps) == nil {
 			cases = append(cases, matCase{name: fmt.Sprintf("%d %v", len(cases), s), p: p, s: s})

@@ -153,7 +153,7 @@ func (v *matVec) storeOwn() {
 		v.bindRowSums(i)
 		v.repeat("j", s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", plus(v.col0, v.column(j))))
-			v.finish(i, col, v.sumsAt(plus(times(i, s.ThreadN), j)))
+			v.finish(plus(v.row0, i), col, v.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
 }
@@ -204,7 +204,8 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	results := s.TileM * s.TileN
 	v.line("")
 	id := v.eachResult(v.self, results)
-	row := v.named("row", plus(v.row0, quotient(id, s.TileN, results)))
+	own := quotient(id, s.TileN, results)
+	row := v.named("row", plus(v.row0, own))
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
 	sums := make([]text, len(v.products))
 	for n := range sums {
@@ -217,7 +218,10 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
 		return sum
 	}
-	v.bindRowSums(row)
+	if v.row0.s == "0u" {
+		own = row
+	}
+	v.bindRowSums(own)
 	v.finish(row, col, sums)
 	v.close()
 }

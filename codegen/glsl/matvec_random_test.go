@@ -44,7 +44,15 @@ func askingCases() []matCase {
 	}
 }
 
-// randomBlockCases are products of one to eight rows by blocks of every format,
+// rowsOfMatVec is how many rows of a product a matvec has in a workgroup: all, or half of them.
+func rowsOfMatVec(rows int) int {
+	if rows > target.MaxMatVecRows {
+		return (rows + 1) / 2
+	}
+	return rows
+}
+
+// randomBlockCases are products of one to sixteen rows by blocks of every format,
 // under random schedules that pass Check: shapes that nothing divides, too.
 func randomBlockCases(caps target.Caps, count int) []matCase {
 	r := rand.New(rand.NewPCG(*vecsSeed, 19))
@@ -57,13 +65,13 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 			k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
 			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0, layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
 		if r.IntN(3) == 0 {
-			p.m = d(1 + r.IntN(target.MaxMatVecRows))
+			p.m = d(1 + r.IntN(2*target.MaxMatVecRows))
 		}
 		if r.IntN(3) == 0 {
 			p.batch = []ir.Dim{d(1 + r.IntN(3))}
 		}
 		lanes, groups, cols := own*(1+r.IntN(8)), 1+r.IntN(3), []int{1, 2, 3, 4, 7, 8}[r.IntN(6)]
-		s := blockRun(vec(p.m.Static(), lanes, groups, cols, own), 8<<r.IntN(6))
+		s := blockRun(vec(rowsOfMatVec(p.m.Static()), lanes, groups, cols, own), 8<<r.IntN(6))
 		if coin() {
 			s.Coarsen = 1 + r.IntN(5)
 			s.TileN *= s.Coarsen

@@ -18,9 +18,9 @@ const (
 	maxCopies       = 32  // of an entry of a codebook, beside which others would share banks
 )
 
-// MaxMatVecRows is the most rows of A that the matvec variant takes: it reads
-// all of B once per that many rows.
-const MaxMatVecRows = 8
+// MaxMatVecRows is the most rows of A that a workgroup of the matvec variant takes: it reads
+// all of B once per that many rows. Up to mostMatVecRows are weighed against tiles.
+const MaxMatVecRows, mostMatVecRows = 8, 16
 
 // Check reports why a schedule cannot run a kernel on a device, or nil. It is
 // what makes a schedule from any source (a candidate, a tuning record, a bundle
@@ -203,10 +203,10 @@ func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {
 func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	m := k.Parallel[len(k.Parallel)-2].Max()
 	switch {
-	case m > MaxMatVecRows:
-		return fmt.Errorf("%d rows, matvec takes at most %d", m, MaxMatVecRows)
-	case int64(s.TileM) < m || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
-		return fmt.Errorf("every invocation must compute all %d rows, up to %d", m, MaxMatVecRows)
+	case m > mostMatVecRows:
+		return fmt.Errorf("%d rows, matvec takes at most %d", m, mostMatVecRows)
+	case int64(s.TileM) < ceilDiv(m, matVecParts(m)) || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
+		return fmt.Errorf("every invocation must compute all %d rows, up to %d, or its part of them", m, MaxMatVecRows)
 	case s.ThreadN < 1 || s.TileN < 1 || s.TileN%s.ThreadN != 0:
 		return fmt.Errorf("thread columns do not divide the tile")
 	case s.TileK < 0 || s.TileK%4 != 0 || s.TileK > maxBlockRun:

@@ -135,7 +135,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"shared memory", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 64 }, "bytes of shared memory"},
 		{"grid", mm, goodTile, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupCount = [3]uint32{1, 1, 1} }, "more workgroups"},
 
-		{"matvec rows", mm, goodVec, nil, "at most 8"},
+		{"matvec rows", mm, goodVec, nil, "at most 16"},
 		{"matvec rows left out", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 2, 2 }, "must compute all 4 rows"},
 		{"matvec lanes", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 24 }, "power of two"},
 		{"matvec invocations", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileN = 4 }, "takes 128 invocations"},

@@ -145,6 +145,11 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time f
 			}
 		}
 	}
+	if matShapeOf(k).M <= mostMatVecRows {
+		if vec, why := h.matVecTime(k, caps); why == "" {
+			time = min(time, vec)
+		}
+	}
 	return time + h.storeTime(k), ""
 }
 

@@ -58,6 +58,12 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	case k.RowSums() && rowCost(k) > maxRowCost:
 		return 0, "rows are dear to compute in every workgroup"
 	}
+	return h.readingTime(k, s), ""
+}
+
+// readingTime is how long reading what a product of few rows multiplies takes: B once for every part of the rows, and
+// the rows by every workgroup.
+func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	factors, sums := rowRoots(k)
 	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
 	if !SumsRowsFirst(s) { // but once more
@@ -73,7 +79,27 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 			}
 		})
 	}
-	return float64(weights)/h.CopyGBps + float64(rows)/h.cacheRate(), ""
+	again := h.cacheRate()
+	if weights > uint64(h.cache) {
+		again = h.CopyGBps
+	}
+	return float64(weights)/h.CopyGBps + float64(weights)*float64(matVecParts(sh.M)-1)/again + float64(rows)/h.cacheRate()
+}
+
+// matVecParts is how many workgroups share the rows of a matvec.
+func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
+
+// readsOftenFaster reports whether a product of more rows than an invocation of a matvec takes is expected to be faster
+// where B is read for each part of them than in a tile, of which such rows fill a part.
+func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
+	if matShapeOf(k).M <= MaxMatVecRows {
+		return true
+	}
+	time, units := h.bestMatrixTime(k, caps, 1)
+	if !units {
+		time = h.vectorTime(k, 1)
+	}
+	return h.readingTime(k, s) < time
 }
 
 // checkRowSums checks what a matrix product that adds up its rows asks for.

@@ -159,9 +159,11 @@ func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Can
 // matVecs: for few rows, reading B once is all that matters.
 func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
-	if sh.M > MaxMatVecRows {
+	if sh.M > mostMatVecRows {
 		return nil
 	}
+	parts := matVecParts(sh.M)
+	sh.M, sh.Batch = ceilDiv(sh.M, parts), sh.Batch*parts
 	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
 	v := h.fewRows(k, sh)
 	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {

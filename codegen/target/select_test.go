@@ -118,7 +118,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul gated", "tile wg=128 tile=32x64x16 thread=4x4"}, // two sums each: larger ones spill
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
-		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x32 thread=2x2"},
+		{"nvidia-h100", "matmul 9 rows", "matvec wg=128 rows=5x8 vec=4 subgroup=32 lanes=64"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},

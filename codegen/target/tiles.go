@@ -72,7 +72,8 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps Caps) bool {
 	}
 	_, bytes := ByteProducts(k)
 	s, _, err := Select(k, caps)
-	return err == nil && s.Variant == kernel.VarMatTile && !bytes
+	many := matShapeOf(k).M > MaxMatVecRows
+	return err == nil && (s.Variant == kernel.VarMatTile || many && s.Variant == kernel.VarMatVec) && !bytes
 }
 
 // groups is how many workgroups a product makes.

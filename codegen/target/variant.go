@@ -187,7 +187,11 @@ func (h heuristics) matMuls(k *kernel.Kernel, caps Caps) []Candidate {
 	if len(k.Parallel) < 2 {
 		return nil
 	}
-	return slices.Concat(h.directs(k), h.skinny(k, caps), h.matVecs(k), h.matrixUnits(k, caps), h.matTiles(k))
+	vecs, tiles := h.matVecs(k), append(h.matrixUnits(k, caps), h.matTiles(k)...)
+	if len(vecs) > 0 && !h.readsOftenFaster(k, vecs[0].Schedule, caps) {
+		vecs, tiles = tiles, vecs
+	}
+	return slices.Concat(h.directs(k), h.skinny(k, caps), vecs, tiles)
 }
 
 func matMulSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {

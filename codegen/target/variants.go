@@ -201,9 +201,10 @@ func subgroups(caps Caps) []int {
 
 func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	sh := matShapeOf(k)
-	if sh.M > MaxMatVecRows || len(k.Products) == 0 {
+	if sh.M > mostMatVecRows || len(k.Products) == 0 {
 		return nil
 	}
+	sh.M = ceilDiv(sh.M, matVecParts(sh.M))
 	columns := 1
 	if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 		columns = 8
