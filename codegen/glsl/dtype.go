@@ -1,6 +1,7 @@
 package glsl
 
 import (
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -198,6 +199,8 @@ func (e *emitter) wordOf(t ir.DType, v text) text {
 	switch s := e.scalar(t); {
 	case t == ir.F32:
 		return call("floatBitsToUint", v)
+	case t == ir.F16 && target.LosesHalfInfinity(e.caps):
+		return primary(e.bits(t, v.s))
 	case t == ir.F16:
 		return call("packHalf2x16", call("vec2", v, primary("0.0")))
 	case s.encode != "":

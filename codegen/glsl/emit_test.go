@@ -257,6 +257,30 @@ func TestKeepsNaN(t *testing.T) {
 	compile(t, sources)
 }
 
+// TestKeepsHalfInfinity: where packHalf2x16 loses infinities, the bits of an f16 are made without it.
+func TestKeepsHalfInfinity(t *testing.T) {
+	k := copyKernel(ir.F16, []ir.Dim{ir.D(8)}, kernel.Axis(0, ir.D(8)), kernel.Axis(0, ir.D(8)))
+	b := kernel.NewBuilder()
+	k.Bindings[len(k.Bindings)-1].DType = ir.I32
+	x := b.Load(0, ir.F16, kernel.Axis(0, ir.D(8)), "x")
+	k.Stores[0].Value = b.Cast(ir.I32, b.Apply(ir.OpBitcast, ir.U16, nil, x))
+	lavapipe := profile(t, "lavapipe")
+	swiftShader := lavapipe
+	swiftShader.VendorID = target.VendorGoogle
+	sources := map[string]string{}
+	for name, c := range map[string]struct {
+		caps target.Caps
+		want bool
+	}{"lavapipe": {lavapipe, true}, "swiftshader": {swiftShader, false}} {
+		source, _ := emitFor(t, k, c.caps, nil)
+		if packs := strings.Contains(source, "packHalf2x16(vec2("); packs != c.want {
+			t.Errorf("%s: packHalf2x16 is called: %v, want %v\n%s", name, packs, c.want, source)
+		}
+		sources[name+".comp"] = source
+	}
+	compile(t, sources)
+}
+
 // TestSymbolOrder checks that a symbol is read from its place in the program.
 func TestSymbolOrder(t *testing.T) {
 	T := ir.Symbol("T", 64)

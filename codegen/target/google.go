@@ -13,6 +13,9 @@ func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
 // ignored.
 func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShader(caps) }
 
+// LosesHalfInfinity reports whether packHalf2x16 makes NaN of infinities.
+func LosesHalfInfinity(caps Caps) bool { return swiftShader(caps) }
+
 // DearBranches reports whether a driver's compiler takes so much for branches that
 // those around dead stores must go.
 func DearBranches(caps Caps) bool { return swiftShader(caps) }
