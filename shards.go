@@ -19,10 +19,10 @@ import (
 // TensorParallel has the devices be one, which share the work of each op: those weights and states that a graph marks
 // for it are cut between them (see [passes.SplitTensor]), so that each reads its part of them at the same time. What
 // the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
-// another's values there, inside of their programs. Others need not see what another writes before their program ends.
-// Where they see what the host writes to memory of their own, which is tried, the host copies values there from device
-// to device, up to some thousands at once. Else it takes programs on from one exchange to the next. All devices are
-// Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+// another's flags there, inside of their programs. Others need not see what another writes before their program ends.
+// Where they see what the host writes to memory of their own, which is tried, their kernels wait for flags there, which
+// the host copies. Else it takes programs on from one exchange to the next. [Executable.Why] says which. All devices
+// are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
 //
 // Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
 // take turns, and each is waited for. Device tensors lie on the first device. A device that does not come to an

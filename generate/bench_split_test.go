@@ -17,7 +17,7 @@ var (
 
 // BenchmarkSplits says how many tokens a second a model reads and generates on one device, and in each way over
 // several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, and take
-// turns in two rounds, of which the second finds what it has read.
+// turns in two rounds.
 func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")
