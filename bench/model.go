@@ -134,6 +134,13 @@ func (m *Model) name() string {
 	return fmt.Sprintf("%s %s", name, most)
 }
 
+// Step returns the graph of a step, which is a token of an answer, once Cases are known.
+func (m *Model) Step() (*ir.Graph, error) { return m.step(m.config) }
+
+func (m *Model) step(cfg llm.Config) (*ir.Graph, error) {
+	return llm.Step(cfg, m.context, llm.Cache(m.Cache), llm.KeepWindow(m.most()), llm.Likeliest())
+}
+
 // Close releases what the tests loaded. The file stays open.
 func (m *Model) Close() error {
 	if m.loaded == nil {
@@ -366,7 +373,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	p = &modelPrograms{step: &modelProgram{}}
 	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.most())
 	cfg.Layers = layers
-	if p.step.graph, err = llm.Step(cfg, m.context, cache, window, llm.Likeliest()); err != nil {
+	if p.step.graph, err = m.step(cfg); err != nil {
 		return nil, err
 	}
 	for _, n := range llm.ShortTexts(m.context) {

@@ -181,11 +181,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
 		return usagef("--device %s: several devices go with -m MODEL.gguf, and not with --target: name one", f.device)
 	}
-	open := vkc.OpenDevice
-	if f.model.split == generate.SplitTensor {
-		open = vkc.OpenTensorParallel
-	}
-	dev, err := open(f.device)
+	dev, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -216,6 +212,29 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		err = errors.Join(err, a.printTraces(f.trace, traces))
 	}
 	return errors.Join(stopped, err)
+}
+
+// open opens the device, or several as one.
+func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
+	switch {
+	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:
+		return vkc.OpenDevice(f.device)
+	case f.model.split == generate.SplitTensor:
+		return vkc.OpenTensorParallel(f.device)
+	}
+	g, err := f.model.Step()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := vkc.OpenDevices(f.device)
+	if err != nil {
+		return nil, err
+	}
+	dev, err := devices.Cheapest(ctx, g)
+	if err != nil {
+		return nil, errors.Join(err, devices.Close())
+	}
+	return dev, nil
 }
 
 func (a *app) listCases(cases []bench.Case) error {

@@ -188,6 +188,23 @@ func TestBenchModel(t *testing.T) {
 	has(t, ok(t, append(line, "--filter", "tg", "--list")...).stdout, "model\tgollama q8_0/tg2 @ d8\n")
 }
 
+// TestBenchModelSplits says how two devices have a model, and why.
+func TestBenchModelSplits(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	line := []string{"bench", "-m", gollama, "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
+		"-b", "4", "--split"}
+	for split, want := range map[string][]string{
+		"auto":   {"one device is cheapest: ", "layers: ", "tensor: "},
+		"tensor": {"tg2 runs on tensor parallel over ", "times a run: kernels wait for one another"},
+	} {
+		r := ok(t, append(line, split)...)
+		has(t, r.stderr, want...)
+		has(t, r.stdout, "1 cases: 1 ok")
+	}
+	fails(t, exitUsage, append(line, "rows"), "--split", "rows", "layers, tensor, auto")
+}
+
 func TestBenchModelRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "-p", "512"}, "--n-prompt goes with -m MODEL.gguf")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases of a file")

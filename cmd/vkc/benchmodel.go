@@ -27,7 +27,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 		"with -m: read a prompt by programs for `N,…` tokens at most, with as many as the last one takes at a time")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
-	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp)
+	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)
 	own.StringVar(&f.Precision, "precision", ir.PrecisionFull, "with -m: "+precisionHelp)
 	own.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
 	flags.AddFlagSet(own)
@@ -48,8 +48,9 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 			return usagef("--suite %s has no cases of a file: -m goes with --suite model", s)
 		}
 	}
-	if f.split != generate.SplitLayers && f.split != generate.SplitTensor {
-		return usagef("--split %s: want %s or %s", f.split, generate.SplitLayers, generate.SplitTensor)
+	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
+	if err := oneOf("split", f.split, splits); err != nil {
+		return err
 	}
 	if f.Cache, err = ir.ParseDType(f.kv); err != nil {
 		return usagef("--kv: %w", err)
