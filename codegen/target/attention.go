@@ -163,7 +163,7 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
 			groups, time := tl.flashGroups(sh, splits), h.flashTileTime(tl, sh, splits)
 			if splits > flashSplitsOf(k) {
-				time += h.flashJoinTime(sh, splits)
+				time = h.flashSplitTime(tl, sh, splits)
 			}
 			reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N,
 				groups)
@@ -199,17 +199,17 @@ func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 	if best > 1 || !k.Fold.IsStatic() || !k.Parallel[k.AttentionAxes().Query].IsStatic() {
 		return best
 	}
-	least := h.flashTileTime(tl, sh, 1) * splitMargin
+	least := h.flashTileTime(tl, sh, 1)
 	for n := 2; n <= MaxSplits && int64(n*tl.N) <= sh.Keys; n++ {
-		if time := h.flashTileTime(tl, sh, n) + h.flashJoinTime(sh, n); time < least {
+		if time := h.flashSplitTime(tl, sh, n); time < least {
 			best, least = n, time
 		}
 	}
 	return best
 }
 
-// splitMargin is what part of the time must be left after keys are split.
-const splitMargin = 0.9
+// splitMargin is how many times as fast an attention must be expected to be whose keys are split.
+const splitMargin = 1 / 0.9
 
 // flashGroups is how many workgroups an attention makes in tiles of so many rows, and so many runs of keys.
 func (t tile) flashGroups(sh flashShape, splits int) int64 {
@@ -218,17 +218,22 @@ func (t tile) flashGroups(sh flashShape, splits int) int64 {
 		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
 }
 
+// flashStart is for how many more keys a workgroup takes time that it begins and ends in (M-flash-f32).
+const flashStart = 64
+
 // flashTileTime estimates the time of an attention in a tile, in nanoseconds, over so many runs of keys at once.
 func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float64 {
 	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
 	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	return h.matrixTime(row, tl.flashGroups(sh, splits), keys*int64(sh.Dot+sh.Value+sh.Factor), h.VectorF32)
+	depth := (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
+	return h.matrixTime(row, tl.flashGroups(sh, splits), depth, h.VectorF32)
 }
 
-// flashJoinTime is how long storing the results of so many runs of keys and joining them takes.
-func (h heuristics) flashJoinTime(sh flashShape, splits int) float64 {
+// flashSplitTime is the time with that to store the results of the runs and to join them, times the margin.
+func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) float64 {
 	rows := float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries)
-	return h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
+	join := h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
+	return (h.flashTileTime(tl, sh, splits) + join) * splitMargin
 }
 
 // leastFlashTileTime is the least time of an attention in any tile, as it is split.

@@ -34,9 +34,9 @@ var nvidia = class{
 			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.692, Alone: 0.5},
 			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.467, Alone: 0.592},
 			{tile: tile{128, 128, 16, 8, 8}, Efficiency: 0.6, Alone: 0.475},
-			{tile: tile{64, 64, 16, 8, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.6, Alone: 0.35},
+			{tile: tile{64, 64, 16, 8, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.57, Alone: 0.35},
 			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.567, Alone: 0.35},
-			{tile: tile{32, 64, 16, 4, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.54, Alone: 0.183},
+			{tile: tile{32, 64, 16, 4, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.47, Alone: 0.183},
 			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.183, Alone: 0.1},
 			{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
@@ -80,14 +80,14 @@ var nvidia = class{
 			{8, 1, 16, 1, 0}, {2, 1, 32, 1, 0}}
 		// Of f32, heads of 64 elements (M-flash-f32).
 		t.flashTiles = []ratedTile{
-			{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.456, Alone: 0.47},
-			{tile: tile{32, 128, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.43, Alone: 0.36},
-			{tile: tile{32, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.385, Alone: 0.33},
-			{tile: tile{16, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.32, Alone: 0.17},
-			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.28, Alone: 0.28}, // 38 KiB at 128 elements a head
-			{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.28, Alone: 0.2},
-			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.31, Alone: 0.177},
-			{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.22, Alone: 0.1},
+			{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.475, Alone: 0.53},
+			{tile: tile{32, 128, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.45, Alone: 0.42},
+			{tile: tile{32, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.4, Alone: 0.39},
+			{tile: tile{16, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.335, Alone: 0.19},
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.32}, // 38 KiB at 128 elements a head
+			{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.23},
+			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.325, Alone: 0.21},
+			{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.23, Alone: 0.115},
 		}
 		// One subgroup per column reads 512 contiguous bytes of f32 a step. Four to a workgroup keep the columns of a
 		// workgroup

@@ -111,9 +111,9 @@ func TestSelect(t *testing.T) {
 		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 vec=4 subgroup=64"},
 
 		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
-		{"nvidia-h100", "matmul 1536", "tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps"},
-		{"nvidia-h100", "matmul 1024", "tile wg=128 tile=64x64x16 thread=8x4 stages=2 paired steps"},
-		{"nvidia-h100", "matmul 8x256", "tile wg=128 tile=64x64x16 thread=8x4 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 1536", "tile wg=128 tile=64x128x8 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 1024", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 8x256", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x32 thread=2x2"},
 		{"nvidia-h100", "matmul gated", "tile wg=128 tile=32x64x16 thread=4x4"}, // two sums each: larger ones spill
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
