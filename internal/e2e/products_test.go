@@ -63,3 +63,16 @@ func TestConvOverTwoSymbols(t *testing.T) {
 	check(t, dev, g, []map[string]int64{{"N": 3, "H": 20, "W": 20}, {"N": 2, "H": 7, "W": 12},
 		{"N": 1, "H": 1, "W": 20}, {"N": 2, "H": 5, "W": 0}})
 }
+
+// TestProductOfAWindowsExtent: what a window leaves of an axis, T-2, is a factor as well, and rows of it are started
+// with no symbol at which it would be negative.
+func TestProductOfAWindowsExtent(t *testing.T) {
+	dev := openDevice(t)
+	g := build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("B", 4), 2, b.Sym("T", 16))
+		rows := x.Conv(b.Weight("w", ir.F32, 3, 2, 3)).Transpose(0, 2, 1).Reshape(-1, 3)
+		b.Output("shares", rows.Softmax(0))
+		b.Output("sums", rows.Sum(0))
+	})
+	check(t, dev, g, []map[string]int64{{"B": 4, "T": 16}, {"B": 3, "T": 5}, {"B": 2, "T": 2}})
+}

@@ -2,7 +2,6 @@ package vk
 
 import (
 	"context"
-	"encoding/binary"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/mailbox"
@@ -10,17 +9,16 @@ import (
 )
 
 // warm starts one workgroup of every kernel, since drivers may compile a kernel when it is first started: no
-// run pays for that. Inputs and temporaries are zeros and symbols are 1, sums of symbols too. What the kernels write is
-// overwritten: temporaries and outputs by every run, states by the reset that follows.
+// run pays for that. Inputs and temporaries are zeros. What the kernels write is overwritten: temporaries and outputs
+// by every run, states by the reset that follows.
 func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64, int64)) error {
 	first := e.firstSteps()
 	if len(first) == 0 {
 		return nil
 	}
+	symbols := warmSymbols(e.program)
 	for _, b := range e.params {
-		for i, s := range e.program.Symbols {
-			binary.NativeEndian.PutUint32(b.Bytes()[4*i:], uint32(min(1, s.Bound)))
-		}
+		e.putSymbols(b.Bytes(), symbols)
 	}
 	for i, step := range first {
 		if err := e.runOnce(ctx, "warm-up of "+e.program.Steps[step].Name, func(c *CommandList) {
@@ -38,6 +36,23 @@ func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64,
 		report(runtime.StageWarm, int64(i+1), int64(len(first)))
 	}
 	return nil
+}
+
+// warmSymbols are 1, sums of symbols too, so that rows are short; or at their bounds where an extent, such as T-2,
+// would be negative, which kernels take for a very large one.
+func warmSymbols(p *kernel.Program) map[string]int64 {
+	ones, bounds := map[string]int64{}, map[string]int64{}
+	for _, s := range p.Symbols {
+		ones[s.Name], bounds[s.Name] = min(1, s.Bound), s.Bound
+	}
+	for _, b := range p.Buffers {
+		for _, d := range b.Shape {
+			if v, err := d.Eval(ones); err != nil || v < 0 {
+				return bounds
+			}
+		}
+	}
+	return ones
 }
 
 // firstSteps lists the first step of a run that starts each pipeline. Prepared steps have run.

@@ -1,0 +1,27 @@
+package vk
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestWarmSymbols: kernels are started with symbols of 1, unless an extent would be negative.
+func TestWarmSymbols(t *testing.T) {
+	b, s := ir.Symbol("B", 4), ir.Symbol("T", 16)
+	product, err := b.Mul2(s.Plus(-2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		extent ir.Dim
+		want   int64 // of T
+	}{{ir.D(7), 1}, {s, 1}, {s.Plus(-1), 1}, {s.Plus(-2), 16}, {product, 16}} {
+		p := &kernel.Program{Symbols: []kernel.Symbol{{Name: "B", Bound: 4}, {Name: "T", Bound: 16}},
+			Buffers: []kernel.Buffer{{Shape: ir.Shape{b, tt.extent}}}}
+		if got := warmSymbols(p)["T"]; got != tt.want {
+			t.Errorf("of an extent %s: T is %d, want %d", tt.extent, got, tt.want)
+		}
+	}
+}
