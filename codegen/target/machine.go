@@ -45,10 +45,19 @@ func machineOf(caps Caps, profile string) machine {
 	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
 	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
 	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
-	two := profileCaps()["nvidia-h100"].Machine // of no others has an exchange been measured
-	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, two.Relayed)
-	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, two.Staged)
+	relayed, staged := measuredLinks()
+	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, relayed)
+	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, staged)
 	return machine{m, cores}
+}
+
+// measuredLinks are what exchanges take on the first profile of which that is known: on others it has not been measured.
+func measuredLinks() (relayed, staged Link) {
+	for _, name := range Profiles() {
+		m := profileCaps()[name].Machine
+		relayed, staged = cmp.Or(relayed, m.Relayed), cmp.Or(staged, m.Staged)
+	}
+	return relayed, staged
 }
 
 // MachineOf returns how fast a device is: what was measured of it, and for the rest what its class takes it for.
