@@ -395,7 +395,8 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
 		default:
 			p.m = d(1 + r.IntN(2*target.MaxMatVecRows))
-			s = vec(rowsOfMatVec(p.m.Static()), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
+			subgroup := []int{0, int(caps.SubgroupSize)}[r.IntN(2)]
+			s = vec(rowsOfMatVec(p.m.Static()), power(6), power(6), power(3), subgroup)
 		}
 		if fits(p.kernel(), s, caps) == nil {
 			cases = append(cases, matCase{name: fmt.Sprintf("%d %v", len(cases), s), p: p, s: s})

@@ -51,7 +51,7 @@ func machineOf(caps Caps, profile string) machine {
 	return machine{m, cores}
 }
 
-// measuredLinks are what exchanges take on the first profile of which that is known: on others it has not been measured.
+// measuredLinks are what exchanges take on the first profile of which that is known: on others nobody measured it.
 func measuredLinks() (relayed, staged Link) {
 	for _, name := range Profiles() {
 		m := profileCaps()[name].Machine

@@ -83,7 +83,8 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	if weights > uint64(h.cache) {
 		again = h.CopyGBps
 	}
-	return float64(weights)/h.CopyGBps + float64(weights)*float64(matVecParts(sh.M)-1)/again + float64(rows)/h.cacheRate()
+	return float64(weights)/h.CopyGBps + float64(weights)*float64(matVecParts(sh.M)-1)/again +
+		float64(rows)/h.cacheRate()
 }
 
 // matVecParts is how many workgroups share the rows of a matvec.
