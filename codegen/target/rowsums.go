@@ -55,6 +55,8 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 		return 0, "no schedule runs " + k.Name
 	case s.Variant != kernel.VarMatVec:
 		return 0, fmt.Sprintf("nothing is known of the time of %s", s.Variant)
+	case matShapeOf(k).M > MaxMatVecRows && h.direct != (tile{}):
+		return 0, "nothing is known of the time of such rows straight from memory"
 	case k.RowSums() && rowCost(k) > maxRowCost:
 		return 0, "rows are dear to compute in every workgroup"
 	}
@@ -83,8 +85,8 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	if weights > uint64(h.cache) {
 		again = h.CopyGBps
 	}
-	return float64(weights)/h.CopyGBps + float64(weights)*float64(matVecParts(sh.M)-1)/again +
-		float64(rows)/h.cacheRate()
+	oftener := float64(matVecParts(sh.M) - 1)
+	return float64(weights)/h.CopyGBps + oftener*float64(weights)/again + float64(rows)/h.cacheRate()
 }
 
 // matVecParts is how many workgroups share the rows of a matvec.
@@ -100,7 +102,9 @@ func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps C
 	if !units {
 		time = h.vectorTime(k, 1)
 	}
-	return h.readingTime(k, s) < time
+	sh := matShapeOf(k)
+	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
+	return max(h.readingTime(k, s), flops/(h.VectorF32*1e3)) < time
 }
 
 // checkRowSums checks what a matrix product that adds up its rows asks for.
