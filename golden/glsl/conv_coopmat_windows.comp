@@ -29,8 +29,9 @@ float round_f16(float x) {
     uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
     // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
     precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
-    uint rounded = size < 0x38800000u ? floatBitsToUint(small) : size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
-    if (rounded >= 0x47800000u) rounded = max(size, 0x7f800000u); // 2^16: infinite, or NaN as it is
+    uint rounded = size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
+    rounded = mix(rounded, floatBitsToUint(small), size < 0x38800000u);
+    rounded = mix(rounded, max(size, 0x7f800000u), rounded >= 0x47800000u); // 2^16: infinite, or NaN as it is
     return uintBitsToFloat(bits & 0x80000000u | rounded);
 }
 

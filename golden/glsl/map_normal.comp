@@ -29,22 +29,24 @@ float log1p(float x) {
 
 // x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
 // times the bits of 2/pi from its exponent on, of which 62 stand behind the
-// quadrant. Integers, because float optimizers tend to undo such reductions.
+// quadrant. Integers, because float optimizers tend to undo such reductions. The
+// words of 2/pi are selected, since some drivers keep an array in slow memory.
 float reduce_half_pi(float x, out int quadrant) {
-    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
     quadrant = 0;
     if (!(abs(x) > 0.78539816)) return x;
     uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
     uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
-    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
-    a = a << shift | b >> 1 >> 31u - shift;
-    b = b << shift | c >> 1 >> 31u - shift;
-    c = c << shift | d >> 1 >> 31u - shift;
+    uvec4 words = uvec4(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u); // from word i on, which is at most 4
+    words = mix(words, uvec4(words.yzw, 0x7d4d3770u), bvec4(i > 0u));
+    words = mix(words, uvec4(words.yzw, 0x36d8a566u), bvec4(i > 1u));
+    words = mix(words, uvec4(words.yzw, 0x4f10e410u), bvec4(i > 2u));
+    words = mix(words, uvec4(words.yzw, 0x7f9458eau), bvec4(i > 3u));
+    uvec3 digits = words.xyz << shift | words.yzw >> 1 >> 31u - shift;
     uint high, low, carry, rest;
-    umulExtended(mantissa, c, carry, rest);
-    umulExtended(mantissa, b, high, low);
+    umulExtended(mantissa, digits.z, carry, rest);
+    umulExtended(mantissa, digits.y, high, low);
     low = uaddCarry(low, carry, carry);
-    high += mantissa * a + carry;
+    high += mantissa * digits.x + carry;
     quadrant = int(high >> 30);
     high &= 0x3fffffffu;
     bool below = high >= 0x20000000u; // the next multiple is nearer

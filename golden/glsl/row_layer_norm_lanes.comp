@@ -25,8 +25,7 @@ float bf16_to_f32(uint bits) {
 // Rounds to nearest even; NaN stays NaN.
 uint f32_to_bf16(float x) {
     uint bits = floatBitsToUint(x);
-    if (isnan(x)) return bits >> 16 | 0x40u;
-    return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
+    return mix(bits + 0x7fffu + (bits >> 16 & 1u) >> 16, bits >> 16 | 0x40u, isnan(x));
 }
 
 void main() {
