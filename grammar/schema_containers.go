@@ -1,0 +1,205 @@
+package grammar
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// count reads a number of elements or characters.
+func (s *schemas) count(o *object, key, where string, missing int) int {
+	if !o.has(key) {
+		return missing
+	}
+	n, ok := o.values[key].(json.Number)
+	whole, isWhole := wholeNumber(n)
+	if !ok || !isWhole || whole.Sign() < 0 || whole.BitLen() > 31 {
+		s.fail(where, "%s: want a whole number, at least 0", key)
+		return missing
+	}
+	return int(whole.Int64())
+}
+
+// object makes the expression of an object. Each property is a rule that goes on with those after it.
+func (s *schemas) object(o *object, where string, depth int) *expr {
+	properties, ok := o.values["properties"].(*object)
+	if !ok {
+		if o.has("properties") {
+			return s.fail(where, "properties: want an object")
+		}
+		properties = newObject()
+	}
+	var more any = true
+	if o.has("additionalProperties") {
+		more = o.values["additionalProperties"]
+	}
+	list, ok := o.values["required"].([]any)
+	if o.has("required") && !ok {
+		return s.fail(where, "required: want a list of names")
+	}
+	required := map[string]bool{}
+	all := newObject()
+	maps.Copy(all.values, properties.values)
+	all.keys = slices.Clone(properties.keys)
+	for _, v := range list {
+		name, ok := v.(string)
+		if !ok {
+			return s.fail(where, "required: want a list of names")
+		}
+		required[name] = true
+		if !all.has(name) {
+			if more == false {
+				return s.fail(where, "required names %q, which properties lacks and additionalProperties forbids", name)
+			}
+			all.set(name, more)
+		}
+	}
+	if len(all.keys) == 0 && more == true {
+		return s.anyObject()
+	}
+	sp := s.space()
+	// After and first are what follows at a property, with and without another before it.
+	after, first := seq(), seq()
+	if more != false {
+		key := s.otherKey(all.keys)
+		pair := seq(key, sp, text(":"), sp, s.value(more, where+"/additionalProperties", depth+1))
+		pair = s.part(pair)
+		after = s.part(repeat(seq(text(","), sp, pair, sp), 0, -1))
+		first = s.part(optional(seq(pair, sp, after)))
+	}
+	for _, name := range slices.Backward(all.keys) {
+		value := s.value(all.values[name], where+"/properties/"+name, depth+1)
+		pair := s.part(seq(text(quote(name)), sp, text(":"), sp, value, sp))
+		with, begin := seq(text(","), sp, pair, after), seq(pair, after)
+		if !required[name] {
+			with, begin = alt(with, after), alt(begin, first)
+		}
+		after, first = s.part(with), s.part(begin)
+	}
+	return seq(text("{"), sp, first, text("}"))
+}
+
+// part makes a rule of an expression that is used several times.
+func (s *schemas) part(e *expr) *expr {
+	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
+}
+
+// otherKey is a key that is none of these, without escapes.
+func (s *schemas) otherKey(names []string) *expr {
+	var keys []string
+	for _, n := range names {
+		if len(n) > maxName {
+			return s.fail(n[:maxName], "the name of a property has %d bytes: want at most %d", len(n), maxName)
+		}
+		escaped := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }
+		if !strings.ContainsFunc(n, escaped) {
+			keys = append(keys, n)
+		}
+	}
+	slices.Sort(keys)
+	return seq(text(`"`), s.otherThan(keys), text(`"`))
+}
+
+// otherThan is what plain characters spell, but none of these, which are sorted.
+func (s *schemas) otherThan(names []string) *expr {
+	any := s.add("plain", func() *expr { return repeat(set(plain...), 0, -1) })
+	if len(names) == 0 {
+		return any
+	}
+	e := alt()
+	if names[0] != "" {
+		e.list = append(e.list, seq())
+	}
+	begins := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}}
+	for i := 0; i < len(names); {
+		if names[i] == "" {
+			i++
+			continue
+		}
+		c, size := utf8.DecodeRuneInString(names[i])
+		var rests []string
+		for ; i < len(names) && strings.HasPrefix(names[i], string(c)); i++ {
+			rests = append(rests, names[i][size:])
+		}
+		begins = append(begins, span{c, c})
+		e.list = append(e.list, seq(set(span{c, c}), s.otherThan(rests)))
+	}
+	e.list = append(e.list, seq(set(invert(begins)...), any))
+	return e
+}
+
+// array makes the expression of an array.
+func (s *schemas) array(o *object, where string, depth int) *expr {
+	low, high := s.count(o, "minItems", where, 0), s.count(o, "maxItems", where, -1)
+	var item any = true
+	if o.has("items") {
+		item = o.values["items"]
+	}
+	if _, is := item.([]any); is {
+		return s.fail(where, "items is a list, as in older drafts: want prefixItems")
+	}
+	prefix, ok := o.values["prefixItems"].([]any)
+	if o.has("prefixItems") && !ok {
+		return s.fail(where, "prefixItems: want a list of schemas")
+	}
+	if high >= 0 && high < len(prefix) {
+		prefix = prefix[:high]
+	}
+	if item == false && (high < 0 || high > len(prefix)) {
+		high = len(prefix)
+	}
+	if high >= 0 && low > high {
+		return alt()
+	}
+	if item == true && len(prefix) == 0 && low == 0 && high < 0 {
+		return s.anyArray()
+	}
+	var list []*expr
+	for i, x := range prefix {
+		list = append(list, s.part(s.value(x, fmt.Sprintf("%s/prefixItems/%d", where, i), depth+1)))
+	}
+	e := alt()
+	if item != false {
+		e = s.part(s.value(item, where+"/items", depth+1))
+	}
+	return s.list(list, e, low, high)
+}
+
+// list is an array of some elements, and then others of one kind.
+func (s *schemas) list(prefix []*expr, item *expr, low, high int) *expr {
+	sp := s.space()
+	next := func(e *expr) *expr { return seq(text(","), sp, e, sp) }
+	most := func(n int) int { // of so many elements fewer
+		if high < 0 {
+			return -1
+		}
+		return max(high-n, 0)
+	}
+	n := len(prefix)
+	if n == 0 && high != 0 {
+		rest := seq(item, sp, repeat(next(item), max(low-1, 0), most(1)))
+		if low == 0 {
+			rest = optional(rest)
+		}
+		return seq(text("["), sp, rest, text("]"))
+	}
+	rest := seq()
+	if high < 0 || high > n {
+		rest = repeat(next(item), max(low-n, 0), most(n))
+	}
+	for i, e := range slices.Backward(prefix) {
+		if i > 0 {
+			e = next(e)
+		} else {
+			e = seq(e, sp)
+		}
+		if rest = seq(e, rest); i >= low {
+			rest = optional(rest)
+		}
+	}
+	return seq(text("["), sp, rest, text("]"))
+}

@@ -1,0 +1,146 @@
+package grammar
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// isA reports whether a JSON value is of a type.
+func isA(v any, name string) bool {
+	switch x := v.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case string:
+		return name == "string"
+	case []any:
+		return name == "array"
+	case *object:
+		return name == "object"
+	case json.Number:
+		_, ok := wholeNumber(x)
+		return name == "number" || name == "integer" && ok
+	}
+	return false
+}
+
+// exclusive refuses branches of oneOf that could both be valid of one value.
+func (s *schemas) exclusive(list []any, where string) {
+	for i := range list {
+		for j := range i {
+			if s.err != nil {
+				return
+			}
+			if !s.disjoint(list[j], list[i], 0) {
+				s.fail(where, "oneOf: branches %d and %d may both hold of one value: want types or constants "+
+					"that tell them apart, or anyOf", j, i)
+				return
+			}
+		}
+	}
+}
+
+// disjoint reports whether it is plain that no value is valid by both schemas.
+func (s *schemas) disjoint(a, b any, depth int) bool {
+	x, okX := s.meant(a)
+	y, okY := s.meant(b)
+	if a == false || b == false {
+		return true
+	}
+	if !okX || !okY || depth > maxNesting || !s.spend(1) {
+		return false
+	}
+	if vx, ok := values(x); ok {
+		if vy, ok := values(y); ok && s.spend(len(vx)*len(vy)) {
+			return !slices.ContainsFunc(vx, func(v any) bool { return contains(vy, v) || sameNumber(vy, v) })
+		}
+	}
+	tx, ty := typesOf(x), typesOf(y)
+	if tx == nil || ty == nil {
+		return false
+	}
+	common := slices.DeleteFunc(slices.Clone(tx), func(n string) bool { return !slices.Contains(ty, n) })
+	if len(common) == 0 {
+		return true
+	}
+	if !slices.Equal(common, []string{"object"}) {
+		return false
+	}
+	// A property that both need tells objects apart.
+	for _, name := range declared(x) {
+		px := x.values["properties"].(*object).values[name]
+		py, ok := y.values["properties"].(*object)
+		if ok && py.has(name) && needs(x, name) && needs(y, name) && s.disjoint(px, py.values[name], depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// meant follows a $ref that says nothing else.
+func (s *schemas) meant(schema any) (*object, bool) {
+	for range maxNesting {
+		o, ok := schema.(*object)
+		if !ok {
+			return nil, false
+		}
+		ref, isRef := o.values["$ref"].(string)
+		if !isRef {
+			return o, true
+		}
+		if schema, ok = s.resolve(ref); !ok {
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// values are those that enum or const allow.
+func values(o *object) ([]any, bool) {
+	if v, ok := o.values["const"]; ok {
+		return []any{v}, true
+	}
+	list, ok := o.values["enum"].([]any)
+	return list, ok
+}
+
+// sameNumber reports whether a list has a number that may be written in another way.
+func sameNumber(list []any, v any) bool {
+	_, is := v.(json.Number)
+	return is && slices.ContainsFunc(list, func(x any) bool { _, is := x.(json.Number); return is })
+}
+
+// typesOf returns the types of a schema that says them, with integer as a number.
+func typesOf(o *object) (names []string) {
+	if list, ok := values(o); ok {
+		for _, v := range list {
+			for _, t := range typed {
+				if t.name != "integer" && isA(v, t.name) {
+					names = append(names, t.name)
+				}
+			}
+		}
+		return names
+	}
+	list, ok := o.values["type"].([]any)
+	if !ok {
+		list = []any{o.values["type"]}
+	}
+	for _, v := range list {
+		name, ok := v.(string)
+		if !ok {
+			return nil
+		}
+		if name == "integer" {
+			name = "number"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func needs(o *object, name string) bool {
+	list, _ := o.values["required"].([]any)
+	return slices.Contains(list, any(name))
+}
