@@ -221,7 +221,7 @@ func TestWrongUsage(t *testing.T) {
 		{"run " + mlpGraph + " --input =1", "want NAME="},
 		{"run " + mlpGraph + " --output quux=y.npy", `no output "quux"; the program has probabilities, label`},
 		{"run " + mlpGraph + " --input quux=1", `no input "quux"; the program has x`},
-		{"run " + mlpGraph, `input "x" is missing: pass --input x=FILE.npy, x=[1,2,3] or x=random:SEED; it is f32[T,8]`},
+		{"run " + mlpGraph, `inputs are missing: pass --input x=FILE.npy, x=[1,2,3] or x=random:SEED; missing: x, f32[T,8]`},
 		{"run " + mlpGraph + " --input x=random:1", "--symbol T=N (at most 64)"},
 		{"run " + mlpGraph + " --input x=random:1 --symbol T=65", "outside 0..64"},
 		{"run " + mlpGraph + " --input x=random:one --symbol T=1", "want random:SEED"},

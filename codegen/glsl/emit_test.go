@@ -127,7 +127,7 @@ var (
 	extension = map[string]string{
 		"GL_EXT_spirv_intrinsics":                       "spirv_execution_mode",
 		"GL_EXT_shader_8bit_storage":                    "int8_t|u8vec|i8vec",
-		"GL_EXT_shader_16bit_storage":                   "int16_t|float16_t|u16vec|f16vec",
+		"GL_EXT_shader_16bit_storage":                   "int16_t|float16_t|[iu]16vec|f16vec",
 		"GL_EXT_shader_explicit_arithmetic_types_int64": `int64_t|i64vec|\dL`,
 		"GL_KHR_shader_subgroup_basic":                  "gl_Subgroup",
 		"GL_KHR_shader_subgroup_shuffle":                "subgroupShuffle",
@@ -320,7 +320,7 @@ func TestBindingsOfOneName(t *testing.T) {
 func TestGrids(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.MaxWorkgroupCount = [3]uint32{65535, 65535, 65535}
-	T, S, R := ir.Symbol("T", 100000), ir.Symbol("S", 5), ir.Symbol("R", 7)
+	T, S, R, L := ir.Symbol("T", 100000), ir.Symbol("S", 5), ir.Symbol("R", 7), ir.Symbol("L", 50000)
 	tests := []struct {
 		name  string
 		shape []ir.Dim
@@ -331,8 +331,9 @@ func TestGrids(t *testing.T) {
 		{"part of one", []ir.Dim{ir.D(65)}, false, [3]uint32{2, 1, 1}},
 		{"at the limit", []ir.Dim{ir.D(65535 * 64)}, false, [3]uint32{65535, 1, 1}},
 		{"past the limit", []ir.Dim{ir.D(65535*64 + 1)}, true, [3]uint32{32768, 1, 1}},
-		{"long outer symbol", []ir.Dim{T, S}, true, [3]uint32{1, 50000, 1}},
-		{"four symbols", []ir.Dim{S, R, S, R}, false, [3]uint32{1, 5, 35}},
+		{"two symbols", []ir.Dim{T, S}, false, [3]uint32{7813, 1, 1}},
+		{"four symbols", []ir.Dim{S, R, S, R}, false, [3]uint32{20, 1, 1}},
+		{"more points than one dimension has", []ir.Dim{T, L}, true, [3]uint32{782, 50000, 1}},
 		{"empty", []ir.Dim{ir.D(0), ir.D(5)}, false, [3]uint32{0, 0, 0}},
 	}
 	for _, tt := range tests {
@@ -343,9 +344,9 @@ func TestGrids(t *testing.T) {
 		k := copyKernel(ir.F32, tt.shape, kernel.Const(0), at)
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 		sh, err := emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps,
-			[]string{"T", "S", "R"})
+			[]string{"T", "S", "R", "L"})
 		check(t, err)
-		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7})
+		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7, "L": 50000})
 		check(t, err)
 		if loops := strings.Contains(sh.Source, "gl_NumWorkGroups"); grid != tt.grid || loops != tt.loops {
 			t.Errorf("%s: grid %v, loops %v; want %v, %v\n%s", tt.name, grid, loops, tt.grid, tt.loops, sh.Source)

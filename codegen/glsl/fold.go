@@ -211,8 +211,13 @@ func foldTruth(op string, a, b text) (t text, ok bool) {
 
 // foldCall returns a conversion or limit of literals as one.
 func foldCall(name string, args []text) (t text, ok bool) {
-	if name == "min" && len(args) == 2 && args[1].s == "0u" {
-		return args[1], true
+	if len(args) == 2 && args[1].s == "0u" { // no unsigned number is less
+		switch name {
+		case "min":
+			return args[1], true
+		case "max":
+			return args[0], true
+		}
 	}
 	if name == "max" && len(args) == 2 && args[0].prec == precPrimary && strings.HasPrefix(args[0].s, "min(") &&
 		strings.HasSuffix(args[0].s, ", "+args[1].s+")") {
