@@ -507,7 +507,8 @@ func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 
 // reliable returns the schedule's subgroup size if the device has it, else 0.
 func reliable(caps target.Caps, s kernel.Schedule) int {
-	if own := int(caps.SubgroupSize); (s.Coarsen > 0 || s.RoundRows) && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
+	shared := s.Coarsen > 0 || s.RoundRows
+	if own := int(caps.SubgroupSize); shared && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
 		return own // whatever it is, rows are shared by whole subgroups
 	}
 	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize ||
