@@ -71,7 +71,7 @@ func blockCases() []matCase {
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows", t, p.m), p: p, s: s})
 		p.m, p.bytes, p.a, s.StageRows = d(1+i%8), true, ir.I8, false
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
-		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // which meet in the table, lane by lane on some devices
+		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // which meet in the table, on some devices by lanes
 		for table, ok := target.LookupTableOf(t); ok && table.Entries*copies < sums; copies *= 2 {
 		}
 		s = withCopies(t, s, s.TileK, copies)
