@@ -114,6 +114,23 @@ func shardFloats(t *testing.T, d *ir.Data) []float32 {
 	return v
 }
 
+// shardedProduct loads a product by a weight of which each device has some rows.
+func shardedProduct(t *testing.T, together *vkc.Device) *vkc.Executable {
+	t.Helper()
+	g, err := frontend.Build("product", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1, 24)
+		b.Output("y", x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
 // TestTensorParallelStops: a device that does not come to an exchange ends the run of all, with an error that says so.
 func TestTensorParallelStops(t *testing.T) {
 	for _, list := range []string{"cpu,cpu", "vulkan,vulkan"} {
@@ -121,24 +138,14 @@ func TestTensorParallelStops(t *testing.T) {
 			needTools(t)
 		}
 		together, _ := parallel(t, list)
-		g, err := frontend.Build("stops", func(b *frontend.Builder) {
-			x := b.Input("x", ir.F32, 1, 24)
-			b.Output("y", x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		exe := shardedProduct(t, together)
 		if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
 			t.Error(err)
 		}
 		if err := vkc.ClosePart(exe); err != nil {
 			t.Error(err)
 		}
-		_, err = exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+		_, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
 		if !errors.Is(err, vkc.ErrClosed) || !strings.Contains(err.Error(), "part 2 of 2") {
 			t.Errorf("on %s: %v", list, err)
 		}
@@ -161,22 +168,12 @@ func TestTensorParallelLimit(t *testing.T) {
 			if exchange := vkc.Ways[name]; exchange != nil {
 				exchange(together)
 			}
-			g, err := frontend.Build("limit", func(b *frontend.Builder) {
-				x := b.Input("x", ir.F32, 1, 24)
-				b.Output("y", x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 64, 24)))
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			exe := shardedProduct(t, together)
 			defer exe.Close()
 			vkc.LosePart(exe)
 			vkc.LimitMeetings(together, time.Millisecond)
 			for range 2 {
-				_, err = exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+				_, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
 				if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
 					t.Errorf("%v", err)
 				}

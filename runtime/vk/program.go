@@ -68,6 +68,7 @@ type Executable struct {
 	outputs    []*endpoint           // by port
 	labels     []string              // what outputs are called in errors, by port
 	uses       []use                 // by index in Program.Buffers
+	signed     []ir.Dim              // extents that values of symbols may make negative
 	pipelines  []*Pipeline           // by shader; nil where no step uses it
 	bindings   *Bindings             // set i is for step i
 	reset      *Recording            // zeroes the states; nil if there are none
@@ -145,7 +146,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{Signature: signature, device: d, program: p, uses: usesOf(p), turn: make(chan struct{}, 1),
+	e := &Executable{Signature: signature, device: d, program: p, uses: usesOf(p), signed: signedExtents(p),
+		turn:    make(chan struct{}, 1),
 		machine: opt.Machine, weights: weights,
 		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {

@@ -55,6 +55,9 @@ func (e *Executable) wrap(doing string, err error) error {
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt)
+	if err == nil {
+		err = checkExtents(e.signed, symbols)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -45,12 +45,8 @@ func warmSymbols(p *kernel.Program) map[string]int64 {
 	for _, s := range p.Symbols {
 		ones[s.Name], bounds[s.Name] = min(1, s.Bound), s.Bound
 	}
-	for _, b := range p.Buffers {
-		for _, d := range b.Shape {
-			if v, err := d.Eval(ones); err != nil || v < 0 {
-				return bounds
-			}
-		}
+	if checkExtents(signedExtents(p), ones) != nil {
+		return bounds
 	}
 	return ones
 }

@@ -1,0 +1,34 @@
+package vk
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// signedExtents lists the extents of buffers that some values of symbols may make negative: those from which a number
+// is taken off, such as T-2. Kernels would take a negative one for a very large one.
+func signedExtents(p *kernel.Program) (list []ir.Dim) {
+	for _, b := range p.Buffers {
+		for _, d := range b.Shape {
+			if strings.Contains(d.String(), "-") && !slices.Contains(list, d) {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// checkExtents refuses values of symbols that make one of the extents negative.
+func checkExtents(signed []ir.Dim, symbols map[string]int64) error {
+	for _, d := range signed {
+		if v, err := d.Eval(symbols); err != nil || v < 0 {
+			return fmt.Errorf("the extent %s of a tensor in the program is negative in this run: want larger values "+
+				"of %s", d, strings.Join(d.Symbols(), ", "))
+		}
+	}
+	return nil
+}
