@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 			return nil, err
 		}
 	}
-	best := slices.MinFunc(ways, func(a, b split) int { return int(math.Copysign(1, a.time()-b.time())) })
+	best := slices.MinFunc(ways, func(a, b split) int { return cmp.Compare(a.time(), b.time()) })
 	var told []string
 	for _, w := range ways {
 		told = append(told, w.String())
