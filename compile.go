@@ -160,10 +160,14 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 	return bundle.Write(path, &c)
 }
 
-// fitWeights checks a graph, and has its weights be of the dtypes that they are stored in; it counts those.
+// fitWeights checks a graph and the weights that are given for it, before anything is compiled. The graph's weights
+// get the dtypes that they are stored in; it counts those.
 func fitWeights(g *ir.Graph, opt CompileOptions) (fit *ir.Graph, changed int, err error) {
 	if err = g.Verify(); err == nil {
 		fit, changed, err = ir.FitWeights(g, opt.Weights)
+	}
+	if err == nil && opt.Weights != nil {
+		err = ir.CheckWeights(fit, opt.Weights)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("compile: %w", err)
@@ -190,7 +194,7 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 	p, ok := c.fromCache()
 	if !ok {
 		if p, err = c.compile(ctx); err != nil {
-			return nil, fmt.Errorf("compile %q: %w", g.Name, err)
+			return nil, fmt.Errorf("compile %s: %w", ir.Titled("graph", g.Name), err)
 		}
 	}
 	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)

@@ -199,7 +199,7 @@ func (g *Graph) adopt(n *Node) error {
 // open fails for a graph that is a part of another.
 func (g *Graph) open() error {
 	if g.sealed {
-		return fmt.Errorf("graph %q is the body of an op and can no longer change", g.Name)
+		return fmt.Errorf("%s is the body of an op and can no longer change", Titled("graph", g.Name))
 	}
 	return nil
 }

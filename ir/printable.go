@@ -16,3 +16,11 @@ func Printable(name string) string {
 	}
 	return name
 }
+
+// Titled names a graph or a program in messages: `program "mlp"`, or `the program` where it has no name.
+func Titled(kind, name string) string {
+	if name == "" {
+		return "the " + kind
+	}
+	return kind + " " + strconv.Quote(name)
+}

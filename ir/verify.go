@@ -18,7 +18,7 @@ func (g *Graph) Verify() error {
 		}
 	}
 	if len(g.outputs) == 0 && len(g.updates) == 0 {
-		return fmt.Errorf("graph %q has no outputs and no state updates, so it computes nothing", g.Name)
+		return fmt.Errorf("%s has no outputs and no state updates, so it computes nothing", Titled("graph", g.Name))
 	}
 	return nil
 }

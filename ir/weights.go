@@ -59,6 +59,28 @@ func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err err
 	return fitted, len(f.stored), err
 }
 
+// CheckWeights reports all weights of a fitted graph that src lacks or has with another type, as a [*WeightError].
+// It reads none where the source knows their types.
+func CheckWeights(g *Graph, src WeightSource) error {
+	weights := g.Leaves(OpWeight)
+	bad := &WeightError{Of: Titled("graph", g.Name), Total: len(weights)}
+	for _, n := range weights {
+		t, dims, err := WeightType(src, n.Name())
+		if want, wrong := n.Shape().Eval(nil); err == nil && wrong == nil && t == n.DType() && slices.Equal(dims, want) {
+			continue
+		}
+		b := &BadWeight{Name: n.Name(), Want: n.Type().String(), Err: err}
+		if err == nil {
+			b.Given = Type{DType: t, Shape: ShapeOf(dims...)}.String()
+		}
+		bad.Bad = append(bad.Bad, b)
+	}
+	if len(bad.Bad) == 0 {
+		return nil
+	}
+	return bad
+}
+
 // fits reports whether a weight may be stored as that type.
 func fits(n *Node, stored DType, dims []int) bool {
 	for _, t := range []DType{n.DType(), stored} {

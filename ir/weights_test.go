@@ -81,6 +81,14 @@ func TestFitWeights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			unusable := map[string]string{"another shape": "f16[32,64]", "integers": "i32[64,32]", "missing": "there is no"}
+			switch err := CheckWeights(fitted, src); {
+			case unusable[tt.name] == "" && err != nil:
+				t.Errorf("a fitted weight cannot be used: %v", err)
+			case unusable[tt.name] != "" && (err == nil || !strings.Contains(err.Error(), unusable[tt.name]) ||
+				!strings.Contains(err.Error(), `1 of 1 weights of graph "g" cannot be used: weight "w"`)):
+				t.Errorf("the error is %v, want one with %q", err, unusable[tt.name])
+			}
 			if tt.want == nil {
 				if changed != 0 || fitted != g {
 					t.Fatalf("%d weights changed:\n%s", changed, fitted)

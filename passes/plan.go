@@ -599,8 +599,8 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 	if p.Prepared > 0 {
 		once = fmt.Sprintf(", %d of them once when it is loaded", p.Prepared)
 	}
-	fmt.Fprintf(w, "program %q: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
-		p.Name, len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
+	fmt.Fprintf(w, "%s: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
+		ir.Titled("program", p.Name), len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
 	for i, b := range p.Buffers {
 		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, ir.Printable(b.Name),
 			ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -15,15 +16,16 @@ import (
 )
 
 // A checkpoint is a safetensors file with each state under its name, the losses of all steps so far as
-// lossesName, and how many steps that are in the metadata.
+// lossesName. Its metadata are how many steps that are, and the settings of the training.
 const (
 	lossesName = "vkc.losses" // f64[steps]
 	stepsKey   = "vkc.steps"
+	settingKey = "vkc.setting." // before the name of a setting
 )
 
-// Save writes the states of a program and the losses so far, one a step, to a file, which appears whole or not at all.
-// Other programs find the states there under their names.
-func Save(exe *vkc.Executable, path string, losses []float64) error {
+// Save writes the states of a program, the losses so far, one a step, and Options.Settings to a file, which appears
+// whole or not at all. Other programs find the states there under their names.
+func Save(exe *vkc.Executable, path string, losses []float64, settings map[string]string) error {
 	var tensors []safetensors.Named
 	for _, port := range exe.States() {
 		d, err := exe.ReadState(port.Name)
@@ -37,12 +39,18 @@ func Save(exe *vkc.Executable, path string, losses []float64) error {
 		return fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	tensors = append(tensors, safetensors.Named{Name: lossesName, Data: d})
-	return safetensors.WriteFile(path, map[string]string{stepsKey: strconv.Itoa(len(losses))}, tensors)
+	meta := map[string]string{stepsKey: strconv.Itoa(len(losses))}
+	for name, value := range settings {
+		meta[settingKey+name] = value
+	}
+	return safetensors.WriteFile(path, meta, tensors)
 }
 
 // Restore sets all states of a program to those of a checkpoint, and returns the losses until then. A file without
-// one of the states, or with other tensors, is of another program: nothing is changed, and the error says what differs.
-func Restore(exe *vkc.Executable, path string) (losses []float64, err error) {
+// one of the states, or with other tensors, is of another program, and one whose settings differ from those given is
+// of another training: nothing is changed, and the error says what differs. Settings that one side lacks are no
+// difference.
+func Restore(exe *vkc.Executable, path string, settings map[string]string) (losses []float64, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
@@ -51,6 +59,13 @@ func Restore(exe *vkc.Executable, path string) (losses []float64, err error) {
 	wrong := func(err error) error {
 		return fmt.Errorf("checkpoint %s is not of this program: %w; name another file, or remove it to begin anew",
 			path, err)
+	}
+	meta := f.Metadata()
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if was, ok := meta[settingKey+name]; ok && was != settings[name] {
+			return nil, fmt.Errorf("checkpoint %s is of a training with %s %q, and this one has %q: give the same "+
+				"again, name another file, or remove it to begin anew", path, name, was, settings[name])
+		}
 	}
 	states := map[string]*ir.Data{}
 	for _, port := range exe.States() {
@@ -73,7 +88,7 @@ func Restore(exe *vkc.Executable, path string) (losses []float64, err error) {
 		return nil, wrong(err)
 	}
 	err = mmap.Guard(func() (err error) { losses, err = list.Floats(); return err })
-	if steps := f.Metadata()[stepsKey]; err != nil || steps != strconv.Itoa(len(losses)) {
+	if steps := meta[stepsKey]; err != nil || steps != strconv.Itoa(len(losses)) {
 		return nil, wrong(fmt.Errorf("it has the losses of %d steps, and says that there were %q", len(losses), steps))
 	}
 	for name, d := range states {

@@ -38,6 +38,9 @@ type Options struct {
 	// Checkpoint is the file that keeps all states and how far the training is: a safetensors file. Where it exists,
 	// the training goes on from there, with the same bits as if it had never ended. "" keeps nothing.
 	Checkpoint string
+	// Settings are what the batches and the first values follow from, such as a seed, by name. A checkpoint keeps them,
+	// and the training goes on from there only with the same ones.
+	Settings map[string]string
 	// Every is after how many steps the file is written anew; 0 is at the end alone, also at one by ctx.
 	Every int
 	// Progress, if set, is told of each step, in order. It must not use the executable.
@@ -100,7 +103,7 @@ func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options)
 	err := t.run(ctx, batches)
 	t.report.Elapsed = time.Since(t.began)
 	if opt.Checkpoint != "" && len(t.report.Losses) > t.first && !errors.Is(err, ErrDiverged) {
-		err = errors.Join(err, Save(exe, opt.Checkpoint, t.report.Losses))
+		err = errors.Join(err, Save(exe, opt.Checkpoint, t.report.Losses, opt.Settings))
 	}
 	if err != nil {
 		err = fmt.Errorf("train: after %d of %d steps: %w", len(t.report.Losses), opt.Steps, err)
@@ -116,7 +119,7 @@ func (t *trainer) resume() error {
 	if _, err := os.Stat(t.opt.Checkpoint); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	losses, err := Restore(t.exe, t.opt.Checkpoint)
+	losses, err := Restore(t.exe, t.opt.Checkpoint, t.opt.Settings)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -214,7 +217,7 @@ func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 			if err := t.read(res); err != nil {
 				return err
 			}
-			if err := Save(t.exe, t.opt.Checkpoint, t.report.Losses); err != nil {
+			if err := Save(t.exe, t.opt.Checkpoint, t.report.Losses, t.opt.Settings); err != nil {
 				return err
 			}
 		}

@@ -126,9 +126,21 @@ func TestResume(t *testing.T) {
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
 			t.Errorf("the two checkpoints differ: %v, %v", errA, errB)
 		}
+		// Another training does not go on from there.
+		seed := func(seed string) train.Options {
+			return train.Options{Steps: 61, Checkpoint: parts, Settings: map[string]string{"seed": seed}}
+		}
+		if _, err := train.Run(t.Context(), line(t, dev, 0.1), points(t), seed("1")); err != nil {
+			t.Errorf("a file without settings is taken as it is: %v", err)
+		}
+		_, err = train.Run(t.Context(), line(t, dev, 0.1), points(t), seed("2"))
+		if want := `with seed "1", and this one has "2": give the same again`; err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
 		// Nothing is left to do.
 		again, err := train.Run(t.Context(), line(t, dev, 0.1), points(t), train.Options{Steps: 60, Checkpoint: parts})
-		if err != nil || again.Resumed != 60 {
+		if err != nil || again.Resumed != 61 {
 			t.Errorf("resumed %d: %v", again.Resumed, err)
 		}
 	})

@@ -197,7 +197,7 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if len(set.list) > 0 && src == nil {
 		return errNoWeights(set.list[0].name)
 	}
-	bad := &ir.WeightError{Of: fmt.Sprintf("program %q", p.Name), Total: len(set.list)}
+	bad := &ir.WeightError{Of: ir.Titled("program", p.Name), Total: len(set.list)}
 	for _, r := range set.list {
 		if err := r.find(src); err != nil {
 			bad.Bad = append(bad.Bad, err)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"iter"
 	"math/rand/v2"
@@ -21,6 +23,15 @@ import (
 type corpus struct {
 	folder string
 	tokens []int32
+}
+
+// sum tells one corpus from another, wherever it lies.
+func (c *corpus) sum() string {
+	h := fnv.New64a()
+	for _, token := range c.tokens {
+		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(token)))
+	}
+	return fmt.Sprintf("of %d tokens, %016x", len(c.tokens), h.Sum64())
 }
 
 // readCorpus reads the files of a folder in the order of their names.
@@ -112,7 +123,7 @@ func export(exe *vkc.Executable, c *corpus, o options) error {
 		}
 		all.Bytes = append(all.Bytes, d.Bytes...)
 	}
-	if err := train.Save(exe, filepath.Join(o.export, "weights.safetensors"), nil); err != nil {
+	if err := train.Save(exe, filepath.Join(o.export, "weights.safetensors"), nil, nil); err != nil {
 		return err
 	}
 	return safetensors.WriteFile(filepath.Join(o.export, "batches.safetensors"), nil,

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vkc-go/vkc"
@@ -178,12 +179,18 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 		return nil, export(exe, text, o)
 	}
 	report, err := train.Run(ctx, exe, text.batches(o), train.Options{Steps: o.steps, Tokens: o.batch * o.context,
-		Checkpoint: o.checkpoint, Every: o.every, Progress: o.progress(out)})
+		Checkpoint: o.checkpoint, Settings: o.settings(text), Every: o.every, Progress: o.progress(out)})
 	o.sum(out, report, err)
 	if drawing != nil && len(report.Losses) > 0 {
 		err = errors.Join(err, draw(drawing, o, report))
 	}
 	return report, err
+}
+
+// settings are what the texts of a step and the first weights follow from.
+func (o options) settings(c *corpus) map[string]string {
+	return map[string]string{"-seed": strconv.FormatInt(o.seed, 10), "-batch": strconv.Itoa(o.batch),
+		"-context": strconv.Itoa(o.context), "-corpus": c.sum()}
 }
 
 // progress prints the first step, every so many and the last, and before them which steps are not taken again.

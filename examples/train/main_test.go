@@ -67,6 +67,10 @@ func TestTrain(t *testing.T) {
 	if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
 		t.Errorf("the training that was resumed ended with other bits: %v", err)
 	}
+	parts.seed++
+	if _, err := run(t.Context(), parts, io.Discard); err == nil || !strings.Contains(err.Error(), `with -seed "1"`) {
+		t.Errorf("another seed went on from there: %v", err)
+	}
 	onReference := small("reference")
 	want, err := run(t.Context(), onReference, io.Discard)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // loadWeights finds, checks and decodes the weights.
 func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	found := make(map[*ir.Node]*ir.Data, len(nodes))
-	bad := &ir.WeightError{Of: fmt.Sprintf("graph %q", graph), Total: len(nodes)}
+	bad := &ir.WeightError{Of: ir.Titled("graph", graph), Total: len(nodes)}
 	for _, n := range nodes {
 		d, err := findWeight(n, opt.Weights)
 		if err != nil {

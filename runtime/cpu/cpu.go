@@ -150,7 +150,7 @@ func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*
 			if result.Kept == nil {
 				result.Kept = map[string]*runtime.DeviceTensor{}
 			}
-			label := fmt.Sprintf("output %q of program %q", port.Name, e.name)
+			label := fmt.Sprintf("output %q of %s", port.Name, ir.Titled("program", e.name))
 			if result.Kept[port.Name], err = e.device.newTensor(label, have); err != nil {
 				return nil, err
 			}

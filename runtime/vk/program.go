@@ -127,15 +127,15 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, errors.New("vk: load: no program")
 	}
 	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
 	}
 	if err := d.enter("load program"); err != nil {
-		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
 	}
 	defer d.leave()
 	e, err := d.load(ctx, p, spirv, weights, opt)
 	if err != nil {
-		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
 	}
 	return e, nil
 }

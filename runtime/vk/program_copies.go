@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -42,7 +43,7 @@ func (x *endpoint) download(size int64) bufferCopy {
 // connect makes the endpoints. Ports that share a buffer share an endpoint.
 func (e *Executable) connect() error {
 	for _, port := range e.program.Outputs {
-		e.labels = append(e.labels, fmt.Sprintf("output %q of program %q", port.Name, e.program.Name))
+		e.labels = append(e.labels, fmt.Sprintf("output %q of %s", port.Name, ir.Titled("program", e.program.Name)))
 	}
 	known := map[int]*endpoint{}
 	for _, list := range []struct {
