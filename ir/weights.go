@@ -66,7 +66,8 @@ func CheckWeights(g *Graph, src WeightSource) error {
 	bad := &WeightError{Of: Titled("graph", g.Name), Total: len(weights)}
 	for _, n := range weights {
 		t, dims, err := WeightType(src, n.Name())
-		if want, wrong := n.Shape().Eval(nil); err == nil && wrong == nil && t == n.DType() && slices.Equal(dims, want) {
+		if want, wrong := n.Shape().Eval(nil); errors.Join(err, wrong) == nil &&
+			t == n.DType() && slices.Equal(dims, want) {
 			continue
 		}
 		b := &BadWeight{Name: n.Name(), Want: n.Type().String(), Err: err}

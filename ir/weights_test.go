@@ -81,7 +81,8 @@ func TestFitWeights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			unusable := map[string]string{"another shape": "f16[32,64]", "integers": "i32[64,32]", "missing": "there is no"}
+			unusable := map[string]string{"another shape": "f16[32,64]", "integers": "i32[64,32]",
+				"missing": "there is no"}
 			switch err := CheckWeights(fitted, src); {
 			case unusable[tt.name] == "" && err != nil:
 				t.Errorf("a fitted weight cannot be used: %v", err)
