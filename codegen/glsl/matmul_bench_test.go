@@ -1,13 +1,10 @@
 package glsl_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -49,50 +46,6 @@ func benchSchedules(b *testing.B, dev *vk.Device, name string, p product) {
 }
 
 func benchProduct(b *testing.B, dev *vk.Device, p product, s kernel.Schedule) {
-	ctx := context.Background()
-	k := p.kernel()
-	sh, err := emit(k, s, dev.Caps(), nil)
-	check(b, err)
-	modules := compileAll(b, []spirv.Shader{{Name: "bench", Source: sh.Source}})
-	pipeline, err := dev.NewPipeline(vk.PipelineDesc{Name: k.Name, Code: modules[0], Buffers: len(k.Bindings),
-		SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
-	check(b, err)
-	defer pipeline.Close()
-	var ranges []vk.BufferRange
-	bytes := int64(0)
-	for _, bind := range k.Bindings {
-		size, err := bind.DType.BytesFor(bind.Elems)
-		check(b, err)
-		buf, err := dev.NewBuffer(bind.Name, size, vk.DeviceMemory)
-		check(b, err)
-		defer buf.Close()
-		ranges = append(ranges, vk.Whole(buf))
-		bytes += size
-	}
-	bindings, err := dev.NewBindings([]vk.BindingSet{{Name: k.Name, Buffers: ranges}})
-	check(b, err)
-	defer bindings.Close()
-	grid, err := sh.Grid.Eval(nil)
-	check(b, err)
-	list := dev.NewCommandList()
-	list.BindPipeline(pipeline)
-	list.Bind(bindings, 0)
-	const repeats = 4
-	for range repeats {
-		list.Dispatch(grid[0], grid[1], grid[2])
-		list.Barrier(vk.StageCompute, vk.StageCompute)
-	}
-	recording, err := dev.Record(k.Name, list)
-	check(b, err)
-	defer recording.Close()
-	check(b, dev.Run(ctx, recording)) // the first run compiles on some drivers
-	start := time.Now()
-	for b.Loop() {
-		check(b, dev.Run(ctx, recording))
-	}
-	each := time.Since(start).Seconds() / float64(b.N) / repeats
-	b.ReportMetric(each*1e6, "µs")
+	each := benchKernel(b, dev, p.kernel(), s)
 	b.ReportMetric(2*float64(p.m.Max())*float64(p.n.Max())*float64(p.k.Max())/each/1e9, "GFLOP/s")
-	b.ReportMetric(float64(bytes)/each/1e9, "GB/s")
-	b.ReportMetric(0, "ns/op")
 }

@@ -40,8 +40,8 @@ func scanKernel(b *testing.B, source string) *kernel.Kernel {
 	return kernels[len(kernels)-1]
 }
 
-// benchKernel times a kernel on buffers of its own.
-func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedule) {
+// benchKernel times a kernel on buffers of its own, and returns the seconds that it takes.
+func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedule) float64 {
 	ctx := context.Background()
 	sh, err := emit(k, s, dev.Caps(), nil)
 	check(b, err)
@@ -88,4 +88,5 @@ func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedu
 	b.ReportMetric(each*1e6, "µs")
 	b.ReportMetric(float64(bytes)/each/1e9, "GB/s")
 	b.ReportMetric(0, "ns/op")
+	return each
 }
