@@ -65,6 +65,6 @@ func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
 	if err := m.WriteFile(f.output); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "wrote %s: %d chunks of %d tokens\n", f.output, m.Chunks, m.ChunkSize)
+	_, err = fmt.Fprintf(a.stdout, "wrote %s: %s of %d tokens\n", f.output, plural(m.Chunks, "chunk"), m.ChunkSize)
 	return err
 }

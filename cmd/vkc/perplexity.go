@@ -63,7 +63,7 @@ func (a *app) perplexity(ctx context.Context, f *perplexityFlags, path string) e
 	if f.json {
 		return a.printJSON(p)
 	}
-	_, err = fmt.Fprintf(a.stdout, "perplexity %.4f +- %.4f (%d tokens of %d chunks)\n", p.Value, p.StdErr, p.Tokens,
-		p.Chunks)
+	_, err = fmt.Fprintf(a.stdout, "perplexity %.4f +- %.4f (%d tokens of %s)\n", p.Value, p.StdErr, p.Tokens,
+		plural(p.Chunks, "chunk"))
 	return err
 }
