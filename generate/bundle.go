@@ -68,13 +68,13 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 			err = add(g, o.Precision)
 		}
 	}
-	for _, ranked := range []bool{false, true} {
+	for e := range extraCount {
 		if err != nil {
 			return nil, err
 		}
-		g, failed := llm.Sampler(m.config, m.places, ranked)
+		g, precision, failed := m.extraGraph(e, o)
 		if err = failed; err == nil {
-			err = add(g, "")
+			err = add(g, precision)
 		}
 	}
 	if err != nil {

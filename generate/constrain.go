@@ -37,7 +37,7 @@ type chooser struct {
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
 	if !s.likeliest() {
-		if _, err := m.sampler(ctx, s.ranked()); err != nil {
+		if _, err := m.extra(ctx, samplerOf(s.ranked())); err != nil {
 			return nil, err
 		}
 	}

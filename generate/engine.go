@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/internal/ahead"
 )
@@ -50,7 +51,8 @@ type answer struct {
 	made    int     // tokens of it that follow
 	chooser *chooser
 	decoder *tokenizer.Decoder
-	given   bool // tokens that the caller has not been told of
+	given   bool            // tokens that the caller has not been told of
+	scorer  *vkc.Executable // says how probable the tokens of the text are, to which nothing is added; or nil
 
 	mu    sync.Mutex
 	ready []Token // that the caller has not taken
@@ -111,10 +113,9 @@ func (e *engine) reusedSoFar() Reused {
 	return e.reused
 }
 
-// begin has an answer go on with a prompt. It ends early when its context does.
-func (e *engine) begin(ctx context.Context, prompt []int32, c *chooser) *answer {
-	a := &answer{ctx: ctx, text: append([]int32(nil), prompt...), chooser: c, decoder: e.model.tok.Decoder(),
-		more: make(chan struct{}, 1)}
+// begin has an answer go on with its text. It ends early when its context does.
+func (e *engine) begin(a *answer) *answer {
+	a.text, a.decoder, a.more = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -255,7 +256,10 @@ func (e *engine) join() {
 			if s.of != nil {
 				continue
 			}
-			known := s.known(a.text)
+			known := 0
+			if a.scorer == nil {
+				known = s.known(a.text)
+			}
 			if best == nil || known > most || known == most && s.since < best.since {
 				best, most = s, known
 			}
@@ -265,8 +269,10 @@ func (e *engine) join() {
 		}
 		e.waiting = e.waiting[1:]
 		best.keep(most)
-		e.reused.Tokens += len(a.text)
-		e.reused.Known += most
+		if a.scorer == nil {
+			e.reused.Tokens += len(a.text)
+			e.reused.Known += most
+		}
 		best.of, best.since = a, e.steps
 		e.running++
 	}
@@ -317,9 +323,15 @@ func (e *engine) step(ctx context.Context) {
 	if len(rows) > 0 { // all wait for the part of one
 		most = e.model.prompts[0].rows
 	}
-	logits, err := prompt.readPart(ctx, prompt.of.text, most)
-	if err != nil || len(prompt.past) == len(prompt.of.text) {
-		e.after(ctx, []*slot{prompt}, []outcome{{logits: logits}}, err)
+	text, next, err := prompt.of.text, outcome{}, error(nil)
+	if prompt.of.scorer != nil {
+		text = text[:len(text)-1] // nothing follows the last token
+		err = prompt.score(ctx, most)
+	} else {
+		next.logits, err = prompt.readPart(ctx, text, most)
+	}
+	if err != nil || len(prompt.past) == len(text) {
+		e.after(ctx, []*slot{prompt}, []outcome{next}, err)
 	}
 }
 
@@ -447,12 +459,15 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 
 // choose adds a token to an answer, and reports whether it is complete.
 func (m *Model) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
+	if a.scorer != nil {
+		return true, nil
+	}
 	token, err := a.chooser.next(ctx, next, a.text)
 	if err != nil {
 		return true, err
 	}
 	if m.tok.IsEnd(token.ID) {
-		if token.Text = a.decoder.Flush(); token.Text != "" {
+		if token.Text = a.decoder.Flush(); token.Text != "" || token.Odds != nil {
 			a.give(token)
 		}
 		return true, nil

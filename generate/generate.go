@@ -162,7 +162,8 @@ type Model struct {
 	gpuMemory  uint64 // see Options.GPUMemory
 	weightRoom uint64 // of it, for weights; 0 means that nothing bounds them
 
-	samplers samplers
+	options Options // as they were completed
+	extras  extras
 
 	counting   sync.Mutex
 	speculated Speculated
@@ -204,7 +205,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	case m.ahead == 0 && m.step.Vulkan() == nil:
 		m.ahead = 1
 	}
-	m.progress = nil // samplers, which are loaded later, are small
+	m.progress, m.options = nil, o // extras, which are loaded later, are small
 	m.engine = newEngine(m)
 	return m, nil
 }
@@ -558,7 +559,7 @@ func (m *Model) Close() error {
 	if m.engine != nil {
 		m.engine.close()
 	}
-	errs := []error{m.closeSpeculation(), m.samplers.close()}
+	errs := []error{m.closeSpeculation(), m.extras.close()}
 	programs := []*vkc.Executable{m.shift}
 	for _, c := range append(m.prompts, m.classes...) {
 		programs = append(programs, c.exe)
@@ -651,7 +652,7 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 
 // Generate goes on with a prompt, until the model ends its answer, or as many
 // tokens are there as are wanted or, without Options.ContextShift, fit. The token that ends it is not among
-// them, unless a character before it was not finished, which it then stands for as
+// them, unless its Odds are asked for or a character before it was not finished, which it then stands for as
 // U+FFFD. What an earlier call left of the same beginning is not computed anew; with
 // Options.Deterministic, as far as it was read in whole parts of a prompt.
 // The tokens of an answer do not depend on what else the model does meanwhile, with Options.Deterministic bit for bit.
@@ -671,7 +672,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
-		for a := m.engine.begin(ctx, prompt, c); ; {
+		for a := m.engine.begin(&answer{ctx: ctx, text: prompt, chooser: c}); ; {
 			tokens, err := a.take()
 			if err != nil {
 				yield(Token{}, err)

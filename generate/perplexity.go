@@ -45,7 +45,7 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, fmt.Errorf("generate: chunks of %d tokens: want at least 4, since the second half counts", m.context)
 	}
 	most := min(defaultChunk, m.part, m.context) // logits of all of them are there at once
-	g, err := llm.Scores(m.config, most, m.context, m.cache(o)...)
+	g, err := llm.Scores(m.config, most, m.context, 0, m.cache(o)...)
 	if err != nil {
 		return p, err
 	}
@@ -110,24 +110,15 @@ func (m *Model) beginsTexts() (int32, bool) {
 func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
 	var all []float32
 	for begin := 0; begin < len(text)-1; begin += most {
-		end := min(begin+most, len(text)-1)
-		in := vkc.Tensors{}
-		for name, list := range map[string][]int32{"tokens": text[begin:end], "next": text[begin+1 : end+1]} {
-			d, err := vkc.Of(list, len(list))
-			if err != nil {
-				return nil, err
-			}
-			in[name] = d
+		end, in := min(begin+most, len(text)-1), vkc.Tensors{}
+		if err := give(in, "tokens", text[begin:end], end-begin); err != nil {
+			return nil, err
 		}
-		res, err := exe.Run(ctx, in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
+		_, list, err := scores(ctx, exe, in, text, begin, end)
 		if err != nil {
 			return nil, err
 		}
-		scores, err := vkc.Values[float32](res.Outputs["scores"])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, scores...)
+		all = append(all, list...)
 	}
 	return all, nil
 }

@@ -51,6 +51,13 @@ func (r *Replicas) Generate(ctx context.Context, prompt []int32, s Sampling) ite
 	}
 }
 
+// Score is [Model.Score] on one of the devices.
+func (r *Replicas) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
+	i, done := r.pick()
+	defer done()
+	return r.models[i].Score(ctx, text, likeliest)
+}
+
 // pick returns the device that has the fewest answers, the first one of several: where there is little to do, texts
 // that begin alike meet on one device, which has read their beginning.
 func (r *Replicas) pick() (best int, done func()) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -106,46 +105,12 @@ func likeliestOf(logits []float32) (int32, error) {
 	return int32(best), nil
 }
 
-// samplers are the programs that choose tokens where the logits are. They are loaded when an answer wants one.
-type samplers struct {
-	mu            sync.Mutex
-	plain, ranked *vkc.Executable
-	closed        bool
-}
-
-// sampler returns the program that samples, or the one that sorts for it.
-func (m *Model) sampler(ctx context.Context, ranked bool) (*vkc.Executable, error) {
-	m.samplers.mu.Lock()
-	defer m.samplers.mu.Unlock()
-	if m.samplers.closed {
-		return nil, errClosed
-	}
-	exe := &m.samplers.plain
+// samplerOf is the program that chooses tokens, or the one that sorts for it.
+func samplerOf(ranked bool) extra {
 	if ranked {
-		exe = &m.samplers.ranked
+		return rankedSampler
 	}
-	if *exe != nil {
-		return *exe, nil
-	}
-	g, err := llm.Sampler(m.config, m.places, ranked)
-	if err == nil {
-		*exe, err = m.load(ctx, g, Options{}, m.step)
-	}
-	return *exe, err
-}
-
-// close releases them.
-func (s *samplers) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	var errs []error
-	for _, exe := range []*vkc.Executable{s.plain, s.ranked} {
-		if exe != nil {
-			errs = append(errs, exe.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return sampler
 }
 
 // draw is a token that is to be chosen.
@@ -193,7 +158,7 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	if err != nil {
 		return nil, err
 	}
-	exe, err := m.sampler(ctx, ranked)
+	exe, err := m.extra(ctx, samplerOf(ranked))
 	if err != nil {
 		return nil, err
 	}

@@ -82,20 +82,9 @@ func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32,
 // run has the device take tokens that go on the text, and returns the logits that a program gives, if they are wanted:
 // else it is not waited for.
 func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
-	in, err := vkc.Of(tokens, len(tokens))
+	inputs, err := s.inputs(tokens)
 	if err != nil {
 		return nil, err
-	}
-	inputs := vkc.Tensors{"tokens": in}
-	if s.model.places > 1 {
-		if inputs["text"], err = vkc.Of([]int32{s.at}); err != nil {
-			return nil, err
-		}
-	}
-	if s.model.pages > 0 {
-		if err := give(inputs, "pages", s.table(), llm.PagesOf(s.model.context)); err != nil {
-			return nil, err
-		}
 	}
 	length := len(s.past) + len(tokens)
 	s.written = max(s.written, length) // even if the run ends before it is waited for
@@ -115,4 +104,17 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 		return nil, nil
 	}
 	return vkc.Values[float32](res.Outputs["logits"])
+}
+
+// inputs are what a program is given that takes tokens which go on the text.
+func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
+	in := vkc.Tensors{}
+	err := give(in, "tokens", tokens, len(tokens))
+	if err == nil && s.model.places > 1 {
+		err = give(in, "text", []int32{s.at})
+	}
+	if err == nil && s.model.pages > 0 {
+		err = give(in, "pages", s.table(), llm.PagesOf(s.model.context))
+	}
+	return in, err
 }

@@ -146,11 +146,14 @@ func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any 
 // leastLogprob stands for minus infinity, which JSON does not have.
 const leastLogprob = -9999
 
-// textLogprobs is what a completion is told of tokens. Bytes of a character in several tokens are written as the
-// protocol has them, bytes:\xe2.
+// textLogprobs is what a completion is told of tokens, where the first of a text has no odds. Bytes of a character in
+// several tokens are written as the protocol has them, bytes:\xe2.
 func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any {
 	name := func(id int32) string {
 		text := tok.Piece(id)
+		if tok.IsSpecial(id) {
+			text = tok.Token(id)
+		}
 		if utf8.ValidString(text) {
 			return text
 		}
@@ -160,17 +163,19 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 		}
 		return "bytes:" + quoted.String()
 	}
-	names, odds, tops, offsets := []string{}, []float64{}, []map[string]float64{}, []int{}
+	names, odds, tops, offsets := []string{}, []any{}, []any{}, []int{}
 	for _, t := range tokens {
-		if t.Odds != nil {
-			names, odds = append(names, name(t.ID)), append(odds, max(t.Odds.Logprob, leastLogprob))
-			top := map[string]float64{}
-			for _, o := range t.Odds.Likeliest {
-				top[name(o.ID)] = max(o.Logprob, leastLogprob)
-			}
-			tops, offsets = append(tops, top), append(offsets, before)
-		}
+		names, offsets = append(names, name(t.ID)), append(offsets, before)
 		before += utf8.RuneCountInString(t.Text)
+		if t.Odds == nil { // it begins the text
+			odds, tops = append(odds, nil), append(tops, nil)
+			continue
+		}
+		top := map[string]float64{}
+		for _, o := range t.Odds.Likeliest {
+			top[name(o.ID)] = max(o.Logprob, leastLogprob)
+		}
+		odds, tops = append(odds, max(t.Odds.Logprob, leastLogprob)), append(tops, top)
 	}
 	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
 }
@@ -194,6 +199,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		if *c = (choice{index: i, reader: newCallReader(j.tools), first: shape.first}); echoes != nil {
 			c.echo = echoes[i/j.answers]
 			c.first = shape.piece(c.echo, nil)
+		}
+	}
+	if j.scored {
+		prompts, err := s.score(r.Context(), j)
+		if err != nil {
+			return err
+		}
+		for i := range a.choices {
+			c := &a.choices[i]
+			c.tokens, c.echoed = slices.Clone(prompts[i/j.answers]), len(prompts[i/j.answers])
 		}
 	}
 	if q.Stream {
@@ -243,6 +258,7 @@ type choice struct {
 	index  int
 	reader *callReader
 	tokens []generate.Token // that nothing has told of
+	echoed int              // of the tokens of its text, those of the prompt
 	told   int              // characters of the tokens that something has told of
 	echo   string           // what comes before its text
 	first  map[string]any   // the piece that does; nil for none
@@ -269,7 +285,7 @@ func (a *answer) likeliest(each, wanted int) (list []int) {
 // nothing that speaks for it.
 func (c *choice) meanLogprob() float64 {
 	sum, n := 0.0, 0
-	for _, t := range c.tokens {
+	for _, t := range c.tokens[c.echoed:] {
 		if t.Odds != nil {
 			sum, n = sum+t.Odds.Logprob, n+1
 		}
@@ -398,7 +414,7 @@ func (a *answer) begin(c *choice, withUsage bool) error {
 		return nil
 	}
 	c.begun = true
-	return a.part(a.fields(c, maps.Clone(c.first), "", false), withUsage)
+	return a.part(a.fields(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
 }
 
 // event sends one. Its error is errGone.

@@ -61,6 +61,12 @@ func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq
 	}
 }
 
+// Score implements Model.
+func (m wordless) Score(context.Context, []int32, int) ([]generate.Token, error) {
+	_, err := m.Prompt(chat.Context{})
+	return nil, refuse(http.StatusBadRequest, "model", "%v", err)
+}
+
 // maxInputs is how many texts a request may have, as the protocol says.
 const maxInputs = 2048
 

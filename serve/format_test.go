@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -348,5 +349,133 @@ func TestChoices(t *testing.T) {
 	status, text := post(t, s.URL+"/v1/completions", `{"prompt": "x", "logit_bias": {"99999": 1}}`)
 	if status != 400 {
 		t.Errorf("a token that the model has not: %d %s", status, text)
+	}
+}
+
+// TestScoredPrompts: a completion that echoes its prompt tells how probable the prompt's tokens are, which tools that
+// measure models sum up. They ask for one token more than they use, or for none.
+func TestScoredPrompts(t *testing.T) {
+	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 48, Parallel: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{})
+	type odds struct {
+		Tokens  []string
+		Odds    []*float64           `json:"token_logprobs"`
+		Top     []map[string]float64 `json:"top_logprobs"`
+		Offsets []int                `json:"text_offset"`
+	}
+	type reply struct {
+		Choices []struct {
+			Text     string
+			Finish   *string `json:"finish_reason"`
+			Logprobs *odds
+		}
+		Usage *struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+		}
+	}
+	complete := func(prompt, more string) (a reply) {
+		t.Helper()
+		status, body := post(t, s.URL+"/v1/completions", `{"prompt": `+prompt+`, "temperature": 0, "echo": true, `+more+`}`)
+		if err := json.Unmarshal([]byte(body), &a); err != nil || status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		return a
+	}
+	const text = "func main() {\n\tx := \"\u00e9\"\n"
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+	want, err := m.Score(t.Context(), ids, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := complete(string(quoted), `"logprobs": 2, "max_tokens": 3`).Choices[0]
+	none := complete(string(quoted), `"logprobs": 2, "max_tokens": 0`)
+	only := none.Choices[0]
+	if only.Text != text || *only.Finish != "length" || none.Usage.Prompt != len(ids) || none.Usage.Completion != 0 ||
+		!strings.HasPrefix(more.Text, text) || more.Text == text {
+		t.Errorf("%q by %s, %+v; with more %q", only.Text, *only.Finish, none.Usage, more.Text)
+	}
+	if n := len(more.Logprobs.Tokens); len(only.Logprobs.Tokens) != len(ids) || n < len(ids)+1 || n > len(ids)+3 {
+		t.Fatalf("%d tokens of %d, and %d with three more", len(only.Logprobs.Tokens), len(ids), n)
+	}
+	for i, l := range want {
+		for _, g := range []*odds{only.Logprobs, more.Logprobs} {
+			if i == 0 {
+				if g.Odds[0] != nil || g.Top[0] != nil || g.Offsets[0] != 0 {
+					t.Errorf("the first token has odds: %v, %v, at %d", *g.Odds[0], g.Top[0], g.Offsets[0])
+				}
+				continue
+			}
+			if *g.Odds[i] != l.Odds.Logprob || len(g.Top[i]) != 2 ||
+				!strings.HasPrefix(string([]rune(text)[g.Offsets[i]:]), l.Text) {
+				t.Errorf("token %d %q at %d: %v, %v, want %v", i, g.Tokens[i], g.Offsets[i], *g.Odds[i], g.Top[i],
+					l.Odds.Logprob)
+			}
+			likeliest := l.Odds.Likeliest[0]
+			if best := slices.Max(slices.Collect(maps.Values(g.Top[i]))); best != likeliest.Logprob ||
+				(best == *g.Odds[i]) != (likeliest.ID == l.ID) {
+				t.Errorf("the likeliest in place of %d has %v, want %v", i, best, likeliest.Logprob)
+			}
+		}
+	}
+	// The sum over what a text ends with is what it is as an answer.
+	again := complete(string(quoted), `"logprobs": 0, "max_tokens": 3`).Choices[0]
+	for i := len(ids); i < len(more.Logprobs.Tokens); i++ {
+		if *again.Logprobs.Odds[i] != *more.Logprobs.Odds[i] || again.Text != more.Text {
+			t.Errorf("token %d of %q: %v, and %v of %q", i, again.Text, *again.Logprobs.Odds[i], *more.Logprobs.Odds[i],
+				more.Text)
+		}
+	}
+	// Lists of tokens, several prompts and answers, as a stream.
+	list, err := json.Marshal([][]int32{ids, {339}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	those := complete(string(list), `"logprobs": 2, "max_tokens": 1, "n": 2`)
+	for i, c := range those.Choices {
+		prompt := [][]int32{ids, {339}}[i/2]
+		if n := len(c.Logprobs.Odds); n != len(prompt)+1 || c.Logprobs.Odds[0] != nil ||
+			i < 2 && *c.Logprobs.Odds[len(ids)-1] != want[len(ids)-1].Odds.Logprob {
+			t.Errorf("choice %d: %+v", i, c)
+		}
+	}
+	if len(those.Choices) != 4 || those.Usage.Prompt != len(ids)+1 {
+		t.Errorf("%d choices, %+v", len(those.Choices), those.Usage)
+	}
+	_, body := post(t, s.URL+"/v1/completions", `{"prompt": `+string(quoted)+
+		`, "temperature": 0, "echo": true, "logprobs": 2, "max_tokens": 3, "stream": true}`)
+	streamed, told, offsets := "", 0, []int(nil)
+	for line := range strings.Lines(body) {
+		var part reply
+		if data, ok := strings.CutPrefix(line, "data: {"); ok {
+			if err := json.Unmarshal([]byte("{"+data), &part); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range part.Choices {
+				streamed += c.Text
+				if c.Logprobs != nil {
+					told, offsets = told+len(c.Logprobs.Odds), append(offsets, c.Logprobs.Offsets...)
+				}
+			}
+		}
+	}
+	if streamed != more.Text || told != len(more.Logprobs.Odds) || !slices.Equal(offsets, more.Logprobs.Offsets) {
+		t.Errorf("streamed %q with %d odds at %v, want %q with %d at %v", streamed, told, offsets, more.Text,
+			len(more.Logprobs.Odds), more.Logprobs.Offsets)
+	}
+	// Whoever sums up takes the last token for one that was added, which the one that ends an answer is, too.
+	eos, _ := m.Tokenizer().EOS()
+	ended := complete(string(quoted), fmt.Sprintf(`"logprobs": 0, "max_tokens": 1, "logit_bias": {"%d": 100}`, eos)).Choices[0]
+	if n := len(ended.Logprobs.Tokens); ended.Text != text || *ended.Finish != "stop" || n != len(ids)+1 ||
+		ended.Logprobs.Tokens[n-1] != m.Tokenizer().Token(eos) {
+		t.Errorf("%q by %s: %q", ended.Text, *ended.Finish, ended.Logprobs.Tokens)
 	}
 }

@@ -178,12 +178,14 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 		name string
 		n    *int
 	}{{"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} { // the newer name wins
-		if most.n != nil && *most.n < 1 {
-			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1", most.name, *most.n)
+		switch {
+		case most.n == nil:
+			continue
+		case *most.n < 0 || *most.n == 0 && !q.Echo:
+			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1, or 0 with echo", most.name,
+				*most.n)
 		}
-		if most.n != nil {
-			j.sampling.MaxTokens = *most.n
-		}
+		j.sampling.MaxTokens, j.silent = *most.n, *most.n == 0
 	}
 	if err := q.answers(&j); err != nil {
 		return j, err
@@ -250,11 +252,7 @@ func (q *request) textLogprobs(j *job) error {
 		return refuse(http.StatusBadRequest, "logprobs", "logprobs is %.40s: want a number, 0 to %d", q.Logprobs,
 			maxLogprobs)
 	}
-	if q.Echo {
-		return refuse(http.StatusBadRequest, "echo", "echo with logprobs asks for odds of the prompt's tokens, "+
-			"which are not computed: leave out one of them; vkc perplexity measures a text")
-	}
-	j.sampling.Logprobs = true
+	j.sampling.Logprobs, j.scored = true, q.Echo
 	return nil
 }
 

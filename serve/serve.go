@@ -21,6 +21,9 @@
 // tools, functions may be called as models of Hermes, Qwen, Mistral and Llama 3 write calls; tool_choice required
 // or a name has the model call one, with arguments by its schema.
 //
+// Logprobs tell of all tokens that were chosen, the one that ends an answer among them, and of a completion with
+// echo of the prompt's tokens too.
+//
 // What a request asks for and this package does not do is refused with status 400
 // and the name of the field; nothing is left out in silence.
 //
@@ -73,6 +76,7 @@ type Model interface {
 	Prompt(chat.Context) ([]int32, error)
 	ChatTemplate() string // "" if there is none
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
+	Score(ctx context.Context, text []int32, likeliest int) ([]generate.Token, error)
 }
 
 // Options say how a model is served. The zero value of a field stands for what it says.
@@ -269,6 +273,8 @@ type job struct {
 	tools    *tools // nil where none may be called
 	answers  int    // that are made to each prompt, each with a seed of its own
 	wanted   int    // of them: the likeliest
+	scored   bool   // the client is told how probable the tokens of prompts are, too
+	silent   bool   // nothing follows the prompts
 }
 
 // piece is a part of an answer: a text, and the tokens that were chosen since the last part.
@@ -292,16 +298,43 @@ type usage struct {
 	Total      int `json:"total_tokens"`
 }
 
+// bounded is the context of what may take as long as a request at most.
+func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
+		"the answer was not there after %v, which is the server's limit", s.o.Timeout))
+}
+
+// score returns the tokens of the prompts of a job, and how probable they are.
+func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	list := make([][]generate.Token, len(j.prompts))
+	var all sync.WaitGroup
+	for i, prompt := range j.prompts {
+		all.Go(func() {
+			var err error
+			if list[i], err = s.model.Score(ctx, prompt, j.sampling.Likeliest); err != nil {
+				fail(err)
+			}
+		})
+	}
+	all.Wait()
+	return list, context.Cause(ctx)
+}
+
 // run has the model answer a prompt of a job, and gives the text piece by piece. Emit's
 // error ends the answer.
 func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece) error) (end finish, u usage,
 	err error) {
-	late := refuse(http.StatusGatewayTimeout, "", "the answer was not there after %v, which is the server's limit",
-		s.o.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, late)
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
+	if j.silent {
+		return finishLength, usage{Prompt: len(prompt), Total: len(prompt)}, nil
+	}
 	if j.sampling.MaxTokens == 0 {
 		j.sampling.MaxTokens = max(s.model.Context()-len(prompt), 1) // a prompt that is too long is the model's error
 	}
@@ -328,12 +361,12 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		if !s.model.Tokenizer().IsEnd(token.ID) {
 			u.Completion++
 			record.token()
-			if j.sampling.Logprobs {
-				fresh = append(fresh, token)
-			}
 			if j.tools != nil && s.model.Tokenizer().IsSpecial(token.ID) { // which may begin a call
 				token.Text += s.model.Tokenizer().Token(token.ID)
 			}
+		}
+		if j.sampling.Logprobs {
+			fresh = append(fresh, token)
 		}
 		text, found := cut.next(token.Text)
 		if err := send(text); err != nil {

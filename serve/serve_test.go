@@ -72,6 +72,19 @@ func (e *echo) Prompt(c chat.Context) ([]int32, error) {
 	return e.tok.Encode(last.Content.(string), tokenizer.Options{}), nil
 }
 
+// Score says of each token that it is as probable as its number says.
+func (e *echo) Score(_ context.Context, text []int32, _ int) (list []generate.Token, err error) {
+	decoder := e.tok.Decoder()
+	for i, id := range text {
+		t := generate.Token{ID: id, Text: decoder.Next(id)}
+		if i > 0 {
+			t.Odds = &generate.Odds{Logprob: -float64(id)}
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
 func (e *echo) Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error] {
 	return func(yield func(generate.Token, error) bool) {
 		e.asked.Add(1)
@@ -264,7 +277,7 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "prompt": "x"}`, 400, "prompt", "no field"},
 		{text, `{"prompt": "x", "logprobs": 21}`, 400, "logprobs", "0 to 20"},
 		{text, `{"prompt": "x", "logprobs": true}`, 400, "logprobs", "want a number"},
-		{text, `{"prompt": "x", "logprobs": 1, "echo": true}`, 400, "echo", "not computed"},
+		{text, `{"prompt": "x", "max_tokens": -1, "echo": true}`, 400, "max_tokens", "or 0 with echo"},
 		{text, `{"prompt": "x", "best_of": 3, "stream": true}`, 400, "best_of", "no stream"},
 		{text, `{"prompt": "x", "best_of": 1, "n": 2}`, 400, "best_of", "want 2"},
 		{text, `{"prompt": "x", "best_of": 17}`, 400, "best_of", "to 16"},

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/generate"
 )
 
 // TestGenerateBundle: a bundle of a model makes the text that its file makes, where there is no compiler and no cache,
@@ -18,7 +20,7 @@ func TestGenerateBundle(t *testing.T) {
 	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
 	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout
 	random := ok(t, append(append(line, gollama, "--ctx", "32"), sampled...)...).stdout
-	if out := ok(t, "verify", path).stdout; strings.Count(out, "are what the graph compiles to") != 4 {
+	if out := ok(t, "verify", path).stdout; strings.Count(out, "are what the graph compiles to") != 6 {
 		t.Errorf("verify prints %q", out)
 	}
 	noTools(t)
@@ -28,6 +30,16 @@ func TestGenerateBundle(t *testing.T) {
 	}
 	if got := ok(t, append(append(line, path), sampled...)...).stdout; got != random {
 		t.Errorf("%q, want %q", got, random)
+	}
+	m, err := generate.Open(t.Context(), path, generate.Options{Device: "vulkan"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for _, likeliest := range []int{0, 2} {
+		if _, err := m.Score(t.Context(), []int32{1, 339}, likeliest); err != nil {
+			t.Errorf("scores, and the likeliest %d: %v", likeliest, err)
+		}
 	}
 	signed := append(line, path, "--trusted-keys", filepath.Join(t.TempDir(), "none"))
 	fails(t, exitFailure, signed, "none")

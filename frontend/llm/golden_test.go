@@ -314,11 +314,11 @@ func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
 	}
 }
 
-// testScores takes the text in parts and compares the log-probability of each next token.
+// testScores takes the text in parts and compares the log-probability of each next token, and of the two likeliest.
 func (m goldenModel) testScores(t *testing.T, f *gguf.File, cfg llm.Config) {
 	t.Helper()
-	const most = 6
-	g, err := llm.Scores(cfg, most, cfg.Context)
+	const most, likeliest = 6, 2
+	g, err := llm.Scores(cfg, most, cfg.Context, likeliest)
 	p := program(t, f, g, err)
 	var got, want []float64
 	for begin := 0; begin < len(m.Tokens)-1; begin += most {
@@ -332,16 +332,37 @@ func (m goldenModel) testScores(t *testing.T, f *gguf.File, cfg llm.Config) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, scores...)
-	}
-	for i, next := range m.Tokens[1:] {
-		sum := 0.0
-		for _, logit := range m.Logits[i] {
-			sum += math.Exp(logit)
+		best, err := out["likeliest"].Floats()
+		if err != nil {
+			t.Fatal(err)
 		}
-		want = append(want, m.Logits[i][next]-math.Log(sum))
+		got = append(got, scores...)
+		for i := range end - begin {
+			logits := m.Logits[begin+i]
+			sum := 0.0
+			for _, logit := range logits {
+				sum += math.Exp(logit)
+			}
+			asked := []float64{logits[m.Tokens[begin+i+1]]}
+			for _, id := range best[i*likeliest:][:likeliest] {
+				asked = append(asked, logits[int(id)])
+			}
+			if order := slices.Sorted(slices.Values(logits)); asked[1] < order[len(order)-1]-1e-3 ||
+				asked[2] < order[len(order)-2]-1e-3 || best[i*likeliest] == best[i*likeliest+1] {
+				t.Errorf("likeliest after %d: %v", begin+i, best[i*likeliest:][:likeliest])
+			}
+			for _, logit := range asked {
+				want = append(want, logit-math.Log(sum))
+			}
+		}
 	}
 	compare(t, "scores", got, want, 1e-3)
+	for _, n := range []int{-1, cfg.Vocab + 1} {
+		_, err := llm.Scores(cfg, most, cfg.Context, n)
+		if err == nil || !strings.Contains(err.Error(), "want 0 to all") {
+			t.Errorf("the likeliest %d: %v", n, err)
+		}
+	}
 }
 
 // TestReadmeListsArchitectures keeps the list that users read true.

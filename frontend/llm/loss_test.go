@@ -24,7 +24,7 @@ func TestLoss(t *testing.T) {
 	}
 	texts := [][]int64{{3, 1, 4, 1, 5}, {9, 2, 6, 5, 3}}
 	next := [][]int64{{1, 4, 1, 5, -100}, {2, 6, 5, 3, 5}}
-	scores, err := llm.Scores(cfg, 5, 5)
+	scores, err := llm.Scores(cfg, 5, 5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package clienttest
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -214,6 +215,23 @@ func TestClient(t *testing.T) {
 			Prompt: openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt("func main() {\n")}})
 		if err != nil || echo.Choices[0].Text != "func main() {\n"+got.Choices[0].Text {
 			t.Errorf("%v: %+v", err, echo)
+		}
+		scored, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+			Model: "talker", MaxTokens: param.NewOpt[int64](0), Echo: param.NewOpt(true),
+			Logprobs: param.NewOpt[int64](2),
+			Prompt:   openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt(echo.Choices[0].Text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := scored.Choices[0].Logprobs
+		last := len(all.TokenLogprobs) - len(odds.TokenLogprobs)
+		if scored.Choices[0].Text != echo.Choices[0].Text || last < 1 {
+			t.Fatalf("%+v", scored.Choices[0])
+		}
+		for i, p := range odds.TokenLogprobs { // what follows the prompt is as probable as when it was chosen
+			if math.Abs(all.TokenLogprobs[last+i]-p) > 0.01 {
+				t.Errorf("token %d: %v, and %v as an answer", i, all.TokenLogprobs[last+i], p)
+			}
 		}
 	})
 	t.Run("responses", func(t *testing.T) {

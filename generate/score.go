@@ -1,0 +1,109 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+)
+
+// maxLikeliest is how many of the likeliest tokens Score names at most.
+const maxLikeliest = 20
+
+// Score says how probable each token of a text is after those before it, and which ones are the likeliest there: so
+// many, 20 at most. The first token has no Odds. The text is read from its beginning; Generate can go on with it then
+// as after an answer. Score waits for its turn like an answer.
+func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
+	switch {
+	case len(text) == 0 || len(text) > m.context:
+		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d, the context", len(text), m.context)
+	case likeliest < 0 || likeliest > maxLikeliest:
+		return nil, fmt.Errorf("generate: the likeliest %d tokens: want 0 to %d", likeliest, maxLikeliest)
+	}
+	if err := m.hasAll(text); err != nil {
+		return nil, err
+	}
+	decoder := m.tok.Decoder()
+	list := []Token{{ID: text[0], Text: decoder.Next(text[0])}}
+	if len(text) > 1 {
+		which := scorer
+		if likeliest > 0 {
+			which = likeliestScorer
+		}
+		exe, err := m.extra(ctx, which)
+		if err != nil {
+			return nil, err
+		}
+		ctx, leave := context.WithCancel(ctx)
+		defer leave()
+		a := m.engine.begin(&answer{ctx: ctx, text: text, scorer: exe, chooser: &chooser{model: m,
+			sampling: Sampling{MaxTokens: 1, Likeliest: likeliest}}})
+		for {
+			tokens, err := a.take()
+			if err != nil {
+				return nil, err
+			}
+			if len(tokens) == 0 {
+				break
+			}
+			for _, t := range tokens {
+				t.Text = decoder.Next(t.ID)
+				list = append(list, t)
+			}
+		}
+	}
+	list[len(list)-1].Text += decoder.Flush()
+	return list, nil
+}
+
+// scored is how many tokens of a text are scored at a time: few, since each has logits of the whole vocabulary.
+func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
+
+// score has the device take the next tokens of a text that is to be scored, most at most, and tells how probable those
+// are that follow them.
+func (s *slot) score(ctx context.Context, most int) error {
+	a, begin := s.of, len(s.past)
+	end := min(begin+min(most, s.model.scored()), len(a.text)-1)
+	in, err := s.inputs(a.text[begin:end])
+	if err != nil {
+		return err
+	}
+	s.written = max(s.written, end) // even if the run ends before it is waited for
+	out, scores, err := scores(ctx, a.scorer, in, a.text, begin, end)
+	if err != nil {
+		return err
+	}
+	var best []int32
+	if d := out["likeliest"]; d != nil {
+		if best, err = vkc.Values[int32](d); err != nil {
+			return err
+		}
+	}
+	columns := len(scores) / (end - begin)
+	for i, id := range a.text[begin+1 : end+1] {
+		row, odds := scores[i*columns:][:columns], &Odds{}
+		odds.Logprob = float64(row[0])
+		for j := range min(a.chooser.sampling.Likeliest, columns-1) {
+			odds.Likeliest = append(odds.Likeliest, Alternative{best[i*(columns-1)+j], float64(row[1+j])})
+		}
+		a.give(Token{ID: id, Odds: odds})
+	}
+	s.past = append(s.past, a.text[begin:end]...)
+	return nil
+}
+
+// scores has a program of llm.Scores take the tokens of a text from begin to end, which its inputs have already, and
+// returns its outputs and scores.
+func scores(ctx context.Context, exe *vkc.Executable, in vkc.Tensors, text []int32, begin, end int) (vkc.Tensors,
+	[]float32, error) {
+	if err := give(in, "next", text[begin+1:end+1], end-begin); err != nil {
+		return nil, nil, err
+	}
+	res, err := exe.Run(ctx, in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := vkc.Values[float32](res.Outputs["scores"])
+	return res.Outputs, list, err
+}

@@ -1,0 +1,189 @@
+package generate_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestScore compares with the definition, applied to the logits of one pass over a text that is scored in two parts,
+// alone and while answers are made.
+func TestScore(t *testing.T) {
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("func main() {\n\treturn nil // naïve\n}\n", 30)
+	text := tok.Encode(long, tokenizer.Options{Whole: true})[:150]
+	logits := logitsOf(t, cfg, f, text)
+	for _, c := range []struct {
+		name string
+		o    generate.Options
+	}{
+		{"cpu", generate.Options{Device: "cpu"}},
+		{"reference", generate.Options{Device: "reference"}},
+		{"device", generate.Options{Device: "vulkan", Cache: ir.F32}},
+		{"several", generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 4}},
+		{"pages", generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 2, Positions: 384}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.o.Device == "vulkan" {
+				dev, err := vkc.OpenDevice("vulkan")
+				vktest.Need(t, err)
+				dev.Close()
+			}
+			c.o.Context = 160
+			text, logits := text, logits
+			if c.name == "reference" { // which is slow
+				text, logits = text[:7], logits[:7]
+			}
+			m := open(t, gollama, c.o)
+			before, _ := answer(t, m, text[:20], generate.Sampling{MaxTokens: 4})
+			var others sync.WaitGroup
+			for i := range m.Parallel() - 1 {
+				others.Go(func() {
+					for _, err := range m.Generate(t.Context(), text[:10+i], generate.Sampling{MaxTokens: 20}) {
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			for _, likeliest := range []int{0, 3} {
+				got, err := m.Score(t.Context(), text, likeliest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkScores(t, m, text, got, logits, likeliest)
+			}
+			others.Wait()
+			known := m.Reused().Known
+			if answer(t, m, text, generate.Sampling{MaxTokens: 1}); m.Reused().Known-known != len(text)-1 {
+				t.Errorf("of a text of %d tokens that was scored %d are known", len(text), m.Reused().Known-known)
+			}
+			if after, _ := answer(t, m, text[:20], generate.Sampling{MaxTokens: 4}); !slices.Equal(after, before) {
+				t.Errorf("an answer is %v after it, and %v before", after, before)
+			}
+		})
+	}
+}
+
+// logitsOf are the logits of all tokens of a text, by one pass over all of it.
+func logitsOf(t *testing.T, cfg llm.Config, f *gguf.File, text []int32) (rows [][]float32) {
+	t.Helper()
+	g, err := frontend.Build("whole", func(b *frontend.Builder) {
+		b.Output("logits", llm.Forward(b, cfg, b.Input("tokens", ir.I32, len(text)), llm.EveryToken))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	exe, err := dev.LoadGraph(t.Context(), g, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	in, err := vkc.Of(text, len(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := exe.Run(t.Context(), vkc.Tensors{"tokens": in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := vkc.Values[float32](res.Outputs["logits"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(all, cfg.Vocab))
+}
+
+// checkScores compares what is said of a text with the logits after each of its tokens.
+func checkScores(t *testing.T, m *generate.Model, text []int32, got []generate.Token, logits [][]float32,
+	likeliest int) {
+	t.Helper()
+	whole := ""
+	for _, token := range got {
+		whole += token.Text
+	}
+	if len(got) != len(text) || got[0].Odds != nil || whole != m.Tokenizer().Decode(text) {
+		t.Fatalf("%d tokens of %d, %+v first, %q", len(got), len(text), got[0], whole)
+	}
+	for i, token := range got[1:] {
+		sum, row := 0.0, logits[i]
+		for _, v := range row {
+			sum += math.Exp(float64(v))
+		}
+		logprob := func(id int32) float64 { return float64(row[id]) - math.Log(sum) }
+		near := func(got float64, id int32) bool { return math.Abs(got-logprob(id)) <= 0.02 }
+		if token.ID != text[i+1] || !near(token.Odds.Logprob, token.ID) || len(token.Odds.Likeliest) != likeliest {
+			t.Fatalf("token %d is %+v, %+v; want %d, %v", i+1, token, token.Odds, text[i+1], logprob(text[i+1]))
+		}
+		order := slices.Clone(row)
+		slices.SortFunc(order, func(a, b float32) int { return cmp.Compare(b, a) })
+		for j, o := range token.Odds.Likeliest {
+			if !near(o.Logprob, o.ID) || math.Abs(float64(order[j]-row[o.ID])) > 0.02 {
+				t.Errorf("token %d likeliest after %d is %+v; want %v of logit %v", j, i, o, logprob(o.ID), order[j])
+			}
+			if o.ID == token.ID && o.Logprob != token.Odds.Logprob {
+				t.Errorf("token %d has %v, and %v among the likeliest", i+1, token.Odds.Logprob, o.Logprob)
+			}
+		}
+	}
+}
+
+func TestScoreRefuses(t *testing.T) {
+	m := open(t, gollama, generate.Options{Device: "cpu", Context: 16})
+	for _, c := range []struct {
+		text      []int32
+		likeliest int
+		want      string
+	}{
+		{nil, 0, "the text has 0 tokens"},
+		{make([]int32, 17), 0, "want 1 to 16"},
+		{[]int32{1, -1}, 0, "token 1 of the text is -1"},
+		{[]int32{1}, 21, "want 0 to 20"},
+	} {
+		if _, err := m.Score(t.Context(), c.text, c.likeliest); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.text, err, c.want)
+		}
+	}
+	if got, err := m.Score(t.Context(), []int32{339}, 2); err != nil || len(got) != 1 || got[0].Odds != nil ||
+		got[0].Text != "func" {
+		t.Errorf("one token: %+v, %v", got, err)
+	}
+	if got, err := m.Score(t.Context(), make([]int32, 16), 0); err != nil || len(got) != 16 {
+		t.Errorf("as many tokens as the context has: %d, %v", len(got), err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Score(t.Context(), []int32{1, 2}, 0); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("of a model that is closed: %v", err)
+	}
+}
