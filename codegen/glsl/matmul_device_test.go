@@ -325,6 +325,9 @@ func matCases() []matCase {
 		{"middling tiles in deep steps, paired", product{batch: []ir.Dim{d(2)}, m: d(70), n: d(132), k: d(49), a: f16, b: f32, transA: true, half: true}, paired(inSteps(twoStages(tiled(64, 128, 16, 8, 8)))), nil},
 		{"small deep tiles", product{m: d(40), n: d(33), k: d(96), a: f32, b: q8, transB: true, gated: true}, tiled(32, 32, 32, 2, 2), nil},
 		{"steps, T deep and wide", product{m: d(20), n: tT, k: tT, a: f32, b: f32}, paired(inSteps(tiled(16, 32, 12, 4, 4))), []int64{0, 1, 4, 33, 70}},
+		{"steps across, both operands", product{batch: []ir.Dim{d(2)}, m: d(68), n: d(100), k: d(43), a: f32, b: f16, transA: true, bias: true}, paired(inSteps(twoStages(tiled(64, 64, 16, 8, 4)))), nil},
+		{"steps across, T times 4 columns", product{m: d(20), n: tT.Times(4), k: tT, a: f32, b: f32}, inSteps(twoStages(tiled(16, 32, 8, 4, 4))), []int64{0, 1, 4, 33, 70}},
+		{"steps in tiles of 96", product{m: d(200), n: d(192), k: d(40), a: f32, b: f32}, paired(inSteps(twoStages(tiled(96, 96, 16, 12, 4)))), nil},
 		{"steps of q8_0, T rows", product{m: tT, n: d(40), k: d(64), a: f32, b: q8, transB: true, prologue: true}, inSteps(twoStages(tiled(16, 32, 16, 4, 8))), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
 

@@ -1,6 +1,9 @@
 package glsl
 
-import "github.com/vkc-go/vkc/codegen/target"
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
 
 // Tiles that are kept step by step along the contraction: of every step an
 // invocation reads its rows and columns in vectors of four neighbours, and
@@ -18,6 +21,55 @@ func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s,
 			remainder(line, 4, m.extentOf(o)).s, value.s, depth.s)
 	})
+}
+
+// across reports whether an operand is moved four of its lines at a time, which are neighbours in memory: they are
+// neighbours in a step of the tile, too.
+func (m *matTile) across(o *matOperand) bool {
+	return m.s.Steps && target.FoursAcross(m.k, o.value, o.axis)
+}
+
+// eachAcross writes body for the vectors of four lines of a tile that an invocation moves: their number among its own,
+// which four lines, and the step along the contraction.
+func (m *matTile) eachAcross(o *matOperand, body func(i, four, depth text)) {
+	fours := m.extentOf(o) / 4
+	total := fours * m.s.TileK
+	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
+		four := primary(m.variable("uint", "four", remainder(slot, fours, total)))
+		body(i, four, primary(m.variable("uint", "depth", quotient(slot, fours, total))))
+	})
+}
+
+// fetchAcross is fetch for an operand that is moved four lines at a time.
+func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, value text)) {
+	origin, extent := m.col0, m.extent(o.axis)
+	if o.axis == m.row {
+		origin = m.row0
+	}
+	m.eachAcross(o, func(i, four, depth text) {
+		at := plus(origin, times(four, 4))
+		if !target.DivisibleBy(extent, m.extentOf(o)) { // what comes of the last four again is not stored
+			at = call("min", at, m.coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
+		}
+		at = primary(m.variable("uint", m.paraName(o.axis), at))
+		k := m.named("k", plus(k0, depth))
+		m.bindAxis(m.fold, k)
+		if wholeStep(m.k.Fold, k0, m.s.TileK) {
+			keep(i, four, depth, m.quadAlong(o.value, o.axis, at, true, o.quadName()))
+			return
+		}
+		name := m.variable("vec4", o.quadName(), primary("vec4(0.0)"))
+		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)).s)
+		m.line("%s = %s;", name, m.quadAlong(o.value, o.axis, at, true, o.quadName()).s)
+		m.close()
+		keep(i, four, depth, primary(name))
+	})
+}
+
+// putAcross stores four lines of an operand's tile in a step of it.
+func (m *matTile) putAcross(o *matOperand, stage, four, depth, value text) {
+	place := plus(times(depth, target.StepPitch(m.extentOf(o))), four)
+	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s, value.s)
 }
 
 // multiplySteps adds the products of the tiles in a stage to the sums.

@@ -117,7 +117,11 @@ func (m *matTile) takeTurns(x, y text) {
 	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		m.fetch(o, k0, func(_, line, quad, value text) { m.put(o, primary("0u"), line, quad, value) })
+		if m.across(o) {
+			m.fetchAcross(o, k0, func(_, four, depth, value text) { m.putAcross(o, primary("0u"), four, depth, value) })
+		} else {
+			m.fetch(o, k0, func(_, line, quad, value text) { m.put(o, primary("0u"), line, quad, value) })
+		}
 	}
 	m.line("barrier();")
 	m.multiplyTiles(x, y, primary("0u"))
@@ -150,14 +154,23 @@ func (m *matTile) linesOf(o *matOperand) string {
 func (m *matTile) fetchNext(k0 text) {
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		m.fetch(o, k0, func(i, _, _, value text) {
-			m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s)
-		})
+		keep := func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) }
+		if m.across(o) {
+			m.fetchAcross(o, k0, keep)
+		} else {
+			m.fetch(o, k0, keep)
+		}
 	}
 }
 
 func (m *matTile) putNext(stage text) {
 	for _, o := range slices.Concat(m.a, m.b) {
+		if m.across(o) {
+			m.eachAcross(o, func(i, four, depth text) {
+				m.putAcross(o, stage, four, depth, elementOf(m.next[o], m.rounds(o), i))
+			})
+			continue
+		}
 		m.eachQuad(o, func(i, line, quad text) { m.put(o, stage, line, quad, elementOf(m.next[o], m.rounds(o), i)) })
 	}
 }

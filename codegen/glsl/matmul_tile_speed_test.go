@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var speedCube = flag.Int("cube", 4096, "rows, columns and depth of the products to time")
+var tiledProducts = flag.String("tile-products", "4096x4096x4096",
+	"rows, columns and depth of products to time, with spaces between; columns as in n3072 are stored [depth, columns]")
 
 // TestMatTileSpeed times tiles of products in f32 on the device, the one that is
 // chosen first, and compares samples of the results of each. The rates of tiles
@@ -29,8 +31,18 @@ func TestMatTileSpeed(t *testing.T) {
 		t.Skip("run with -args -speed")
 	}
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	n := *speedCube
-	bench := newCubeBench(t, dev, n)
+	for _, what := range strings.Fields(*tiledProducts) {
+		timeTiles(t, dev, what)
+	}
+}
+
+// timeTiles times the tiles of a product, such as 1500xn768x768.
+func timeTiles(t *testing.T, dev *vk.Device, what string) {
+	var m, n, k int
+	_, err := fmt.Sscanf(strings.Replace(what, "n", "", 1), "%dx%dx%d", &m, &n, &k)
+	check(t, err)
+	bench := newTileBench(t, dev, product{m: d(m), n: d(n), k: d(k), a: ir.F32, b: ir.F32,
+		transB: !strings.Contains(what, "n")})
 	defer bench.close(t)
 	var tiles []kernel.Schedule
 	var shaders []*glsl.Shader
@@ -47,9 +59,10 @@ func TestMatTileSpeed(t *testing.T) {
 	}
 	pipelines, err := dev.NewPipelines(context.Background(), descs)
 	check(t, err)
+	flops := 2 * float64(m) * float64(n) * float64(k)
 	for i, s := range tiles {
 		each := bench.time(t, pipelines[i], shaders[i])
-		fmt.Printf("%8.1f us %5.1f TFLOP/s  %s\n", each.Seconds()*1e6, 2*math.Pow(float64(n), 3)/each.Seconds()/1e12, s)
+		fmt.Printf("%s %8.1f us %5.1f TFLOP/s  %s\n", what, each.Seconds()*1e6, flops/each.Seconds()/1e12, s)
 		check(t, pipelines[i].Close())
 	}
 }
@@ -77,27 +90,28 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Sched
 		tiled(128, 128, 16, 8, 16), tiled(64, 128, 8, 8, 8), tiled(64, 128, 16, 8, 8), tiled(128, 64, 8, 8, 8),
 		tiled(64, 256, 8, 8, 16), tiled(128, 256, 8, 8, 16), tiled(256, 128, 8, 16, 8), tiled(128, 128, 4, 8, 8),
 		tiled(64, 64, 8, 8, 8), tiled(64, 64, 16, 8, 4), tiled(64, 64, 16, 4, 4), tiled(32, 64, 16, 4, 4), // for smaller products
+		tiled(96, 96, 16, 12, 4), tiled(96, 96, 16, 4, 12), tiled(96, 96, 8, 12, 8), tiled(96, 128, 8, 12, 8),
+		tiled(128, 96, 8, 8, 12), tiled(96, 64, 16, 8, 4), tiled(96, 64, 16, 12, 4), tiled(96, 128, 16, 8, 8),
+		tiled(128, 96, 8, 8, 8), tiled(128, 64, 16, 8, 8), tiled(96, 96, 16, 8, 12), tiled(64, 96, 16, 8, 4),
 	} {
 		add(paired(inSteps(twoStages(s))))
 	}
 	return all
 }
 
-// cubeBench is a product of square matrices in f32, the right one transposed,
-// on random data.
-type cubeBench struct {
-	dev    *vk.Device
-	k      *kernel.Kernel
-	n      int
-	a, b   []float64
-	ranges []vk.BufferRange
-	warm   bool
+// tileBench is a product in f32 on random data.
+type tileBench struct {
+	dev     *vk.Device
+	k       *kernel.Kernel
+	product product
+	a, b    []float64
+	ranges  []vk.BufferRange
+	warm    bool
 }
 
-func newCubeBench(t *testing.T, dev *vk.Device, n int) *cubeBench {
+func newTileBench(t *testing.T, dev *vk.Device, p product) *tileBench {
 	r := rand.New(rand.NewPCG(1, 2))
-	p := product{m: d(n), n: d(n), k: d(n), a: ir.F32, b: ir.F32, transB: true}
-	c := &cubeBench{dev: dev, k: p.kernel(), n: n}
+	c := &tileBench{dev: dev, k: p.kernel(), product: p}
 	for _, bind := range c.k.Bindings {
 		x := randomTensor(t, r, ir.F32, bind.Elems)
 		switch bind.Name {
@@ -114,14 +128,14 @@ func newCubeBench(t *testing.T, dev *vk.Device, n int) *cubeBench {
 	return c
 }
 
-func (c *cubeBench) close(t *testing.T) {
+func (c *tileBench) close(t *testing.T) {
 	for _, r := range c.ranges {
 		check(t, r.Buffer.Close())
 	}
 }
 
 // time returns the median time of a dispatch.
-func (c *cubeBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) time.Duration {
+func (c *tileBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) time.Duration {
 	warmUp := 80 * time.Millisecond
 	if !c.warm {
 		c.warm, warmUp = true, 300*time.Millisecond
@@ -172,21 +186,26 @@ func dispatchTime(t *testing.T, dev *vk.Device, ranges []vk.BufferRange, pipelin
 
 // compare checks some rows of the result in columns of every place in a tile,
 // and makes them NaN for the next tile.
-func (c *cubeBench) compare(t *testing.T, sh *glsl.Shader) {
+func (c *tileBench) compare(t *testing.T, sh *glsl.Shader) {
 	t.Helper()
 	ctx, out := context.Background(), c.ranges[len(c.ranges)-1].Buffer
-	row := make([]byte, 4*c.n)
-	got := make([]float64, c.n)
-	for i := 5; i < c.n; i += c.n/16 + 1 {
+	rows, columns, depth := c.product.m.Static(), c.product.n.Static(), c.product.k.Static()
+	row := make([]byte, 4*columns)
+	got := make([]float64, columns)
+	for i := 5; i < rows; i += rows/16 + 1 {
 		at := int64(i) * int64(len(row))
 		check(t, c.dev.Download(ctx, row, out, at))
 		ir.DecodeFloats(got, ir.F32, row)
-		for j := 0; j < c.n; j += 37 {
+		for j := 0; j < columns; j += 37 {
 			want := 0.0
-			for l := range c.n {
-				want += c.a[i*c.n+l] * c.b[j*c.n+l]
+			for l := range depth {
+				at := l*columns + j
+				if c.product.transB {
+					at = j*depth + l
+				}
+				want += c.a[i*depth+l] * c.b[at]
 			}
-			if !(math.Abs(got[j]-want) <= 1e-6*float64(c.n)) {
+			if !(math.Abs(got[j]-want) <= 1e-6*float64(depth)) {
 				t.Fatalf("element %d,%d is %g, want %g\n%s", i, j, got[j], want, sh.Source)
 			}
 		}

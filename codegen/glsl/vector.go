@@ -101,11 +101,11 @@ func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 	return t, false
 }
 
-// vectorIndex prints x/width, x being adjacent along the run's axis.
+// vectorIndex prints x/width, x being the place of a vector along the run's axis.
 func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 	e.openScope()
 	defer e.close()
-	if r.unit.s == "" {
+	if r.unit.s == "" || !x.Adjacent(r.axis, r.width) {
 		e.bindAxis(r.axis, r.base)
 		return binary("/", e.indexText(x), uintLit(r.width))
 	}

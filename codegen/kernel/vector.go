@@ -17,7 +17,7 @@ func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	if !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
 		return false
 	}
-	return v.Index.Adjacent(axis, width)
+	return v.Index.IsVector(axis, width)
 }
 
 // StoresVector reports whether a store can write width neighbours at a time.
@@ -26,11 +26,11 @@ func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	if b.Read {
 		return k.vectorInPlace(s.Bind, axis, width)
 	}
-	if b.DType.IsBlock() || !s.Index.Adjacent(axis, width) {
+	if b.DType.IsBlock() || !s.Index.IsVector(axis, width) {
 		return false
 	}
 	for _, other := range k.Stores { // one view per written buffer
-		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !other.Index.Adjacent(axis, width)) {
+		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !other.Index.IsVector(axis, width)) {
 			return false
 		}
 	}
@@ -52,7 +52,7 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 			stores++
 		}
 	}
-	same := stores == 1 && at.Uses(axis) && at.Adjacent(axis, width)
+	same := stores == 1 && at.Uses(axis) && at.IsVector(axis, width)
 	Walk(k.Roots(), func(v *Expr) {
 		same = same && (v.Kind != ExprLoad || v.Bind != bind || v.Index.Equal(at))
 	})

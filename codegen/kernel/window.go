@@ -58,6 +58,18 @@ func (x Index) RunAligned(axis, n int) bool {
 	return true
 }
 
+// IsVector reports whether n neighbours along the axis, the first at a multiple of n, a power of two, are one aligned
+// vector, wherever the next ones are: those of a head are, where heads lie apart.
+func (x Index) IsVector(axis, n int) bool {
+	if n == 1 || x.Adjacent(axis, n) {
+		return x.Adjacent(axis, n)
+	}
+	stride, ok := x.RunStride(axis, n)
+	limited := false
+	x.Walk(func(f *Factor) { limited = limited || f.Kind == FactorClamp && single(f).Uses(axis) })
+	return ok && stride == 1 && !limited && x.RunAligned(axis, n)
+}
+
 // Unclamped returns x without the clamps that change within a run of n
 // neighbours along the axis. It may be outside of the buffer where they are not
 // idle.

@@ -47,6 +47,42 @@ func TestRunStride(t *testing.T) {
 	}
 }
 
+// TestIsVector compares with the index itself: a vector of four is four numbers in a row, the first a multiple of four.
+func TestIsVector(t *testing.T) {
+	k, row := Axis(0, ir.D(96)), Axis(1, ir.D(5))
+	head, place := k.DivMod(ir.D(24))
+	oddHead, oddPlace := k.DivMod(ir.D(6))
+	_, late := k.Plus(Const(2)).DivMod(ir.D(24))
+	tests := []struct {
+		name string
+		x    Index
+		want bool
+	}{
+		{"the axis", k.Plus(row.Times(96)), true},
+		{"heads apart", head.Times(120).Plus(place).Plus(row.Times(24)), true},
+		{"heads of six", oddHead.Times(120).Plus(oddPlace), false},
+		{"heads that begin at 22", late.Plus(row.Times(24)), false},
+		{"rows of odd length", head.Times(120).Plus(place).Plus(row.Times(25)), false},
+		{"twice the axis", k.Times(2), false},
+		{"a limited row", Clamp(row.Minus(Const(1)), Const(2)).Times(24).Plus(head.Times(120)).Plus(place), true},
+		{"a limited place", Clamp(k.Minus(Const(3)), Const(90)), false},
+	}
+	for _, tt := range tests {
+		holds := true
+		for i := int64(0); i < 96; i += 4 {
+			for r := range int64(5) {
+				first := env{axes: []int64{i, r}}.eval(tt.x)
+				for lane := range int64(4) {
+					holds = holds && first%4 == 0 && env{axes: []int64{i + lane, r}}.eval(tt.x) == first+lane
+				}
+			}
+		}
+		if got := tt.x.IsVector(0, 4); got != tt.want || got != holds {
+			t.Errorf("%s: %s is a vector: %t, want %t; its numbers say %t", tt.name, tt.x, got, tt.want, holds)
+		}
+	}
+}
+
 // TestUnclamped compares with the clamped index wherever its clamps are idle.
 func TestUnclamped(t *testing.T) {
 	const width = 16

@@ -46,13 +46,6 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// alignedRuns reports whether n neighbours along the axis, the first at a
-// multiple of n, are one aligned vector, wherever the next ones are.
-func alignedRuns(x kernel.Index, axis, n int) bool {
-	stride, ok := x.RunStride(axis, n)
-	return ok && stride == 1 && !hasClamp(x) && x.RunAligned(axis, n)
-}
-
 // mapVec returns the largest power of two up to limit that divides the number
 // of points of a map. That many neighbours are asked for: settling leaves fewer where
 // the innermost axis has another length or nothing aligned.
@@ -97,13 +90,13 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 		return false
 	}
 	for _, s := range k.Stores {
-		if s.PerElement && !s.Index.Adjacent(axis, n) {
+		if s.PerElement && !s.Index.IsVector(axis, n) {
 			return false
 		}
 	}
 	loads := loadsAlong(k.Roots(), axis)
 	for _, x := range loads {
-		if x.Adjacent(axis, n) {
+		if x.IsVector(axis, n) {
 			return true
 		}
 	}
@@ -142,6 +135,13 @@ func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	}
 	roots := []*kernel.Expr{operand}
 	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
+}
+
+// FoursAcross reports whether an operand of a matrix product lies in memory along its other axis, so that four
+// neighbours there are read at once.
+func FoursAcross(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
+	return !FoldContiguous(k, operand, other) &&
+		k.VectorWidth(other, k.Parallel[other], 4, []*kernel.Expr{operand}, nil) == 4
 }
 
 // blocksOf returns the block format of the first B operand of a matrix product

@@ -372,7 +372,7 @@ func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int)
 	if k.Bindings[v.Bind].Write {
 		return false
 	}
-	return v.Index.Adjacent(axis, n) || n > 1 && alignedRuns(v.Index, axis, n)
+	return v.Index.IsVector(axis, n)
 }
 
 // stagedAxis returns the axis along which an operand lies in memory.
