@@ -63,7 +63,7 @@ func TestCollectives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			link := box.Link(rank, 1, address[rank], address[rank], mailbox.TriesWaiting)
+			link := box.Link(rank, 1, 0, address[rank], address[rank], mailbox.TriesWaiting)
 			l, err := vkc.Of(link[:], len(link))
 			if err != nil {
 				t.Fatal(err)

@@ -191,9 +191,16 @@ func (m *meetings) how(exchanges []int) string {
 	return text
 }
 
-// roomOf returns the room of a way, with room for those exchanges. The turn is the caller's.
+// aheadRuns is how many runs the devices may have at a time where the host tells kernels of one another.
+const aheadRuns = 8
+
+// roomOf returns the room of a way, with room for those exchanges, of as many runs as the devices may have. The turn is
+// the caller's.
 func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, way == wayRelayed)
+	if way == wayRelayed {
+		words *= max(1, min(aheadRuns, relayedWords/max(words, 1)))
+	}
 	if r.box != nil && r.box.Room() >= words {
 		return r, nil
 	}
@@ -213,7 +220,10 @@ type room struct {
 	memory  *vk.HostBuffer // nil for the processor
 	inboxes []*vk.Buffer   // of wayRelayed, by rank
 	box     *mailbox.Mailbox
-	epoch   uint32 // of the next exchange
+	epoch   uint32     // of the next exchange
+	next    int        // where the places of the next run begin
+	under   []*meeting // runs that devices have and nobody waits for, the first one first
+	relay   relay
 }
 
 func (r *room) make(m *meetings, words int) (err error) {
@@ -244,7 +254,7 @@ func (r *room) make(m *meetings, words int) (err error) {
 }
 
 func (r *room) free() error {
-	errs := []error{r.box.Close(), r.memory.Close()}
+	errs := []error{r.settle(0), r.box.Close(), r.memory.Close()}
 	for _, b := range r.inboxes {
 		errs = append(errs, b.Close())
 	}
@@ -252,18 +262,45 @@ func (r *room) free() error {
 	return errors.Join(errs...)
 }
 
+// settle waits until devices have at most so many runs that nobody waits for. It returns why some have failed, if
+// nobody was told.
+func (r *room) settle(most int) error {
+	var errs []error
+	for len(r.under) > most {
+		errs = append(errs, r.under[0].tell())
+		r.under = r.under[1:]
+	}
+	return errors.Join(errs...)
+}
+
 // lastEpoch is where epochs begin anew.
 const lastEpoch = 1 << 31
 
-// links are what the devices are given for a run with so many exchanges.
-func (r *room) links(m *meetings, exchanges int) ([]*ir.Data, error) {
-	if int64(r.epoch)+int64(exchanges) >= lastEpoch {
-		if err := m.idle(); err != nil {
-			return nil, err
-		}
+// begin finds places for the exchanges of a run that no other run uses, and has the room ready for it. Where runs
+// before it have failed, and nobody was told, it says so.
+func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
+	words := mailbox.Room(len(m.devices), exchanges, r.way == wayRelayed)
+	if from = r.next; from+words > r.box.Room() {
+		from = 0
+	}
+	to = from + words
+	err = r.settle(aheadRuns - 1)
+	for slices.ContainsFunc(r.under, func(x *meeting) bool { return x.from < to && from < x.to }) {
+		err = errors.Join(err, r.settle(len(r.under)-1))
+	}
+	last := int64(r.epoch)+int64(len(exchanges)) >= lastEpoch
+	if last || r.box.Fails() {
+		err = errors.Join(err, r.settle(0), m.idle())
 		r.box.Reset()
+	}
+	if last {
 		r.epoch = 1
 	}
+	return from, to, lostStates(err)
+}
+
+// links are what the devices are given for a run whose places begin there.
+func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
 	var list []*ir.Data
 	for rank := range m.devices {
 		memory := r.memory.Address(rank)
@@ -274,7 +311,7 @@ func (r *room) links(m *meetings, exchanges int) ([]*ir.Data, error) {
 		case wayStaged:
 			tries = mailbox.TriesNone
 		}
-		link := r.box.Link(rank, r.epoch, memory, flags, tries)
+		link := r.box.Link(rank, r.epoch, from, memory, flags, tries)
 		d, err := Of(link[:], len(link))
 		if err != nil {
 			return nil, err
@@ -284,29 +321,69 @@ func (r *room) links(m *meetings, exchanges int) ([]*ir.Data, error) {
 	return list, nil
 }
 
-// meeting is a run of devices that exchange values.
-type meeting struct {
-	room *room
-	all  *rendezvous
-	late *time.Timer
-
-	over  atomic.Bool
-	relay sync.WaitGroup
+// relay has a thread copy flags while there are runs.
+type relay struct {
+	mu    sync.Mutex
+	runs  int
+	over  *atomic.Bool
+	under sync.WaitGroup
 }
 
-// open begins a run with so many exchanges, and returns what each device is given for it.
-func (m *meetings) open(r *room, exchanges int) (*meeting, []*ir.Data, error) {
-	links, err := r.links(m, exchanges)
+func (r *relay) begin(box *mailbox.Mailbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs++; r.runs == 1 {
+		over := new(atomic.Bool)
+		r.over = over
+		r.under.Go(func() { box.Relay(over) })
+	}
+}
+
+func (r *relay) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs--; r.runs == 0 {
+		r.over.Store(true)
+		r.under.Wait()
+	}
+}
+
+// meeting is a run of devices that exchange values.
+type meeting struct {
+	of       *meetings
+	room     *room
+	from, to int // its places
+	all      *rendezvous
+	limit    time.Duration
+	late     *time.Timer
+	points   []vk.Point // where the devices have come to its end, by rank; nil for a run that somebody waits for
+
+	once sync.Once // of its end
+
+	mu   sync.Mutex // guards what follows, and the room's mailbox until the run is over
+	over bool
+	err  error // why it has failed
+	told bool
+}
+
+// open begins a run with such exchanges, which takes as long at most, and returns what each device is given for it.
+func (m *meetings) open(r *room, exchanges []int, limit time.Duration) (*meeting, []*ir.Data, error) {
+	from, to, err := r.begin(m, exchanges)
 	if err != nil {
 		return nil, nil, err
 	}
-	x := &meeting{room: r, all: &rendezvous{ranks: len(links), next: make(chan struct{}),
-		stopped: make(chan struct{})}}
-	if r.way == wayRelayed {
-		x.relay.Go(func() { r.box.Relay(&x.over) })
+	links, err := r.links(m, from)
+	if err != nil {
+		return nil, nil, err
 	}
-	r.epoch += uint32(exchanges)
-	x.late = time.AfterFunc(m.limit, x.stop)
+	x := &meeting{of: m, room: r, from: from, to: to, limit: limit, all: &rendezvous{ranks: len(links),
+		next: make(chan struct{}), stopped: make(chan struct{})}}
+	if r.way == wayRelayed {
+		r.next = to
+		r.relay.begin(r.box)
+	}
+	r.epoch += uint32(len(exchanges))
+	x.late = time.AfterFunc(limit, x.stop)
 	return x, links, nil
 }
 
@@ -318,21 +395,98 @@ func (x *meeting) between() func() error {
 	return x.all.meet
 }
 
+// fail ends all waiting of a run that one of the devices does not have, once the runs before it have ended.
+func (x *meeting) fail() {
+	if x != nil {
+		for _, before := range x.room.under {
+			before.end()
+		}
+		x.stop()
+	}
+}
+
 // stop ends all waiting.
 func (x *meeting) stop() {
-	if x != nil {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
 		x.room.box.Stop()
 		x.all.stop()
 	}
 }
 
-// close ends the run, in which no device is any more.
-func (x *meeting) close() {
-	if x != nil {
-		x.late.Stop()
-		x.over.Store(true)
-		x.relay.Wait()
+// leave lets the devices, which have been given the run, come to its end by themselves.
+func (x *meeting) leave() {
+	if x == nil {
+		return
 	}
+	for _, d := range x.of.vulkan {
+		x.points = append(x.points, d.Submitted())
+	}
+	x.room.under = append(x.room.under, x)
+	go x.end()
+}
+
+// end waits until no device is in the run any more.
+func (x *meeting) end() {
+	if x != nil {
+		x.once.Do(x.close)
+	}
+}
+
+func (x *meeting) close() {
+	var errs []error
+	for rank, p := range x.points {
+		errs = append(errs, x.of.vulkan[rank].Wait(context.Background(), p))
+	}
+	x.late.Stop()
+	if x.room.way == wayRelayed {
+		x.room.relay.end()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if failed, stale := x.room.box.Failed(); failed >= 0 {
+		errs = append(errs, failedAs(x.of.devices[failed].Name(), stale, x.limit))
+	}
+	x.over, x.err = true, errors.Join(errs...)
+}
+
+// tell waits until the run has ended, and returns why it has failed, unless somebody was told.
+func (x *meeting) tell() error {
+	x.end()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.told {
+		return nil
+	}
+	x.told = true
+	return x.err
+}
+
+// failed returns why a run has failed whose results somebody reads.
+func (x *meeting) failed() error {
+	if x == nil {
+		return nil
+	}
+	x.mu.Lock()
+	fails := x.over && x.err != nil || !x.over && x.room.box.Fails()
+	x.mu.Unlock()
+	if !fails {
+		return nil
+	}
+	x.end()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.told = true
+	return lostStates(x.err)
+}
+
+// lostStates adds to why a run has failed what follows of that.
+func lostStates(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
 }
 
 // rendezvous is where those who take programs on wait for one another, again and again.

@@ -45,6 +45,7 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err e
 		}
 	}
 	for range triedRuns {
+		r.next = 0 // where the run before began
 		if err := m.tryRun(ctx, r, limit, parts, in, want); err != nil {
 			r.box.Stop()
 			err = errors.Join(err, m.idle())
@@ -93,11 +94,10 @@ func trialOf(ranks int) (in, out []*ir.Data, err error) {
 // tryRun is a run of the trial, and compares what comes of it.
 func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, parts []*Executable,
 	in, want []*ir.Data) error {
-	meeting, links, err := m.open(r, triedTimes)
+	meeting, links, err := m.open(r, triedExchanges, limit)
 	if err != nil {
 		return err
 	}
-	meeting.late.Reset(limit)
 	errs := make([]error, len(parts))
 	var under sync.WaitGroup
 	for rank, p := range parts {
@@ -106,16 +106,12 @@ func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, par
 			result, errs[rank] = p.Run(ctx, Tensors{"x": in[rank], "link": links[rank]})
 			switch {
 			case errs[rank] != nil:
-				meeting.stop()
+				meeting.fail()
 			case !slices.Equal(result.Outputs["y"].Bytes, want[rank].Bytes):
 				errs[rank] = fmt.Errorf("%s got other values than were given", p.Device())
 			}
 		})
 	}
 	under.Wait()
-	meeting.close()
-	if rank, stale := r.box.Failed(); rank >= 0 {
-		return failedAs(parts[rank].Device(), stale, limit)
-	}
-	return errors.Join(errs...)
+	return errors.Join(meeting.tell(), errors.Join(errs...))
 }

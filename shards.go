@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,8 +24,9 @@ import (
 // are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
 //
 // Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
-// take turns, and each is waited for. Device tensors lie on the first device. A device that does not come to an
-// exchange ends the run of all after a time, with an error.
+// take turns. Where the host copies flags, those whose outputs all stay on the devices are not waited for, up to eight
+// at a time. Device tensors lie on each device. A device that does not come to an exchange ends the run of all after a
+// time, with an error: of the run, of reading what it made, or else of the next one.
 func (d Devices) TensorParallel() (*Device, error) {
 	one, err := d.Together()
 	if err != nil || len(d) == 1 {
@@ -62,7 +62,7 @@ type shard struct {
 	passes.Shard
 }
 
-// compileShards compiles what each device has of a graph. One without weights and states is for the first alone.
+// compileShards compiles what each device has of a graph.
 func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	g, fitted, err := fitWeights(g, opt)
 	if err != nil {
@@ -72,13 +72,9 @@ func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOpti
 	p := interpreted(g, nil)
 	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
 	for rank, part := range d.parts {
-		s := passes.Shard{Graph: g}
-		if len(g.Leaves(ir.OpWeight))+len(g.Leaves(ir.OpState)) > 0 {
-			if s, err = passes.SplitTensor(g, len(d.parts), rank); err != nil {
-				return nil, err
-			}
-		} else if rank > 0 {
-			break
+		s, err := passes.SplitTensor(g, len(d.parts), rank)
+		if err != nil {
+			return nil, err
 		}
 		own := opt
 		own.Weights = cutWeights(opt.Weights, s.Cut, len(d.parts), rank)
@@ -95,7 +91,7 @@ func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOpti
 // loadShards loads what each device has of a program.
 func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
 	switch {
-	case len(p.shards) != len(d.parts) && len(p.shards) != 1:
+	case len(p.shards) != len(d.parts):
 		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
 			d.Name())
 	case opt.WeightRoom > 0:
@@ -103,16 +99,10 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 	}
 	opt.NoTrial = true
 	share, _ := opt.Share.program().(*sharded)
-	if len(p.shards) == 1 {
-		if opt.Share = nil; share != nil {
-			opt.Share = share.parts[0].Executable
-		}
-		return d.parts[0].Load(ctx, p.shards[0].Program, opt)
-	}
 	if opt.Share != nil && share == nil {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
-	x := &sharded{Signature: runtime.SignatureOf(p.Contents.Graph), meetings: d.meetings}
+	x := &sharded{Signature: runtime.SignatureOf(p.Contents.Graph), meetings: d.meetings, alike: alike(p.shards)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -129,7 +119,7 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 			return nil, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(p.shards), d.parts[rank].Name(),
 				err)
 		}
-		x.parts = append(x.parts, shardPart{exe, s.Shard, d.parts[rank]})
+		x.parts = append(x.parts, shardPart{exe, s.Shard})
 	}
 	first := p.shards[0]
 	how := ""
@@ -239,17 +229,32 @@ type sharded struct {
 	meetings *meetings
 	room     *room // nil where the devices exchange nothing
 	parts    []shardPart
+	alike    bool // whether all compute what is whole by the same kernels, and so have the same bits of it
 }
 
 type shardPart struct {
 	*Executable
 	passes.Shard
-	device *Device
+}
+
+// alike reports whether all devices are of one kind and have the same kernels.
+func alike(shards []shard) bool {
+	kernels := func(s shard) (list []string) {
+		if p := s.Contents.Program; p != nil {
+			list = append(list, s.Contents.Meta.Target.Fingerprint())
+			for _, step := range p.Steps {
+				list = append(list, fmt.Sprint(step.Name, step.Ops, step.Schedule))
+			}
+		}
+		return list
+	}
+	return !slices.ContainsFunc(shards[1:], func(s shard) bool { return !slices.Equal(kernels(s), kernels(shards[0])) })
 }
 
 var _ runtime.Executable = (*sharded)(nil)
 
-// Run implements runtime.Executable.
+// Run implements runtime.Executable. A run whose outputs all stay on the devices is not waited for where their kernels
+// wait for one another by themselves.
 func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
@@ -269,13 +274,11 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	if err != nil {
 		return nil, err
 	}
-	values := Tensors{}
-	maps.Copy(values, in)
-	for name, t := range opt.Inputs {
-		if values[name], err = t.Read(ctx); err != nil { // it lies on one device, and all want it
-			return nil, err
-		}
+	values, release, err := x.given(ctx, in, opt)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	if err := x.meetings.take(ctx); err != nil {
 		return nil, err
 	}
@@ -283,69 +286,70 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	return x.run(values, opt, own)
 }
 
+// shardInputs are what a device is given for a run.
+type shardInputs struct {
+	host   Tensors
+	device map[string]*DeviceTensor
+}
+
 // run runs all parts at once. Each goes to its end, so that none of the states misses it.
-func (x *sharded) run(values Tensors, opt RunOptions, own []States) (*Result, error) {
+func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Result, error) {
 	links := make([]*ir.Data, len(x.parts))
 	var meeting *meeting
 	if x.room != nil {
 		var err error
-		if meeting, links, err = x.meetings.open(x.room, len(x.parts[0].Exchanges)); err != nil {
+		if meeting, links, err = x.meetings.open(x.room, x.parts[0].Exchanges, x.meetings.limit); err != nil {
 			return nil, err
 		}
 	}
 	results, errs := make([]*Result, len(x.parts)), make([]error, len(x.parts))
 	var under sync.WaitGroup
 	for rank := range x.parts {
-		under.Add(1)
-		go func() {
-			defer under.Done()
-			results[rank], errs[rank] = x.parts[rank].run(rank, values, links[rank], meeting.between(), opt, own)
+		under.Go(func() {
+			results[rank], errs[rank] = x.parts[rank].run(rank, values[rank], links[rank], meeting.between(), opt, own)
 			if errs[rank] != nil {
-				meeting.stop() // the others wait in vain
+				meeting.fail() // the others wait in vain
 			}
-		}()
+		})
 	}
 	under.Wait()
-	meeting.close()
-	err := x.ended(errs)
-	for rank, r := range results {
-		if r == nil || rank == 0 && err == nil {
-			continue
-		}
-		for _, t := range r.Kept {
-			err = errors.Join(err, t.Close())
-		}
+	err := errors.Join(errs...)
+	switch {
+	case err == nil && x.goesAhead(opt):
+		meeting.leave()
+	default:
+		err = x.ended(meeting, errs)
 	}
 	if err != nil {
+		for _, r := range results {
+			err = errors.Join(err, closeKept(r))
+		}
 		return nil, err
 	}
-	return results[0], nil
+	return x.result(results, meeting)
 }
 
-// ended says how a run ended, and makes the devices ready for the next one.
-func (x *sharded) ended(errs []error) error {
+// goesAhead reports whether a run is not waited for.
+func (x *sharded) goesAhead(opt RunOptions) bool {
+	return x.alike && len(opt.Keep) == len(x.Outputs()) && (x.room == nil || x.room.way == wayRelayed)
+}
+
+// ended waits for a run, and says how it ended.
+func (x *sharded) ended(m *meeting, errs []error) error {
 	var err error
 	for rank, e := range errs {
 		if e != nil && !errors.Is(e, mailbox.ErrStopped) {
 			err = errors.Join(err, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(errs), x.parts[rank].Device(), e))
 		}
 	}
-	if x.room == nil {
+	err = errors.Join(err, x.meetings.idle())
+	if m == nil {
 		return err
 	}
-	failed, stale := x.room.box.Failed()
-	if failed < 0 && err == nil {
-		return nil
+	if failed := errors.Join(x.room.settle(0), m.tell()); err == nil {
+		err = failed
 	}
-	if err == nil {
-		err = failedAs(x.parts[failed].Device(), stale, x.meetings.limit)
-	}
-	err = fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
-	if idle := x.meetings.idle(); idle != nil {
-		return errors.Join(err, idle)
-	}
-	x.room.box.Reset()
-	return err
+	return lostStates(err)
 }
 
 // failedAs says why a device could not take what others give.
@@ -358,9 +362,9 @@ func failedAs(device string, stale bool, limit time.Duration) error {
 }
 
 // run runs the part of a rank. The first gives the results; what others give is left on their devices.
-func (p *shardPart) run(rank int, values Tensors, link *ir.Data, between func() error, opt RunOptions,
+func (p *shardPart) run(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
 	own []States) (*Result, error) {
-	in, mine := maps.Clone(values), RunOptions{Symbols: opt.Symbols}
+	in, mine := values.host, RunOptions{Symbols: opt.Symbols, Inputs: values.device}
 	if link != nil {
 		in[p.Link] = link
 	}
@@ -377,21 +381,7 @@ func (p *shardPart) run(rank int, values Tensors, link *ir.Data, between func() 
 	if between != nil {
 		return p.Vulkan().RunInParts(context.Background(), in, between, mine)
 	}
-	r, err := p.Executable.Run(context.Background(), in, mine)
-	if err == nil && len(mine.Keep) > 0 { // else Run has waited
-		err = p.device.Synchronize(context.Background())
-	}
-	return r, err
-}
-
-// Upload implements runtime.Executable: to the first device.
-func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
-	return x.parts[0].Upload(ctx, d)
-}
-
-// UploadFrom implements runtime.Executable: to the first device.
-func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
-	return x.parts[0].UploadFrom(ctx, t, dims, from)
+	return p.Executable.Run(context.Background(), in, mine)
 }
 
 // ReadState implements runtime.Executable.

@@ -2,6 +2,7 @@ package vkc_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -255,16 +256,23 @@ func TestTryExchanges(t *testing.T) {
 func TestTensorParallelBits(t *testing.T) {
 	needTools(t)
 	for way := range vkc.Ways {
-		t.Run(way, func(t *testing.T) { testBits(t, way) })
+		for _, list := range tensorDevices() {
+			n := strings.Count(list, ",") + 1
+			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) { testBits(t, way, list, n) })
+		}
 	}
 }
 
-func testBits(t *testing.T, way string) {
-	t.Helper()
-	list := "vulkan,vulkan"
+// tensorDevices are lists of devices that share each op: those of -replicas, or else two and four.
+func tensorDevices() []string {
 	if strings.Contains(*replicasFlag, ",") {
-		list = *replicasFlag
+		return []string{*replicasFlag}
 	}
+	return []string{"vulkan,vulkan", "vulkan,vulkan,vulkan,vulkan"}
+}
+
+func testBits(t *testing.T, way, list string, devices int) {
+	t.Helper()
 	together, one := parallel(t, list)
 	if one.Caps().Type != target.DeviceCPU && way == "shared" {
 		t.Skip("such devices do not see one another's words")
@@ -287,10 +295,18 @@ func testBits(t *testing.T, way string) {
 		}
 		return g
 	}
-	// One device is made to add up two halves, as the two devices do.
-	halves := func(x, w frontend.Tensor) frontend.Tensor {
-		return x.Slice(1, 0, ir.D(32)).MatMulT(w.Slice(1, 0, ir.D(32))).Add(
-			x.Slice(1, 32, ir.D(64)).MatMulT(w.Slice(1, 32, ir.D(64))))
+	// One device is made to add up terms, as the devices do.
+	terms := func(x, w frontend.Tensor) (sum frontend.Tensor) {
+		for rank := range devices {
+			from, to := 64*rank/devices, ir.D(64*(rank+1)/devices)
+			term := x.Slice(1, from, to).MatMulT(w.Slice(1, from, to))
+			if rank == 0 {
+				sum = term
+			} else {
+				sum = sum.Add(term)
+			}
+		}
+		return sum
 	}
 	exe, err := together.LoadGraph(t.Context(), build(frontend.Tensor.MatMulT), weights)
 	if err != nil {
@@ -300,7 +316,7 @@ func testBits(t *testing.T, way string) {
 	if !strings.Contains(exe.Why(), "4 of 4 weights and states are cut") {
 		t.Error(exe.Why())
 	}
-	want, err := one.LoadGraph(t.Context(), build(halves), weights)
+	want, err := one.LoadGraph(t.Context(), build(terms), weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,4 +376,141 @@ func noiseAs(t *testing.T, one *vkc.Executable) *ir.Data {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// chained is a step whose output the next one takes, and which adds it to a state.
+func chained(t *testing.T) *ir.Graph {
+	t.Helper()
+	g, err := frontend.Build("chained", func(b *frontend.Builder) {
+		h := b.Input("x", ir.F32, 1, 24).MatMulT(b.ShardedWeight(0, "up", ir.F32, 64, 24)).Silu()
+		y := h.MatMulT(b.ShardedWeight(1, "out", ir.F32, 24, 64))
+		s := b.State("s", ir.F32, 1, 24)
+		b.Update(s, s.Add(y))
+		b.Output("y", y)
+		b.Output("s", s)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestTensorParallelAhead: devices are given runs that take what the one before them makes, which nobody waits for, and
+// programs without weights between them. They give the bits of runs that are waited for, also when there are more than
+// devices have at a time.
+func TestTensorParallelAhead(t *testing.T) {
+	needTools(t)
+	weights := vkc.WeightMap{"up": noise(t, 64, 24), "out": noise(t, 24, 64)}
+	half, err := frontend.Build("half", func(b *frontend.Builder) {
+		b.Output("x", b.Input("y", ir.F32, 1, 24).MulScalar(0.5))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range tensorDevices() {
+		together, _ := parallel(t, list)
+		vkc.Ways["relayed"](together)
+		load := func(g *ir.Graph, weights ir.WeightSource) *vkc.Executable {
+			exe, err := together.LoadGraph(t.Context(), g, weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { exe.Close() })
+			return exe
+		}
+		ahead, waited, halves := load(chained(t), weights), load(chained(t), weights), load(half, nil)
+		now, err := ahead.Upload(t.Context(), noise(t, 1, 24))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := vkc.Tensors{"x": noise(t, 1, 24)}
+		for i := range 30 {
+			r, err := ahead.Run(t.Context(), nil, vkc.RunOptions{Keep: []string{"y", "s"},
+				Inputs: map[string]*vkc.DeviceTensor{"x": now}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			z, err := halves.Run(t.Context(), nil, vkc.RunOptions{Keep: []string{"x"},
+				Inputs: map[string]*vkc.DeviceTensor{"y": r.Kept["y"]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := waited.Run(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%10 == 9 {
+				for name, d := range want.Outputs {
+					have, err := r.Kept[name].Read(t.Context())
+					if err != nil || string(have.Bytes) != string(d.Bytes) {
+						t.Errorf("on %s, %s of run %d differs from that of one that is waited for: %v", list, name,
+							i, err)
+					}
+				}
+			}
+			if want, err = halves.Run(t.Context(), vkc.Tensors{"y": want.Outputs["y"]}); err != nil {
+				t.Fatal(err)
+			}
+			in = vkc.Tensors{"x": want.Outputs["x"]}
+			for _, old := range []*vkc.DeviceTensor{now, r.Kept["y"], r.Kept["s"]} {
+				if err := old.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			now = z.Kept["x"]
+		}
+		now.Close()
+	}
+}
+
+// TestTensorParallelAheadStops: where a device does not come to a run that nobody waits for, whoever reads what the run
+// makes is told, or else the next run; later ones go on.
+func TestTensorParallelAheadStops(t *testing.T) {
+	needTools(t)
+	together, _ := parallel(t, "vulkan,vulkan")
+	vkc.Ways["relayed"](together)
+	weights := vkc.WeightMap{"up": noise(t, 64, 24), "out": noise(t, 24, 64)}
+	load := func() *vkc.Executable {
+		exe, err := together.LoadGraph(t.Context(), chained(t), weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { exe.Close() })
+		return exe
+	}
+	lame, sound := load(), load()
+	vkc.LosePart(lame)
+	in, keep := vkc.Tensors{"x": noise(t, 1, 24)}, vkc.RunOptions{Keep: []string{"y", "s"}}
+	for _, reads := range []bool{true, false} {
+		vkc.LimitMeetings(together, time.Millisecond)
+		r, err := lame.Run(t.Context(), in, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := func(err error) {
+			if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
+				t.Errorf("reads %v: %v", reads, err)
+			}
+		}
+		if reads {
+			_, err := r.Kept["y"].Read(t.Context())
+			told(err)
+			_, err = sound.Run(t.Context(), nil, vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}})
+			told(err)
+		}
+		vkc.LimitMeetings(together, time.Hour)
+		if !reads {
+			if err := together.Synchronize(t.Context()); err != nil {
+				t.Error(err)
+			}
+			_, err := sound.Run(t.Context(), in)
+			told(err)
+		}
+		if _, err := sound.Run(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		for _, y := range r.Kept {
+			y.Close()
+		}
+	}
 }

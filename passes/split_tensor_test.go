@@ -143,7 +143,7 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 				defer all.Done()
 				in := map[string]*ir.Data{"x": x}
 				if parts[rank].Link != "" {
-					link := box.Link(rank, uint32(1+run*meetings), 0, 0, 0)
+					link := box.Link(rank, uint32(1+run*meetings), 0, 0, 0, 0)
 					d, _ := ir.NewData(ir.U32, len(link))
 					copy(d.Bytes, bytesOf(link[:]))
 					in[parts[rank].Link] = d

@@ -110,7 +110,7 @@ func (t *DeviceTensor) ReadInto(ctx context.Context, d *ir.Data) error {
 	if err := checkOutput(d, t.dtype, t.dims); err != nil {
 		return fmt.Errorf("read %v: %w", t, err)
 	}
-	return t.readBytes(ctx, d.Bytes, 0)
+	return t.ReadBytes(ctx, d.Bytes, 0)
 }
 
 // Read returns a copy of the whole tensor.
@@ -119,7 +119,7 @@ func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
 		return nil, errNoTensor
 	}
 	d := &ir.Data{DType: t.dtype, Dims: slices.Clone(t.dims), Bytes: make([]byte, t.size)}
-	if err := t.readBytes(ctx, d.Bytes, 0); err != nil {
+	if err := t.ReadBytes(ctx, d.Bytes, 0); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -147,7 +147,7 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 	if err != nil {
 		return nil, fmt.Errorf("read rows of %v: %w", t, err)
 	}
-	if err := t.readBytes(ctx, d.Bytes, at); err != nil {
+	if err := t.ReadBytes(ctx, d.Bytes, at); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -162,7 +162,7 @@ func (t *DeviceTensor) ReadAt(p []byte, offset int64) (int, error) {
 		return 0, fmt.Errorf("read %v: offset %d", t, offset)
 	}
 	n := int(min(int64(len(p)), max(t.size-offset, 0)))
-	if err := t.readBytes(context.Background(), p[:n], offset); err != nil {
+	if err := t.ReadBytes(context.Background(), p[:n], offset); err != nil {
 		return 0, err
 	}
 	if n < len(p) {
@@ -171,7 +171,8 @@ func (t *DeviceTensor) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-func (t *DeviceTensor) readBytes(ctx context.Context, p []byte, offset int64) error {
+// ReadBytes is for backends: it fills p with the bytes from offset on, which exist.
+func (t *DeviceTensor) ReadBytes(ctx context.Context, p []byte, offset int64) error {
 	if err := CheckContext(ctx); err != nil {
 		return fmt.Errorf("read %v: %w", t, err)
 	}
@@ -210,7 +211,7 @@ type tensorReader struct {
 
 // ReadAt implements io.ReaderAt for ranges that exist.
 func (r tensorReader) ReadAt(p []byte, offset int64) (int, error) {
-	if err := r.t.readBytes(r.ctx, p, offset); err != nil {
+	if err := r.t.ReadBytes(r.ctx, p, offset); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -140,13 +140,13 @@ func (m *Mailbox) Close() error {
 // Room is how many words there are for places.
 func (m *Mailbox) Room() int { return len(m.words) - Header }
 
-// Link is what a run on the device of a rank is given, whose first exchange has that epoch: not 0, and larger than all
-// that were since [Mailbox.Reset]. memory and flags are where the device finds the mailbox, and its inbox or the
-// mailbox.
-func (m *Mailbox) Link(rank int, epoch uint32, memory, flags uint64, tries uint32) [LinkWords]uint32 {
+// Link is what a run on the device of a rank is given, whose first exchange has that epoch and place: the epoch is not
+// 0, and larger than all that were since [Mailbox.Reset]. memory and flags are where the device finds the mailbox, and
+// its inbox or the mailbox.
+func (m *Mailbox) Link(rank int, epoch uint32, place int, memory, flags uint64, tries uint32) [LinkWords]uint32 {
 	return [LinkWords]uint32{0: uint32(memory), 1: uint32(memory >> 32), linkFlags: uint32(flags),
-		linkFlags + 1: uint32(flags >> 32), linkEpoch: epoch, linkRank: uint32(rank), linkRoom: uint32(m.Room()),
-		linkTries: tries, linkBox: m.id}
+		linkFlags + 1: uint32(flags >> 32), linkEpoch: epoch, linkRank: uint32(rank), linkPlace: uint32(place),
+		linkRoom: uint32(m.Room()), linkTries: tries, linkBox: m.id}
 }
 
 // Stop ends all waiting.
@@ -167,6 +167,12 @@ func (m *Mailbox) Failed() (rank int, stale bool) {
 		}
 	}
 	return -1, false
+}
+
+// Fails reports whether somebody could not take what it should, or was told to stop.
+func (m *Mailbox) Fails() bool {
+	rank, _ := m.Failed()
+	return rank >= 0 || atomic.LoadUint32(&m.words[0]) != 0
 }
 
 // Reset has everyone go on. No device may be using the mailbox.

@@ -39,7 +39,7 @@ func TestExchanges(t *testing.T) {
 	var under sync.WaitGroup
 	for rank := range ranks {
 		under.Go(func() {
-			link := m.Link(rank, 1, 0, 0, 0)
+			link := m.Link(rank, 1, 0, 0, 0, 0)
 			at := link[:]
 			for i, size := range sizes {
 				own := make([]uint32, size)
@@ -93,7 +93,7 @@ func TestRoom(t *testing.T) {
 // TestStale: what an earlier exchange has left is not taken for what another device gives.
 func TestStale(t *testing.T) {
 	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20}, true))
-	give, take := m.Link(0, 5, 0, 0, 0), m.Link(1, 5, 0, 0, 0)
+	give, take := m.Link(0, 5, 0, 0, 0, 0), m.Link(1, 5, 0, 0, 0, 0)
 	if err := mailbox.Give(give[:], make([]uint32, 20)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestRelay(t *testing.T) {
 		var over atomic.Bool
 		var under sync.WaitGroup
 		for rank := range ranks {
-			link := m.Link(rank, epoch, 0, 0, 0)
+			link := m.Link(rank, epoch, 0, 0, 0, 0)
 			if err := mailbox.Give(link[:], []uint32{7}); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,10 @@ func TestStop(t *testing.T) {
 	if memory[0] == 0 || inboxes[0][0] == 0 || inboxes[1][0] == 0 {
 		t.Error("somebody is not told to stop")
 	}
-	link := m.Link(0, 1, 0, 0, 0)
+	link := m.Link(0, 1, 0, 0, 0, 0)
+	if !m.Fails() {
+		t.Error("the mailbox does not know that everyone was told to stop")
+	}
 	if _, err := mailbox.Take(link[:], []uint32{1}); err == nil {
 		t.Error("values were taken that nobody gave")
 	}
@@ -148,7 +151,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("device %d failed, stale %v", rank, stale)
 	}
 	m.Reset()
-	if slices.Max(memory) != 0 || slices.Max(inboxes[0]) != 0 || slices.Max(inboxes[1]) != 0 {
+	if m.Fails() || slices.Max(memory) != 0 || slices.Max(inboxes[0]) != 0 || slices.Max(inboxes[1]) != 0 {
 		t.Error("a mailbox that is reset has words")
 	}
 }
@@ -165,7 +168,7 @@ func TestRefuses(t *testing.T) {
 		t.Error("a mailbox without a header was made")
 	}
 	m, _, _ := office(t, 2, mailbox.Room(2, []int{1}, true))
-	small, foreign := m.Link(0, 1, 0, 0, 0), [mailbox.LinkWords]uint32{}
+	small, foreign := m.Link(0, 1, 0, 0, 0, 0), [mailbox.LinkWords]uint32{}
 	if err := mailbox.Give(small[:], make([]uint32, 2000)); err == nil {
 		t.Error("more was given than there is room for")
 	}

@@ -1,0 +1,135 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// shardTensor is a tensor that each of several devices has which share ops. Devices that are not alike have the first
+// one's bits by way of the host: then it is the first one's alone.
+type shardTensor struct {
+	of    *meetings
+	parts []*DeviceTensor // by rank
+	run   *meeting        // that made it; nil for none
+}
+
+// ReadAt implements runtime.Memory.
+func (t *shardTensor) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	if err := t.parts[0].ReadBytes(ctx, p, offset); err != nil {
+		return err
+	}
+	return t.run.failed()
+}
+
+// Close implements runtime.Memory.
+func (t *shardTensor) Close() error {
+	var errs []error
+	for _, p := range t.parts {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Device implements runtime.Memory.
+func (t *shardTensor) Device() string { return t.parts[0].Device() }
+
+// given are the inputs of a run by rank, which stay until release is called.
+func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []shardInputs, release func(), err error) {
+	held, give, err := runtime.Hold(opt.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			give()
+		}
+	}()
+	var list []shardInputs
+	for range x.parts {
+		one := shardInputs{host: Tensors{}, device: map[string]*DeviceTensor{}}
+		maps.Copy(one.host, in)
+		list = append(list, one)
+	}
+	for name, memory := range held {
+		t, ok := memory.(*shardTensor)
+		if ok && t.of == x.meetings && len(t.parts) == len(x.parts) {
+			if err := t.run.failed(); err != nil {
+				return nil, nil, fmt.Errorf("input %q: %w", name, err)
+			}
+			for rank := range list {
+				list[rank].device[name] = t.parts[rank]
+			}
+			continue
+		}
+		d, err := opt.Inputs[name].Read(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for rank := range list {
+			list[rank].host[name] = d
+		}
+	}
+	return list, give, nil
+}
+
+// result is what a run gives. What the caller does not keep is left on other devices.
+func (x *sharded) result(results []*Result, run *meeting) (r *Result, err error) {
+	r = results[0]
+	for name, first := range r.Kept {
+		t := &shardTensor{of: x.meetings, parts: []*DeviceTensor{first}, run: run}
+		if x.alike {
+			for _, other := range results[1:] {
+				t.parts = append(t.parts, other.Kept[name])
+				delete(other.Kept, name)
+			}
+		}
+		var made error
+		r.Kept[name], made = runtime.NewDeviceTensor(fmt.Sprintf("output %q", name), first.DType(), first.Dims(), t)
+		err = errors.Join(err, made)
+	}
+	for _, other := range results[1:] {
+		err = errors.Join(err, closeKept(other))
+	}
+	return r, err
+}
+
+// closeKept closes what a run has left on its device.
+func closeKept(r *Result) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, t := range r.Kept {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Upload implements runtime.Executable: to each device.
+func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
+	return x.onEach(func(p shardPart) (*DeviceTensor, error) { return p.Upload(ctx, d) })
+}
+
+// UploadFrom implements runtime.Executable: to each device.
+func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
+	return x.onEach(func(p shardPart) (*DeviceTensor, error) { return p.UploadFrom(ctx, t, dims, from) })
+}
+
+// onEach has each device upload a tensor.
+func (x *sharded) onEach(upload func(shardPart) (*DeviceTensor, error)) (*DeviceTensor, error) {
+	t := &shardTensor{of: x.meetings}
+	for _, p := range x.parts {
+		one, err := upload(p)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.parts = append(t.parts, one)
+	}
+	return runtime.NewDeviceTensor("uploaded", t.parts[0].DType(), t.parts[0].Dims(), t)
+}
