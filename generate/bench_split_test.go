@@ -13,11 +13,13 @@ var (
 	splitModel   = flag.String("split-model", "", "the GGUF file of the model whose ways over devices are measured")
 	splitDevices = flag.String("split-devices", "0,1", "the devices that have it")
 	splitPrompts = flag.String("split-prompts", "16,4096", "tokens of the prompts")
+	splitWays    = flag.String("split-ways", "one,tensor,layers", "the ways, which are loaded at once")
+	splitRounds  = flag.Int("split-rounds", 2, "how often all take turns")
 )
 
 // BenchmarkSplits says how many tokens a second a model reads and generates on one device, and in each way over
 // several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, and take
-// turns in two rounds.
+// turns.
 func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")
@@ -32,7 +34,7 @@ func BenchmarkSplits(b *testing.B) {
 	}
 	first, _, _ := strings.Cut(*splitDevices, ",")
 	models := map[string]*Model{}
-	ways := []string{"one", SplitTensor, SplitLayers}
+	ways := strings.Split(*splitWays, ",")
 	for _, way := range ways {
 		o := Options{Device: *splitDevices, Split: way, Context: 6144}
 		if way == "one" {
@@ -42,7 +44,7 @@ func BenchmarkSplits(b *testing.B) {
 		models[way] = openModel(b, *splitModel, o)
 		b.Logf("%s, in %.1f s: %s", way, time.Since(begin).Seconds(), models[way].Why())
 	}
-	for round := range 2 {
+	for round := range *splitRounds {
 		for _, tokens := range prompts {
 			for _, way := range ways {
 				b.Run(fmt.Sprintf("round=%d/prompt=%d/%s", round, tokens, way), func(b *testing.B) {
