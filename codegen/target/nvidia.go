@@ -30,15 +30,15 @@ var nvidia = class{
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
 		// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
 		t.tiles = []ratedTile{ // largest first
-			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.775, Alone: 0.642, Across: 0.74},
-			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.692, Alone: 0.5, Across: 0.71},
-			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.467, Alone: 0.592, Across: 0.755},
-			{tile: tile{96, 96, 16, 4, 12}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.6, Alone: 0.53, Across: 0.67},
-			{tile: tile{128, 128, 16, 8, 8}, Efficiency: 0.6, Alone: 0.475},
-			{tile: tile{96, 64, 16, 12, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.62, Alone: 0.35, Across: 0.69},
-			{tile: tile{64, 64, 16, 8, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.57, Alone: 0.35, Across: 0.66},
+			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.75, Alone: 0.642},
+			{tile: tile{128, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.72, Alone: 0.73},
+			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.7, Alone: 0.5},
+			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.76, Alone: 0.592},
+			{tile: tile{96, 96, 16, 4, 12}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.67, Alone: 0.53},
+			{tile: tile{96, 64, 16, 12, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.69, Alone: 0.42},
+			{tile: tile{64, 64, 16, 8, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.66, Alone: 0.35},
 			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.567, Alone: 0.35},
-			{tile: tile{32, 64, 16, 4, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.47, Alone: 0.183, Across: 0.58},
+			{tile: tile{32, 64, 16, 4, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.56, Alone: 0.183},
 			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.183, Alone: 0.1},
 			{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},

@@ -99,13 +99,15 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 
 // matrixTime estimates the time of a product in nanoseconds: the workgroups run in
 // rounds of one or so many per core, and a round takes as long whether all cores
-// take part or one. peak is what all cores reach.
+// take part or one. Few workgroups of a core run at once and hide latency for one another: two reach twice of what
+// one does alone, three three times, up to what many reach. peak is what all cores reach.
 func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
-	efficiency, perCore := tl.Efficiency, int64(1)
-	if groups <= h.cores && tl.Alone > 0 {
-		efficiency = tl.Alone
-	} else {
-		perCore = int64(max(tl.PerCore, 1))
+	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
+	switch {
+	case tl.Alone > 0 && groups <= h.cores:
+		efficiency, perCore = tl.Alone, 1
+	case tl.Alone > 0:
+		efficiency = min(efficiency, float64(ceilDiv(groups, h.cores))*tl.Alone)
 	}
 	rounds := ceilDiv(groups, h.cores*perCore)
 	flops := 2 * float64(rounds*perCore*h.cores*int64(tl.M)*int64(tl.N)) * float64(depth)

@@ -110,7 +110,7 @@ func TestSelectSkinny(t *testing.T) {
 		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
 		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
-		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "tile "},
+		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "matvec "},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
 		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=256 tile=16x128x128 subgroups=8x1"},
 		{"two products, rows of bytes", twice(byteRows(16, 14336, 14336, ir.Q4_0)),

@@ -15,7 +15,6 @@ type ratedTile struct {
 	Paired, Steps bool    // of products of floats; see kernel.Schedule
 	Efficiency    float64 // as of matrixTile
 	Alone         float64
-	Across        float64 // Efficiency by a B that lies across, if that is another; see [FoursAcross]
 }
 
 // matTiles lists tiles for a product by how long they are expected to take, those
@@ -32,9 +31,8 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 			rest = append([]ratedTile{tl}, rest...)
 		}
 	}
-	across := byAcross(k)
 	slices.SortStableFunc(fitting, func(a, b ratedTile) int {
-		return cmp.Compare(h.tileTime(a, sh, across), h.tileTime(b, sh, across))
+		return cmp.Compare(h.tileTime(a, sh), h.tileTime(b, sh))
 	})
 	var all []Candidate
 	for _, tl := range append(fitting, rest...) {
@@ -46,19 +44,9 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// byAcross reports whether every B of a product lies across.
-func byAcross(k *kernel.Kernel) bool {
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
-		return !FoursAcross(k, p.B, len(k.Parallel)-1)
-	})
-}
-
 // tileTime estimates the time of a product in a tile, in nanoseconds.
-func (h heuristics) tileTime(tl ratedTile, sh matShape, across bool) float64 {
+func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	if across {
-		m.Efficiency = cmp.Or(tl.Across, tl.Efficiency)
-	}
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
@@ -67,9 +55,8 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape, across bool) float64 {
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
 	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
-	across := byAcross(k)
 	for _, tl := range h.tiles {
-		time := h.tileTime(tl, sh, across)
+		time := h.tileTime(tl, sh)
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
 			best = time
 		}
