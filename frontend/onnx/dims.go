@@ -26,7 +26,7 @@ func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	return list, scalar, symbolic && len(list) > 0
 }
 
-func foldDims(f func(a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
+func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 	return func(c *call) *value {
 		list, scalar, ok := c.vectors()
 		if !ok {
@@ -41,7 +41,7 @@ func foldDims(f func(a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 			next := make(ir.Shape, n)
 			for i := range next {
 				a, b := out[min(i, len(out)-1)], s[min(i, len(s)-1)]
-				if next[i], ok = f(a, b); !ok {
+				if next[i], ok = f(c, a, b); !ok {
 					return nil
 				}
 			}
@@ -51,10 +51,10 @@ func foldDims(f func(a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 	}
 }
 
-func addDims(a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d, err == nil }
-func subDims(a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
+func addDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d, err == nil }
+func subDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
 
-func mulDims(a, b ir.Dim) (ir.Dim, bool) {
+func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
 		return ir.Dim{}, false // a symbol is not taken a negative number of times
 	}
@@ -62,28 +62,42 @@ func mulDims(a, b ir.Dim) (ir.Dim, bool) {
 	return d, err == nil
 }
 
-func divDims(a, b ir.Dim) (ir.Dim, bool) {
-	if a.IsStatic() && b.IsStatic() && b.Add != 0 {
-		return ir.Dim{Add: a.Add / b.Add}, true
+// divDims divides integers, which rounds towards 0.
+func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
+	if q, ok := a.Quo2(b); ok {
+		return q, true
 	}
-	return a.Quo2(b)
+	switch {
+	case !b.IsStatic() || b.Add == 0:
+		return ir.Dim{}, false
+	case a.IsStatic():
+		return ir.Dim{Add: a.Add / b.Add}, true
+	case b.Add < 0:
+		return ir.Dim{}, false
+	}
+	c.atLeast(a, 0)
+	q, err := a.FloorQuo(b.Add)
+	return q, err == nil
 }
 
-func maxDims(a, b ir.Dim) (ir.Dim, bool) {
+func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	switch d, err := a.Less(b); {
 	case err == nil && d.Add >= 0:
 		return a, true // whatever the symbol is
-	case err == nil && d.IsStatic() || d.Max() <= 0:
-		return b, err == nil
-	}
-	if d, err := b.Less(a); err == nil && d.Add >= 0 {
+	case err == nil && (d.IsStatic() || d.Max() <= 0):
 		return b, true
+	}
+	switch d, err := b.Less(a); {
+	case err == nil && d.Add >= 0:
+		return b, true
+	case err == nil && d.Max() <= 0:
+		return a, true
 	}
 	return ir.Dim{}, false
 }
 
-func minDims(a, b ir.Dim) (ir.Dim, bool) {
-	larger, ok := maxDims(a, b)
+func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
+	larger, ok := maxDims(c, a, b)
 	if ok && larger == a {
 		return b, true
 	}
@@ -184,8 +198,11 @@ func sliceDims(c *call) *value {
 	}
 	n := len(v.dims)
 	s := c.sliceArgs(ir.ShapeOf(n))[0]
+	if !s.start.IsStatic() {
+		return nil
+	}
 	var out ir.Shape
-	for i := s.start; s.step > 0 && i < s.limit.Static() || s.step < 0 && i > s.limit.Static(); i += s.step {
+	for i := s.start.Static(); s.step > 0 && i < s.limit.Static() || s.step < 0 && i > s.limit.Static(); i += s.step {
 		out = append(out, v.dims[i])
 	}
 	return dimsValue(out, false)

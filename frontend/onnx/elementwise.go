@@ -97,7 +97,7 @@ func unary(f func(tensor) tensor) row {
 }
 
 // arithmetic makes a row of an op of two operands that broadcast, and how it works on shapes.
-func arithmetic(f func(x, y tensor) tensor, dims func(a, b ir.Dim) (ir.Dim, bool)) row {
+func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.Dim, bool)) row {
 	build := func(c *call) tensor { return f(c.x(0), c.x(1)) }
 	if dims == nil {
 		return tensorOp(build)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -29,6 +30,8 @@ type importer struct {
 	problems    []Unsupported
 	needed      []string
 	symbols     []string          // extents of inputs that are symbols, by the model's names
+	least       map[string]int64  // how long those are at least, by the same names
+	longer      map[string]int64  // how long they must be at least for nodes that cannot be built else
 	identifiers map[string]string // those names, by the symbols' own
 	calls       int               // nodes built, those of functions and loops each time
 	trips       []tensor          // of the loops whose bodies are being built, the outermost first
@@ -38,7 +41,8 @@ type importer struct {
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, identifiers: map[string]string{}}
+		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, identifiers: map[string]string{},
+		longer: map[string]int64{}}
 }
 
 // Functions and some loops are written out, which a small file could do without end.
@@ -225,7 +229,28 @@ func (im *importer) symbol(name string) ir.Dim {
 	if !ok {
 		bound = DefaultBound
 	}
-	return ir.Symbol(im.identifier(name), bound)
+	least := im.least[name]
+	return ir.Symbol(im.identifier(name), bound-int(least)).Plus(least)
+}
+
+// atLeast ends the node that is being built where d may be less than n. Where one extent of an input tells d, the graph
+// is then built anew, of inputs that are long enough.
+func (im *importer) atLeast(d ir.Dim, n int64) {
+	if d.Add >= n {
+		return
+	}
+	if names := d.Symbols(); len(names) == 1 && im.identifiers[names[0]] != "" {
+		name := im.identifiers[names[0]]
+		bound := int(im.symbol(name).Bound)
+		more := sort.Search(bound+1, func(value int) bool {
+			got, err := d.Eval(map[string]int64{names[0]: int64(value)})
+			return err == nil && got >= n
+		})
+		if more <= bound {
+			im.longer[name] = max(im.longer[name], im.least[name]+int64(more))
+		}
+	}
+	im.fail("%s must be at least %d", d, n)
 }
 
 // identifier makes a name one that a symbol can have, and that no other name has.

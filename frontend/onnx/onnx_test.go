@@ -543,3 +543,70 @@ func TestExtentsThatFollow(t *testing.T) {
 	}
 	built(t, sums("total"), onnx.Options{Bounds: map[string]int{"P": 8, "S": 4}, Dims: total})
 }
+
+// refused is the error of a run of a model whose input is x.
+func refused(t *testing.T, f *onnx.File, x *ir.Data) error {
+	t.Helper()
+	p, err := interp.New(f.Graph, interp.Options{Weights: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Run(context.Background(), map[string]*ir.Data{"x": x}, nil)
+	return err
+}
+
+// TestLeastExtents slices an axis T where only a T that is long enough has what is asked for: the graph is that of such
+// inputs, and others are refused.
+func TestLeastExtents(t *testing.T) {
+	const end = 1<<31 - 1
+	for _, tt := range []struct {
+		from, to int64
+		want     string // of y
+		first    func(n int) int
+	}{
+		{0, 1, "f32[1]", func(int) int { return 0 }},
+		{2, 5, "f32[3]", func(int) int { return 2 }},
+		{-1, end, "f32[1]", func(n int) int { return n - 1 }},
+		{-3, -1, "f32[2]", func(n int) int { return n - 3 }},
+		{0, 20, "f32[T]", func(int) int { return 0 }},  // no more than there are
+		{2, end, "f32[T]", func(int) int { return 2 }}, // of a T+2
+	} {
+		m := model(13, graph(inputs(port("x", float, "T")),
+			weights(ints("from", []int64{tt.from}, 1), ints("to", []int64{tt.to}, 1)),
+			nodes(node("Slice", names("x", "from", "to"), names("y"))), outputs("y")))
+		f := built(t, m, onnx.Options{Bounds: map[string]int{"T": 20}})
+		if got := f.Graph.Outputs()[0].Node.Type().String(); got != tt.want {
+			t.Errorf("[%d:%d] is %s, want %s", tt.from, tt.to, got, tt.want)
+		}
+		for _, n := range []int{5, 9, 20} {
+			y := run(t, f, map[string]*ir.Data{"x": f32(t, countUp(n), n)})["y"]
+			first := tt.first(n)
+			is(t, y, f32(t, countUp(n)[first:first+y.Dims[0]], y.Dims[0]))
+		}
+		if err := refused(t, f, f32(t, nil, 0)); (err == nil) != (tt.to == 20) {
+			t.Errorf("[%d:%d] of nothing: %v", tt.from, tt.to, err)
+		}
+	}
+}
+
+// TestQuotientsOfExtents counts to (T/4-3)/2, whose T must be 12 at least: below, ONNX would round what is negative up.
+func TestQuotientsOfExtents(t *testing.T) {
+	m := model(13, graph(inputs(port("x", float, "T")),
+		weights(ints("one", []int64{1}), ints("two", []int64{2}), ints("three", []int64{3}), ints("four", []int64{4}),
+			ints("zero", []int64{0})),
+		nodes(node("Shape", names("x"), names("s")), node("Squeeze", names("s"), names("n")),
+			node("Div", names("n", "four"), names("quarter")), node("Sub", names("quarter", "three"), names("less")),
+			node("Div", names("less", "two"), names("to")), node("Range", names("zero", "to", "one"), names("y"))),
+		outputs("y")))
+	f := built(t, m, onnx.Options{Bounds: map[string]int{"T": 40}})
+	for _, n := range []int{12, 19, 20, 27, 28, 40} {
+		to := (n/4 - 3) / 2
+		y := run(t, f, map[string]*ir.Data{"x": f32(t, countUp(n), n)})["y"]
+		if got, err := y.Ints(); err != nil || len(got) != to || to > 0 && got[to-1] != int64(to-1) {
+			t.Errorf("of %d elements it counts %v, %v, want up to %d", n, got, err, to)
+		}
+	}
+	if err := refused(t, f, f32(t, countUp(11), 11)); err == nil {
+		t.Error("11 elements are enough, want an error: 11/4-3 is negative")
+	}
+}

@@ -18,6 +18,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,20 +169,34 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
+// maxBuilds is how often a graph is built of longer inputs, which nodes may find out about one after the other.
+const maxBuilds = 8
+
 // build makes the graph.
 func (f *File) build(options Options) error {
 	if err := options.check(f.Model); err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
-	im := newImporter(f, options)
 	name := f.Model.Graph.Name
 	if !ir.IsIdent(name) {
 		name = "onnx"
 	}
-	g, err := frontend.Build(name, func(b *frontend.Builder) {
-		im.b = b
-		im.main()
-	})
+	var im *importer
+	var g *ir.Graph
+	var err error
+	least := map[string]int64{}
+	for range maxBuilds {
+		im = newImporter(f, options)
+		im.least = least
+		g, err = frontend.Build(name, func(b *frontend.Builder) {
+			im.b = b
+			im.main()
+		})
+		if len(im.longer) == 0 {
+			break
+		}
+		maps.Copy(least, im.longer)
+	}
 	if len(im.problems) > 0 {
 		slices.Sort(im.needed)
 		return &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed),

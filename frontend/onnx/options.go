@@ -18,7 +18,7 @@ type Options struct {
 	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
 	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
 	// of their input and axis, such as x_0. Model.Extents lists them. One whose name says how it follows from others,
-	// such as "past + 1", does so.
+	// such as "past + 1", does so. One that nodes need to be n or more, as x[:n] does, is a symbol and n.
 	Dims map[string]ir.Dim
 	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape. One that has a
 	// default value gets this one instead.

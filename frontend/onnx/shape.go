@@ -119,16 +119,15 @@ func transpose(c *call) tensor {
 // sliceArg is what of one axis is taken: elements from start on, by steps, up to and not including limit. A negative
 // step goes down, to a limit that may be -1.
 type sliceArg struct {
-	start int
-	limit ir.Dim
-	step  int
+	start, limit ir.Dim
+	step         int
 }
 
 // sliceArgs are the arguments of Slice, for each axis of a shape.
 func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	out := make([]sliceArg, len(s))
 	for i, d := range s {
-		out[i] = sliceArg{0, d, 1}
+		out[i] = sliceArg{ir.D(0), d, 1}
 	}
 	starts, ends := c.dims(1), c.dims(2)
 	axes, given := c.axes(3)
@@ -172,44 +171,51 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 		if d.IsStatic() && d.Add >= math.MaxInt32 || d == high {
 			return high
 		}
-		if low, ok := maxDims(d, low); ok {
-			if d, ok = minDims(low, high); ok {
+		if low, ok := maxDims(c, d, low); ok {
+			if d, ok = minDims(c, low, high); ok {
 				return d
 			}
 		}
-		if d.IsStatic() && d.Add >= 0 {
-			return d // up to a number of an axis of symbolic extent, which is taken to be as long
+		if d.IsStatic() && d.Add >= 0 { // a number of an axis of symbolic extent, which is taken to be as long
+			c.atLeast(extent, d.Add)
+			return d
 		}
 		c.fail("from %s to %s of an axis of extent %s: it is not known how many that are", start, end, extent)
 		return d
 	}
 	first := bound(start, ir.D(0), high)
 	last := bound(end, low, high)
+	size, err := last.Less(first)
 	if !first.IsStatic() {
-		c.fail("it begins at %s, which is no number", first)
+		if step != 1 || err != nil {
+			c.fail("it begins at %s, which is no number", first)
+		}
+		c.atLeast(first, 0)
 	}
 	if step < 0 && (!last.IsStatic() || !extent.IsStatic()) {
 		c.fail("an axis of extent %s is taken backwards: its extent must be a number", extent)
 	}
-	if d, err := last.Less(first); step > 0 && err == nil && d.IsStatic() && d.Add < 0 {
+	if step > 0 && err == nil && size.IsStatic() && size.Add < 0 {
 		last = first
 	}
-	return sliceArg{int(first.Add), last, step}
+	return sliceArg{first, last, step}
 }
 
 func slice(c *call) tensor {
 	x := c.x(0)
 	for axis, s := range c.sliceArgs(x.Shape()) {
-		switch {
-		case s.step > 0 && s == (sliceArg{0, x.Shape()[axis], 1}):
+		switch n, start := x.Shape()[axis], s.start.Static(); {
+		case s == sliceArg{ir.D(0), n, 1}:
+		case !s.start.IsStatic():
+			size, _ := s.limit.Less(s.start)
+			x = x.DynamicSlice(axis, c.asTensor(dimsValue(ir.Shape{s.start}, true)), size)
 		case s.step > 0:
-			x = x.SliceStep(axis, s.start, s.limit, s.step)
-		case s.start <= s.limit.Static(): // nothing
+			x = x.SliceStep(axis, start, s.limit, s.step)
+		case start <= s.limit.Static(): // nothing
 			x = x.Slice(axis, 0, 0)
 		default:
 			// Backwards is the flipped axis, from its other end.
-			n := x.Shape()[axis].Static()
-			x = x.Flip(axis).SliceStep(axis, n-1-s.start, n-1-s.limit.Static(), -s.step)
+			x = x.Flip(axis).SliceStep(axis, n.Static()-1-start, n.Static()-1-s.limit.Static(), -s.step)
 		}
 	}
 	return x
