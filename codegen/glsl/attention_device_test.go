@@ -136,17 +136,23 @@ func attentionCases() []heads {
 func TestAttentionOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
-	used := map[kernel.Variant]int{}
+	used, shared := map[kernel.Variant]int{}, 0
 	for i, c := range attentionCases() {
 		t.Run(c.name, func(t *testing.T) {
 			g := c.graph(t)
 			for _, s := range attentionSchedules(t, g, dev.Caps(), uint64(i)) {
 				used[s.Variant]++
+				if s.SubgroupsN > 1 {
+					shared++
+				}
 				c.run(t, dev, tools, g, s)
 			}
 		})
 	}
-	t.Logf("kernels by variant: %v", used)
+	if shared == 0 && dev.Caps().Features.CooperativeMatrix {
+		t.Error("no attention whose rows several subgroups share")
+	}
+	t.Logf("kernels by variant: %v, %d with rows that subgroups share", used, shared)
 }
 
 // attentionSchedules lists different schedules for a graph's attention, among
@@ -179,14 +185,16 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 	type way struct {
 		kernel.Variant
 		kernel.RegisterTile
+		shared int // by subgroups
 	}
 	seen, ways := map[kernel.Schedule]bool{}, map[way]bool{}
 	var list []kernel.Schedule
 	for _, c := range fit {
-		if w := (way{c.Variant, c.RegisterTile}); seen[c] || ways[w] && len(list) >= *attentionSchedulesFlag {
+		w := way{c.Variant, c.RegisterTile, c.SubgroupsN}
+		if seen[c] || ways[w] && len(list) >= *attentionSchedulesFlag {
 			continue
 		}
-		seen[c], ways[way{c.Variant, c.RegisterTile}] = true, true
+		seen[c], ways[w] = true, true
 		list = append(list, c)
 	}
 	return list
@@ -232,9 +240,11 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 					if keys*strips > largest {
 						continue
 					}
+					shared := []int{0, 0, 2, 4}[rng.IntN(4)] // by so many subgroups, if several
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4,
-						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
-						Flash: kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}}
+						TileM: max(subgroups/max(shared, 1), 1) * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
+						Flash:     kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]},
+						Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag, SubgroupsN: shared}}
 					if fits(k, s, caps) == nil {
 						fit = append(fit, s)
 					}

@@ -17,6 +17,9 @@ import (
 // memory for all subgroups. Scores are f32; as weights they are rounded to f16,
 // in which matrix units take them.
 //
+// Several subgroups may share rows (flash_coopmat): each multiplies its part of the dot
+// axis, adds up the scores of all in shared memory, and sums up its part of the results.
+//
 // Where the device can reduce and convert fragments (flash_coopmat2), scores
 // never leave the registers; else (flash_coopmat) each subgroup turns its
 // scores into weights by way of shared memory.
@@ -32,8 +35,8 @@ func (e *emitter) emitFlashMatrix() {
 	if m.inRegisters {
 		e.need(NeedCoopMat2, NeedMaintenance4)
 	}
-	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag, f.width/m.frag, e.sched.TileN/m.frag
-	m.subgroups = e.sched.Workgroup / e.sched.Subgroup
+	m.parts, m.subgroups = target.FlashParts(e.sched), e.sched.Workgroup/e.sched.Subgroup
+	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, e.sched.TileN/m.frag
 	m.strips, m.stages = target.FlashStrips(e.sched), max(e.sched.Stages, 1)
 	m.declare()
 	m.readQueries()
@@ -47,8 +50,8 @@ type flashMatrix struct {
 	*attention
 	self             text
 	frag             int // rows and columns of a fragment
-	dots, cols, keys int // fragments along the dot axis, a result, a tile of keys
-	subgroups        int
+	dots, cols, keys int // fragments of a subgroup along the dot axis, a result, a tile of keys
+	subgroups, parts int // of the workgroup; that share rows
 	strips           int // fragments of rows of a subgroup
 	stages           int // tiles of keys, and of values, in shared memory
 	inRegisters      bool
@@ -56,6 +59,7 @@ type flashMatrix struct {
 
 	row0      text // the subgroup's first row of the tile
 	own       text // the first line of what the subgroup has of the scratch arrays
+	part      text // which of those that share its rows the subgroup is
 	lane, row text // an invocation's row of a fragment, and which of the row's invocations it is
 
 	tiles, scratch, shared, weights string    // shared arrays; the tiles of values follow those of keys
@@ -90,9 +94,11 @@ func (m *flashMatrix) declare() {
 		m.shared = m.share("float", "scores", m.subgroups*m.frag*target.ScorePitch(s))
 		m.weights = m.share("uint", "weights", m.subgroups*m.frag*target.WeightPitch(s))
 	}
-	m.row0 = primary(m.variable("uint", "row0", times(primary("gl_SubgroupID"), m.strips*m.frag)))
+	m.row0 = primary(m.variable("uint", "row0", times(quotient(primary("gl_SubgroupID"), m.parts, m.subgroups),
+		m.strips*m.frag)))
+	m.part = m.named("part", remainder(primary("gl_SubgroupID"), m.parts, m.subgroups))
 	m.own = m.row0
-	if m.strips > 1 {
+	if m.strips > 1 || m.parts > 1 {
 		m.own = primary(m.variable("uint", "own", times(primary("gl_SubgroupID"), m.frag)))
 	}
 	perRow := m.lanesPerRow()
@@ -215,7 +221,7 @@ func (m *flashMatrix) store() {
 			m.ifRow(row, func() {
 				m.bindAcc(0, top)
 				m.bindAcc(1, total)
-				m.storeFragment(n)
+				m.storeFragment(plus(times(m.part, m.cols), n))
 			})
 		})
 	})
@@ -283,6 +289,10 @@ func (m *flashMatrix) storeOnceIn(row text, top, total string) {
 	m.ifRow(row, func() {
 		m.bindAcc(0, top)
 		m.bindAcc(1, total)
-		m.storeOnce(binary("==", m.lane, primary("0u")))
+		first := binary("==", m.lane, primary("0u"))
+		if m.parts > 1 {
+			first = binary("&&", first, binary("==", m.part, primary("0u")))
+		}
+		m.storeOnce(first)
 	})
 }

@@ -156,7 +156,7 @@ func (m *flashMatrix) readQueries() {
 		m.repeat("i", m.strips, func(i text) {
 			line := plus(remainder(m.row0, lines, s.TileM), times(i, m.frag))
 			m.repeat("n", m.dots, func(n text) {
-				at := plus(times(line, pitch), times(n, m.frag/target.OctetElems))
+				at := plus(times(line, pitch), times(plus(times(m.part, m.dots), n), m.frag/target.OctetElems))
 				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n),
 					m.tiles, at.s, pitch)
 			})
@@ -227,8 +227,8 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 		m.line("%s = %s(0.0);", m.scoreAt(scores, i, j), m.fragment("Accumulator"))
 	})
 	m.repeat("n", m.dots, func(n text) {
-		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(n, m.frag/target.OctetElems))),
-			m.keyPitch(), "Column")
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(plus(times(m.part, m.dots), n),
+			m.frag/target.OctetElems))), m.keyPitch(), "Column")
 		m.repeat("i", m.strips, func(i text) {
 			sum := m.scoreAt(scores, i, j)
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", sum, m.query(i, n), b, sum)
@@ -240,8 +240,8 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 func (m *flashMatrix) multiplyValues(scores string, j, place text) {
 	weight := m.weightOfFragment(scores, j)
 	m.repeat("n", m.cols, func(n text) {
-		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(n, m.frag/target.OctetElems))),
-			m.valuePitch(), "Row")
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(plus(times(m.part, m.cols), n),
+			m.frag/target.OctetElems))), m.valuePitch(), "Row")
 		m.repeat("i", m.strips, func(i text) {
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", m.sum(i, n), weight(i), b, m.sum(i, n))
 		})

@@ -136,10 +136,19 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
 			m.scoreAt(scores, primary("0u"), j), m.shared,
-			plus(times(m.row0, scorePitch), times(j, m.frag)).s, scorePitch)
+			plus(times(m.own, scorePitch), times(j, m.frag)).s, scorePitch)
 	})
-	m.line("subgroupBarrier();")
+	if m.parts > 1 {
+		m.line("barrier();")
+	} else {
+		m.line("subgroupBarrier();")
+	}
 	row := m.named("row", plus(m.row0, m.row))
+	own, first := row, row // lines of the shared arrays: the subgroup's, and of the first that shares its rows
+	if m.parts > 1 {
+		own = m.named("own_row", plus(m.own, m.row))
+		first = m.named("first_row", plus(times(m.row0, m.parts), m.row))
+	}
 	mine := m.array("float", "mine", each)
 	best := m.variable("float", "best", primary(m.shift))
 	m.bindRow(row)
@@ -147,7 +156,14 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		col := plus(times(m.lane, each), c)
 		key := m.named("key", plus(key0, col))
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, s.TileN))
-		dot := primary(fmt.Sprintf("%s[%s]", m.shared, plus(times(row, scorePitch), col).s))
+		scoreOf := func(part int) text {
+			at := plus(times(plus(first, uintLit(part*m.frag)), scorePitch), col)
+			return primary(fmt.Sprintf("%s[%s]", m.shared, at.s))
+		}
+		dot := scoreOf(0)
+		for part := 1; part < m.parts; part++ {
+			dot = binary("+", dot, scoreOf(part))
+		}
 		m.line("%s = %s;", elementOf(mine, each, c).s, m.score(dot, key, m.axisOrZero(m.ax.Query)).s)
 		m.line("%s = max(%s, %s);", best, best, elementOf(mine, each, c).s)
 	})
@@ -162,7 +178,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(i))).s }
 		w := m.variable("vec2", "pair", primary(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.line("%s += %s.x + %s.y;", m.total, w, w)
-		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(row, weightPitch), times(m.lane, each/2)), c).s,
+		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(own, weightPitch), times(m.lane, each/2)), c).s,
 			w)
 	})
 	m.spread(correction)
@@ -170,11 +186,11 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	f := m.fresh(m.scope, "corrections")
 	m.line("%s %s;", m.fragment("Accumulator"), f)
 	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", f, m.scratch,
-		times(m.row0, m.frag).s, m.frag)
+		times(m.own, m.frag).s, m.frag)
 	m.repeat("n", m.cols, func(n text) { m.line("%s = %s * %s;", m.of(m.o, m.cols, n), m.of(m.o, m.cols, n), f) })
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.of(m.p, m.keys, j), m.weights,
-			plus(times(m.row0, weightPitch), times(j, m.frag/2)).s, weightPitch)
+			plus(times(m.own, weightPitch), times(j, m.frag/2)).s, weightPitch)
 	})
 }
 
@@ -182,7 +198,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 func (m *flashMatrix) spread(x string) {
 	each := m.frag / m.lanesPerRow()
 	m.repeat("c", each, func(c text) {
-		at := plus(plus(times(plus(m.row0, m.row), m.frag), times(m.lane, each)), c)
+		at := plus(plus(times(plus(m.own, m.row), m.frag), times(m.lane, each)), c)
 		m.line("%s[%s] = %s;", m.scratch, at.s, x)
 	})
 }

@@ -136,22 +136,23 @@ func (c *coopMat) resultRoom(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.products) * target.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores the results that a subgroup has in shared memory.
+// finishFragments stores the results that a subgroup has in shared memory. All is written out: of a loop in a loop
+// over fragments a driver may keep both, and the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) {
 	s := c.s
-	slot := c.loop("slot", primary("gl_SubgroupInvocationID"), uintLit(total), s.Subgroup)
-	line := c.named("line", quotient(slot, quads, total))
-	quad := c.named("quad", remainder(slot, quads, total))
-	var sums []text
-	for n, p := range c.products {
-		at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))),
-			plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
-		sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
-	}
-	row = c.named("row", plus(row, line))
-	col = c.named("col4", plus(col, times(quad, 4)))
-	c.finishQuad(row, col, sums)
-	c.close()
+	c.eachSlot(primary("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot text) {
+		line := c.named("line", quotient(slot, quads, total))
+		quad := c.named("quad", remainder(slot, quads, total))
+		var sums []text
+		for n, p := range c.products {
+			at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))),
+				plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
+			sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
+		}
+		row = c.named("row", plus(row, line))
+		col = c.named("col4", plus(col, times(quad, 4)))
+		c.finishQuad(row, col, sums)
+	})
 }
 
 // resultQuad prints four results that are 16 bytes of shared memory.

@@ -80,6 +80,11 @@ func (r *BlockRun) takeStrips(want int) {
 	}
 }
 
+// Scales is how many different scales the strips have.
+func (r BlockRun) Scales() int {
+	return max(min(r.Strips, max(r.Elems, r.Form.Superblock())/max(r.Form.Run, 1)), 1)
+}
+
 // StripStride is how many elements strips begin after one another.
 func (r BlockRun) StripStride() int {
 	if r.Form.Interleaved() {

@@ -147,7 +147,8 @@ type RegisterTile struct {
 
 // Fragments are what matrix units multiply: the subgroups of a workgroup share its
 // tile in a grid of SubgroupsM x SubgroupsN, in fragments of FragM x FragN results
-// and FragK of the contraction.
+// and FragK of the contraction. Of an attention, SubgroupsN are those that share rows: each
+// multiplies as much of the dot axis and sums up as much of the results; 0 is 1.
 type Fragments struct {
 	SubgroupsM int `json:"subgroups_m,omitempty"`
 	SubgroupsN int `json:"subgroups_n,omitempty"`
@@ -257,6 +258,9 @@ func (s Schedule) String() string {
 		}
 	case VarFlashMatrix, VarFlashMatrix2:
 		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
+		if s.SubgroupsN > 1 {
+			t += fmt.Sprintf(" shared=%d", s.SubgroupsN)
+		}
 		if s.Stages > 1 {
 			t += fmt.Sprintf(" stages=%d", s.Stages)
 		}

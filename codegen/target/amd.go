@@ -23,6 +23,7 @@ var amd = class{
 		if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.HasMatrix(16, 16, 16, f8, f8, f32, f32) {
 			t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 shares them out
 		}
+		t.unrolledRow = 128 // as radv has it (golden/drivers)
 		// A workgroup of two waves of 64: one column each.
 		t.vecWorkgroup, t.vecColumns = 128, 1
 		return t

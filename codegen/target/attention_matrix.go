@@ -10,8 +10,8 @@ import (
 // flashMatrixTile is a tile of an attention on matrix units: Strips fragments of
 // rows for each subgroup of the workgroup, one where scores pass through shared
 // memory, and Keys at a time, in so many Stages; for vectors up to Width
-// elements, or any if that is 0.
-type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width int }
+// elements, or any if that is 0. Parts subgroups share rows, if several.
+type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width, Parts int }
 
 // flashMatrixCandidates: the most rows that fill the device, by the variant
 // that keeps scores in registers where there is it.
@@ -25,17 +25,17 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candida
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var few []Candidate // the smallest tile first
 		for _, tl := range h.flashMatrices {
-			if variant == kernel.VarFlashMatrix && tl.Strips > 1 {
+			if variant == kernel.VarFlashMatrix && tl.Strips > 1 || variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
 				continue
 			}
-			rows := tl.Subgroups * frag * tl.Strips
+			rows := tl.Subgroups / max(tl.Parts, 1) * frag * tl.Strips
 			heads := flashHeads(sh, rows)
 			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
 				ceilDiv(sh.Queries*int64(heads), int64(rows))
 			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * h.subgroup, Vec: 4,
 				Subgroup: h.subgroup,
 				TileM:    rows, TileN: tl.Keys, Stages: tl.Stages,
-				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}},
+				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag, SubgroupsN: tl.Parts}},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
@@ -75,7 +75,7 @@ const maxFlashWidth = 256
 
 func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	sh := flashShapeOf(k)
-	f := s.FragM
+	f, parts := s.FragM, FlashParts(s)
 	switch {
 	case !flashHalf(k):
 		return fmt.Errorf("matrix units take f16, not queries, keys and values of %s, %s and %s", k.Attention.Q.DType,
@@ -85,9 +85,12 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			s.FragN, s.FragK, flashFragment(caps))
 	case s.Subgroup < f || s.Subgroup%f != 0:
 		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
-	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup*f*FlashStrips(s):
+	case parts > 1 && (s.Variant != kernel.VarFlashMatrix || s.Workgroup/s.Subgroup%parts != 0):
+		return fmt.Errorf("%d subgroups share rows: those of a workgroup, %d, are no multiple, or scores do not pass "+
+			"through shared memory", parts, s.Workgroup/s.Subgroup)
+	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f*FlashStrips(s):
 		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM,
-			s.Workgroup/s.Subgroup, f)
+			s.Workgroup/s.Subgroup/parts, f)
 	case FlashStrips(s) > 1 && s.Variant != kernel.VarFlashMatrix2:
 		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory",
 			FlashStrips(s))
@@ -99,8 +102,8 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("tiles of %d rows and %d keys do not go together with fragments of %d", s.TileM, s.TileN, f)
 	case FlashQueryLines(k, s) < 1:
 		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f*FlashStrips(s))
-	case sh.Dot%f != 0 || sh.Value%f != 0:
-		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, f)
+	case sh.Dot%(parts*f) != 0 || sh.Value%(parts*f) != 0:
+		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, parts*f)
 	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
 		return fmt.Errorf("vectors of %d and %d, longer than %d spill", sh.Dot, sh.Value, maxFlashWidth)
 	}
@@ -120,8 +123,11 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 // FlashStrips is how many fragments of rows a subgroup of an attention on matrix
 // units has.
 func FlashStrips(s kernel.Schedule) int {
-	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)*s.FragM, 1)
+	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
 }
+
+// FlashParts is how many subgroups of an attention on matrix units share rows.
+func FlashParts(s kernel.Schedule) int { return max(s.SubgroupsN, 1) }
 
 // FlashQueryLines is how many of a tile's queries pass through the room of the
 // tiles of keys and values at a time: whole subgroups' worth.

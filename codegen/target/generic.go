@@ -47,8 +47,8 @@ func genericHeuristics(caps Caps, profile string) heuristics {
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Efficiency: 0.24},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Efficiency: 0.08},
 		},
-		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}, {4, 1, 16, 1, 0},
-			{2, 1, 16, 1, 0}, {1, 1, 16, 1, 0}},
+		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0, 0}, {4, 1, 32, 1, 0, 0}, {2, 1, 32, 1, 0, 0},
+			{4, 1, 16, 1, 0, 0}, {2, 1, 16, 1, 0, 0}, {1, 1, 16, 1, 0, 0}, {4, 1, 16, 1, 0, 2}, {2, 1, 16, 1, 0, 2}},
 		flashTiles: []ratedTile{
 			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2}, // 128 invocations, 18 KiB at 128 elements a head
 			{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.16},

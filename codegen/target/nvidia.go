@@ -78,8 +78,8 @@ var nvidia = class{
 		// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255
 		// registers spill
 		// (M-flash-shapes).
-		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64}, {8, 1, 32, 2, 128}, {8, 1, 32, 1, 0}, {4, 1, 32, 1, 0},
-			{8, 1, 16, 1, 0}, {2, 1, 32, 1, 0}}
+		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64, 0}, {8, 1, 32, 2, 128, 0}, {8, 1, 32, 1, 0, 0},
+			{4, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 0}, {2, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 2}, {4, 1, 16, 1, 0, 2}}
 		// Of f32, heads of 64 elements (M-flash-f32).
 		t.flashTiles = []ratedTile{
 			{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.475, Alone: 0.53},
@@ -105,6 +105,8 @@ var nvidia = class{
 		t.units, t.subnormals = nvidiaUnits, true
 		if caps.DriverID == driverNVK {
 			t.registerFile = 64 << 10 // NVIDIA's own compiler was measured where its workgroups have less
+		} else {
+			t.registers = 264 // it is faster with what does not fit of these than in smaller tiles (M-flash-shared)
 		}
 		return t
 	},

@@ -9,7 +9,7 @@ var qualcomm = class{
 	heuristics: func(caps Caps) heuristics {
 		t := genericHeuristics(caps, "qualcomm-adreno740")
 		t.registers = 128               // of 192, which leave 2 waves of 16 on a core
-		t.registerFile = 48 << 10       // workgroups of 512 have 96 an invocation (golden/drivers)
+		t.registerFile = 44 << 10       // of 48 Ki: in workgroups of 512 what needs 90 of 96 spills (golden/drivers)
 		t.byteWord, t.unrolled = 3, 128 // as Mesa's compiler has it (golden/drivers)
 		t.rowLanes = 256
 		t.vecWorkgroup = 128

@@ -26,7 +26,7 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	case kernel.VarMatVec:
 		return h.matVecRegisters(k, s) + others
 	case kernel.VarRowSerial, kernel.VarRowGroup:
-		return s.Cache + others
+		return h.rowRegisters(k, s) + others
 	case kernel.VarSelect:
 		return 2*s.Cache + others // a key and an index of each element
 	case kernel.VarFlashTile:
@@ -39,10 +39,19 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
 		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
 	case kernel.VarFlashMatrix:
-		return h.flashMatrixRegisters(flashShapeOf(k), s) + others - 4 // one loop, over keys
+		return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and where lines of shared memory begin
 	default:
 		return 0
 	}
+}
+
+// rowRegisters is what an invocation keeps of a row, or has of it where its loop is written out.
+func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
+	n := k.Fold.Max()
+	if s.Cache > 0 || s.Variant != kernel.VarRowSerial || !k.Fold.IsStatic() || n > h.unrolledRow {
+		return s.Cache
+	}
+	return int(n) * len(loadsAlong(k.Roots(), k.FoldAxis()))
 }
 
 // matVecRegisters is what an invocation of a matvec has at hand of its rows and columns, and their sums.
@@ -59,8 +68,8 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 		}
 		return rows*columns + 4*steps*(rows+columns)
 	}
-	// A run of each row, and its scale and sum; of each column a run of quants of about four bits, scale and offset.
-	row, column, apart := s.TileK, s.TileK/8, 0
+	// A run of each row, and its scale and sum; of each column a run of quants of about four bits, scales and offset.
+	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
 	switch {
 	case s.RoundRows || readsBytes(k):
 		row, column, apart = s.TileK/4, column*h.byteWord, s.TileK/4*(h.byteWord-1)
@@ -70,7 +79,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Coarsen > 0 && RowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
-	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+2)) + rows*(columns+2)
+	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
 }
 
 // flashMatrixRegisters is what an invocation has of the fragments of queries, weights, sums and the scores of two
@@ -80,8 +89,8 @@ func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.Schedule) int {
 	if h.operandLanes > 0 {
 		lanes = min(lanes, h.operandLanes)
 	}
-	operands := s.FragM * (sh.Dot + s.TileN) / 2 / max(lanes, 1)
-	sums := s.FragM * (sh.Value + 2*s.TileN) / max(s.Subgroup, 1)
+	operands := s.FragM * (sh.Dot/FlashParts(s) + s.TileN) / 2 / max(lanes, 1)
+	sums := s.FragM * (sh.Value/FlashParts(s) + 2*s.TileN) / max(s.Subgroup, 1)
 	staged := s.TileN * (sh.Dot + sh.Value) / 2 / max(s.Workgroup, 1)
 	return FlashStrips(s)*(operands+sums) + staged
 }

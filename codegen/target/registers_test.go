@@ -18,12 +18,16 @@ func TestRegistersSelect(t *testing.T) {
 		of            func(kernel.Schedule) int
 		want          int
 	}{
-		{"keys of 256 elements", "amd-rdna3", wide, func(s kernel.Schedule) int { return s.TileN }, 16},
+		{"keys of 256 elements", "amd-rdna3", wide, FlashParts, 2},
 		{"keys of 256 elements, operands shared out", "amd-rdna4", wide, func(s kernel.Schedule) int { return s.TileN }, 32},
 		{"keys of 128 elements", "amd-rdna3", narrow, func(s kernel.Schedule) int { return s.TileN }, 64},
-		{"keys of 256 elements", "nvidia-ada-nvk", wide, func(s kernel.Schedule) int { return s.TileN }, 16},
+		{"keys of 256 elements", "nvidia-ada-nvk", wide, FlashParts, 2},
 		{"keys of 128 elements", "nvidia-ada-nvk", narrow, func(s kernel.Schedule) int { return s.TileN }, 32},
 		{"28 steps written out", "qualcomm-adreno630", column, func(s kernel.Schedule) int { return s.LanesPerRow }, 16},
+		{"blocks of sixteen scales", "qualcomm-adreno630", blockMul(1, 4096, 14336, ir.Q3_K, true),
+			func(s kernel.Schedule) int { return s.ThreadN }, 2},
+		{"blocks of one scale", "qualcomm-adreno630", blockMul(1, 4096, 14336, ir.Q4_0, true),
+			func(s kernel.Schedule) int { return s.ThreadN }, 4},
 		{"a row of three groups", "qualcomm-adreno630", blockMul(1, 4096, 11008, ir.Q4_0, true),
 			func(s kernel.Schedule) int { return s.Workgroup }, 384},
 		{"a row of three groups", "nvidia-h100", blockMul(1, 4096, 11008, ir.Q4_0, true),
@@ -32,6 +36,30 @@ func TestRegistersSelect(t *testing.T) {
 		s, reason, err := Select(c.k, profile(t, c.profile))
 		if err != nil || c.of(s) != c.want {
 			t.Errorf("%s on %s: %s (%s), error %v, want %d", c.what, c.profile, s, reason, err, c.want)
+		}
+	}
+}
+
+// TestRegistersOfCompiler: of two compilers for the same devices one does well with what spills by the other.
+func TestRegistersOfCompiler(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	caps.Features.CooperativeMatrix2 = false
+	s, reason, err := Select(attention(ir.D(16), one, ir.D(4096), ir.D(4096), ir.D(256)), caps)
+	if err != nil || s.TileM != 128 || FlashParts(s) != 1 {
+		t.Errorf("keys of 256 elements: %s (%s), error %v, want 128 rows, no subgroups that share them", s, reason, err)
+	}
+}
+
+// TestRegistersOfRow: radv writes the loop over a short row out, and loads all of it first.
+func TestRegistersOfRow(t *testing.T) {
+	s := kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1}
+	for _, c := range []struct {
+		profile string
+		rows    int
+		want    int
+	}{{"amd-rdna3", 128, 156}, {"amd-rdna3", 4096, 28}, {"nvidia-ada-nvk", 128, 28}} {
+		if got := Registers(columnSum(ir.D(c.rows), ir.D(4096)), s, profile(t, c.profile)); got != c.want {
+			t.Errorf("a sum of %d rows on %s: %d registers, want %d", c.rows, c.profile, got, c.want)
 		}
 	}
 }

@@ -57,21 +57,23 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	if !ok {
 		return nil
 	}
-	cols := v.columns
-	fits := func(lanes, groups int) bool {
+	fits := func(lanes, cols, groups int) bool {
 		s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 		s.TileK, s.RoundRows, s.Coarsen = v.run, rounds, 1
 		return h.fits(k, s)
 	}
-	lanes := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
-	for lanes > h.subgroup && !fits(lanes, 1) {
-		lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
-	}
-	for cols > 1 && !fits(lanes, 1) {
-		cols /= 2
+	// Fewer invocations share a row where a core has no registers for more, or else it meets fewer columns.
+	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
+	lanes, cols := most, v.columns
+	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
+		if lanes > h.subgroup {
+			lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
+		} else {
+			lanes, cols = most, cols/2
+		}
 	}
 	groups := h.residentGroups(v, lanes)
-	for groups > 1 && !fits(lanes, groups) {
+	for groups > 1 && !fits(lanes, cols, groups) {
 		groups--
 	}
 	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
