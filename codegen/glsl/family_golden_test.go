@@ -186,6 +186,11 @@ var goldenCases = []goldenCase{
 	{name: "flash_vec_shared_heads", graph: decode, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
 	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
 	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},
+	{name: "flash_coopmat_shared", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule {
+		s := flashMatrix(kernel.VarFlashMatrix, 1)
+		s.SubgroupsN, s.TileM = 2, s.TileM/2
+		return s
+	}},
 	{name: "flash_tile_mask_shared", graph: `graph "g" {
 		%0 = input {name="q", dtype=f32, shape=[6,5,10]} : f32[6,5,10]
 		%1 = input {name="k", dtype=f32, shape=[2,77,10]} : f32[2,77,10]
