@@ -95,7 +95,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
 		b.Update(cache, extended)
 		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
-		return all.SwapAxes(0, 1).IndexSelect(0, r.texts)
+		return all.IndexSelect(1, r.texts).SwapAxes(0, 1)
 	}
 	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
 		append(o, frontend.Mask(r.mask(l, ring, kept)))...)

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,17 +21,20 @@ type bodies struct {
 }
 
 func newBodies(opt Options) *bodies {
-	opt.Weights, opt.Share = nil, nil
+	opt.Weights, opt.Share, opt.Context = nil, nil, nil
 	return &bodies{opt: opt, made: map[*ir.Graph]*Program{}}
 }
 
-func (b *bodies) program(g *ir.Graph) (*Program, error) {
+// program returns that of a body. The context is that of a run: the one of Options has ended with New.
+func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.made[g]; p != nil {
 		return p, nil
 	}
-	p, err := prepare(g, b.opt)
+	opt := b.opt
+	opt.Context = ctx
+	p, err := prepare(g, opt)
 	if err == nil {
 		b.made[g] = p
 	}
@@ -78,7 +82,7 @@ func branch(c *call) (value, error) {
 		name = "then"
 	}
 	g := c.attrs().Graph(name)
-	p, err := c.env.bodies.program(g)
+	p, err := c.env.bodies.program(c.ctx, g)
 	if err != nil {
 		return value{}, err
 	}
@@ -97,7 +101,7 @@ func branch(c *call) (value, error) {
 
 func loop(c *call) (value, error) {
 	g := c.attrs().Graph("body")
-	p, err := c.env.bodies.program(g)
+	p, err := c.env.bodies.program(c.ctx, g)
 	if err != nil {
 		return value{}, err
 	}

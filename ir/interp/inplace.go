@@ -31,7 +31,7 @@ func (p *Program) planStates() []bool {
 
 // writesParts reports whether a node is its argument 0 with parts of it written anew.
 func writesParts(n *ir.Node) bool {
-	return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND
+	return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND || n.Op() == ir.OpScatter
 }
 
 // makes reports whether the elements of a node's result are surely not those of an argument or of a constant.

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -13,13 +14,18 @@ func none(g *ir.Graph) []*Kernel { return make([]*Kernel, len(g.Nodes())) }
 // TestInPlace runs an update that is written over its state, of floats and of blocks, as a slice or by coordinates: a
 // run that fails after it leaves the state as it was.
 func TestInPlace(t *testing.T) {
+	const slice = ir.OpDynamicUpdateSlice
 	for _, c := range []struct {
-		dtype   ir.DType
-		scatter bool
-	}{{ir.F32, false}, {ir.F16, false}, {ir.Q8_0, false}, {ir.F32, true}, {ir.F16, true}} {
+		dtype ir.DType
+		op    ir.Op
+	}{{ir.F32, slice}, {ir.F16, slice}, {ir.Q8_0, slice}, {ir.F32, ir.OpScatterND}, {ir.F16, ir.OpScatterND},
+		{ir.F32, ir.OpScatter}, {ir.F16, ir.OpScatter}} {
 		d, where := c.dtype, ir.Shape{}
-		if c.scatter {
+		switch c.op {
+		case ir.OpScatterND:
 			where = ir.ShapeOf(2, 1)
+		case ir.OpScatter:
+			where = ir.ShapeOf(2, 32)
 		}
 		failed := errors.New("the kernel failed")
 		var fail error
@@ -32,10 +38,10 @@ func TestInPlace(t *testing.T) {
 		}
 		x = b.add(to, []*ir.Node{x}, "dtype", d)
 		var after *ir.Node
-		if c.scatter {
-			after = b.add(ir.OpScatterND, []*ir.Node{ring, at, x})
+		if c.op == slice {
+			after = b.add(slice, []*ir.Node{ring, x, at}, "wrap", true)
 		} else {
-			after = b.add(ir.OpDynamicUpdateSlice, []*ir.Node{ring, x, at}, "wrap", true)
+			after = b.add(c.op, []*ir.Node{ring, at, x})
 		}
 		b.update(ring, after)
 		y := b.input("y", ir.F32, ir.ShapeOf(1))
@@ -60,10 +66,12 @@ func TestInPlace(t *testing.T) {
 			return floats(t, ir.F32, list, 2, 32)
 		}
 		places := func(at int64) *ir.Data {
-			if c.scatter {
-				return integers(t, ir.I32, []int64{at, (at + 1) % 3}, 2, 1)
+			if c.op == slice {
+				return integers(t, ir.I32, []int64{at})
 			}
-			return integers(t, ir.I32, []int64{at})
+			width := int(where[1].Static())
+			list := append(slices.Repeat([]int64{at}, width), slices.Repeat([]int64{(at + 1) % 3}, width)...)
+			return integers(t, ir.I32, list, 2, width)
 		}
 		step := func(v float64, at int64) error {
 			_, err := p.Run(t.Context(), map[string]*ir.Data{"x": rows(v), "y": floats(t, ir.F32, []float64{1}, 1),

@@ -18,6 +18,16 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 
 // scatterInto returns argument 0 changed by the runs of argument 2.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
+	if base, updates := c.args[0], c.args[2]; c.undo != nil { // which an op with a mode has not
+		switch {
+		case base.n != nil && updates.n != nil:
+			overwrite(c.undo, base.n, updates.n, run, to)
+			return base, nil
+		case base.i != nil && updates.i != nil:
+			overwrite(c.undo, base.i, updates.i, run, to)
+			return base, nil
+		}
+	}
 	base, updates := c.args[0].wide(), c.args[2].wide()
 	out, err := strided(base, c.dims, whole(c.dims))
 	if err != nil {
@@ -118,27 +128,21 @@ func scatterND(c *call) (value, error) {
 	if c.args[0].typ.IsBlock() {
 		return scatterBlocks(c, rows)
 	}
-	if c.undo != nil { // which an op that adds has not
-		base, updates := c.args[0], c.args[2]
-		switch {
-		case base.n != nil && updates.n != nil:
-			overwrite(c.undo, base.n, updates.n, rows.run, rows.at)
-			return base, nil
-		case base.i != nil && updates.i != nil:
-			overwrite(c.undo, base.i, updates.i, rows.run, rows.at)
-			return base, nil
-		}
-	}
 	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
 }
 
 // overwrite writes runs of src over those of dst where to says, and notes how to take that back.
 func overwrite[T any](u *undo, dst, src []T, run int, to func(i int) (int, bool)) {
+	old, places := make([]T, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
 	for i := 0; run > 0 && i*run < len(src); i++ {
 		if at, ok := to(i); ok {
-			old := slices.Clone(dst[at : at+run])
-			*u = append(*u, func() { copy(dst[at:], old) })
+			old, places = append(old, dst[at:at+run]...), append(places, at)
 			copy(dst[at:at+run], src[i*run:])
 		}
 	}
+	*u = append(*u, func() {
+		for i, at := range slices.Backward(places) { // a place that was written twice gets back what it had first
+			copy(dst[at:], old[i*run:(i+1)*run])
+		}
+	})
 }
