@@ -69,7 +69,8 @@ func main() {
 	flag.StringVar(&o.corpus, "corpus", "", "a `folder` of texts; the source of Go's standard library if empty")
 	flag.StringVar(&o.ext, "ext", ".go", "which files of the folder are texts, by the end of their names")
 	flag.IntVar(&o.files, "files", 0, "take so many files only; 0 takes all")
-	flag.IntVar(&o.steps, "steps", 100, "the number of steps in all")
+	flag.IntVar(&o.steps, "steps", 100, "the number of steps in all, over which the rate rises and falls; more than a "+
+		"checkpoint was to have makes another schedule for those that are left")
 	flag.IntVar(&o.batch, "batch", 8, "texts a step")
 	flag.IntVar(&o.context, "context", 256, "tokens a text")
 	flag.IntVar(&o.layers, "layers", 0, "train so many layers only; 0 is as many as the model has")
@@ -187,10 +188,12 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 	return report, err
 }
 
-// settings are what the texts of a step and the first weights follow from.
+// settings are what the bits of a training follow from, but for the number of steps, which may be raised.
 func (o options) settings(c *corpus) map[string]string {
 	return map[string]string{"-seed": strconv.FormatInt(o.seed, 10), "-batch": strconv.Itoa(o.batch),
-		"-context": strconv.Itoa(o.context), "-corpus": c.sum()}
+		"-context": strconv.Itoa(o.context), "-corpus": c.sum(), "-layers": strconv.Itoa(o.layers),
+		"-lora": strconv.Itoa(o.lora), "-rule": o.rule, "-half": strconv.FormatBool(o.half),
+		"-rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
 }
 
 // progress prints the first step, every so many and the last, and before them which steps are not taken again.
