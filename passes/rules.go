@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -48,6 +49,8 @@ type Change struct {
 // Decision is a proposal, and what became of it.
 type Decision struct {
 	Rule, Kernel, What string
+	// Of names the weights that the kernel reads or, without any, the inputs and states that it touches.
+	Of []string
 	kernel.Estimate
 	Taken bool
 }
@@ -96,7 +99,7 @@ func rule(name, why string, propose func(*State, plan.KernelID) []Proposal) Pass
 func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
 	best, most, first := -1, 0.0, len(s.Decisions)
 	for i, p := range list {
-		d := Decision{Rule: rule, Kernel: s.Plan.Kernel(id).Name, What: p.What}
+		d := Decision{Rule: rule, Kernel: s.Plan.Kernel(id).Name, What: p.What, Of: s.named(s.Plan.Kernel(id))}
 		w := kernel.Rewrite{Rule: rule, Margin: p.Margin, LastSplit: p.LastSplit}
 		for _, c := range p.Changes {
 			w.Before, w.After = append(w.Before, s.Plan.Kernel(c.ID)), append(w.After, c.By...)
@@ -119,6 +122,40 @@ func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
 			s.Plan.Replace(c.ID, c.By...)
 		}
 	}
+}
+
+// named lists the weights that a kernel reads or, without any, the inputs and states that it touches.
+func (s *State) named(k *kernel.Kernel) []string {
+	var weights, others []string
+	seen := map[*ir.Node]bool{}
+	for _, b := range k.Bindings {
+		switch v := s.Plan.Value(b.Buffer); {
+		case v.Node == nil:
+		case v.Origin == plan.Weight:
+			weights = leafNames(weights, v.Node, seen)
+		case v.Origin == plan.Input || v.Origin == plan.State:
+			others = leafNames(others, v.Node, seen)
+		}
+	}
+	if len(weights) > 0 {
+		return weights
+	}
+	return others
+}
+
+// leafNames adds the name of a leaf, or those of the leaves that a node is made of, such as of weights side by side.
+func leafNames(to []string, n *ir.Node, seen map[*ir.Node]bool) []string {
+	if seen[n] {
+		return to
+	}
+	seen[n] = true
+	for _, a := range n.Args() {
+		to = leafNames(to, a, seen)
+	}
+	if n.Op().Class() == ir.ClassLeaf && n.Name() != "" {
+		to = append(to, n.Name())
+	}
+	return to
 }
 
 func mostBindings(list []*kernel.Kernel) (most int) {

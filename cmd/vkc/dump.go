@@ -266,8 +266,13 @@ func (d *dumper) decisions() error {
 	if err != nil {
 		return err
 	}
+	if len(low.Decisions) == 0 {
+		_, err := fmt.Fprintln(d.stdout, "no rule proposes other kernels for this graph; --stage glsl shows those it has, "+
+			"and --fusion why")
+		return err
+	}
 	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "rule\tkernel\tproposal\tbefore\tafter\tgain\tchoice")
+	fmt.Fprintln(w, "rule\tkernel\tof\tproposal\tbefore\tafter\tgain\tchoice")
 	micros := func(ns float64) string { return fmt.Sprintf("%.1f us", ns/1e3) }
 	for _, p := range low.Decisions {
 		before, after, gain, choice := "", "", "", "left"
@@ -282,9 +287,21 @@ func (d *dumper) decisions() error {
 		} else if !p.Taken && p.Before > p.After && p.Gain() <= 0 {
 			choice += fmt.Sprintf(": less than %.2f times as fast", p.Margin)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Rule, p.Kernel, p.What, before, after, gain, choice)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Rule, p.Kernel, listed(p.Of), p.What, before, after,
+			gain, choice)
 	}
 	return w.Flush()
+}
+
+// listed is the first of some names, and how many others there are.
+func listed(names []string) string {
+	switch len(names) {
+	case 0:
+		return "-"
+	case 1:
+		return ir.Printable(names[0])
+	}
+	return fmt.Sprintf("%s and %s", ir.Printable(names[0]), plural(len(names)-1, "other"))
 }
 
 // lower takes the graph as far as GLSL, for the device that a bundle was made for, or the one asked for.

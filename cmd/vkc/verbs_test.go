@@ -146,6 +146,18 @@ func TestDumpFusion(t *testing.T) {
 	has(t, got, " computed nodes in ", "\nk0 ", "  core    %", "  stores  %", "\ndecisions\n", ": inline")
 }
 
+// TestDumpDecisions: each proposal has the weights whose kernel it is about; a graph of which there is none says so.
+func TestDumpDecisions(t *testing.T) {
+	got := ok(t, "dump", "../../examples/gollama/graph.json", "--decisions", "--target", "nvidia-h100").stdout
+	has(t, got, "of", "blk.0.attn_q.weight and 2 others", "blk.7.ffn_down.weight", "taken")
+	path := filepath.Join(t.TempDir(), "neg.txt")
+	text := `graph "g" { %x = input {name="x", dtype=f32, shape=[4]} %y = neg %x output "y" %y }`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(t, ok(t, "dump", path, "--decisions").stdout, "no rule proposes other kernels for this graph")
+}
+
 // TestDumpNamesWeights: each kernel is headed by the names that the graph has
 // for what it binds, since its own text has others.
 func TestDumpNamesWeights(t *testing.T) {
