@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -148,12 +149,35 @@ func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) 
 		return nil, err
 	}
 	defer m.give()
+	w, err := m.choose(ctx, exchanges)
+	if err != nil {
+		return nil, err
+	}
+	return m.roomOf(w, exchanges)
+}
+
+// choose returns the way that takes least, of those that work. The turn is the caller's.
+func (m *meetings) choose(ctx context.Context, exchanges []int) (way, error) {
 	if m.untold && m.cheapest(exchanges).way == wayRelayed {
 		if err := m.tell(ctx, tryTime); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
-	return m.roomOf(m.cheapest(exchanges).way, exchanges)
+	return m.cheapest(exchanges).way, nil
+}
+
+// waits reports whether kernels wait for one another in the exchanges of a graph.
+func (m *meetings) waits(ctx context.Context, g *ir.Graph) (bool, error) {
+	s, err := passes.SplitTensor(g, len(m.devices), 0, true)
+	if err != nil || !s.Waits {
+		return false, err
+	}
+	if err := m.take(ctx); err != nil {
+		return false, err
+	}
+	defer m.give()
+	w, err := m.choose(ctx, s.Exchanges)
+	return w != wayStaged, err
 }
 
 // tell finds out whether kernels see what the host writes while they are under way.

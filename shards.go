@@ -71,8 +71,12 @@ func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOpti
 	opt.Beside = nil
 	p := interpreted(g, nil)
 	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+	waits, err := d.meetings.waits(ctx, g)
+	if err != nil {
+		return nil, err
+	}
 	for rank, part := range d.parts {
-		s, err := passes.SplitTensor(g, len(d.parts), rank)
+		s, err := passes.SplitTensor(g, len(d.parts), rank, waits)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +128,12 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 	first := p.shards[0]
 	how := ""
 	if len(first.Exchanges) > 0 {
-		if x.room, err = d.meetings.reserve(ctx, first.Exchanges); err != nil {
+		x.room, err = d.meetings.reserve(ctx, first.Exchanges)
+		if err == nil && first.Waits && x.room.way == wayStaged {
+			err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
+				"compile the graph for these")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
 		}
 		how = ": " + d.meetings.how(first.Exchanges)
@@ -315,7 +324,7 @@ func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Resu
 	under.Wait()
 	err := errors.Join(errs...)
 	switch {
-	case err == nil && x.goesAhead(opt):
+	case err == nil && x.goesAhead() && len(opt.Keep) == len(x.Outputs()):
 		meeting.leave()
 	default:
 		err = x.ended(meeting, errs)
@@ -329,10 +338,8 @@ func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Resu
 	return x.result(results, meeting)
 }
 
-// goesAhead reports whether a run is not waited for.
-func (x *sharded) goesAhead(opt RunOptions) bool {
-	return x.alike && len(opt.Keep) == len(x.Outputs()) && (x.room == nil || x.room.way == wayRelayed)
-}
+// goesAhead reports whether a run is not waited for that keeps all outputs.
+func (x *sharded) goesAhead() bool { return x.alike && (x.room == nil || x.room.way == wayRelayed) }
 
 // ended waits for a run, and says how it ended.
 func (x *sharded) ended(m *meeting, errs []error) error {

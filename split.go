@@ -144,7 +144,7 @@ func (d Devices) priceTensor(ctx context.Context, g *ir.Graph) (ns float64, err 
 			continue
 		}
 		known[one.Name()] = true
-		s, err := passes.SplitTensor(g, len(d), rank)
+		s, err := passes.SplitTensor(g, len(d), rank, false)
 		if err != nil {
 			return 0, err
 		}

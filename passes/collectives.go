@@ -21,6 +21,9 @@ import (
 // memory, or in one of its own to which the host copies them. Or else the runtime ends the program between both ops. A
 // device's flag is written by the kernel that takes, when the one that gives has ended. Without a memory, as when a
 // program is warmed up, a link is all zeros, and others count as zeros.
+//
+// Few values are given and taken by one kernel where kernels wait: a workgroup waits for the one of its number on the
+// other devices, for which each has a flag. They are so few that a device begins with all of them at once.
 var give = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.give", Doc: "Gives the values of a device to the others, and has the link with which they are taken.",
 	Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
@@ -35,18 +38,19 @@ var give = ir.MustRegisterCustom(ir.CustomOp{
 })
 
 var (
-	allReduce = collective("all_reduce", "The sum of what all devices have, added in the order of their ranks.",
+	allReduce, allReduceFew = collective("all_reduce",
+		"The sum of what all devices have, added in the order of their ranks.",
 		"", "sum[k] = p == 0u ? part : sum[k] + part;", "y[i] = sum[k];",
 		func(s ir.Shape, _ int64) (ir.Shape, error) { return s, nil },
 		func(all [][]uint32, _ int) []uint32 { return sumWords(all) })
-	allGather = collective("all_gather",
+	allGather, allGatherFew = collective("all_gather",
 		"What all devices have, along a new outermost axis in the order of their ranks.",
 		"", "if (has) y[p * size + i] = part;", "",
 		func(s ir.Shape, shards int64) (ir.Shape, error) {
 			return append(ir.Shape{{Add: shards}}, s...), nil
 		},
 		func(all [][]uint32, _ int) []uint32 { return slices.Concat(all...) })
-	_ = collective("reduce_scatter",
+	_, _ = collective("reduce_scatter",
 		"A device's part, along the outermost axis, of the sum of what all have.",
 		"uint mine = size / uint(shards);", "sum[k] = p == 0u ? part : sum[k] + part;",
 		"if (i / mine == rank) y[i - rank * mine] = sum[k];",
@@ -69,25 +73,35 @@ const (
 )
 
 // collective registers one: prologue, what is done with each part, in the order of ranks, and with what came of it.
+// few is the same of few values, which are given as well.
 func collective(name, doc, prologue, each, result string, shape func(ir.Shape, int64) (ir.Shape, error),
-	combine func(all [][]uint32, rank int) []uint32) ir.Op {
-	body := strings.NewReplacer("PROLOGUE", prologue, "EACH", each, "RESULT", result).Replace(collectiveBody)
-	return ir.MustRegisterCustom(ir.CustomOp{
-		Name: "vkc." + name, Doc: doc,
-		Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
-		Attrs: collectiveAttrs,
-		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			if err := checkCollective(c); err != nil {
-				return nil, err
-			}
-			s, err := shape(c.Shape(0), int64(c.Attrs.Int("shards")))
-			return []ir.Type{{DType: ir.F32, Shape: s}, {DType: ir.U32, Shape: linkShape}}, err
-		},
-		Kernel: collectiveKernel([]string{"y", "next"}, body),
-		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-			return exchange(args[0], args[1], a.Int("shards"), shape, combine)
-		},
-	})
+	combine func(all [][]uint32, rank int) []uint32) (op, few ir.Op) {
+	fill := strings.NewReplacer("PROLOGUE", prologue, "EACH", each, "RESULT", result)
+	register := func(name, doc, body string, gives bool) ir.Op {
+		return ir.MustRegisterCustom(ir.CustomOp{
+			Name: "vkc." + name, Doc: doc,
+			Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
+			Attrs: collectiveAttrs,
+			Infer: func(c *ir.Call) ([]ir.Type, error) {
+				if err := checkCollective(c); err != nil {
+					return nil, err
+				}
+				s, err := shape(c.Shape(0), int64(c.Attrs.Int("shards")))
+				return []ir.Type{{DType: ir.F32, Shape: s}, {DType: ir.U32, Shape: linkShape}}, err
+			},
+			Kernel: collectiveKernel([]string{"y", "next"}, fill.Replace(body)),
+			Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+				if gives {
+					if err := mailbox.Give(toWords(args[1].Bytes), toWords(args[0].Bytes)); err != nil {
+						return nil, err
+					}
+				}
+				return exchange(args[0], args[1], a.Int("shards"), shape, combine)
+			},
+		})
+	}
+	return register(name, doc, collectiveWait+collectiveTake, false),
+		register(name+"_few", doc+" Few values, which the op gives as well.", collectiveFew+collectiveTake, true)
 }
 
 var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "how many devices there are"}}
@@ -114,12 +128,15 @@ func checkCollective(c *ir.Call) error {
 
 var linkShape = ir.ShapeOf(mailbox.LinkWords)
 
+// fewValues is how many values one kernel gives and takes: of all workgroups that have flags.
+const fewValues = mailbox.MaxGroups * collectiveValues
+
 // The memory changes while a kernel reads it, which volatile says.
 const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
 buffer Mailbox { uint words[]; };
-void await_flag(Mailbox box, Mailbox flags, uint of, uint rank, uint epoch, uint most) {
+void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint most) {
     for (uint tries = 1u; tries <= most; ++tries) {
-        if (int(flags.words[128u + of] - epoch) >= 0) return;
+        if (int(flags.words[at] - epoch) >= 0) return;
         if ((tries & 255u) == 0u && flags.words[0] != 0u) break;
     }
     box.words[64u + rank] = epoch;
@@ -129,33 +146,49 @@ void await_flag(Mailbox box, Mailbox flags, uint of, uint rank, uint epoch, uint
 const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[4], rank = link[5], room = link[7];
 uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
 uint place = link[6] + uint(shards) * part_words <= room ? link[6] : 0u;
-Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1])));
+Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1]))), flags = Mailbox(packUint2x32(uvec2(link[2], link[3])));
 bool open = (link[0] | link[1]) != 0u;
 uint first = gl_WorkGroupID.x * 1024u + lane;
 `
 
-const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) given[lane] = link[lane];
-if (open) {
+const giveWords = `if (open) {
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
         uint word = epoch;
         if ((w & 7u) != 7u) word = i < size ? floatBitsToUint(x[i]) : 0u;
-        box.words[1024u + place + rank * part_words + w] = word;
+        box.words[2048u + place + rank * part_words + w] = word;
     }
-}`
-
-const collectiveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) {
-    next[lane] = lane == 4u ? epoch + 1u : lane == 6u ? place + uint(shards) * part_words : link[lane];
 }
-PROLOGUE
-if (open && link[8] != 0u) {
+`
+
+const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) given[lane] = link[lane];
+` + giveWords
+
+// collectiveWait waits for the flags of all values.
+const collectiveWait = `if (open && link[8] != 0u) {
     if (gl_WorkGroupID.x == 0u && lane == 0u) box.words[128u + rank] = epoch;
-    if (lane < uint(shards) && lane != rank) {
-        await_flag(box, Mailbox(packUint2x32(uvec2(link[2], link[3]))), lane, rank, epoch, link[8]);
-    }
+    if (lane < uint(shards) && lane != rank) await_flag(box, flags, 128u + lane, rank, epoch, link[8]);
     memoryBarrierBuffer();
     barrier();
 }
+`
+
+// collectiveFew gives, and waits for the flags of what the workgroup takes.
+const collectiveFew = giveWords + `memoryBarrierBuffer();
+barrier();
+if (open) {
+    uint group = 1024u + gl_WorkGroupID.x;
+    if (lane == 0u) box.words[group + 16u * rank] = epoch;
+    if (lane < uint(shards) && lane != rank) await_flag(box, flags, group + 16u * lane, rank, epoch, link[8]);
+    memoryBarrierBuffer();
+}
+barrier();
+`
+
+const collectiveTake = `if (gl_WorkGroupID.x == 0u && lane < 10u) {
+    next[lane] = lane == 4u ? epoch + 1u : lane == 6u ? place + uint(shards) * part_words : link[lane];
+}
+PROLOGUE
 float own[4], sum[4];
 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
     uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
@@ -166,7 +199,7 @@ bool stale = false;
 for (uint p = 0u; p < uint(shards); ++p) {
     uint words[4];
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        words[k] = open && p != rank ? box.words[1024u + place + p * part_words + first + 256u * k] : 0u;
+        words[k] = open && p != rank ? box.words[2048u + place + p * part_words + first + 256u * k] : 0u;
     }
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
@@ -238,7 +271,7 @@ func fromWords(words []uint32) []byte {
 	return b
 }
 
-// Swaps is a graph of several devices that exchanges input "x", some values of f32, so many times: output "y" is what
+// Swaps is a graph of several devices that exchanges input "x", few values of f32, so many times: output "y" is what
 // all have, added up and a device's own taken off, again and again. Its link is input "link".
 func Swaps(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
@@ -255,9 +288,8 @@ func Swaps(shards, values, times int) (*ir.Graph, error) {
 	link := add(ir.OpInput, nil, attr("name", "link"), attr("dtype", ir.U32), attr("shape", linkShape))
 	of := attr("shards", int64(shards))
 	for range times {
-		given := add(give, []*ir.Node{x, link}, of)
-		sum := add(allReduce, []*ir.Node{x, given}, of, attr("output", int64(0)))
-		link = add(allReduce, []*ir.Node{x, given}, of, attr("output", int64(1)))
+		sum := add(allReduceFew, []*ir.Node{x, link}, of, attr("output", int64(0)))
+		link = add(allReduceFew, []*ir.Node{x, link}, of, attr("output", int64(1)))
 		x = add(ir.OpSub, []*ir.Node{sum, x})
 	}
 	if err == nil {

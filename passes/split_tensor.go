@@ -15,6 +15,7 @@ type Shard struct {
 	Cut       map[string]int // by weight or state: the axis along which the device has its part
 	Exchanges []int          // how many values it gives to each of its meetings with the others in a run, at most
 	Link      string         // the input that says where: u32[10]; "" where there are no meetings
+	Waits     bool           // whether kernels give and take at once, so that no program ends between both
 }
 
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
@@ -23,10 +24,11 @@ type Shard struct {
 // device, and so are values that f32 does not hold, which is what devices exchange. What is computed of them follows,
 // op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its rank along an axis, or a term of a sum. An
 // op that has no rule for what its arguments are gets them whole, and so are outputs. A product along an axis that is
-// cut gives terms, which are added up when they are used.
-func SplitTensor(g *ir.Graph, shards, rank int) (Shard, error) {
+// cut gives terms, which are added up when they are used. Waits says that kernels wait for one another: then few values
+// are given and taken by one of them.
+func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
-		whole: map[*ir.Node]*ir.Node{}, Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
+		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits, Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
 	if shards < 2 || shards > mailbox.MaxRanks || rank < 0 || rank >= shards {
 		return Shard{}, fmt.Errorf("split %q: part %d of %d: want 2 to %d parts", g.Name, rank, shards,
 			mailbox.MaxRanks)
@@ -55,6 +57,8 @@ type tensorSplitter struct {
 	shards, rank int64
 	values       []placed // by ID in the old graph
 	whole        map[*ir.Node]*ir.Node
+	views        map[*ir.Node]*ir.Node // parts that have another shape than other parts, by the node of the graph
+	waits        bool
 	link         *ir.Node
 	err          error
 }
@@ -114,6 +118,9 @@ func (s *tensorSplitter) node(n *ir.Node) placed {
 	}
 	if parted {
 		if v, ok := s.parted(n, args); ok || s.err != nil {
+			if op := n.Op(); (op == ir.OpReshape || op == ir.OpTranspose || op == ir.OpUnsqueeze) && s.err == nil {
+				s.views[v.Node] = n
+			}
 			return v
 		}
 	}
@@ -181,6 +188,11 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	if w := s.whole[v.Node]; w != nil {
 		return w
 	}
+	if n := s.views[v.Node]; n != nil { // all that show a value take it from one exchange
+		w := s.copy(n, []*ir.Node{s.gather(s.values[n.Args()[0].ID()])}, nil)
+		s.whole[v.Node] = w
+		return w
+	}
 	x, dtype := v.Node, v.DType()
 	if dtype != ir.F32 { // which holds all that are exchanged
 		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
@@ -230,7 +242,12 @@ func (s *tensorSplitter) meet(op ir.Op, x *ir.Node) *ir.Node {
 			ir.Attr{Name: "shape", Value: linkShape})
 	}
 	shards := ir.Attr{Name: "shards", Value: s.shards}
-	given := s.add(give, []*ir.Node{x, s.link}, shards)
+	given := s.link
+	if few := map[ir.Op]ir.Op{allReduce: allReduceFew, allGather: allGatherFew}[op]; s.waits && elements <= fewValues {
+		op, s.Waits = few, true
+	} else {
+		given = s.add(give, []*ir.Node{x, s.link}, shards)
+	}
 	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
 	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
 	s.Exchanges = append(s.Exchanges, int(elements))

@@ -76,7 +76,8 @@ func TestSplitTensor(t *testing.T) {
 				dims, _ := n.Shape().Eval(nil)
 				weights[n.Name()] = whole(i, dims...)
 			}
-			compareParts(t, g, weights, c.shards, c.meetings)
+			compareParts(t, g, weights, c.shards, c.meetings, false)
+			compareParts(t, g, weights, c.shards, c.meetings, true)
 		})
 	}
 }
@@ -97,7 +98,7 @@ func whole(seed int, dims ...int) *ir.Data {
 }
 
 // compareParts runs a graph twice, whole and in parts.
-func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings int) {
+func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings int, waits bool) {
 	t.Helper()
 	one, err := interp.New(g, interp.Options{Weights: weights})
 	if err != nil {
@@ -111,7 +112,7 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 	var parts []passes.Shard
 	var programs []*interp.Program
 	for rank := range shards {
-		s, err := passes.SplitTensor(g, shards, rank)
+		s, err := passes.SplitTensor(g, shards, rank, waits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +195,7 @@ func TestSplitTensorBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := passes.SplitTensor(g, 2, 0)
+		s, err := passes.SplitTensor(g, 2, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestSplitTensorBlocks(t *testing.T) {
 			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Exchanges))
 		}
 	}
-	if _, err := passes.SplitTensor(ir.NewGraph("g"), 1, 0); err == nil {
+	if _, err := passes.SplitTensor(ir.NewGraph("g"), 1, 0, false); err == nil {
 		t.Error("one part: want an error")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,13 +48,17 @@ const (
 
 // Header is how many words a mailbox has before its places. An inbox has nothing else. Word 0 tells everyone to stop
 // where it is not 0.
-const Header = 1024
+const Header = 2048
 
 const (
-	failedAt = 64  // and the rank: of what exchange the device could not take all; with staleBit where it was not there
-	givenAt  = 128 // and the rank: the flag
+	failedAt = 64   // and the rank: of what exchange the device could not take all; staleBit: it was not there
+	givenAt  = 128  // and the rank: the flag
+	groupAt  = 1024 // and MaxGroups times the rank, and the workgroup: the flag of what that has given
 	staleBit = 1 << 31
 )
+
+// MaxGroups is how many workgroups of a device have flags of their own.
+const MaxGroups = 16
 
 // MaxRanks is how many devices a mailbox serves.
 const MaxRanks = 64
@@ -195,7 +200,11 @@ func Meets(names []string) bool {
 }
 
 // Follows reports whether one of these ops follows a link to a mailbox, to read or to write there.
-func Follows(names []string) bool { return Meets(names) || slices.Contains(names, "vkc.give") }
+func Follows(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == "vkc.give" || slices.Contains(ops, strings.TrimSuffix(name, "_few"))
+	})
+}
 
 // exchange is an exchange that a link tells of.
 type exchange struct {

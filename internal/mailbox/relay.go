@@ -11,14 +11,25 @@ const relaySpins = 1 << 20
 
 // Relay copies flags of all devices to the inboxes of the others, as soon as they are there, until the runs are over.
 func (m *Mailbox) Relay(over *atomic.Bool) {
-	seen := make([]uint32, m.ranks)
+	type flag struct {
+		at, rank int
+		seen     uint32
+	}
+	var flags []flag
+	for rank := range m.ranks {
+		flags = append(flags, flag{at: givenAt + rank, rank: rank})
+		for group := range MaxGroups {
+			flags = append(flags, flag{at: groupAt + MaxGroups*rank + group, rank: rank})
+		}
+	}
 	for spins := 1; ; spins++ {
-		for rank := range seen {
-			if flag := atomic.LoadUint32(&m.words[givenAt+rank]); flag != seen[rank] {
-				seen[rank], spins = flag, 0
+		for i := range flags {
+			f := &flags[i]
+			if now := atomic.LoadUint32(&m.words[f.at]); now != f.seen {
+				f.seen, spins = now, 0
 				for to, inbox := range m.inbox {
-					if to != rank {
-						inbox[givenAt+rank] = flag
+					if to != f.rank {
+						inbox[f.at] = now
 					}
 				}
 			}
