@@ -145,6 +145,12 @@ func (e *Executable) Vulkan() *vk.Executable {
 	return exe
 }
 
+// GoesAhead reports whether a run that keeps all outputs returns before it has ended, as [RunOptions].Keep says.
+func (e *Executable) GoesAhead() bool {
+	x, ok := e.program().(*sharded)
+	return ok && x.goesAhead() || e.Vulkan() != nil
+}
+
 // Close releases the program. Runs that have begun end first, and give their results; those that were started and
 // wait fail with [ErrClosed], as do later ones. Weights and states that the program shares with other executables (see
 // [LoadOptions]) stay for them. Closing twice is fine.

@@ -419,6 +419,9 @@ func TestTensorParallelAhead(t *testing.T) {
 			return exe
 		}
 		ahead, waited, halves := load(chained(t), weights), load(chained(t), weights), load(half, nil)
+		if !ahead.GoesAhead() || !halves.GoesAhead() {
+			t.Errorf("on %s, runs are waited for", list)
+		}
 		now, err := ahead.Upload(t.Context(), noise(t, 1, 24))
 		if err != nil {
 			t.Fatal(err)

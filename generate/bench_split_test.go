@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -35,14 +36,35 @@ func BenchmarkSplits(b *testing.B) {
 	first, _, _ := strings.Cut(*splitDevices, ",")
 	models := map[string]*Model{}
 	ways := strings.Split(*splitWays, ",")
-	for _, way := range ways {
+	var all sync.WaitGroup
+	opened, errs, took := make([]*Model, len(ways)), make([]error, len(ways)), make([]time.Duration, len(ways))
+	for i, way := range ways {
 		o := Options{Device: *splitDevices, Split: way, Context: 6144}
 		if way == "one" {
 			o.Device, o.Split = first, ""
 		}
-		begin := time.Now()
-		models[way] = openModel(b, *splitModel, o)
-		b.Logf("%s, in %.1f s: %s", way, time.Since(begin).Seconds(), models[way].Why())
+		all.Go(func() {
+			begin := time.Now()
+			opened[i], errs[i] = Open(b.Context(), *splitModel, o)
+			took[i] = time.Since(begin)
+		})
+	}
+	all.Wait()
+	for i, way := range ways {
+		if errs[i] != nil {
+			b.Error(errs[i])
+			continue
+		}
+		b.Cleanup(func() {
+			if err := opened[i].Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		models[way] = opened[i]
+		b.Logf("%s, in %.1f s: %s", way, took[i].Seconds(), models[way].Why())
+	}
+	if b.Failed() {
+		return
 	}
 	for round := range *splitRounds {
 		for _, tokens := range prompts {

@@ -78,7 +78,7 @@ type Options struct {
 
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means as many as take 10 ms, 2 to 8, and 1 on the CPU fast path.
+	// nothing. 0 means as many as take 10 ms, 2 to 8, and 1 where runs are waited for, such as on the CPU fast path.
 	Ahead int
 }
 
@@ -202,7 +202,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	switch m.ahead = o.Ahead; {
 	case m.ahead < 0 || m.ahead > maxAhead:
 		return m, fmt.Errorf("generate: %d steps at a time: want 0 to %d", m.ahead, maxAhead)
-	case m.ahead == 0 && m.step.Vulkan() == nil:
+	case m.ahead == 0 && !m.step.GoesAhead():
 		m.ahead = 1
 	}
 	m.progress, m.options = nil, o // extras, which are loaded later, are small
