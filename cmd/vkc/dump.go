@@ -267,8 +267,8 @@ func (d *dumper) decisions() error {
 		return err
 	}
 	if len(low.Decisions) == 0 {
-		_, err := fmt.Fprintln(d.stdout, "no rule proposes other kernels for this graph; --stage glsl shows those it has, "+
-			"and --fusion why")
+		_, err := fmt.Fprintln(d.stdout, "no rule proposes other kernels for this graph; --stage glsl shows those it "+
+			"has, and --fusion why")
 		return err
 	}
 	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
