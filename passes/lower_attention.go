@@ -187,7 +187,9 @@ func (p *attentionPoint) addMask() {
 	}
 	if lse := p.ofQuery("lse"); p.err == nil {
 		none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
-		p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, none, lse, times(lse, -math.Log2E)))
+		by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
+		factor := l.b.Apply(ir.OpWhere, ir.F32, nil, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
+		p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
 	}
 }
 

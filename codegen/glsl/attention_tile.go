@@ -216,7 +216,8 @@ func (t *flashTile) weigh(key0 text) {
 // factored prints a weight times its factor. A weight of 0 stays 0, whatever the factor is of what the row does not
 // see.
 func (t *flashTile) factored(i, j text, weight string) string {
-	return fmt.Sprintf("(%s == 0.0 ? 0.0 : %s * %s)", weight, weight, t.of(t.factors, i, j))
+	product := binary("*", primary(weight), primary(t.of(t.factors, i, j)))
+	return t.choose("float", "product", binary("!=", primary(weight), primary("0.0")), product, primary("0.0")).s
 }
 
 // acrossLanes folds one value per row over the lanes that share it: by shuffles

@@ -14,8 +14,7 @@ import (
 // branch. An unrolled step has dozens of such choices, and SwiftShader takes
 // twice as long to compile a loop for each branch of two sides in it. Nor does it take one to decode an element.
 func TestNoBranchPerElement(t *testing.T) {
-	caps := profile(t, "lavapipe")
-	caps.VendorID = target.VendorGoogle
+	caps := profile(t, "swiftshader")
 	graphs := map[string]string{
 		"convolution": `graph "c" {
 			%x = input {name="x", dtype=f32, shape=[2,3,7,9]}
@@ -37,6 +36,17 @@ func TestNoBranchPerElement(t *testing.T) {
 			%y = attention %q, %k, %k, %m {causal=true}
 			output "y" %y
 		}`,
+	}
+	for _, of := range []string{"q", "k", "v"} {
+		graphs["gradient of "+of] = fmt.Sprintf(`graph "a" {
+			%%q = input {name="q", dtype=f32, shape=[2,9,8]}
+			%%k = input {name="k", dtype=f32, shape=[1,9,8]}
+			%%g = input {name="g", dtype=f32, shape=[2,9,8]}
+			%%l = input {name="l", dtype=f32, shape=[2,9]}
+			%%d = input {name="d", dtype=f32, shape=[2,9]}
+			%%y = attention_grad %%q, %%k, %%k, %%g, %%l, %%d {of=%q, causal=true}
+			output "y" %%y
+		}`, of)
 	}
 	// A step reads elements of many blocks.
 	for _, format := range ir.BlockFormats() {

@@ -189,12 +189,11 @@ func (e *emitter) wordFunction(name, source string) {
 }
 
 // wordReaders read bytes of blocks, at a byte of the block, where buffers are words. A
-// word of a block lies in two words of the buffer where blocks are aligned to less.
+// word of a block lies in two words of the buffer where blocks are aligned to less, or in one, twice.
 const wordReaders = `
 uint word_NAME(uint block, uint at) {
     uint i = block * BYTESu + at, shift = i % 4u * 8u;
-    uint low = NAME[i / 4u] >> shift;
-    return shift == 0u ? low : low | NAME[i / 4u + 1u] << 32u - shift;
+    return NAME[i / 4u] >> shift | NAME[(i + 3u) / 4u] << 1u << 31u - shift;
 }
 uint short_NAME(uint block, uint at) {
     uint i = block * BYTESu + at;

@@ -35,7 +35,8 @@ type heuristics struct {
 	byteWord int
 	// unrolled is up to how many multiplications the compiler writes a loop out, whose loads then all come first.
 	unrolled int64
-	// unrolledRow is up to how many elements of a row, of one invocation, the compiler writes a loop out, likewise.
+	// unrolledRow is up to how many elements of a row, of one invocation, the compiler writes loops out that read it
+	// twice, and keeps it meanwhile.
 	unrolledRow int64
 	// operandLanes is how many invocations of a subgroup hold the fragment of an operand, which the others hold again;
 	// 0: all share it.

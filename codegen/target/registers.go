@@ -45,13 +45,13 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	}
 }
 
-// rowRegisters is what an invocation keeps of a row, or has of it where its loop is written out.
+// rowRegisters is what an invocation keeps of a row, or what the compiler keeps where it writes loops over it out.
 func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	n := k.Fold.Max()
-	if s.Cache > 0 || s.Variant != kernel.VarRowSerial || !k.Fold.IsStatic() || n > h.unrolledRow {
-		return s.Cache
+	if s.Variant == kernel.VarRowSerial && readsTwice(k) && k.Fold.IsStatic() && n <= h.unrolledRow {
+		return int(n) * len(loadsAlong(k.Roots(), k.FoldAxis()))
 	}
-	return int(n) * len(loadsAlong(k.Roots(), k.FoldAxis()))
+	return s.Cache
 }
 
 // matVecRegisters is what an invocation of a matvec has at hand of its rows and columns, and their sums.

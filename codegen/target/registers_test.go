@@ -50,16 +50,19 @@ func TestRegistersOfCompiler(t *testing.T) {
 	}
 }
 
-// TestRegistersOfRow: radv writes the loop over a short row out, and loads all of it first.
+// TestRegistersOfRow: radv writes loops over a short row out, and keeps it from one to the next.
 func TestRegistersOfRow(t *testing.T) {
 	s := kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1}
 	for _, c := range []struct {
 		profile string
-		rows    int
+		length  int
+		softmax bool
 		want    int
-	}{{"amd-rdna3", 128, 156}, {"amd-rdna3", 4096, 28}, {"nvidia-ada-nvk", 128, 28}} {
-		if got := Registers(columnSum(ir.D(c.rows), ir.D(4096)), s, profile(t, c.profile)); got != c.want {
-			t.Errorf("a sum of %d rows on %s: %d registers, want %d", c.rows, c.profile, got, c.want)
+	}{{"amd-rdna3", 128, true, 156}, {"amd-rdna3", 128, false, 28}, {"amd-rdna3", 4096, true, 28},
+		{"nvidia-ada-nvk", 128, true, 28}} {
+		k := rowSum(ir.F32, ir.D(4096), ir.D(c.length), c.softmax)
+		if got := Registers(k, s, profile(t, c.profile)); got != c.want {
+			t.Errorf("a row of %d on %s: %d registers, want %d", c.length, c.profile, got, c.want)
 		}
 	}
 }
