@@ -40,12 +40,12 @@ func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 	return g, weights
 }
 
-// TestTogether runs a graph on one Vulkan device opened three times, waited for, overlapped, on states of its own,
+// TestTogether runs a graph on one Vulkan device opened four times, waited for, overlapped, on states of its own,
 // and with outputs that go elsewhere: each result has the bits of one device.
 func TestTogether(t *testing.T) {
 	needTools(t)
 	ownCache(t)
-	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan")
+	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
 	g, weights := deep(t, 4)
 	together, err := devices.Together()
@@ -56,7 +56,7 @@ func TestTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(exe.Why(), "of weights and states"); n != 3 {
+	if n := strings.Count(exe.Why(), "of weights and states"); n != 4 {
 		t.Errorf("%d parts: %s", n, exe.Why())
 	}
 	one, err := devices[0].LoadGraph(t.Context(), g, weights)

@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestReplicas runs a batch on one Vulkan device opened twice: every device has its share, and each result has the bits
-// that one device gives.
+// TestReplicas runs a batch on one Vulkan device opened four times: every device has its share, and each result has the
+// bits that one device gives.
 func TestReplicas(t *testing.T) {
 	needTools(t)
 	ownCache(t)
-	devices, err := vkc.OpenDevices("vulkan, vulkan")
+	devices, err := vkc.OpenDevices("vulkan, vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
 	g, err := frontend.Build("norms", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 4, 300)

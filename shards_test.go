@@ -33,10 +33,21 @@ func parallel(t *testing.T, list string) (together, one *vkc.Device) {
 	return together, devices[0]
 }
 
-// TestTensorParallelModel has two devices share each op of a language model, whose weights are in blocks, and compares
-// the logits with those of one device: sums that are cut are added up in another order.
+// TestTensorParallelModel has devices share each op of a language model, whose weights are in blocks, and compares the
+// logits with those of one device: sums that are cut are added up in another order. Two devices have whole heads. Four
+// do not, and exchange more.
 func TestTensorParallelModel(t *testing.T) {
-	together, one := parallel(t, "cpu,cpu")
+	for list, why := range map[string]string{
+		"cpu,cpu":         "72 of 90 weights and states are cut, and the devices exchange values 16 times",
+		"cpu,cpu,cpu,cpu": "56 of 90 weights and states are cut, and the devices exchange values 40 times",
+	} {
+		t.Run(list, func(t *testing.T) { testModel(t, list, why) })
+	}
+}
+
+func testModel(t *testing.T, list, why string) {
+	t.Helper()
+	together, one := parallel(t, list)
 	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +67,8 @@ func TestTensorParallelModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer exe.Close()
-		if why := exe.Why(); !strings.Contains(why, "72 of 90 weights") || !strings.Contains(why, "16 times") {
-			t.Error(exe.Why())
+		if !strings.Contains(exe.Why(), why) {
+			t.Errorf("%s, want %q", exe.Why(), why)
 		}
 		want, err := one.LoadGraph(t.Context(), g, f)
 		if err != nil {

@@ -418,6 +418,9 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	switch x, y := args[0].axis, args[1].axis; {
 	case x == inA && y == inB:
 		return product(isTerm)
+	case x == isWhole && y == inB:
+		args[0] = placed{s.gatherUnless(args[0], inA), inA}
+		return product(isTerm)
 	case x == isWhole && y == columns:
 		return product(n.Rank() - 1)
 	case y == isWhole && x == rows:

@@ -31,6 +31,9 @@ func TestSplitTensor(t *testing.T) {
 		{"the result is cut", 3, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 6, 12))
 		}},
+		{"a whole operand meets a cut sum", 3, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
+			return x.MatMulT(b.ShardedWeight(1, "w", ir.F32, 5, 12))
+		}},
 		{"five does not divide twelve", 5, 0, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.MatMulT(b.ShardedWeight(0, "w", ir.F32, 12, 12))
 		}},
