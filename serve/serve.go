@@ -99,8 +99,10 @@ type Server struct {
 	mux      *http.ServeMux
 	places   chan struct{} // holds one for each request that is answered or waits
 	turn     chan struct{} // holds one while embeddings are computed
-	answered sync.WaitGroup
+	busy     busy
 	draining atomic.Bool
+	life     context.Context // of all answers
+	cut      context.CancelCauseFunc
 	metrics  metrics
 	grammars grammars
 	started  time.Time
@@ -128,6 +130,7 @@ func New(m Model, o Options) *Server {
 	}
 	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1),
 		places: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
+	s.life, s.cut = context.WithCancelCause(context.Background())
 	for _, route := range []struct {
 		method, path string
 		answer       func(http.ResponseWriter, *http.Request) error
@@ -163,9 +166,17 @@ func New(m Model, o Options) *Server {
 	return s
 }
 
-// Drain has the server take no more requests: load balancers see it by /health. Those
-// that run or wait are still answered.
+// Drain has the server take no more requests: it refuses them with status 503, and load balancers see it by /health,
+// as long as something listens for them. Those that run or wait are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
+
+// Cut ends the answers that are under way or wait, and returns how many there were. Their clients are told: by status
+// 503, or in a stream by an event.
+func (s *Server) Cut() int {
+	n := len(s.places)
+	s.cut(refuse(http.StatusServiceUnavailable, "", "the server ended before the answer did"))
+	return n
+}
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -175,18 +186,53 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	if s.draining.Load() { // the client's next request is for another server
+		h.Set("Connection", "close")
+	}
 	s.mux.ServeHTTP(w, r)
 }
 
 // Wait returns when all requests are answered, or have ended as their contexts did. After it, the model
-// may be closed.
-func (s *Server) Wait() { s.answered.Wait() }
+// may be closed if nothing listens for more.
+func (s *Server) Wait() { s.busy.wait() }
+
+// busy counts what is under way. Unlike of a sync.WaitGroup, more may begin while something waits for the end.
+type busy struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when n becomes 0; nil if nothing waits
+}
+
+func (b *busy) add(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n += n; b.n == 0 && b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+func (b *busy) wait() {
+	b.mu.Lock()
+	if b.n > 0 && b.idle == nil {
+		b.idle = make(chan struct{})
+	}
+	idle := b.idle
+	b.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}
 
 // guarded has requests answered that may ask.
 func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s.answered.Add(1)
-		defer s.answered.Done()
+		s.busy.add(1)
+		defer s.busy.add(-1)
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
+		r = r.WithContext(ctx)
 		err := s.admit(r)
 		if err == nil {
 			r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)

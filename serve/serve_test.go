@@ -404,6 +404,41 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestCut: answers under way when the server ends are cut, and their clients know.
+func TestCut(t *testing.T) {
+	e := newEcho(t)
+	e.hold, e.places = make(chan struct{}), make(chan struct{}, 2)
+	server := serve.New(e, serve.Options{})
+	s := httptest.NewServer(server)
+	t.Cleanup(s.Close)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x", "stream": true}`)
+		_, _, last, done := streamed(t, body)
+		if status != 200 || done || last.Error == nil || !strings.Contains(last.Error.Message, "ended before") {
+			t.Errorf("a stream: %d %s", status, body)
+		}
+	})
+	for range 2 { // where the second is taken the first is sent
+		e.hold <- struct{}{}
+	}
+	wg.Go(func() {
+		status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`)
+		if e := parse(t, body).Error; status != 503 || e == nil || !strings.Contains(e.Message, "ended before") {
+			t.Errorf("an answer as a whole: %d %s", status, body)
+		}
+	})
+	for len(e.places) < 2 {
+		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
+	}
+	server.Drain()
+	if n := server.Cut(); n != 2 {
+		t.Errorf("%d answers are cut, want 2", n)
+	}
+	server.Wait()
+	wg.Wait()
+}
+
 // TestLostDevice: what fails in the middle is told, and the next request is answered.
 func TestLostDevice(t *testing.T) {
 	e := newEcho(t)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -192,6 +194,82 @@ func TestReplicasBehindAGateway(t *testing.T) {
 	if g.retried == 0 {
 		t.Error("no request met a replica that was gone")
 	}
+}
+
+// TestReadyWhileItEnds has a process of vkc serve told to end by SIGTERM while the body of a request is on its way:
+// it says at /ready and /health that it ends, refuses more, and answers that one.
+func TestReadyWhileItEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds vkc and starts it")
+	}
+	r := startReplica(t, buildPlain(t, t.TempDir()))
+	r.await(t)
+	base := r.url.String()
+	body, rest := io.Pipe()
+	begun := make(chan struct{})
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(begun) }})
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/completions", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Expect", "100-continue") // which comes when the request is read
+	status := make(chan int, 1)
+	// The clock: the body is sent when the server wants it, and not after a time.
+	client := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Hour}}
+	go func() {
+		res, err := client.Do(q)
+		if err != nil {
+			t.Error(err)
+			close(status)
+			return
+		}
+		res.Body.Close()
+		status <- res.StatusCode
+	}()
+	<-begun
+	if have := statusOf(t, base+"/ready"); have != http.StatusOK {
+		t.Errorf("/ready is %d before the end", have)
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(r.stderr.String(), "ending") {
+		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
+	}
+	for _, path := range []string{"/ready", "/health"} {
+		if have := statusOf(t, base+path); have != http.StatusServiceUnavailable {
+			t.Errorf("%s is %d while the server ends", path, have)
+		}
+	}
+	res, err := http.Post(base+"/v1/completions", "application/json", strings.NewReader(`{"prompt": "x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || !res.Close {
+		t.Errorf("another request: %d, connection closed %v", res.StatusCode, res.Close)
+	}
+	io.WriteString(rest, `{"prompt": "x", "max_tokens": 2}`)
+	rest.Close()
+	if have := <-status; have != http.StatusOK {
+		t.Errorf("the request under way is answered with %d", have)
+	}
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, &r.stderr)
+	}
+}
+
+// statusOf is what a connection of its own gets.
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
 }
 
 // ask returns how a server goes on with a text.

@@ -53,7 +53,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if ctx.Err() != nil {
+	if last := (*lastWord)(nil); ctx.Err() != nil && !errors.As(err, &last) {
 		a.say("interrupted")
 		return exitInterrupted
 	}
@@ -79,6 +79,9 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
+
+// lastWord is a failure of a command that ends in order when it is interrupted.
+type lastWord struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 

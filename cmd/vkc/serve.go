@@ -41,8 +41,9 @@ Each answer is the same as alone, with --deterministic bit for bit, which costs 
 where there is one.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
-which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered,
-or after --drain.`,
+which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered;
+until then /ready and new requests get 503. What is not answered after --drain is cut: clients are told, and the exit
+code is 1.`,
 		Example: `  vkc serve -m MODEL.gguf
   vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv q8_0`,
 		Args: exactArgs(),
@@ -217,14 +218,37 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	handler.Drain()
 	a.note("ending, once all requests are answered")
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+	cut := f.await(handler)
+	// Nothing is under way but what tells clients of the end, and requests that are still on their way here.
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
-	if err := server.Shutdown(patience); err != nil {
+	if server.Shutdown(patience) != nil {
 		server.Close() // which ends the contexts of requests
-		handler.Wait()
-		return fmt.Errorf("serve: not all requests were answered within %v", f.drain)
+	}
+	handler.Wait()
+	if cut > 0 {
+		return &lastWord{fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)}
 	}
 	return nil
+}
+
+// farewell is how long clients may take to read how their requests ended.
+const farewell = 2 * time.Second
+
+// await returns when all requests are answered, for which the listener stays open: whoever asks meanwhile is told that
+// the server ends. After --drain it cuts those that are under way and returns how many.
+func (f *serveFlags) await(handler *serve.Server) (cut int) {
+	answered := make(chan struct{})
+	go func() {
+		handler.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+		return 0
+	case <-time.After(f.drain):
+		return handler.Cut()
+	}
 }
 
 // notices are lines that goroutines have to say, for the one that writes. Those that come faster than

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -44,28 +45,63 @@ func TestServe(t *testing.T) {
 	testServe(t, embedder(t), "cpu", "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
 }
 
+// startServe has a server of a model in this process, and returns its address, what ends it, and its exit code.
+func startServe(t *testing.T, model, device string, stderr *said, more ...string) (url string, end func(),
+	code chan int) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	code = make(chan int, 1)
+	go func() {
+		code <- execute(ctx, append([]string{"serve", "-m", model, "--device", device,
+			"--listen", "127.0.0.1:0", "--name", "gollama"}, more...), io.Discard, stderr)
+	}()
+	address := regexp.MustCompile(`gollama at (http://\S+)`)
+	for !address.MatchString(stderr.String()) {
+		select {
+		case c := <-code:
+			t.Fatalf("exit code %d: %s", c, stderr)
+		case <-time.After(time.Millisecond): // clock: looks again, as long as it takes
+		}
+	}
+	return address.FindStringSubmatch(stderr.String())[1], end, code
+}
+
+// TestServeCuts ends a server that does not wait for an answer under way: the client is told, and so is whoever
+// started the server.
+func TestServeCuts(t *testing.T) {
+	var stderr said
+	url, end, code := startServe(t, gollama, "cpu", &stderr, "--drain", "0s")
+	// Far more than is computed before the server ends.
+	res, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+		`{"prompt": "func main() {\n", "n": 16, "stream": true, "logit_bias": {"2": -100}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	events := bufio.NewReader(res.Body)
+	if _, err := events.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	rest, err := io.ReadAll(events)
+	if err != nil || !strings.Contains(string(rest), "the server ended before the answer did") {
+		t.Errorf("%v: %.300s", err, rest)
+	}
+	if c := <-code; c != exitFailure || !strings.Contains(stderr.String(), "after --drain 0s answers were under way "+
+		"still, and cut: 1") {
+		t.Errorf("exit code %d: %s", c, &stderr)
+	}
+}
+
 func testServe(t *testing.T, model, device, path, request, want string, more ...string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithCancel(t.Context())
 	var stderr said
-	code := make(chan int, 1)
-	go func() {
-		code <- execute(ctx, append([]string{"serve", "-m", model, "--device", device, "--ctx", "32",
-			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, more...), io.Discard, &stderr)
-	}()
-	address := regexp.MustCompile(`gollama at (http://\S+)`)
-	for !address.MatchString(stderr.String()) {
-		select {
-		case c := <-code:
-			t.Fatalf("exit code %d: %s", c, &stderr)
-		case <-time.After(time.Millisecond): // clock: looks again, as long as it takes
-		}
-	}
-	url := address.FindStringSubmatch(stderr.String())[1] + path
+	url, end, code := startServe(t, model, device, &stderr, append(more, "--ctx", "32", "--key-file", key)...)
+	url += path
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)
