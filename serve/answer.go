@@ -470,8 +470,9 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 // out the tokens that begin and end a text.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	q := struct {
-		Prompt, Content *string
-		AddSpecial      *bool `json:"add_special_tokens"`
+		Prompt     *string `json:"prompt"`
+		Content    *string `json:"content"`
+		AddSpecial *bool   `json:"add_special_tokens"`
 	}{}
 	if _, err := readJSON(r, &q); err != nil {
 		return err
@@ -493,12 +494,17 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 
 // detokenize takes {"tokens": [IDS]}.
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
-	var q struct{ Tokens []int32 }
+	var q struct {
+		Tokens []int32 `json:"tokens"`
+	}
 	if _, err := readJSON(r, &q); err != nil {
 		return err
 	}
 	if q.Tokens == nil {
 		return refuse(http.StatusBadRequest, "tokens", "tokens is missing: want a list of numbers")
+	}
+	if err := s.knows(q.Tokens, "tokens"); err != nil {
+		return err
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"prompt": s.model.Tokenizer().Decode(q.Tokens)})
 	return nil

@@ -72,10 +72,10 @@ const maxInputs = 2048
 
 // embeddingsRequest is the JSON of a request for embeddings.
 type embeddingsRequest struct {
-	Model          string
-	Input          json.RawMessage
-	EncodingFormat string `json:"encoding_format"`
-	Dimensions     *int
+	Model          string          `json:"model"`
+	Input          json.RawMessage `json:"input"`
+	EncodingFormat string          `json:"encoding_format"`
+	Dimensions     *int            `json:"dimensions"`
 }
 
 // embeddings answers POST /v1/embeddings: vectors of length 1, in the order of the texts.
@@ -162,6 +162,8 @@ func (s *Server) inputsOf(data json.RawMessage) ([][]int32, error) {
 		} else if json.Unmarshal(one, &all[i]) != nil {
 			return nil, refuse(http.StatusBadRequest, where, "%s is %.40s: want a text, or the tokens of one", where,
 				one)
+		} else if err := s.knows(all[i], where); err != nil {
+			return nil, err
 		}
 		if n := len(all[i]); n == 0 || n > s.embedder.Context() {
 			return nil, refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n,

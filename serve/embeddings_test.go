@@ -97,6 +97,7 @@ func TestEmbeddingsRefuse(t *testing.T) {
 		{"/v1/embeddings", `{"input": null}`, 400, "input has 0 texts"},
 		{"/v1/embeddings", `{"input": [` + many + `]}`, 400, "input has 2049 texts"},
 		{"/v1/embeddings", `{"input": ["x", 3]}`, 400, "input[1] is 3: want a text"},
+		{"/v1/embeddings", `{"input": [[1], [99999]]}`, 400, "token 0 of input[1] is 99999: want 0 to "},
 		{"/v1/embeddings", `{"input": [[]]}`, 400, "input[0] has 0 tokens"},
 		{"/v1/embeddings", `{"input": "` + strings.Repeat("func ", 80) + `"}`, 400, "want 1 to 64"},
 		{"/v1/embeddings", `{"input": "x", "model": "other"}`, 404, "no model"},

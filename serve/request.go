@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -117,12 +118,55 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &fields); err != nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			err = errors.New("it is " + found(wrong.Value))
+		}
 		return nil, refuse(http.StatusBadRequest, "", "the request is no JSON object: %v", err)
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	err = json.Unmarshal(data, v)
+	wrong := (*json.UnmarshalTypeError)(nil)
+	switch {
+	case err == nil:
+		return fields, nil
+	case !errors.As(err, &wrong):
 		return nil, refuse(http.StatusBadRequest, "", "the request: %v", err)
 	}
-	return fields, nil
+	what := wrong.Field
+	if raw := fields[what]; len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') && raw[0] != brackets[wrong.Value] {
+		what = "a value in " + what
+	}
+	return nil, refuse(http.StatusBadRequest, wrong.Field, "%s is %s, want %s", what, found(wrong.Value),
+		wanted(wrong.Type))
+}
+
+// brackets are what values that hold others begin with.
+var brackets = map[string]byte{"array": '[', "object": '{'}
+
+// found is what a client sent, of the kind that encoding/json names.
+func found(kind string) string {
+	words := map[string]string{"array": "a list", "object": "an object", "string": "a string", "number": "a number",
+		"bool": "true or false"}
+	if text, ok := words[kind]; ok {
+		return text
+	}
+	return strings.TrimPrefix(kind, "number ")
+}
+
+// wanted is what a client is to send for a type.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "an integer"
 }
 
 // readRequest reads a request for text and refuses what is not done here. Foreign are fields of other paths.
@@ -426,9 +470,23 @@ func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, er
 		return nil, "", refuse(http.StatusBadRequest, "prompt",
 			"prompt is %.40s: want a text, the tokens of one, or a list of either", data)
 	default:
+		if err := s.knows(prompt, "prompt"); err != nil {
+			return nil, "", err
+		}
 		text = s.model.Tokenizer().Decode(prompt)
 	}
 	return prompt, text, s.fits(prompt, "prompt")
+}
+
+// knows refuses tokens that the model does not have.
+func (s *Server) knows(tokens []int32, param string) error {
+	n := int32(s.model.Tokenizer().Len())
+	for i, id := range tokens {
+		if id < 0 || id >= n {
+			return refuse(http.StatusBadRequest, param, "token %d of %s is %d: want 0 to %d", i, param, id, n-1)
+		}
+	}
+	return nil
 }
 
 // fits refuses prompts that leave no room for an answer.

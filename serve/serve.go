@@ -152,17 +152,24 @@ func New(m Model, o Options) *Server {
 				r.Method))
 		})
 	}
-	s.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, refuse(http.StatusNotFound, "", "there is no %s here: see the list of paths in the documentation",
-			r.URL.Path))
-	})
 	s.mux.HandleFunc("/health", s.health)
 	s.mux.HandleFunc("/ready", s.health) // there is no server before the model is loaded
 	files, err := fs.Sub(page, "page")
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
-	s.mux.Handle("/", http.FileServerFS(files))
+	list, err := fs.ReadDir(files, ".")
+	if err != nil {
+		panic(err)
+	}
+	s.mux.Handle("/{$}", http.FileServerFS(files))
+	for _, file := range list {
+		s.mux.Handle("/"+file.Name(), http.FileServerFS(files))
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, refuse(http.StatusNotFound, "", "there is no %s here: see the list of paths in the documentation",
+			r.URL.Path))
+	})
 	return s
 }
 

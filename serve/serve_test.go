@@ -260,8 +260,21 @@ func TestRefusals(t *testing.T) {
 		param, say string
 	}{
 		{chat, `{`, 400, "", "no JSON object"},
-		{chat, `[]`, 400, "", "no JSON object"},
-		{chat, `{"messages": 7}`, 400, "", "the request"},
+		{chat, `[]`, 400, "", "the request is no JSON object: it is a list"},
+		{chat, `{"messages": 7}`, 400, "messages", "messages is a number, want a list"},
+		{chat, `{"messages": ["x"]}`, 400, "messages", "a value in messages is a string, want an object"},
+		{chat, `{"messages": [{"role": 5}]}`, 400, "messages.role", "messages.role is a number, want a string"},
+		{text, `{"prompt": "x", "max_tokens": "4"}`, 400, "max_tokens", "max_tokens is a string, want an integer"},
+		{text, `{"prompt": "x", "max_tokens": 4.5}`, 400, "max_tokens", "max_tokens is 4.5, want an integer"},
+		{text, `{"prompt": "x", "stream_options": {"include_usage": 1}}`, 400, "stream_options.include_usage",
+			"stream_options.include_usage is a number, want true or false"},
+		{text, `{"prompt": "x", "temperature": "hot"}`, 400, "temperature", "temperature is a string, want a number"},
+		{text, `{"prompt": "x", "logit_bias": []}`, 400, "logit_bias", "logit_bias is a list, want an object"},
+		{text, `{"prompt": [339, 99999]}`, 400, "prompt", "token 1 of prompt is 99999: want 0 to "},
+		{text, `{"prompt": [[339], [-1]]}`, 400, "prompt", "token 0 of prompt is -1: want 0 to "},
+		{"/detokenize", `{"tokens": [339, -2007]}`, 400, "tokens", "token 1 of tokens is -2007: want 0 to "},
+		{"/nothing", `{}`, 404, "", "there is no /nothing here"},
+		{"/v1/nothing", `{}`, 404, "", "there is no /v1/nothing here"},
 		{chat, `{}`, 400, "messages", "want at least one"},
 		{chat, `{"messages": [{"role": "robot", "content": "x"}]}`, 400, "messages[0].role", "robot"},
 		{chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, "messages[0].content", "text only"},
@@ -282,7 +295,7 @@ func TestRefusals(t *testing.T) {
 		{text, `{"prompt": "x", "best_of": 1, "n": 2}`, 400, "best_of", "want 2"},
 		{text, `{"prompt": "x", "best_of": 17}`, 400, "best_of", "to 16"},
 		{text, `{"prompt": "x", "logit_bias": {"5": 101}}`, 400, "", "want -100 to 100"},
-		{text, `{"prompt": "x", "logit_bias": {"x": 1}}`, 400, "", "the request"},
+		{text, `{"prompt": "x", "logit_bias": {"x": 1}}`, 400, "logit_bias", "a value in logit_bias is x, want an integer"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "logprobs": 2}`, 400, "logprobs", "true or false"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "echo": true}`, 400, "echo", "no field"},
 		{text, `{"prompt": "x", "grammar": "root ::= x"}`, 400, "grammar", "no rule"},
@@ -302,7 +315,7 @@ func TestRefusals(t *testing.T) {
 		{text, `{"prompt": "` + strings.Repeat("x = ", 100) + `"}`, 400, "prompt", "the context 64"},
 		{text, `{"prompt": "` + strings.Repeat("x", 1000) + `"}`, 413, "", "longer than 1000 bytes"},
 		{"/tokenize", `{}`, 400, "prompt", "missing"},
-		{"/detokenize", `{"tokens": "x"}`, 400, "", "the request"},
+		{"/detokenize", `{"tokens": "x"}`, 400, "tokens", "tokens is a string, want a list"},
 	} {
 		status, body := post(t, s.URL+c.path, c.body)
 		e := parse(t, body).Error
@@ -347,7 +360,7 @@ func TestOthers(t *testing.T) {
 	if body != `{"prompt":"`+begin+`func main"}`+"\n" {
 		t.Errorf("detokenize: %s", body)
 	}
-	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.js": "use strict", "/health": `"ok"`, "/ready": `"ok"`} {
+	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.css": "{", "/chat.js": "use strict", "/health": `"ok"`, "/ready": `"ok"`} {
 		if status, body := get(t, s.URL+path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %.80s", path, status, body)
 		}
