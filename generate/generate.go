@@ -296,17 +296,22 @@ func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err
 	return devices.Cheapest(ctx, graphs[0])
 }
 
-// read reads what the file of a model says, or its bundle, and completes the options by it.
-func (m *Model) read(path string, o *Options) error {
+// openFile opens the file of a model, or its bundle, which completes the options.
+func (m *Model) openFile(path string, o *Options) error {
 	isBundle, err := IsBundle(path)
 	switch {
 	case err != nil:
 		return err
 	case isBundle:
-		err = m.openBundle(path, o)
-	default:
-		m.file, err = gguf.Open(path)
+		return m.openBundle(path, o)
 	}
+	m.file, err = gguf.Open(path)
+	return err
+}
+
+// read reads what the file of a model says, or its bundle, and completes the options by it.
+func (m *Model) read(path string, o *Options) error {
+	err := m.openFile(path, o)
 	if err != nil {
 		return err
 	}
@@ -318,6 +323,9 @@ func (m *Model) read(path string, o *Options) error {
 	}
 	if m.context = o.Context; m.context == 0 {
 		m.context = min(defaultContext, m.config.Context)
+	}
+	if err := m.config.CheckContext(m.context); err != nil {
+		return fmt.Errorf("%s: %w: see --ctx, or Options.Context", path, err)
 	}
 	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
 		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
@@ -597,6 +605,17 @@ func (m *Model) ChatTemplate() string {
 		return "" // Prompt says so
 	}
 	return source
+}
+
+// HasChatTemplate reports whether the file of a model, or its bundle, has a template of conversations. It loads no
+// weights.
+func HasChatTemplate(path string) (ok bool, err error) {
+	m := &Model{}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := m.openFile(path, &Options{}); err != nil {
+		return false, err
+	}
+	return m.ChatTemplate() != "", nil
 }
 
 // Prompt returns the tokens of a conversation, by the template in the model's file.

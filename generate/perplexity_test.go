@@ -108,7 +108,8 @@ func TestPerplexityRefuses(t *testing.T) {
 	}{
 		{2, "chunks of 2 tokens: want at least 4"},
 		{64, "want at least 64, one chunk"},
-		{2000, "one chunk"},
+		{1024, "one chunk"},
+		{2000, "2000 positions: want 1 to 1024"},
 	} {
 		_, err := generate.MeasurePerplexity(t.Context(), gollama, "a text\n", generate.Options{Device: "cpu",
 			Context: tt.context}, 0, nil)

@@ -118,20 +118,24 @@ func TestHalf(t *testing.T) {
 // TestSays: what trains nothing is refused, with the flag's name; a training that is done, stopped or goes on says so.
 func TestSays(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
-	none := filepath.Join(t.TempDir(), "none")
+	none, short := filepath.Join(t.TempDir(), "none"), t.TempDir()
+	if err := os.WriteFile(filepath.Join(short, "a.go"), []byte("package a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, change := range map[string]func(o *options){
-		"-steps 0: want at least 1":            func(o *options) { o.steps = 0 },
-		"-batch 0: want at least 1":            func(o *options) { o.batch = 0 },
-		"-lora -1: want at least 0":            func(o *options) { o.lora = -1 },
-		"-lora 999: blk.0.attn_q.weight":       func(o *options) { o.lora = 999 },
-		"-layers 99: the model has 8":          func(o *options) { o.layers = 99 },
-		"-rate 0: want more than 0":            func(o *options) { o.rate = 0 },
-		"-rule sdg: want one of adamw, lion":   func(o *options) { o.rule = "sdg" },
-		"-svg: open":                           func(o *options) { o.svg = filepath.Join(none, "loss.svg") },
-		"-corpus: ":                            func(o *options) { o.corpus = none },
-		`no file in . ends in ".none"`:         func(o *options) { o.ext = ".none" },
-		"none: no such file or directory":      func(o *options) { o.gguf = none },
-		"want more than 1000000, the -context": func(o *options) { o.context = 1000000 },
+		"-steps 0: want at least 1":                        func(o *options) { o.steps = 0 },
+		"-batch 0: want at least 1":                        func(o *options) { o.batch = 0 },
+		"-lora -1: want at least 0":                        func(o *options) { o.lora = -1 },
+		"-lora 999: blk.0.attn_q.weight":                   func(o *options) { o.lora = 999 },
+		"-layers 99: the model has 8":                      func(o *options) { o.layers = 99 },
+		"-rate 0: want more than 0":                        func(o *options) { o.rate = 0 },
+		"-rule sdg: want one of adamw, lion":               func(o *options) { o.rule = "sdg" },
+		"-svg: open":                                       func(o *options) { o.svg = filepath.Join(none, "loss.svg") },
+		"-corpus: ":                                        func(o *options) { o.corpus = none },
+		`no file in . ends in ".none"`:                     func(o *options) { o.ext = ".none" },
+		"none: no such file or directory":                  func(o *options) { o.gguf = none },
+		"want more than 12, the -context":                  func(o *options) { o.corpus = short },
+		"-context: llm: 1000000 positions: want 1 to 1024": func(o *options) { o.context = 1000000 },
 	} {
 		o := small("cpu")
 		change(&o)

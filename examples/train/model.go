@@ -48,6 +48,11 @@ func openModel(o options) (*model, error) {
 	if err == nil && o.layers > m.config.Layers {
 		err = fmt.Errorf("-layers %d: the model has %d", o.layers, m.config.Layers)
 	}
+	if err == nil {
+		if err = m.config.CheckContext(o.context); err != nil {
+			err = fmt.Errorf("-context: %w", err)
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

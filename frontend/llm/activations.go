@@ -20,7 +20,7 @@ const (
 // Of a stack of matrices [experts, out, in] there is a row, and a count, for each. These
 // are the figures of an importance matrix.
 func Activations(cfg Config, tokens int) (*ir.Graph, error) {
-	if err := cfg.checkContext(tokens); err != nil {
+	if err := cfg.CheckContext(tokens); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "activations"), func(b *frontend.Builder) {

@@ -30,7 +30,7 @@ func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 // The logits of a text do not depend on what else is in the batch, bit for bit: every
 // row's sums are formed in an order that follows from the graph alone.
 func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, error) {
-	if err := cfg.checkContext(maxContext); err != nil {
+	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
 	}
 	how := newDecoding(append(options, Texts(texts)))

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -40,8 +41,12 @@ func (r *metadata) pooling(c *Config) {
 // yet. It is what comes of the last layer, after the last norm if there is one, pooled as
 // Config.Pooling says.
 func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
-	if err := cfg.checkContext(maxTokens); err != nil {
+	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(poolings[1:], cfg.Pooling) {
+		return nil, fmt.Errorf("llm: the model makes no embeddings, pooling %q: want %s, %s or %s, which a model made "+
+			"for embeddings names in its file", cfg.Pooling, PoolMean, PoolCLS, PoolLast)
 	}
 	return frontend.Build(graphName(cfg, "embedding"), func(b *frontend.Builder) {
 		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
@@ -57,9 +62,6 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 			x = x.IndexSelect(0, b.Const([]int32{0}))
 		case PoolLast:
 			x = lastRow(x)
-		default:
-			b.Fail("llm", fmt.Errorf("pooling %q: want %s, %s or %s, which a model made for embeddings names in its "+
-				"file", cfg.Pooling, PoolMean, PoolCLS, PoolLast))
 		}
 		b.Output("embedding", x.Reshape(-1))
 	})

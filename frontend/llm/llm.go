@@ -35,7 +35,7 @@ const (
 // a symbol T up to maxTokens, and output "logits" f32[vocabulary] for the token
 // after the last. It keeps nothing for a later run.
 func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
-	if err := cfg.checkContext(maxTokens); err != nil {
+	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "prefill"), func(b *frontend.Builder) {
@@ -65,7 +65,7 @@ func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph,
 
 func step(cfg Config, name string, maxContext int, options []Option,
 	tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
-	if err := cfg.checkContext(maxContext); err != nil {
+	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
@@ -212,9 +212,9 @@ func (d decoding) read(x frontend.Tensor) frontend.Tensor {
 	return x.Cast(ir.F32)
 }
 
-// checkContext refuses positions that the model was not trained for, where its
+// CheckContext refuses numbers of positions that the model was not trained for, where its
 // output would be noise.
-func (c Config) checkContext(n int) error {
+func (c Config) CheckContext(n int) error {
 	if n < 1 || n > c.Context {
 		return fmt.Errorf("llm: %d positions: want 1 to %d, the context of the model", n, c.Context)
 	}

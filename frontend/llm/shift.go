@@ -18,7 +18,7 @@ import (
 // What moved still knows of what was dropped, by which it was computed. Blocks are decoded, and made anew of the keys
 // that have turned. It is an error where keys do not turn with their position, or layers keep a window only.
 func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
-	if err := cfg.checkContext(maxContext); err != nil {
+	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
 	}
 	arch, err := findArchitecture(cfg.Architecture)
