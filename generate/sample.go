@@ -39,8 +39,22 @@ type Sampling struct {
 	Likeliest int  // with Logprobs, so many of the likeliest tokens come too
 }
 
-// Check says what is wrong with a Sampling.
+// SamplingError is what is wrong with a field of a Sampling.
+type SamplingError struct {
+	Field string // its name here
+	what  string // what is wrong, to follow the field's name
+}
+
+func (e *SamplingError) Error() string { return "generate: " + e.Of(e.Field) }
+
+// Of is the error for whoever knows the field by another name.
+func (e *SamplingError) Of(name string) string { return name + e.what }
+
+// Check says what is wrong with a Sampling: a *SamplingError.
 func (s Sampling) Check() error {
+	wrong := func(field, format string, args ...any) error {
+		return &SamplingError{field, fmt.Sprintf(format, args...)}
+	}
 	for _, v := range []struct {
 		name     string
 		value    float64
@@ -51,17 +65,21 @@ func (s Sampling) Check() error {
 		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100},
 	} {
 		if !(v.value >= v.low && v.value <= v.top) {
-			return fmt.Errorf("generate: %s is %v: want %v to %v", v.name, v.value, v.low, v.top)
+			return wrong(v.name, " is %v: want %v to %v", v.value, v.low, v.top)
 		}
 	}
 	for id, v := range s.Bias {
 		if !(v >= -100 && v <= 100) {
-			return fmt.Errorf("generate: Bias of token %d is %v: want -100 to 100", id, v)
+			return wrong("Bias", " of token %d is %v: want -100 to 100", id, v)
 		}
 	}
-	if s.TopK < 0 || s.MaxTokens < 0 || s.Likeliest < 0 {
-		return fmt.Errorf("generate: TopK is %d, MaxTokens %d and Likeliest %d: want at least 0", s.TopK, s.MaxTokens,
-			s.Likeliest)
+	for _, v := range []struct {
+		name  string
+		value int
+	}{{"TopK", s.TopK}, {"MaxTokens", s.MaxTokens}, {"Likeliest", s.Likeliest}} {
+		if v.value < 0 {
+			return wrong(v.name, " is %d: want at least 0", v.value)
+		}
 	}
 	return nil
 }

@@ -240,11 +240,22 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	}
 	j.sampling.Bias = q.LogitBias
 	if err := j.sampling.Check(); err != nil {
-		return j, refuse(http.StatusBadRequest, "", "%v", err)
+		param := ""
+		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) {
+			param = samplingFields[wrong.Field]
+			err = errors.New(wrong.Of(param))
+		}
+		return j, refuse(http.StatusBadRequest, param, "%v", err)
 	}
 	j.stop, err = stopsOf(q.Stop)
 	return j, err
 }
+
+// samplingFields are the names in requests of what a generate.Sampling says.
+var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "top_p", "TopK": "top_k",
+	"MinP": "min_p", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
+	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
+	"Likeliest": "top_logprobs"}
 
 // answers reads how many answers a request wants, and of how many they are the likeliest.
 func (q *request) answers(j *job) error {

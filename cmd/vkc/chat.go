@@ -56,13 +56,14 @@ type talker interface {
 }
 
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
+	f.chat = true
 	m, err := f.open(ctx, a, "chat")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	c := &conversation{model: m, flags: f, system: system}
-	// A model without a template says so before the first message.
+	// A template that has no room for conversations as these are says so before the first message.
 	if _, _, err := c.prompt("Hello"); err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
 // flagError makes an error of the flag parser one of usage, and names the flags
 // that a misspelt one may be meant for.
 func flagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 { // flags of a command that is not there
+		return cmd.RunE(cmd, words)
+	}
 	if typo := unknownFlag.FindStringSubmatch(err.Error()); typo != nil {
 		// cobra finds commands that are near in spelling, so flags are commands here.
 		near := &cobra.Command{SuggestionsMinimumDistance: 2}

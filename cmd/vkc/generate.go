@@ -63,7 +63,6 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
 	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
 	cmd.Flags().StringVar(&f.schema, "json-schema", "", "print JSON that the JSON Schema in this `FILE` describes")
-	cmd.MarkFlagsMutuallyExclusive("grammar", "json-schema")
 	return cmd
 }
 
@@ -170,10 +169,31 @@ func (f *loadFlags) attend(a *app) (done func()) {
 // draftTokens is how many tokens a draft model guesses unless told.
 const draftTokens = 4
 
-// open checks the flags and loads the model.
+// samplingFlags are the flags by what of a generate.Sampling they set.
+var samplingFlags = map[string]string{"Temperature": "--temp", "TopP": "--top-p", "TopK": "--top-k", "MinP": "--min-p",
+	"RepeatPenalty": "--repeat-penalty", "PresencePenalty": "--presence-penalty",
+	"FrequencyPenalty": "--frequency-penalty", "MaxTokens": "-n"}
+
+// open checks the flags and the kind of the model, and loads it.
 func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
 	if err := f.sampling.Check(); err != nil {
+		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) && samplingFlags[wrong.Field] != "" {
+			err = errors.New(wrong.Of(samplingFlags[wrong.Field]))
+		}
 		return nil, usagef("%w", err)
+	}
+	if err := f.model.check(command); err != nil {
+		return nil, err
+	}
+	if f.chat {
+		talks, err := generate.HasChatTemplate(f.model.path)
+		if err != nil {
+			return nil, err
+		}
+		if !talks {
+			return nil, fmt.Errorf("%s was not made for conversations, its file has no template of them: "+
+				"vkc generate -m %[1]s -p TEXT goes on with a text", f.model.path)
+		}
 	}
 	return f.model.open(ctx, a, command)
 }
@@ -183,6 +203,9 @@ const maxGrammar = 1 << 20
 
 // grammar reads what the text must be; nil for anything.
 func (f *generateFlags) grammar() (*grammar.Grammar, error) {
+	if f.gbnf != "" && f.schema != "" {
+		return nil, usagef("--grammar and --json-schema exclude each other: give one of them")
+	}
 	path, parse := f.gbnf, func(data []byte) (*grammar.Grammar, error) { return grammar.ParseGBNF(string(data)) }
 	if f.schema != "" {
 		path, parse = f.schema, grammar.ParseSchema

@@ -24,10 +24,20 @@ func TestGenerate(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"generate", "-p", "x"}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"generate", "-m", gollama}, "-p PROMPT is missing")
-	fails(t, exitUsage, append(line, "--top-p", "2"), "TopP is 2: want 0 to 1")
+	fails(t, exitUsage, append(line, "--top-p", "2"), "vkc: --top-p is 2: want 0 to 1")
+	fails(t, exitUsage, append(line, "-n", "-5"), "vkc: -n is -5: want at least 0")
 	fails(t, exitUsage, append(line, "--kv", "f17"), "--kv", "f17")
-	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024")
-	fails(t, exitFailure, append(line, "--chat"), "not made for conversations")
+	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024", "see --ctx")
+	r = run(t, append(line, "--ctx", "5000")...)
+	if n := strings.Count(r.stderr, "positions"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, r.stderr)
+	}
+	for _, talk := range [][]string{append(line, "--chat"), {"chat", "-m", gollama}} {
+		fails(t, exitFailure, talk, "not made for conversations", "vkc generate -m "+gollama+" -p TEXT")
+		if r := run(t, talk...); strings.Contains(r.stderr, "loading") {
+			t.Errorf("it was loaded: %s", r.stderr)
+		}
+	}
 	fails(t, exitFailure, []string{"generate", "-m", filepath.Join(t.TempDir(), "no.gguf"), "-p", "x"}, "no.gguf")
 	dir := t.TempDir()
 	files := map[string]string{"g.gbnf": `root ::= "yes" | "no"`, "s.json": `{"enum": [10, 2]}`,
@@ -46,6 +56,7 @@ func TestGenerate(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	fails(t, exitFailure, append(line, "--grammar", "root ::= x"), "want the name of a file")
+	fails(t, exitUsage, append(line, "--grammar", "x", "--json-schema", "y"), "exclude each other")
 	bad := append(line, "--json-schema", filepath.Join(dir, "bad.json"))
 	fails(t, exitFailure, bad, `bad.json: schema: #: keyword "not"`)
 	again := []string{"generate", "-m", gollama, "--device", "cpu", "-n", "8", "--ctx", "64", "-p",

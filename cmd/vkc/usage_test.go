@@ -186,6 +186,8 @@ func TestWrongUsage(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"cmpile", `unknown command "cmpile" for vkc: did you mean compile?`},
 		{"quux", "see vkc --help"},
+		{"genrate -m x.gguf", `unknown command "genrate" for vkc: did you mean generate?`},
+		{"cache sl --json", `unknown command "sl" for vkc cache: did you mean ls?`},
 		{"cache sl", "did you mean ls?"},
 		{"cache quux", `unknown command "quux" for vkc cache: see vkc cache --help`},
 		{"help quux", `unknown command "quux" for vkc: see vkc --help`},
