@@ -2,6 +2,7 @@ package vkc_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -106,29 +107,41 @@ func TestFusedNormsOfExtremes(t *testing.T) {
 }
 
 // TestFusedSlicesOnDevice runs steps of a small model, whose keys and values go
-// straight into caches.
+// straight into caches: of one text, or of as many as there are rows, which are two workgroups' in the end.
 func TestFusedSlicesOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	const heads, dim, context = 2, 16, 6
-	for _, weight := range []ir.DType{ir.F32, ir.Q8_0, ir.Q4_0} {
-		t.Run(weight.String(), func(t *testing.T) {
+	for _, tt := range []struct {
+		rows   int
+		weight ir.DType
+	}{{1, ir.F32}, {1, ir.Q8_0}, {1, ir.Q4_0}, {3, ir.Q8_0}, {13, ir.Q8_0}, {13, ir.F32}} {
+		t.Run(fmt.Sprintf("%s by %d", tt.weight, tt.rows), func(t *testing.T) {
 			g, err := frontend.Build("step", func(b *frontend.Builder) {
 				const width = heads * dim
 				pos := b.Input("pos", ir.I32)
-				x := b.Input("x", ir.F32, 1, width).RMSNorm(b.Weight("g", ir.F32, width), 1e-5)
-				qkv := x.MatMulT(b.Weight("w", weight, 3*width, width))
+				x := b.Input("x", ir.F32, tt.rows, width).RMSNorm(b.Weight("g", ir.F32, width), 1e-5)
+				qkv := x.MatMulT(b.Weight("w", tt.weight, 3*width, width))
 				head := func(i int) frontend.Tensor {
-					return qkv.Slice(1, i*width, (i+1)*width).Reshape(1, heads, dim).Transpose(1, 0, 2)
+					return qkv.Slice(1, i*width, (i+1)*width).Reshape(tt.rows, heads, dim).Transpose(1, 0, 2)
 				}
+				text := b.Iota(ir.I32, 0, tt.rows)
 				turned := func(i int) frontend.Tensor {
-					return head(i).Rope(pos.Reshape(1))
+					return head(i).Rope(text.Add(pos))
 				}
-				k, v := b.State("k", ir.F16, heads, context, dim), b.State("v", ir.F16, heads, context, dim)
-				b.Update(k, k.DynamicUpdateSlice(1, turned(1).Cast(ir.F16), pos))
-				b.Update(v, v.DynamicUpdateSlice(1, head(2).Cast(ir.F16), pos))
+				extend := func(name string, x frontend.Tensor) {
+					cache := b.State(name, ir.F16, heads, tt.rows*context, dim)
+					if tt.rows == 1 {
+						b.Update(cache, cache.DynamicUpdateSlice(1, x.Cast(ir.F16), pos))
+						return
+					}
+					at := text.MulScalar(context).Add(pos).Reshape(1, tt.rows, 1).Broadcast(heads, tt.rows, dim)
+					b.Update(cache, cache.ScatterDistinct(1, at, x.Cast(ir.F16)))
+				}
+				extend("k", turned(1))
+				extend("v", head(2))
 				b.Output("q", turned(0))
-				if weight == ir.F32 { // the row is stored for another kernel
+				if tt.weight == ir.F32 { // the rows are stored for another kernel
 					b.Output("s", qkv.Softmax(-1))
 				}
 			})

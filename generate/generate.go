@@ -348,38 +348,46 @@ const classStep = 4
 // those of fewer or shorter ones, and those of prompts last.
 func (m *Model) graphs(o Options) (list []*ir.Graph, classes []class, err error) {
 	options := m.cache(o)
-	add := func(n int, g *ir.Graph, failed error) {
-		list, err = append(list, g), errors.Join(err, failed)
-		classes = append(classes, class{rows: n, length: m.context})
+	add := func(c class, g *ir.Graph, failed error) {
+		list, classes, err = append(list, g), append(classes, c), errors.Join(err, failed)
 	}
-	steps := append(slices.Clone(options), llm.Likeliest())
-	if m.places == 1 {
-		g, err := llm.Step(m.config, m.context, steps...)
-		add(1, g, err)
-		for _, n := range m.shortTexts() {
-			g, err := llm.Step(m.config, m.context, append(slices.Clone(steps), llm.Within(n))...)
-			add(1, g, err)
-			classes[len(classes)-1].length = n
+	step := func(rows, length int) {
+		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
+		if c := (class{rows: rows, length: length}); m.places == 1 {
+			g, err := llm.Step(m.config, m.context, how...)
+			add(c, g, err)
+		} else {
+			g, err := llm.Batch(m.config, m.places, m.context, append(how, llm.AtMost(rows))...)
+			add(c, g, err)
 		}
-	} else {
-		g, err := llm.Batch(m.config, m.places, m.context, steps...)
-		add(m.places, g, err)
-		for n := 1; n < m.places && !o.Deterministic; n *= classStep {
-			g, err := llm.Batch(m.config, m.places, m.context, append(slices.Clone(steps), llm.AtMost(n))...)
-			add(n, g, err)
+	}
+	step(m.places, m.context)
+	for _, rows := range m.fewTexts(o) {
+		for _, length := range append(m.shortTexts(o), m.context) {
+			if rows < m.places || length < m.context {
+				step(rows, length)
+			}
 		}
 	}
 	for _, n := range m.parts() {
 		g, failed := llm.Steps(m.config, n, m.context, options...)
-		add(n, g, failed)
-		classes[len(classes)-1].prompt = true
+		add(class{rows: n, length: m.context, prompt: true}, g, failed)
 	}
 	return list, classes, err
 }
 
-// shortTexts are how many positions the texts have that there are steps for beside the one of all texts.
-func (m *Model) shortTexts() []int {
-	if m.device != nil && m.device.IsCPU() {
+// fewTexts are of how many texts, at most, there are steps.
+func (m *Model) fewTexts(o Options) (list []int) {
+	for n := 1; n < m.places && !o.Deterministic; n *= classStep {
+		list = append(list, n)
+	}
+	return append(list, m.places)
+}
+
+// shortTexts are how many positions the texts have that there are steps for beside those of all texts. With
+// Deterministic the texts of a step do not depend on the longest of them.
+func (m *Model) shortTexts(o Options) []int {
+	if m.device != nil && m.device.IsCPU() || m.places > 1 && o.Deterministic {
 		return nil
 	}
 	return llm.ShortTexts(m.context)

@@ -17,17 +17,30 @@ func TestShortTexts(t *testing.T) {
 		t.Errorf("the processor has %d steps for short texts", len(want.classes))
 	}
 	needDevice(t)
-	m := openModel(t, gollama, Options{Device: "vulkan", Context: context})
-	if m.classes == nil {
-		t.Skipf("%s: short texts have the kernels of long ones", m.Why())
+	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 2 * context}} {
+		o.Device, o.Context = "vulkan", context
+		testShortTexts(t, openModel(t, gollama, o), want)
 	}
-	last := 0
+	m := openModel(t, gollama, Options{Device: "vulkan", Context: context, Parallel: 2, Deterministic: true})
+	if m.classes != nil {
+		t.Errorf("answers depend on the length of others: %d steps", len(m.classes))
+	}
+}
+
+func testShortTexts(t *testing.T, m, want *Model) {
+	t.Helper()
+	context, last := m.context, class{}
 	for _, c := range m.classes {
-		if c.length <= last || c.length >= context || m.stepOf(1, c.length) != c.exe ||
-			m.stepOf(1, c.length+1) == c.exe {
-			t.Errorf("a step of up to %d positions after one of %d, of %d", c.length, last, context)
+		longer := c.rows == last.rows && c.length > last.length
+		if !longer && c.rows <= last.rows || c.length > context || m.stepOf(c.rows, c.length) != c.exe ||
+			c.length < context && m.stepOf(c.rows, c.length+1) == c.exe {
+			t.Errorf("a step of %d texts of up to %d positions after one of %d, %d", c.rows, c.length, last.rows,
+				last.length)
 		}
-		last = c.length
+		last = c
+	}
+	if last.length == 0 || last.length == context && m.places == 1 {
+		t.Skipf("%s: short texts have the kernels of long ones", m.Why())
 	}
 	text := strings.Repeat("func add(a, b int) int {\n\treturn a + b\n}\n\n", 20)
 	prompt := m.tok.Encode(text, tokenizer.Options{Whole: true})[:m.classes[0].length-20]

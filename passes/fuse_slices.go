@@ -9,23 +9,23 @@ import (
 )
 
 // fuseSlices removes kernels that only go over some neighbouring columns of a
-// product of one row, element by element or in pairs of neighbours: queries and
+// product's rows, element by element or in pairs of neighbours: queries and
 // keys that are turned by their position, keys and values on their way into a
-// cache. The product stores what they do, of each column or pair, and the row as
-// it was only where others read that.
+// cache. The product stores what they do, of each column or pair, and the rows as
+// they were only where others read them.
 func fuseSlices(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
-	if !storesRow(k) {
+	if !storesRows(k) {
 		return nil
 	}
-	row := storedFirst(k)
-	if _, ok := s.sourceOf(row); !ok {
+	rows := storedFirst(k)
+	if _, ok := s.sourceOf(rows); !ok {
 		return nil
 	}
 	var readers []*kernel.Kernel
-	p, keep := propose("store what reads the row", id), s.Plan.Outlives(row) // for others
-	for _, r := range s.Plan.Readers(row) {
-		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, row) {
+	p, keep := propose("store what reads the rows", id), s.Plan.Outlives(rows) // for others
+	for _, r := range s.Plan.Readers(rows) {
+		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, rows) {
 			readers = append(readers, s.Plan.Kernel(r))
 			p.also(r)
 		} else {
@@ -43,16 +43,25 @@ func fuseSlices(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// storesRow reports whether a product stores a row of f32, and nothing else.
-func storesRow(k *kernel.Kernel) bool {
+// storesRows reports whether a product stores rows of f32, and nothing else.
+func storesRows(k *kernel.Kernel) bool {
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
 		return false
 	}
 	st, col := k.Stores[0], len(k.Parallel)-1
-	row := k.Bindings[st.Bind]
-	return st.Value.DType == ir.F32 && row.DType == ir.F32 && k.Parallel[col].IsStatic() &&
-		k.Parallel[col].Add == row.Elems &&
-		st.Index.Equal(kernel.Axis(col, k.Parallel[col]))
+	return st.Value.DType == ir.F32 && k.Bindings[st.Bind].DType == ir.F32 && k.Parallel[col].IsStatic() &&
+		ir.Shape(k.Parallel).MaxElems() == k.Bindings[st.Bind].Elems && len(rowAxes(k)) <= 1 &&
+		st.Index.Equal(linear(k.Parallel, axes(k.Parallel)))
+}
+
+// rowAxes are the axes of a product's rows, but for those of one.
+func rowAxes(k *kernel.Kernel) (list []int) {
+	for axis, d := range k.Parallel[:len(k.Parallel)-1] {
+		if d != ir.D(1) {
+			list = append(list, axis)
+		}
+	}
+	return list
 }
 
 // fuseReaders returns the product with what its readers store, and with what it
@@ -81,7 +90,11 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	k := product.From
 	sl, _ := sliceOf(k, r)
 	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
-	at := unflatten(r.Parallel, local)
+	at := unflatten(sl.columns(r), local)
+	if sl.row >= 0 {
+		row := rowAxes(k)[0]
+		at[sl.row] = kernel.Axis(row, k.Parallel[row])
+	}
 	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
 	m.Load = func(e *kernel.Expr) *kernel.Expr {
@@ -123,29 +136,60 @@ func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, oth
 	return m.Value(k.Stores[0].Value)
 }
 
-// slice is what a reader reads of a row.
+// slice is what a reader reads of rows.
 type slice struct {
+	row    int // the reader's axis of rows; -1 where there is one row
 	cols   kernel.Cols
 	others map[*kernel.Expr]bool // loads of the other element of a pair
 }
 
-// sliceOf reports whether a map has a point for every column of a slice of the row
+// columns are the reader's axes, of which that of rows is 1.
+func (s slice) columns(r *kernel.Kernel) ir.Shape {
+	dims := slices.Clone(ir.Shape(r.Parallel))
+	if s.row >= 0 {
+		dims[s.row] = ir.D(1)
+	}
+	return dims
+}
+
+// sliceOf reports whether a map has a point for every column of a slice of the rows
 // that product k stores, in order, and reads that column there, or the other one
 // of its pair, and no more.
 func sliceOf(k, r *kernel.Kernel) (slice, bool) {
-	points, err := ir.Shape(r.Parallel).Numel()
-	if r.Family != kernel.FamilyMap || r.Custom != nil || err != nil || !points.IsStatic() || points.Add < 1 ||
-		len(r.Parallel) == 0 {
+	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
 		return slice{}, false
 	}
-	at := axes(r.Parallel)
-	here := linear(r.Parallel, at)
+	for _, row := range rowAxes(k) {
+		for axis, d := range r.Parallel[:len(r.Parallel)-1] {
+			if d == k.Parallel[row] {
+				if sl, ok := sliceAlong(k, r, axis); ok {
+					return sl, true
+				}
+			}
+		}
+		return slice{}, false
+	}
+	return sliceAlong(k, r, -1)
+}
+
+// sliceAlong is sliceOf for a reader whose axis of rows is known.
+func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
+	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
+	dims, at, width := sl.columns(r), axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
+	points, err := dims.Numel()
+	if err != nil || !points.IsStatic() || points.Add < 1 {
+		return slice{}, false
+	}
+	begin := kernel.Const(0)
+	if row >= 0 {
+		begin, at[row] = at[row].Mul(kernel.DimIndex(width)), kernel.Const(0)
+	}
+	here := linear(dims, at).Plus(begin)
 	last := len(at) - 1
 	at[last] = kernel.OtherOfPair(at[last])
-	there := linear(r.Parallel, at)
+	there := linear(dims, at).Plus(begin)
 	pairs := r.Parallel[last].Add%2 == 0
 
-	sl, first, ok := slice{others: map[*kernel.Expr]bool{}}, int64(-1), true
 	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
 		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != storedFirst(k) {
 			return
@@ -158,6 +202,5 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 		first = off.Offset()
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
-	return sl, ok && first >= 0 && sl.cols.To <= k.Parallel[len(k.Parallel)-1].Add &&
-		(len(sl.others) == 0 || first%2 == 0)
+	return sl, ok && first >= 0 && sl.cols.To <= width.Add && (len(sl.others) == 0 || first%2 == 0)
 }

@@ -22,7 +22,7 @@ type matMul struct {
 	a, b           []*matOperand
 	quads          quadKind
 	products       []matProduct
-	otherSum       func(product int, row, col text) text // declares a sum of another column, for storeCols
+	otherSum       func(product int, col text) text // declares a sum of another column of the row, for storeCols
 }
 
 // matOperand is an A or a B. Products that share one share its reading.
@@ -392,7 +392,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 		m.fail("a matrix product has no elements to store besides its results")
 	}
 	if m.k.CutsCols() {
-		m.storeCols(row, col)
+		m.storeCols(col)
 	} else {
 		m.storeAll(stores)
 	}

@@ -38,7 +38,7 @@ func TestMatMulGolden(t *testing.T) {
 		{"matvec_iq2_xs_lookup", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.I8, b: ir.IQ2_XS, transB: true, bytes: true, layout: kernel.LayoutPlanes}},
 		{"matvec_gated_f16", "amd-rdna3", product{m: d(2), n: d(14336), k: d(4096), a: ir.F32, b: ir.F16, transB: true, gated: true}},
 		{"skinny_q4_K", "nvidia-h100", product{m: d(8), n: d(14336), k: d(4096), a: ir.F32, b: ir.Q4_K, transB: true, bias: true, layout: kernel.LayoutPlanes}},
-		{"skinny_q4_0_i8", "nvidia-h100", product{m: ir.Symbol("T", 16), n: d(4096), k: d(4096), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true, layout: kernel.LayoutPlanes}},
+		{"skinny_q4_0_i8", "nvidia-h100", product{m: ir.Symbol("T", 16), n: d(12288), k: d(4096), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true, layout: kernel.LayoutPlanes}},
 		{"matvec_columns", "generic", product{batch: []ir.Dim{d(32)}, m: d(1), n: d(128), k: rows, a: ir.F32, b: ir.F32}},
 	}
 	var sources []spirv.Shader

@@ -212,14 +212,14 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 		sums[n] = primary(v.variable(v.quads.scalar, numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
 	}
 	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
-	v.otherSum = func(n int, row, col text) text {
-		id := v.named("other_id", plus(times(row, s.TileN), binary("-", col, v.col0)))
+	if v.row0.s == "0u" {
+		own = row
+	}
+	v.otherSum = func(n int, col text) text {
+		id := v.named("other_id", plus(times(own, s.TileN), binary("-", col, v.col0)))
 		sum := primary(v.variable(v.quads.scalar, numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
 		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
 		return sum
-	}
-	if v.row0.s == "0u" {
-		own = row
 	}
 	v.bindRowSums(own)
 	v.finish(row, col, sums)

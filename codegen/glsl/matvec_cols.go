@@ -8,7 +8,7 @@ import (
 
 // storeCols writes the stores of a result whose columns are stored in several
 // ways, each of some of them.
-func (m *matMul) storeCols(row, col text) {
+func (m *matMul) storeCols(col text) {
 	var done []kernel.Cols
 	for _, s := range m.k.Stores {
 		if slices.Contains(done, s.Cols) {
@@ -22,7 +22,7 @@ func (m *matMul) storeCols(row, col text) {
 			}
 		}
 		m.openCols(s.Cols, col)
-		m.bindOtherSums(stores, row, s.Cols)
+		m.bindOtherSums(stores, s.Cols)
 		m.storeAll(stores)
 		m.close()
 	}
@@ -50,7 +50,7 @@ func (m *matMul) openCols(c kernel.Cols, col text) {
 }
 
 // bindOtherSums adds up the sums of other columns that stores need.
-func (m *matMul) bindOtherSums(stores []kernel.Store, row text, c kernel.Cols) {
+func (m *matMul) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 	for _, s := range stores {
 		for _, e := range kernel.OtherSums(s) {
 			if _, known := m.knownValue(e); known {
@@ -58,7 +58,7 @@ func (m *matMul) bindOtherSums(stores []kernel.Store, row text, c kernel.Cols) {
 			}
 			m.plan(nil, []kernel.Index{e.Index})
 			at := plus(m.coordinate(e.Index), uintLit(c.From))
-			m.bindValue(e, m.otherSum(e.Acc, row, primary(m.variable("uint", "other_col", at))))
+			m.bindValue(e, m.otherSum(e.Acc, primary(m.variable("uint", "other_col", at))))
 		}
 	}
 }

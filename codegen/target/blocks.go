@@ -48,6 +48,7 @@ type blockVec struct {
 	batched    bool // for products of a batch, such as those of experts, only
 	run        int  // elements that an invocation takes at once
 	lanes      int  // invocations per sum, at least
+	apart      bool // lanes is a part of a subgroup, for contractions that have no more runs
 	workgroup  int  // invocations of a workgroup, if more
 	columns    int  // that share the reading of A
 	ahead      int  // runs that are read before they are multiplied
@@ -65,8 +66,11 @@ func (v blockVec) suits(sh matShape) bool {
 // lanesOf is how many invocations share a sum of depth products, at least: as
 // many as were measured, as long as there is something for each.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
+	if v.apart {
+		return v.lanes
+	}
 	lanes := max(subgroup, 1)
-	for lanes < v.lanes && int64(lanes*max(v.run, 8)) < depth {
+	for lanes < v.lanes && int64(lanes*max(v.run, shortestRun)) < depth {
 		lanes *= 2
 	}
 	return lanes

@@ -65,6 +65,8 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},
 		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
 		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
+		// M-batch
+		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, apart: true, columns: 4, subnormals: true, staged: true},
 		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true},
 	).orBytesFrom(2, // one row is as fast in floats, and needs no kernel before
 		blockVec{rows: 2, run: 32, lanes: 64, columns: 4},

@@ -4,7 +4,8 @@ import "github.com/vkc-go/vkc/ir"
 
 // nvidiaUnits are the formats of which few rows are faster on matrix units (M-block-units).
 var nvidiaUnits = map[ir.DType]formatUnits{
-	ir.Q4_0: {unitsFrom(4, 8, 2, 128).andMore(8, 1, 128), unitsFrom(7, 4, 1, 256).andMore(8, 1, 128)},
+	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(8, 2, 128, 4.3).andMore(8, 1, 128),
+		unitsFrom(7, 4, 1, 256).someBy(4, 2, 256, 9.3).andMore(8, 1, 128)},
 	ir.Q4_1: {floats: unitsFrom(5, 8, 1, 128)},
 	ir.Q5_0: {floats: unitsFrom(5, 8, 1, 256)},
 	ir.Q5_1: {floats: unitsFrom(6, 8, 1, 128)},
@@ -14,7 +15,7 @@ var nvidiaUnits = map[ir.DType]formatUnits{
 	ir.Q3_K:  {floats: unitsFrom(6, 8, 1, 128)},
 	ir.Q4_K:  {unitsFrom(5, 8, 1, 128).andMore(8, 1, 128), unitsFrom(9, 8, 1, 256).andMore(8, 1, 128)},
 	ir.Q5_K:  {floats: unitsFrom(5, 8, 1, 128)},
-	ir.Q6_K:  {floats: unitsFrom(6, 4, 1, 128)},
+	ir.Q6_K:  {floats: unitsFrom(6, 4, 1, 128).andMore(8, 1, 128)},
 	ir.TQ1_0: {floats: unitsFrom(4, 8, 2, 128)},
 	ir.TQ2_0: {unitsFrom(4, 8, 1, 256), unitsFrom(7, 4, 1, 256)},
 

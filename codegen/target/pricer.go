@@ -130,6 +130,9 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time f
 	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
 		return h.matVecTime(k, caps)
 	}
+	if s, _, err := Select(k, caps); err == nil && s.Variant == kernel.VarSkinny {
+		return h.skinnyTime(k, s)
+	}
 	time, units := h.bestMatrixTime(k, caps, 1)
 	if !units {
 		if time = h.vectorTime(k, 1); time == 0 {

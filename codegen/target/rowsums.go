@@ -60,7 +60,21 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	case k.RowSums() && rowCost(k) > maxRowCost:
 		return 0, "rows are dear to compute in every workgroup"
 	}
-	return h.readingTime(k, s), ""
+	return h.multiplyingTime(k, s), ""
+}
+
+// vecEfficiency is what products of few rows of floats reach of the arithmetic outside matrix units (M-batch).
+const vecEfficiency = 0.3
+
+// multiplyingTime is how long a product of few rows takes: its reading or, of more rows than an invocation takes, its
+// arithmetic if that is longer.
+func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
+	sh, time := matShapeOf(k), h.readingTime(k, s)
+	if sh.M <= MaxMatVecRows {
+		return time
+	}
+	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
+	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
 // readingTime is how long reading what a product of few rows multiplies takes: B once for every part of the rows, and
@@ -73,20 +87,25 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	}
 	sh := matShapeOf(k)
 	rows := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()*loads)
-	weights := uint64(0)
-	for _, p := range k.Products {
-		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
-			if e.Kind == kernel.ExprLoad {
-				weights += bindingBytes(k.Bindings[e.Bind])
-			}
-		})
-	}
+	weights := weightBytes(k)
 	again := h.cacheRate()
 	if weights > uint64(h.cache) {
 		again = h.CopyGBps
 	}
 	oftener := float64(matVecParts(sh.M) - 1)
 	return float64(weights)/h.CopyGBps + oftener*float64(weights)/again + float64(rows)/h.cacheRate()
+}
+
+// weightBytes is how much of memory the second operands of a product are.
+func weightBytes(k *kernel.Kernel) (n uint64) {
+	for _, p := range k.Products {
+		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
+			if e.Kind == kernel.ExprLoad {
+				n += bindingBytes(k.Bindings[e.Bind])
+			}
+		})
+	}
+	return n
 }
 
 // matVecParts is how many workgroups share the rows of a matvec.
@@ -102,9 +121,7 @@ func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps C
 	if !units {
 		time = h.vectorTime(k, 1)
 	}
-	sh := matShapeOf(k)
-	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
-	return max(h.readingTime(k, s), flops/(h.VectorF32*1e3)) < time
+	return h.multiplyingTime(k, s) < time
 }
 
 // checkRowSums checks what a matrix product that adds up its rows asks for.

@@ -216,11 +216,15 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		all = append(all, Candidate{s, reason})
 	}
 	if h.subgroup > 0 {
-		lanes := least
-		for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*8 <= sh.K {
+		lanes, subgroup := least, h.subgroup
+		if v.apart {
+			subgroup = 0
+		}
+		for subgroup > 0 && lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill &&
+			int64(lanes*max(v.run, shortestRun)) <= sh.K {
 			lanes *= 2
 		}
-		add(lanes, h.subgroup)
+		add(lanes, subgroup)
 	}
 	add(min(h.vecLanes, wg), 0)
 	return all

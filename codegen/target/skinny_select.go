@@ -20,7 +20,10 @@ type formatUnits struct{ floats, bytes blockUnits }
 type blockUnits struct {
 	rows, most int64
 	tile       skinnyTile
+	some       skinnyTile // for 9 to 16 rows, if another
 	many       skinnyTile // for more than 16 rows
+	// rate is how many GB/s of blocks a core reads by 9 to 16 rows; 0 where it was not measured.
+	rate float64
 }
 
 // unitsFrom is for so many rows up to what a matvec takes, andMore for all that
@@ -34,6 +37,12 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 	return u
 }
 
+// someBy is for tiles of 9 to 16 rows, and what a core reads with them.
+func (u blockUnits) someBy(columns, depths, step int, rate float64) blockUnits {
+	u.some, u.rate = skinnyTile{columns, depths, step}, rate
+	return u
+}
+
 // skinny: few rows by blocks on matrix units, where that was measured to be faster,
 // which is one product at a time unless there are more rows than a matvec takes: tiles take
 // four times as long there (M-block-units). Those that may round to f16 have tiles of their
@@ -43,16 +52,16 @@ func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 	if !ok {
 		return nil
 	}
-	sh, u := matShapeOf(k), h.units[blocksOf(k)].floats
-	if readsBytes(k) {
-		u = h.units[blocksOf(k)].bytes
-	}
+	sh, u := matShapeOf(k), h.unitsOf(k)
 	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
 		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
-	if sh.M > 16 {
+	switch {
+	case sh.M > mostMatVecRows:
 		u.tile = u.many
+	case sh.M > MaxMatVecRows && u.some != skinnyTile{}:
+		u.tile = u.some
 	}
 	// All products decode into the shared memory that one has.
 	u.tile.step = max(u.tile.step/len(k.Products), shortestStep)
@@ -63,6 +72,26 @@ func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 		}
 	}
 	return all
+}
+
+// unitsOf is how matrix units multiply the blocks of a product by its rows.
+func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
+	u := h.units[blocksOf(k)]
+	if readsBytes(k) {
+		return u.bytes
+	}
+	return u.floats
+}
+
+// skinnyTime estimates the time of a product of 9 to 16 rows on matrix units, in nanoseconds, by what a core reads of
+// its blocks (M-batch), or says why that is not known.
+func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Schedule) (float64, string) {
+	sh, rate := matShapeOf(k), h.unitsOf(k).rate
+	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
+		return 0, fmt.Sprintf("nothing is known of the time of %s by %d rows", s.Variant, sh.M)
+	}
+	busy := min(sh.Batch*ceilDiv(sh.N, int64(s.TileN)), h.cores)
+	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
 // unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
@@ -78,16 +107,17 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 
 // spread lists the tile and others of fewer subgroups along the contraction and
 // shorter steps, which take less shared memory and divide more contractions, and for more
-// rows than a matvec takes those of half the columns. Where it
-// leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
-// that takes have tiles of half the columns, down to four fragments, and twice as many subgroups
-// share the contraction (M-block-units).
+// rows than a matvec takes at once those of half the columns. Where it leaves more than a quarter of the cores idle,
+// more rows than that have tiles of half the columns, down to four fragments, and twice as many subgroups
+// share the contraction (M-block-units). Where that is so all the same, a matvec is as fast, of as many rows as it
+// takes.
 func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
-	if 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores {
-		if sh.M <= MaxMatVecRows {
-			return nil
-		}
+	idle := func() bool { return 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores }
+	if idle() && sh.M > MaxMatVecRows {
 		tl.columns, tl.depths = max(tl.columns/2, 4), tl.depths*2
+	}
+	if idle() && sh.M <= mostMatVecRows {
+		return nil
 	}
 	var list []skinnyTile
 	for columns := tl.columns; columns >= 4; columns /= 2 {

@@ -101,7 +101,9 @@ func TestSelectSkinny(t *testing.T) {
 		{"as many as it takes", floats(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
 		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
-		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=16x64x128 subgroups=4x2"},
+		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matvec "},
+		{"few columns, more rows than a matvec takes", floats(20, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=32x64x128 subgroups=4x2"},
+		{"few columns, more rows of bytes", byteRows(16, 4096, 11008, ir.Q4_0), "matvec "},
 		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "skinny wg=256 tile=8x128x128 subgroups=8x1"},
 		{"one of fewer", floats(8, 14336, 64*7, ir.Q4_0), "matvec "},
 		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
@@ -110,11 +112,13 @@ func TestSelectSkinny(t *testing.T) {
 		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
 		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
-		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "matvec "},
+		{"more rows, scales of sixteen", floats(16, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=16x64x128 subgroups=4x1 fragment=16x8x16"},
+		{"more rows by another format", floats(16, 14336, 14336, ir.Q5_K), "matvec "},
+		{"more rows of bytes by q4_0", byteRows(16, 12288, 4096, ir.Q4_0), "skinny wg=256 tile=16x64x256 subgroups=4x2"},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
 		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=256 tile=16x128x128 subgroups=8x1"},
 		{"two products, rows of bytes", twice(byteRows(16, 14336, 14336, ir.Q4_0)),
-			"skinny wg=128 tile=16x64x128 subgroups=4x1"},
+			"skinny wg=256 tile=16x64x128 subgroups=4x2"},
 		{"two products, as many as it takes", twice(floats(32, 14336, 14336, ir.Q4_0)), "skinny wg=128 tile=32x64x128 subgroups=4x1"},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
 	} {
@@ -157,5 +161,23 @@ func TestWantsBytes(t *testing.T) {
 			t.Errorf("%s rows of bytes by %s, matrix units %v: %v, want %v", c.rows, c.dtype,
 				c.caps.Features.CooperativeMatrix, got, c.want)
 		}
+	}
+}
+
+// TestSkinnyTime: what 9 to 16 rows take on matrix units is known where it was measured, and by fewer cores longer.
+func TestSkinnyTime(t *testing.T) {
+	price := func(k *kernel.Kernel) kernel.Estimate {
+		return NewPricer(profile(t, "nvidia-h100")).Price(kernel.Rewrite{Before: []*kernel.Kernel{k}})
+	}
+	wide, half := price(byteRows(16, 12288, 4096, ir.Q4_0)), price(byteRows(16, 6400, 4096, ir.Q4_0))
+	if wide.Note != "" || half.Note != "" || wide.Before < 20e3 || wide.Before > 32e3 || half.Before < 0.6*wide.Before {
+		t.Errorf("%+v by 192 workgroups, %+v by 100 of 132 cores", wide, half)
+	}
+	if floats := price(matMul(one, ir.D(16), ir.D(12288), ir.D(4096), ir.Q4_0, true)); floats.Before < 1.5*wide.Before {
+		t.Errorf("%+v by floats, %+v by bytes", floats, wide)
+	}
+	unknown := price(matMul(one, ir.D(16), ir.D(14336), ir.D(14336), ir.Q6_K, true))
+	if !strings.Contains(unknown.Note, "skinny by 16 rows") {
+		t.Errorf("%+v by a format that was not measured", unknown)
 	}
 }

@@ -73,7 +73,8 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps Caps) bool {
 	_, bytes := ByteProducts(k)
 	s, _, err := Select(k, caps)
 	many := matShapeOf(k).M > MaxMatVecRows
-	return err == nil && (s.Variant == kernel.VarMatTile || many && s.Variant == kernel.VarMatVec) && !bytes
+	return err == nil && (s.Variant == kernel.VarMatTile || many && s.Variant == kernel.VarMatVec) && !bytes &&
+		!readsBytes(k)
 }
 
 // groups is how many workgroups a product makes.

@@ -81,12 +81,17 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	if inPages {
 		kept = PagesOf(kept) * PageSize
 	}
+	seen := kept // of the positions that are kept, the first ones
+	if !ring {
+		seen = min(cmp.Or(r.how.within, kept), kept)
+	}
 	extend := func(name string, x frontend.Tensor) frontend.Tensor {
 		cache := r.how.state(b, name, l, ring, kept)
 		if inPages {
 			extended := r.how.scatter(cache, x, paged(r.pages, r.positions))
 			b.Update(cache, extended)
-			return r.how.inPages(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim).SwapAxes(0, 1)
+			all := r.how.inPages(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim)
+			return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
 		}
 		positions := r.positions
 		if ring {
@@ -95,10 +100,10 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
 		b.Update(cache, extended)
 		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
-		return all.IndexSelect(1, r.texts).SwapAxes(0, 1)
+		return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, r.texts).SwapAxes(0, 1)
 	}
 	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
-		append(o, frontend.Mask(r.mask(l, ring, kept)))...)
+		append(o, frontend.Mask(r.mask(l, ring, seen)))...)
 	return y.Reshape(rows, l.Heads*l.HeadDim)
 }
 

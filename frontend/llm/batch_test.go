@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,12 +18,19 @@ import (
 // batched has the programs of a model that takes several texts.
 type batched struct {
 	batch, steps *vkc.Executable
+	short        *vkc.Executable // batch of texts within so many positions; nil unless set
 	vocab        int
 	// pages has those of each text, or is nil where texts share none.
 	pages [][]int32
 }
 
 func openBatched(t *testing.T, device string, f *gguf.File, texts int, options ...llm.Option) batched {
+	t.Helper()
+	return openShort(t, device, f, texts, math.MaxInt, options...)
+}
+
+// openShort is openBatched with another program, for texts within so many positions.
+func openShort(t *testing.T, device string, f *gguf.File, texts, within int, options ...llm.Option) batched {
 	t.Helper()
 	dev, err := vkc.OpenDevice(device)
 	if device == "vulkan" {
@@ -60,6 +68,10 @@ func openBatched(t *testing.T, device string, f *gguf.File, texts int, options .
 	b.batch = load(g, err, nil)
 	g, err = llm.Steps(cfg, 3, cfg.Context, append(options, llm.Texts(texts))...)
 	b.steps = load(g, err, b.batch)
+	if within < cfg.Context {
+		g, err = llm.Batch(cfg, texts, cfg.Context, append(options, llm.Within(within))...)
+		b.short = load(g, err, b.batch)
+	}
 	return b
 }
 

@@ -122,8 +122,8 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // first of the largest logits, and "top" f32, that logit, or NaN where one is.
 func Likeliest() Option { return func(d *decoding) { d.likely = true } }
 
-// Within bounds the text of Step and Steps to n positions, of those that states have room for: programs of short texts
-// read their keys and values otherwise than those of long ones.
+// Within bounds the texts of Step, Steps and Batch to n positions, of those that states have room for: programs of
+// short texts read their keys and values otherwise than those of long ones.
 func Within(n int) Option { return func(d *decoding) { d.within = n } }
 
 // output makes outputs of logits [B, vocabulary], which leave as they are shaped in the second place.

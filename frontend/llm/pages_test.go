@@ -52,7 +52,8 @@ func (m goldenModel) testPages(t *testing.T, device string, options ...llm.Optio
 	m.compareBatch(t, b)
 }
 
-// TestManyPages: a text that takes several pages, in any order, beside another one, in every type of a cache.
+// TestManyPages: a text that takes several pages, in any order, beside another one, in every type of a cache; and a
+// step of texts that are short.
 func TestManyPages(t *testing.T) {
 	for _, device := range []string{"cpu", "vulkan"} {
 		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.Q8_0, ir.Q4_0} {
@@ -68,8 +69,9 @@ func testManyPages(t *testing.T, device string, dtype ir.DType) {
 	t.Helper()
 	f := tiny{dtype: ir.F32, headDim: 32,
 		meta: map[string]any{"llama.context_length": uint32(3 * llm.PageSize)}}.file(t)
-	own := openBatched(t, device, f, 2, llm.Cache(dtype))
-	shared := openBatched(t, device, f, 2, llm.Cache(dtype), llm.Pages(7))
+	const within = llm.PageSize + 17
+	own := openShort(t, device, f, 2, within, llm.Cache(dtype))
+	shared := openShort(t, device, f, 2, within, llm.Cache(dtype), llm.Pages(7))
 	shared.pages = [][]int32{{6, 0, 3}, {2, 5, 1}}
 	tokens := make([]int32, 2*llm.PageSize+20)
 	for i := range tokens {
@@ -86,5 +88,11 @@ func testManyPages(t *testing.T, device string, dtype ir.DType) {
 		for i := range rows {
 			compare(t, fmt.Sprintf("%s, %v, step %d, row %d", device, dtype, step, i), got[i], want[i], 1e-4)
 		}
+	} // The last step again, by the programs of short texts.
+	last := row{tokens[5], 0, llm.PageSize + 3}
+	want := own.run(t, last)
+	for i, b := range []batched{own, shared} {
+		b.batch = b.short
+		compare(t, fmt.Sprintf("%s, %v, short texts %d", device, dtype, i), b.run(t, last)[0], want[0], 1e-4)
 	}
 }
