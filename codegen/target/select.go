@@ -220,8 +220,12 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		if v.apart {
 			subgroup = 0
 		}
+		each := shortestRun
+		if sh.M > 1 {
+			each = max(v.run, each) // M-batch
+		}
 		for subgroup > 0 && lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill &&
-			int64(lanes*max(v.run, shortestRun)) <= sh.K {
+			int64(lanes*each) <= sh.K {
 			lanes *= 2
 		}
 		add(lanes, subgroup)
