@@ -156,22 +156,23 @@ func (d *Device) loadLayers(ctx context.Context, p *Program, opt LoadOptions) (_
 
 // shares are how much of so many bytes each device is to have: by how fast it reads its memory, up to what it has left
 // of it. The processor counts as the least of the others.
-func (d Devices) shares(stored int64) []float64 {
-	rooms, speeds := make([]float64, len(d)), make([]float64, len(d))
+func (d Devices) shares(stored int64) []float64 { return sharesAmong(d.members(), stored) }
+
+func sharesAmong(list []member, stored int64) []float64 {
+	rooms, speeds := make([]float64, len(list)), make([]float64, len(list))
 	room, speed := math.Inf(1), math.Inf(1)
-	for i, one := range d {
-		if one.Vulkan() == nil {
+	for i, m := range list {
+		if m.processor {
 			continue
 		}
-		rooms[i] = max(usedMemory*float64(one.Vulkan().MemoryAvailable()), 1)
-		speeds[i] = target.MachineOf(one.Caps()).CopyGBps
+		rooms[i], speeds[i] = max(m.room, 1), target.MachineOf(m.caps).CopyGBps
 		room, speed = min(room, rooms[i]), min(speed, speeds[i])
 	}
-	for i, one := range d {
+	for i, m := range list {
 		switch {
 		case math.IsInf(room, 1): // all are the processor
 			rooms[i], speeds[i] = 1, 1
-		case one.Vulkan() == nil:
+		case m.processor:
 			rooms[i], speeds[i] = room, speed
 		}
 	}

@@ -47,8 +47,14 @@ type meetings struct {
 	turn    chan struct{}
 
 	// With the turn.
-	ways   []wayPrice // that the devices can go
-	rooms  [wayStaged + 1]room
+	choices
+	rooms [wayStaged + 1]room
+}
+
+// choices are the ways that so many devices can go.
+type choices struct {
+	ranks  int
+	ways   []wayPrice
 	untold bool  // whether wayRelayed is to be tried yet
 	failed error // why it is not among the ways
 }
@@ -60,27 +66,34 @@ type wayPrice struct {
 }
 
 func newMeetings(d Devices) (*meetings, error) {
-	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime}
+	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime, choices: choicesOf(d.members())}
 	for _, part := range d {
-		if part.Vulkan() == nil {
-			continue
+		if part.Vulkan() != nil {
+			m.vulkan = append(m.vulkan, part.Vulkan())
 		}
-		m.vulkan = append(m.vulkan, part.Vulkan())
-		m.untold = m.untold || part.Caps().Type != target.DeviceCPU
-	}
-	machine := target.MachineOf(d[0].Caps())
-	if m.ways = []wayPrice{{wayShared, machine.Relayed}}; m.untold {
-		m.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
-	}
-	lacks := func(d *vk.Device) bool { return !d.HasInbox() }
-	if i := slices.IndexFunc(m.vulkan, lacks); m.untold && i >= 0 {
-		m.without(fmt.Errorf("the host does not reach memory of %s", d[i].Name()))
 	}
 	if len(m.vulkan) != 0 && len(m.vulkan) != len(d) {
 		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+
 			"share each op", len(m.vulkan), len(d))
 	}
 	return m, nil
+}
+
+// choicesOf are the ways of such devices.
+func choicesOf(list []member) choices {
+	c := choices{ranks: len(list)}
+	for _, m := range list {
+		c.untold = c.untold || m.gpu()
+	}
+	machine := target.MachineOf(list[0].caps)
+	if c.ways = []wayPrice{{wayShared, machine.Relayed}}; c.untold {
+		c.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
+	}
+	lacks := func(m member) bool { return m.noInbox }
+	if i := slices.IndexFunc(list, lacks); c.untold && i >= 0 {
+		c.without(fmt.Errorf("the host does not reach memory of %s", list[i].caps.Name))
+	}
+	return c
 }
 
 // take waits for this caller's turn.
@@ -116,7 +129,7 @@ func (m *meetings) close() error {
 }
 
 // without leaves wayRelayed out, and why.
-func (m *meetings) without(why error) {
+func (m *choices) without(why error) {
 	m.failed, m.untold = why, false
 	m.ways = slices.DeleteFunc(m.ways, func(w wayPrice) bool { return w.way == wayRelayed })
 }
@@ -126,18 +139,18 @@ const relayedWords = 64 << 20
 
 // price is how many nanoseconds the exchanges of a run take, in which each device gives so many values; infinitely many
 // where there is no room for them.
-func (m *meetings) price(w wayPrice, exchanges []int) (ns float64) {
-	if w.way == wayRelayed && mailbox.Room(len(m.devices), exchanges, true) > relayedWords {
+func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
+	if w.way == wayRelayed && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
 	}
 	for _, values := range exchanges {
-		ns += w.Time(4 * int64(values))
+		ns += w.Time(4 * int64(values) * int64(m.ranks-1)) // a device reads what all others give
 	}
 	return ns
 }
 
 // cheapest is the way that takes least.
-func (m *meetings) cheapest(exchanges []int) wayPrice {
+func (m *choices) cheapest(exchanges []int) wayPrice {
 	return slices.MinFunc(m.ways, func(a, b wayPrice) int {
 		return cmp.Compare(m.price(a, exchanges), m.price(b, exchanges))
 	})
@@ -199,7 +212,7 @@ func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
 }
 
 // how says how a run's exchanges go, and why so.
-func (m *meetings) how(exchanges []int) string {
+func (m *choices) how(exchanges []int) string {
 	text := m.cheapest(exchanges).String()
 	for _, w := range m.ways {
 		switch ns := m.price(w, exchanges); {

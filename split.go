@@ -1,7 +1,6 @@
 package vkc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,156 +24,230 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	if len(d) < 2 {
 		return d.Together()
 	}
-	ways := []split{
-		{what: "one device", open: d.alone(g)},
-		{what: "layers", open: d.Together},
-		{what: "tensor", open: d.TensorParallel},
+	ways, err := splitPrices(ctx, g, d.members())
+	if err != nil {
+		return nil, err
 	}
-	for i, price := range []func(context.Context, *ir.Graph) (float64, error){d.priceAlone, d.priceLayers,
-		d.priceTensor} {
-		ways[i].ns, ways[i].err = price(ctx, g)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	best := slices.MinFunc(ways, func(a, b split) int { return cmp.Compare(a.time(), b.time()) })
 	var told []string
 	for _, w := range ways {
 		told = append(told, w.String())
 	}
-	if best.err != nil {
+	best := cheapestSplit(ways)
+	if best.Err != nil {
 		return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(told, "; "))
 	}
-	one, err := best.open()
+	open := map[string]func() (*Device, error){splitAlone: d.alone(g), splitLayers: d.Together,
+		splitTensor: d.TensorParallel}
+	one, err := open[best.Way]()
 	if err == nil {
-		one.why += fmt.Sprintf(" (%s is cheapest: %s)", best.what, strings.Join(told, "; "))
+		one.why += fmt.Sprintf(" (%s is cheapest: %s)", best.Way, strings.Join(told, "; "))
 	}
 	return one, err
 }
 
-// split is a way to run a graph, and how many nanoseconds a run takes, or why there is none.
-type split struct {
-	what string
-	open func() (*Device, error)
-	ns   float64
-	err  error
+// The ways to run a graph on several devices.
+const (
+	splitAlone  = "one device"
+	splitLayers = "layers"
+	splitTensor = "tensor"
+)
+
+// SplitPrice is a way to run a graph on several devices, and what a run is expected to take.
+type SplitPrice struct {
+	Way   string // "one device", "layers" or "tensor"
+	Nanos float64
+	Of    string // what the time consists of
+	Err   error  // why the way cannot be gone
+	Taken bool   // whether it takes least
 }
 
-func (s split) time() float64 {
-	if s.err != nil {
+func (p SplitPrice) time() float64 {
+	if p.Err != nil {
 		return math.MaxFloat64
 	}
-	return s.ns
+	return p.Nanos
 }
 
-func (s split) String() string {
-	if s.err != nil {
-		return fmt.Sprintf("%s: %v", s.what, s.err)
+// String says what a run takes in one way, such as "layers: 5.17ms a run".
+func (p SplitPrice) String() string {
+	if p.Err != nil {
+		return fmt.Sprintf("%s: %v", p.Way, p.Err)
 	}
-	return fmt.Sprintf("%s: %v a run", s.what, digits(time.Duration(s.ns)))
+	return fmt.Sprintf("%s: %v a run", p.Way, nanos(p.Nanos))
 }
 
-// hasRoom returns the first device whose memory has room for the weights and states of a graph.
-func (d Devices) hasRoom(g *ir.Graph) (*Device, error) {
+func nanos(ns float64) time.Duration { return digits(time.Duration(ns)) }
+
+func cheapestSplit(ways []SplitPrice) *SplitPrice {
+	best := &ways[0]
+	for i := range ways {
+		if ways[i].time() < best.time() {
+			best = &ways[i]
+		}
+	}
+	return best
+}
+
+// SplitPrices is what [Devices.Cheapest] chooses by: what a run of a graph is expected to take in each way on several
+// devices of such caps, all of whose memory is free.
+func SplitPrices(ctx context.Context, g *ir.Graph, devices []target.Caps) ([]SplitPrice, error) {
+	var list []member
+	for _, caps := range devices {
+		list = append(list, member{caps: caps, room: usedMemory * float64(caps.DeviceMemory),
+			noInbox: !caps.Features.BufferDeviceAddress})
+	}
+	if len(list) < 2 {
+		return nil, fmt.Errorf("split %q over %d devices: want at least 2", g.Name, len(list))
+	}
+	ways, err := splitPrices(ctx, g, list)
+	if err == nil {
+		best := cheapestSplit(ways)
+		best.Taken = best.Err == nil
+	}
+	return ways, err
+}
+
+func splitPrices(ctx context.Context, g *ir.Graph, list []member) ([]SplitPrice, error) {
 	stored, err := storedBy(g)
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range d {
-		if one.IsCPU() || float64(stored) < usedMemory*float64(one.Vulkan().MemoryAvailable()) {
-			return one, nil
+	ways := []SplitPrice{{Way: splitAlone}, {Way: splitLayers}, {Way: splitTensor}}
+	for i, price := range []func(context.Context, *ir.Graph, []member, int64) (float64, string, error){priceAlone,
+		priceLayers, priceTensor} {
+		ways[i].Nanos, ways[i].Of, ways[i].Err = price(ctx, g, list, stored)
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("none has room for %.1f GiB", float64(stored)/(1<<30))
+	return ways, nil
+}
+
+// member is what is known of one of several devices.
+type member struct {
+	caps      target.Caps
+	room      float64 // bytes for weights and states
+	processor bool
+	noInbox   bool // whether the host does not reach its memory
+}
+
+// gpu reports whether it need not see what the host or another device writes while it is at work.
+func (m member) gpu() bool { return !m.processor && m.caps.Type != target.DeviceCPU }
+
+func (d Devices) members() []member {
+	var list []member
+	for _, one := range d {
+		if one.Vulkan() == nil {
+			list = append(list, member{caps: one.Caps(), room: math.Inf(1), processor: true})
+			continue
+		}
+		measured, _ := one.tuning() // what cannot be used is as if it were not there
+		list = append(list, member{caps: measured.On(one.caps), noInbox: !one.Vulkan().HasInbox(),
+			room: usedMemory * float64(one.Vulkan().MemoryAvailable())})
+	}
+	return list
+}
+
+// hasRoom returns the first of several devices whose memory has room for so much.
+func hasRoom(list []member, stored int64) (int, error) {
+	i := slices.IndexFunc(list, func(m member) bool { return float64(stored) < m.room })
+	if i < 0 {
+		return 0, fmt.Errorf("none has room for %.1f GiB", float64(stored)/(1<<30))
+	}
+	return i, nil
 }
 
 // alone opens the first device that has room, and closes the others.
 func (d Devices) alone(g *ir.Graph) func() (*Device, error) {
 	return func() (*Device, error) {
-		one, err := d.hasRoom(g)
-		for _, other := range d {
-			if other != one {
+		stored, err := storedBy(g)
+		if err != nil {
+			return nil, err
+		}
+		first, err := hasRoom(d.members(), stored)
+		for i, other := range d {
+			if i != first {
 				err = errors.Join(err, other.Close())
 			}
 		}
-		return one, err
+		return d[first], err
 	}
 }
 
-func (d Devices) priceAlone(ctx context.Context, g *ir.Graph) (float64, error) {
-	one, err := d.hasRoom(g)
+func priceAlone(ctx context.Context, g *ir.Graph, list []member, stored int64) (float64, string, error) {
+	i, err := hasRoom(list, stored)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return one.price(ctx, g)
+	ns, err := list[i].price(ctx, g)
+	return ns, fmt.Sprintf("%.1f GiB of weights and states", float64(stored)/(1<<30)), err
 }
 
 // priceLayers adds up what the parts take, and what it takes to pass values on by way of the host.
-func (d Devices) priceLayers(ctx context.Context, g *ir.Graph) (ns float64, err error) {
-	stored, err := storedBy(g)
+func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) (ns float64, of string, err error) {
+	parts, err := passes.SplitLayers(g, sharesAmong(list, stored), nil)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	parts, err := passes.SplitLayers(g, d.shares(stored), nil)
-	if err != nil {
-		return 0, err
-	}
+	var terms []string
 	for i, p := range parts {
-		one, err := d[p.Device].price(ctx, p.Graph)
+		m := list[p.Device]
+		if i > 0 {
+			pass := target.MachineOf(m.caps).Staged.LatencyNs
+			ns += pass
+			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
+		}
+		one, err := m.price(ctx, p.Graph)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
-		if ns += one; i > 0 {
-			ns += target.MachineOf(d[p.Device].Caps()).Staged.LatencyNs
-		}
+		ns += one
+		terms = append(terms, fmt.Sprintf("%v for %.1f GiB", nanos(one), float64(p.Stored)/(1<<30)))
 	}
-	return ns, nil
+	return ns, strings.Join(terms, " + "), nil
 }
 
 // priceTensor is what the slowest device takes for its part, and what exchanges take.
-func (d Devices) priceTensor(ctx context.Context, g *ir.Graph) (ns float64, err error) {
-	m, err := newMeetings(d)
-	if err != nil {
-		return 0, err
-	}
+func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns float64, of string, err error) {
+	c := choicesOf(list)
 	known := map[string]bool{} // equal devices have equal parts
 	var exchanges []int
-	for rank, one := range d {
-		if known[one.Name()] {
+	for rank, m := range list {
+		if known[m.caps.Name] {
 			continue
 		}
-		known[one.Name()] = true
-		s, err := passes.SplitTensor(g, len(d), rank, false)
+		known[m.caps.Name] = true
+		s, err := passes.SplitTensor(g, len(list), rank, false)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
-		own, err := one.price(ctx, s.Graph)
+		own, err := m.price(ctx, s.Graph)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		ns, exchanges = max(ns, own), s.Exchanges
 	}
-	return ns + m.price(m.cheapest(exchanges), exchanges), nil
+	meet := c.price(c.cheapest(exchanges), exchanges)
+	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(meet), len(exchanges), c.how(exchanges))
+	return ns + meet, of, nil
 }
 
 // price is how many nanoseconds the kernels of a graph are expected to take on a device, but for those that exchange
 // values with other devices.
-func (d *Device) price(ctx context.Context, g *ir.Graph) (float64, error) {
-	if d.IsCPU() {
-		return 0, fmt.Errorf("what a run takes on the %s is not known", d.Name())
+func (m member) price(ctx context.Context, g *ir.Graph) (float64, error) {
+	if m.processor {
+		return 0, fmt.Errorf("what a run takes on the %s is not known", m.caps.Name)
 	}
-	measured, _ := d.tuning() // what cannot be used is as if it were not there
-	caps := measured.On(d.caps)
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
-		Pricer:  pricer(caps),
+		Limits:  passes.Limits{Bindings: target.Bindings(m.caps), Weigh: glsl.Weigh},
+		Pricer:  pricer(m.caps),
 	})
 	if err != nil {
 		return 0, err
 	}
 	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
-	e := pricer(caps).Price(kernel.Rewrite{After: own, LastSplit: true})
+	e := pricer(m.caps).Price(kernel.Rewrite{After: own, LastSplit: true})
 	if e.Note != "" {
 		return 0, errors.New(e.Note)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -37,7 +39,7 @@ type dumpFlags struct {
 	all                  bool
 	fusion, decisions    bool
 	stats, isa           bool
-	kernel               int
+	kernel, split        int
 	tuning               tuningFlags
 }
 
@@ -74,6 +76,7 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
   vkc dump GRAPH.json --fusion
   vkc dump GRAPH.json --decisions --target nvidia-h100
   vkc dump GRAPH.json --stage glsl --kernel 3 --target nvidia-h100
+  vkc dump MODEL.gguf --step --split 2 --target nvidia-h100
   vkc dump GRAPH.json --stats
   vkc dump BUNDLE.vkb --stage plan`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
@@ -92,6 +95,8 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.BoolVar(&f.decisions, "decisions", false,
 		"which other kernels were proposed for the device, what they would gain, and what was taken")
+	flags.IntVar(&f.split, "split", 0,
+		"what a run is expected to take in each way over `N` such devices, of which --split auto takes the cheapest")
 	flags.BoolVar(&f.stats, "stats", false, "what the driver of the best device here says that kernels cost")
 	flags.BoolVar(&f.isa, "isa", false, "the machine code that it makes of them")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
@@ -121,6 +126,11 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 	case (f.fusion || f.decisions) &&
 		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
 		return usagef("--fusion is a report of its own, as --decisions is: each goes with no other choice of output")
+	case f.split != 0 &&
+		(staged || f.fusion || f.decisions || f.stats || f.isa || f.after != "" || f.all || f.kernel >= 0):
+		return usagef("--split is a report of its own: it goes with no other choice of output")
+	case f.split < 0 || f.split == 1 || f.split > maxSplit:
+		return usagef("--split %d: want 2 to %d devices", f.split, maxSplit)
 	case (f.stats || f.isa) &&
 		(staged || f.stats && f.isa || f.stage != stageGraph || f.fusion || f.decisions || targeted):
 		return usagef("--stats and --isa are what the driver here says: each goes with --kernel and --no-tuning alone")
@@ -154,6 +164,8 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 		return d.fusion()
 	case f.decisions:
 		return d.decisions()
+	case f.split > 0:
+		return d.split()
 	case f.stats:
 		return d.stats()
 	case f.isa:
@@ -302,6 +314,34 @@ func listed(names []string) string {
 		return ir.Printable(names[0])
 	}
 	return fmt.Sprintf("%s and %s", ir.Printable(names[0]), plural(len(names)-1, "other"))
+}
+
+// maxSplit bounds how many devices are asked about.
+const maxSplit = 64
+
+// split prints what each way over several devices is expected to take, and which is cheapest.
+func (d *dumper) split() error {
+	caps, _, err := d.targetCaps(d.flags.target, &d.flags.tuning)
+	if err != nil {
+		return err
+	}
+	ways, err := vkc.SplitPrices(d.ctx, d.graph, slices.Repeat([]target.Caps{caps}, d.flags.split))
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "way\ta run\tof it\tchoice")
+	for _, p := range ways {
+		took, choice, of := fmt.Sprintf("%.1f us", p.Nanos/1e3), "left", p.Of
+		switch {
+		case p.Err != nil:
+			took, choice, of = "", "left: "+p.Err.Error(), ""
+		case p.Taken:
+			choice = "taken"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Way, took, of, choice)
+	}
+	return w.Flush()
 }
 
 // lower takes the graph as far as GLSL, for the device that a bundle was made for, or the one asked for.

@@ -234,6 +234,8 @@ func TestWrongUsage(t *testing.T) {
 		{"dump x --after dce --all", "exclude each other"},
 		{"dump x --fusion --stage plan", "--fusion is a report of its own"},
 		{"dump x --decisions --kernel 1", "as --decisions is"},
+		{"dump x --split 2 --decisions", "--split is a report of its own"},
+		{"dump x --split 1", "want 2 to 64 devices"},
 		{"dump x --decisions --fusion", "as --decisions is"},
 		{"dump x --stage graph --kernel 1", "not graph"},
 		{"dump " + mlpGraph + " --after quux", "--after"},

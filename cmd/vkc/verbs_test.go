@@ -158,6 +158,17 @@ func TestDumpDecisions(t *testing.T) {
 	has(t, ok(t, "dump", path, "--decisions").stdout, "no rule proposes other kernels for this graph")
 }
 
+// TestDumpSplit: each way over several devices is there with what it is expected to take, what that consists of, and
+// whether it is taken.
+func TestDumpSplit(t *testing.T) {
+	model := "../../examples/gollama/gollama-q8_0.gguf"
+	for _, devices := range []string{"2", "4"} {
+		got := ok(t, "dump", model, "--step", "--split", devices, "--target", "nvidia-h100").stdout
+		has(t, got, "one device  ", "GiB of weights and states  ", "\nlayers ", " to pass values on + ", "\ntensor ",
+			" exchanges: the host tells kernels of one another", "taken\n", "left\n")
+	}
+}
+
 // TestDumpNamesWeights: each kernel is headed by the names that the graph has
 // for what it binds, since its own text has others.
 func TestDumpNamesWeights(t *testing.T) {
