@@ -124,7 +124,12 @@ func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
 }
 
 func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
-	fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q", i, a.b.graph.Name, b.graph.Name), args...)
+	hint := ""
+	if a.b.outer != nil {
+		hint = ": what is made in the body of a loop or branch is there alone; return it from the body, and use " +
+			"what that becomes"
+	}
+	fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q%s", i, a.b.graph.Name, b.graph.Name, hint), args...)
 }
 
 func (b *Builder) checkOpen(op string) {

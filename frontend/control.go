@@ -73,7 +73,7 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 		next = body(carried)
 		return next
 	})
-	l.update(goes, cond(next))
+	l.returned("the condition", goes, cond(next))
 	return l.end(trips, true)[1:]
 }
 
@@ -160,7 +160,7 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 		return next
 	})
 	for _, state := range going {
-		l.update(state, goesOn)
+		l.returned("the condition", state, goesOn)
 	}
 	l.stack(trips, i, outs)
 	all := l.end(trips, len(going) > 0)
@@ -215,6 +215,15 @@ func (l *loopBuilder) update(state, next Tensor) {
 	}
 }
 
+// returned has a state be what a function of the caller returns for it. What is the caller's name of it.
+func (l *loopBuilder) returned(what string, state, next Tensor) {
+	next = l.body.own(l.op, 0, next, []Tensor{next})
+	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
+		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want one type", what, want, have), state, next)
+	}
+	l.update(state, next)
+}
+
 // counter declares the number of the trip.
 func (l *loopBuilder) counter() Tensor {
 	i := l.stateOf(Tensor{}, ir.I32, ir.Shape{})
@@ -234,7 +243,7 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 			first...)
 	}
 	for i, t := range next {
-		l.update(carried[i], t)
+		l.returned(fmt.Sprintf("carried[%d]", i), carried[i], t)
 	}
 }
 

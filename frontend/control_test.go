@@ -200,15 +200,22 @@ func TestControlErrors(t *testing.T) {
 			x := b.Input("x", ir.F32, 3)
 			b.If(b.Const(true), func() tensors { return tensors{x} }, func() tensors { return nil })
 		},
-		"it is f32[3], the value is f32[1]": func(b *frontend.Builder) {
+		"carried[0] is f32[3] at first, and f32[1] after a trip: want one type": func(b *frontend.Builder) {
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
 				return tensors{c[0].Slice(0, 0, 1)}
+			})
+		},
+		"the condition is bool[] at first, and bool[3] after a trip: want one type": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 3)
+			b.ScanWhile(ir.D(3), b.Const(true), tensors{x}, func(_ frontend.Tensor, c tensors) (frontend.Tensor, tensors,
+				tensors) {
+				return c[0].IsNaN(), c, nil
 			})
 		},
 		"returns 0 tensors for 1": func(b *frontend.Builder) {
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors { return nil })
 		},
-		`belongs to graph "loop", not to "control"`: func(b *frontend.Builder) {
+		`belongs to graph "loop", not to "control": what is made in the body of a loop or branch is there alone`: func(b *frontend.Builder) {
 			var kept frontend.Tensor
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
 				kept = c[0]

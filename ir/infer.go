@@ -123,8 +123,8 @@ func BroadcastShapes(shapes ...Shape) (Shape, error) {
 			case o.Is(1):
 				*o = d
 			default:
-				return nil, fmt.Errorf("shapes %s do not broadcast: %s against %s at axis %d from the end",
-					shapeList(shapes), d, *o, len(s)-i)
+				return nil, fmt.Errorf("shapes %s do not broadcast: %s against %s at axis %d",
+					shapeList(shapes), *o, d, i-len(s))
 			}
 		}
 	}
