@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -82,6 +83,10 @@ func (m WeightMap) Weight(name string) (*ir.Data, error) {
 // ReadGraph reads a graph: graph.json, or text IR as [ir.Graph.String] prints
 // it. The content decides which.
 func ReadGraph(path string) (*ir.Graph, error) {
+	if strings.EqualFold(filepath.Ext(path), ".safetensors") {
+		return nil, fmt.Errorf("graph: %s is a safetensors file, which has weights but no graph: give the graph's "+
+			"file, and this one as its weights (vkc run GRAPH.json --weights FILE)", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("graph: %w", err)
@@ -114,15 +119,19 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 		}
 		return g, err
 	case len(start) > 0 && !begins("{") && !begins("["):
-		return nil, fmt.Errorf("graph: %s:1:1: found %q, expected a graph: JSON, which begins with {, or text IR, "+
-			"which begins with the word graph", path, firstRune(start))
+		return nil, fmt.Errorf("graph: %s:1:1: found %s, expected a graph: JSON, which begins with {, or text IR, "+
+			"which begins with the word graph", path, beginning(start))
 	}
 	return ir.ReadJSON(path, text)
 }
 
-func firstRune(text []byte) rune {
-	r, _ := utf8.DecodeRune(text)
-	return r
+// beginning is the first character of a text, or the first byte of what is none.
+func beginning(text []byte) string {
+	r, size := utf8.DecodeRune(text)
+	if r == utf8.RuneError && size == 1 {
+		return fmt.Sprintf("byte 0x%02x", text[0])
+	}
+	return strconv.QuoteRune(r)
 }
 
 // OpenBundle opens a program that [Program.Save] wrote. All of it but the

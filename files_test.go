@@ -41,6 +41,7 @@ func TestReadGraphRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
 		"empty":        {"", "empty.x:1:1"},
 		"not a graph":  {"hello", "not a graph.x:1:1: found 'h', expected a graph: JSON, which begins with {"},
+		"no text":      {"\xd0\x01", "no text.x:1:1: found byte 0xd0, expected a graph"},
 		"weights":      {"GGUF\x03\x00\x00\x00", "GGUF file, which has weights but no graph"},
 		"an array":     {"[]", "an array.x:1:1"},
 		"bundle":       {"\x89VKB\r\n\x1a\n", "compiled bundle"},
@@ -52,7 +53,9 @@ func TestReadGraphRefuses(t *testing.T) {
 			wantError(t, err, tt.want)
 		})
 	}
-	_, err := vkc.ReadGraph(filepath.Join(t.TempDir(), "none"))
+	_, err := vkc.ReadGraph(write(t, "good.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	wantError(t, err, "good.safetensors is a safetensors file, which has weights but no graph")
+	_, err = vkc.ReadGraph(filepath.Join(t.TempDir(), "none"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}

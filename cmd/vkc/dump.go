@@ -146,6 +146,11 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	if err != nil {
 		return err
 	}
+	if !strings.EqualFold(f.target, "auto") { // the device here is looked for where a stage wants it
+		if _, _, err := a.targetCaps(f.target, &f.tuning); err != nil {
+			return err
+		}
+	}
 	d := dumper{app: a, ctx: ctx, flags: f}
 	if isBundle {
 		if err = f.graph.forBundle(); err != nil {

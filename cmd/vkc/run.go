@@ -222,6 +222,15 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 			return usagef("--output: there is no output %q; the program has %s", name, portNames(sig.Outputs()))
 		}
 	}
+	var symbols []runtime.Port // by name alone
+	for _, one := range sig.Symbols() {
+		symbols = append(symbols, runtime.Port{Name: one.Name})
+	}
+	for name := range s.symbols {
+		if !hasPort(symbols, name) {
+			return usagef("--symbol: there is no symbol %q; the program has %s", name, portNames(symbols))
+		}
+	}
 	if s.inputs, err = readInputs(sig, s.flags.inputs, s.symbols); err != nil {
 		return err
 	}
@@ -269,25 +278,40 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	return nil
 }
 
-// looksAtKernels reports whether flags are about kernels, which the CPU fast path has not.
-func (s *session) looksAtKernels() bool {
-	return s.flags.check || s.flags.profile || s.flags.trace != ""
+// aboutKernels are the flags that are about kernels, which the CPU fast path has not.
+func (f *runFlags) aboutKernels() (flags []string) {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"--check", f.check}, {"--profile", f.profile}, {"--trace", f.trace != ""}} {
+		if flag.given {
+			flags = append(flags, flag.name)
+		}
+	}
+	return flags
 }
 
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
+	kernels := strings.Join(s.flags.aboutKernels(), " and ")
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
-		NoTrial: s.looksAtKernels(), Statistics: s.flags.profile})
+		NoTrial: kernels != "", Statistics: s.flags.profile})
 	if err != nil {
 		return err
 	}
-	if s.looksAtKernels() && s.exe.Vulkan() == nil && !s.device.IsCPU() {
+	bar.end()
+	onDevice := s.exe.Vulkan() != nil
+	switch {
+	case kernels != "" && !onDevice && !s.device.IsCPU():
 		return fmt.Errorf("there are no kernels to look at, as --check, --profile and --trace do: %s", s.exe.Why())
-	}
-	if why := s.exe.Why(); why != s.device.Why() {
-		bar.end()
-		s.note("runs on %s", why)
+	case (s.flags.profile || s.flags.trace != "") && !onDevice:
+		s.note("%s has no kernels: the time of the whole run is all that is measured there", s.exe.Device())
+	case s.exe.Why() == s.device.Why():
+	case kernels != "" && onDevice:
+		s.note("runs on %s: kernels were asked for, by %s", s.exe.Device(), kernels)
+	default:
+		s.note("runs on %s", s.exe.Why())
 	}
 	return nil
 }

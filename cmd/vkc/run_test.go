@@ -27,6 +27,10 @@ func TestRunOnReference(t *testing.T) {
 	if err != nil || label.String() != "i32[3]" {
 		t.Fatalf("the output is %v, %v", label, err)
 	}
+	r = ok(t, mlpArgs(t, "--device", "cpu", "--profile")...)
+	if !strings.Contains(r.stderr, " has no kernels: the time of the whole run is all") {
+		t.Errorf("--profile and standard error has %q", r.stderr)
+	}
 	if r := ok(t, mlpArgs(t, "--device", "cpu", "--quiet")...); r.stderr != "" {
 		t.Errorf("--quiet and standard error has %q", r.stderr)
 	}
@@ -90,6 +94,10 @@ func TestRunProfile(t *testing.T) {
 		if !strings.Contains(all.stdout, want) || !strings.Contains(top.stdout, want) {
 			t.Errorf("no %q in a profile:\n%s\n%s", want, all.stdout, top.stdout)
 		}
+	}
+	if strings.Contains(all.stderr, "runs on ") && // where auto would try the CPU fast path
+		!strings.Contains(all.stderr, ": kernels were asked for, by --profile\n") {
+		t.Errorf("standard error:\n%s", all.stderr)
 	}
 	if !strings.Contains(all.stdout, "matmul") || strings.Contains(all.stdout, "more kernels") ||
 		!strings.Contains(top.stdout, "more kernels") {

@@ -239,6 +239,8 @@ func TestWrongUsage(t *testing.T) {
 		{"dump x --decisions --fusion", "as --decisions is"},
 		{"dump x --stage graph --kernel 1", "not graph"},
 		{"dump " + mlpGraph + " --after quux", "--after"},
+		{"dump " + mlpGraph + " --target quux", `--target: `},
+		{"run " + mlpGraph + " --input x=random:1 --symbol M=2", `--symbol: there is no symbol "M"; the program has T`},
 		{"dump " + mlpGraph + " --kernel 99", "--kernel 99: the program has"},
 		{"dump " + mlpGraph + " --stage glsl --target quux", "--target"},
 	} {
