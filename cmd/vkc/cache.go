@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -71,7 +72,7 @@ measured lies beside them and stays: vkc tune --reset forgets it.`,
 	group(cmd)
 	var asJSON bool
 	ls := &cobra.Command{
-		Use: "ls", Short: "List the cached programs, and the size of the other caches",
+		Use: "ls", Short: "List the cached programs, the newest first, and the size of the other caches",
 		Example: "  vkc cache ls\n  vkc cache ls --json", Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error { return a.cacheList(asJSON) },
 	}
@@ -105,6 +106,7 @@ func (a *app) cacheList(asJSON bool) error {
 	for _, p := range programs {
 		info.Programs = append(info.Programs, cachedItem{p.Program, p.Target, p.Kernels, p.Size, p.ModTime, p.Path})
 	}
+	slices.SortStableFunc(info.Programs, func(x, y cachedItem) int { return y.Time.Compare(x.Time) })
 	shaders, err := c.shaders.Stats()
 	if err != nil {
 		return err

@@ -52,6 +52,14 @@ func TestTune(t *testing.T) {
 	if r := ok(t, "cache", "ls"); !strings.Contains(r.stdout, "programs: 2\n") {
 		t.Errorf("cache ls prints\n%s", r.stdout)
 	}
+	cached := okJSON[cacheInfo](t, "cache", "ls", "--json").Programs
+	first := cached[len(cached)-1] // which another hash would have been put before
+	if err := os.Chtimes(first.File, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if again := okJSON[cacheInfo](t, "cache", "ls", "--json").Programs; again[0].File != first.File {
+		t.Errorf("cache ls lists %v, want %s first, which is the newest", again, first.File)
+	}
 	list := ok(t, "tune", mlpGraph, "--symbol", "T=3", "--list")
 	if !strings.Contains(list.stdout, "6 of 128") || !strings.Contains(list.stdout, "0 of 128") {
 		t.Errorf("--list prints\n%s", list.stdout)
