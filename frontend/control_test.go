@@ -207,8 +207,8 @@ func TestControlErrors(t *testing.T) {
 		},
 		"the condition is bool[] at first, and bool[3] after a trip: want one type": func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, 3)
-			b.ScanWhile(ir.D(3), b.Const(true), tensors{x}, func(_ frontend.Tensor, c tensors) (frontend.Tensor, tensors,
-				tensors) {
+			b.ScanWhile(ir.D(3), b.Const(true), tensors{x}, func(_ frontend.Tensor, c tensors) (
+				frontend.Tensor, tensors, tensors) {
 				return c[0].IsNaN(), c, nil
 			})
 		},
