@@ -78,9 +78,6 @@ func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err er
 	if o.Context == 0 {
 		m.context = min(defaultChunk, m.config.Context)
 	}
-	if m.context < 1 {
-		return nil, fmt.Errorf("generate: chunks of %d tokens: want at least 1", m.context)
-	}
 	tokens := m.tok.Encode(text, tokenizer.Options{Whole: true})
 	if len(tokens) < m.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want at least %d, one chunk; take a longer text or "+

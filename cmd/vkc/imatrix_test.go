@@ -64,7 +64,7 @@ func TestImatrix(t *testing.T) {
 	fails(t, exitUsage, []string{"imatrix", "-m", gollama, "x"}, "-o OUT.gguf is missing")
 	fails(t, exitUsage, append(line, "--chunks", "-1"), "--chunks -1")
 	fails(t, exitFailure, append(line, "--ctx", "2000"), "2000")
-	fails(t, exitFailure, append(line, "--ctx", "-3"), "chunks of -3 tokens")
+	fails(t, exitFailure, append(line, "--ctx", "-3"), "-3 positions: want 1 to 1024", "see --ctx")
 }
 
 func openGGUF(t *testing.T, path string) *gguf.File {
