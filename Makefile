@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers drivers-test windows windows-test arm64 arm64-test test test-full client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ drivers: ## install drivers of GPUs that are not here (AMD, Qualcomm, Apple, NVI
 
 drivers-test: setup drivers ## compile every kernel of the benchmark and of vkc verify --ops on each of them; most of an hour
 	go test ./internal/drivers -all -timeout 3h -v
+
+cross: ## vet and build, without cgo, for Windows, macOS, FreeBSD and arm64; minutes of compiling for each
+	@scripts/platform-test cross
 
 windows: ## build bin/vkc.exe with mingw-w64, which scripts/setup --windows installs
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=1 CC=x86_64-w64-mingw32-gcc go build -o bin/vkc.exe ./cmd/vkc
