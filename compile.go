@@ -516,6 +516,7 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	for i := range p.Steps {
 		names.grid(&p.Steps[i].Grid)
 	}
+	p.Extents = names.shape(p.Extents)
 	p.Regions = slices.Clone(p.Regions)
 	for i := range p.Regions {
 		p.Regions[i].Trips = names.dim(p.Regions[i].Trips)

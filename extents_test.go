@@ -131,3 +131,53 @@ func TestExtentsOfOtherNames(t *testing.T) {
 		t.Errorf("the cached program has extents %s", derived)
 	}
 }
+
+// TestExtentsWithinKernels refuses runs in which an extent would be negative that no buffer has: the rows that are
+// summed up are x but for two, in the kernel that sums them.
+func TestExtentsWithinKernels(t *testing.T) {
+	g, err := ir.Parse(`graph "rest" {
+  symbol T <= 9
+  %x = input {name="x", dtype=f32, shape=[T,4]}
+  %rest = slice %x {starts=[2,0], limits=[T,4]}
+  %relu = relu %rest
+  %sum = sum %relu {axes=[0]}
+  output "sum" %sum
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		exe, err := dev.LoadGraph(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rows := range []int{0, 1} {
+			_, err := exe.Run(t.Context(), vkc.Tensors{"x": wholes(t, rows, 4)})
+			if err == nil || !strings.Contains(err.Error(), "T-2") {
+				t.Errorf("%d rows: %v, want an error that names T-2", rows, err)
+			}
+		}
+		for _, rows := range []int{2, 9} {
+			x := wholes(t, rows, 4)
+			v, err := x.Floats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := make([]float32, 4)
+			for i := 8; i < len(v); i++ {
+				want[i%4] += float32(max(v[i], 0))
+			}
+			out, err := exe.Run(t.Context(), vkc.Tensors{"x": x})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(out.Outputs["sum"].Bytes, tensorOf(t, want, 4).Bytes) {
+				t.Errorf("%d rows: the sums are not %v", rows, want)
+			}
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

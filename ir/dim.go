@@ -56,6 +56,10 @@ func (d Dim) Max() int64 { return d.Mul*d.Bound + d.Add }
 // Min returns the smallest value of d.
 func (d Dim) Min() int64 { return max(d.Add, 0) }
 
+// MayBeNegative reports whether a number is taken off a symbol in d, as in T-2: small values of the symbol then make a
+// negative number of it, which is no extent.
+func (d Dim) MayBeNegative() bool { return !d.IsStatic() && strings.Contains(d.String(), "-") }
+
 // Static returns the number that d is; it is only meaningful for static dims.
 func (d Dim) Static() int { return int(d.Add) }
 

@@ -119,8 +119,27 @@ func layOutMemory(s *State) error {
 	}
 	pl.placeTemps()
 	pl.barriers()
+	pl.extents(root)
 	s.Program, s.laidOut = pl.p, pl.kernels
 	return nil
+}
+
+// extents notes which extents of a graph, and of the loops in it, values of symbols may make negative, but for those of
+// buffers.
+func (pl *planner) extents(sc *scope) {
+	for _, n := range sc.s.Graph.Nodes() {
+		for _, d := range n.Shape() {
+			if d.MayBeNegative() && !slices.Contains(pl.p.Extents, d) &&
+				!slices.ContainsFunc(pl.p.Buffers, func(b kernel.Buffer) bool { return slices.Contains(b.Shape, d) }) {
+				pl.p.Extents = append(pl.p.Extents, d)
+			}
+		}
+	}
+	for _, id := range sc.s.Plan.IDs() {
+		if body := sc.inner[id]; body != nil {
+			pl.extents(body)
+		}
+	}
 }
 
 // scope makes the scope of a graph of kernels and of all loops in it.

@@ -36,6 +36,10 @@ type Program struct {
 	// Faults are the words in which steps note that the run has failed.
 	Faults []FaultPort `json:"faults,omitempty"`
 
+	// Extents are those that some values of symbols make negative, such as T-2, of tensors without a buffer: a kernel
+	// computes one element by element for itself. Nothing runs where one is negative, nor where one of a buffer is.
+	Extents ir.Shape `json:"extents,omitempty"`
+
 	// ArenaBytes is the size of the one allocation that all temporaries share,
 	// with lifetimes overlapped; TempBytes is what they would take side by side.
 	ArenaBytes int64 `json:"arena_bytes"`
@@ -241,6 +245,11 @@ func (p *Program) Check() error {
 	for i, b := range p.Buffers {
 		if err := p.checkBuffer(b); err != nil {
 			return fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
+		}
+	}
+	for _, d := range p.Extents {
+		if err := p.checkDim(d); err != nil {
+			return fmt.Errorf("extent %s: %w", d, err)
 		}
 	}
 	for i, s := range p.Shaders {

@@ -9,12 +9,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// signedExtents lists the extents of buffers that some values of symbols may make negative: those from which a number
-// is taken off, such as T-2. Kernels would take a negative one for a very large one.
-func signedExtents(p *kernel.Program) (list []ir.Dim) {
+// signedExtents lists the extents that some values of symbols may make negative, such as T-2. Kernels would take a
+// negative one for a very large one.
+func signedExtents(p *kernel.Program) []ir.Dim {
+	list := slices.Clone(p.Extents)
 	for _, b := range p.Buffers {
 		for _, d := range b.Shape {
-			if strings.Contains(d.String(), "-") && !slices.Contains(list, d) {
+			if d.MayBeNegative() && !slices.Contains(list, d) {
 				list = append(list, d)
 			}
 		}
