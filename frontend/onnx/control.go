@@ -150,16 +150,21 @@ func ifNode(c *call) []*value {
 		}
 	}()
 	from := slices.Clip(c.in[0].from)
+	var made [][]*value // by the branches
 	branch := func(g *Graph) func() []tensor {
 		return func() []tensor {
 			results := c.subgraph(g, nil)
+			made = append(made, results)
 			from = merged([]*value{{from: from}, {from: merged(results)}})
 			return c.whole(results)
 		}
 	}
-	results := c.b.If(c.x(0).Reshape(), branch(yes), branch(no))
+	results := valuesOf(c.b.If(c.x(0).Reshape(), branch(yes), branch(no)), from)
 	done = true
-	return valuesOf(results, from)
+	for _, list := range made {
+		markLike(results, list)
+	}
+	return results
 }
 
 // whole returns values as tensors all of whose elements are meant.

@@ -36,6 +36,7 @@ type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
 	from, around := merged(c.in), c.trips
 	defer func() { c.trips = around }()
+	var made []*value // by the body
 	s := c.b.ScanWhile(trips, goes, c.whole(first), func(i tensor, carried []tensor) (tensor, []tensor, []tensor) {
 		given := make([]*value, len(carried))
 		for k, t := range carried {
@@ -43,7 +44,8 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 		}
 		c.trips = append(slices.Clip(around), i)
 		goesOn, next, outs := body(i, given)
-		from = merged([]*value{{from: from}, {from: merged(next)}, {from: merged(outs)}})
+		made = slices.Concat(next, outs)
+		from = merged([]*value{{from: from}, {from: merged(made)}})
 		return goesOn, c.whole(next), c.whole(outs)
 	})
 	stacks := valuesOf(s.Stacks, from)
@@ -52,7 +54,9 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 			v.found = &found{axis: 0, count: s.Count}
 		}
 	}
-	return append(valuesOf(s.Last, from), stacks...), s
+	results := append(valuesOf(s.Last, from), stacks...)
+	markLike(results, made)
+	return results, s
 }
 
 // loopNode is the inputs of a Loop.
@@ -213,9 +217,18 @@ func (l *loopNode) written() []*value {
 			results = append(results, nil)
 			continue
 		}
-		results = append(results, &value{tensor: l.joined(parts, 0, true), from: merged(parts)})
+		results = append(results, stackOf(l.joined(parts, 0, true), parts))
 	}
 	return results
+}
+
+// stackOf is the value of a stack of parts.
+func stackOf(stack tensor, parts []*value) *value {
+	v := &value{tensor: stack, from: merged(parts)}
+	for _, part := range parts {
+		markLike([]*value{v}, []*value{part})
+	}
+	return v
 }
 
 // scanned is what a Scan goes over, in the form of opset 9.
@@ -357,7 +370,7 @@ func (s *scanned) written(xs []tensor) []*value {
 	}
 	results := copies(state)
 	for k, parts := range collected {
-		results = append(results, &value{tensor: s.joined(parts, at(s.outAxes, k), true), from: merged(parts)})
+		results = append(results, stackOf(s.joined(parts, at(s.outAxes, k), true), parts))
 	}
 	return results
 }

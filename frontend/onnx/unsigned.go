@@ -34,6 +34,13 @@ func (c *call) checkUnsigned() {
 	}
 }
 
+// markLike has values be uint64, and of 2^63 or more, where those are that they are made of, one of each.
+func markLike(values, of []*value) {
+	for i, v := range values {
+		v.unsigned, v.large = v.unsigned || of[i].unsigned, v.large || of[i].large
+	}
+}
+
 // markUnsigned notes which results are uint64, and which of those may be 2^63 or more.
 func (c *call) markUnsigned(results []*value) {
 	isUnsigned := func(i int) bool { return c.has(i) && c.in[i].unsigned }

@@ -51,6 +51,10 @@ func TestUnsigned(t *testing.T) {
 		out := run(t, f, map[string]*ir.Data{"x": longs(t, []int64{1, 7, 40}, 3)})
 		is(t, out["y"], longs(t, tt.want, 3))
 	}
+	same := graph(nodes(node("Identity", names("x"), names("v"))), outputs("v"))
+	shifted := graph(nodes(node("BitShift", x, names("v"), textAttr("direction", "LEFT"))), outputs("v"))
+	body := graph(inputs(port("i", int64s), port("g", boolean)),
+		nodes(node("Identity", names("x"), names("v")), node("Identity", names("g"), names("h"))), outputs("h", "v"))
 	for name, tt := range map[string]struct {
 		nodes []part
 		want  string
@@ -64,9 +68,16 @@ func TestUnsigned(t *testing.T) {
 		"like it": {nodes(node("CastLike", names("n", "x"), names("u")), node("Max", names("u", "two"), names("y"))),
 			`its input "u" is a uint64 that may be 2^63 or more`},
 		"a sum": {nodes(node("ReduceSum", names("x"), names("y"))), `its input "x" is a uint64`},
+		"what a branch passes on": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", same),
+			graphAttr("else_branch", same)), node("Sub", names("u", "two"), names("y"))), `its input "u" is a uint64`},
+		"what a loop stacks": {nodes(node("Loop", names("trips"), names("u"), graphAttr("body", body)),
+			node("Sub", names("u", "two"), names("y"))), `its input "u" is a uint64`},
+		"what it was not shifted to": {nodes(node("If", names("c"), names("u"), graphAttr("then_branch", shifted),
+			graphAttr("else_branch", same)), node("Max", names("u", "two"), names("y"))),
+			`its input "u" is a uint64 that may be 2^63 or more`},
 	} {
-		m := model(15, graph(inputs(port("x", unsigned, 3), port("n", int64s, 3)), weights(two), tt.nodes,
-			outputs("y")))
+		m := model(15, graph(inputs(port("x", unsigned, 3), port("n", int64s, 3), port("c", boolean)),
+			weights(two, ints("trips", []int64{5})), tt.nodes, outputs("y")))
 		var e *onnx.UnsupportedError
 		if _, err := onnx.NewReader(m, onnx.Options{}); !errors.As(err, &e) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
