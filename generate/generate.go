@@ -50,8 +50,8 @@ type Options struct {
 	// room, in pages, and an answer begins once there are pages for its prompt and as many tokens as it may have.
 	// Without it each has room for the whole context. Windows have room of their own in both cases.
 	Positions int
-	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few answers then take
-	// the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which was read
+	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few or short answers then
+	// take the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which was read
 	// in whole parts. Without it a step has kernels for as few answers as there are, which add up in other orders, so
 	// that a token may be another one where two are equally likely up to rounding.
 	Deterministic bool
@@ -78,7 +78,8 @@ type Options struct {
 
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means as many as take 10 ms, 2 to 8, and 1 where runs are waited for, such as on the CPU fast path.
+	// nothing. 0 means as many as take 10 ms, 2 to 8, and 1 where runs are waited for, such as on the CPU fast path;
+	// more than 8 wait for each other.
 	Ahead int
 }
 
