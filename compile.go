@@ -325,11 +325,15 @@ type Lowered struct {
 	Schedules []kernel.Schedule // by kernel
 	Reasons   []string          // why each schedule was chosen
 	GLSL      []string          // by shader
+	shaders   []*glsl.Shader    // by shader
 	SPIRV     [][]byte          // by shader; nil but for those that custom ops bring compiled
 }
 
 // pricer is what passes ask about a device, but for tests of those that answer otherwise.
 var pricer = func(caps target.Caps) passes.Pricer { return target.NewPricer(caps) }
+
+// persistence proposes persistent kernels, but for tests that have others.
+var persistence = target.Runs
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. tuning has schedules that won by measurement, and may be nil.
@@ -375,6 +379,9 @@ func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tun
 			st.Binds[j].Address = target.ByAddress(k, b, caps)
 		}
 	}
+	if err := low.join(persistence(s.Program, s.Kernels, low.Schedules, caps)); err != nil {
+		return nil, err
+	}
 	if err := s.Program.Check(); err != nil {
 		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)
 	}
@@ -400,17 +407,24 @@ func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tunin
 	if err != nil {
 		return choice{}, err
 	}
-	c := choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid, shader: len(low.GLSL)}
+	c := choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid}
 	if tuned {
 		c.text += ", " + why
 	}
+	c.shader = low.add(name, sh, len(k.Bindings))
+	return c, nil
+}
+
+// add adds a shader under a name, and returns its number.
+func (low *Lowered) add(name string, sh *glsl.Shader, bindings int) int {
+	low.shaders = append(low.shaders, sh)
 	low.GLSL, low.SPIRV = append(low.GLSL, sh.Source), append(low.SPIRV, sh.SPIRV)
 	hash := sha256.Sum256([]byte(sh.Source))
 	low.Program.Shaders = append(low.Program.Shaders, kernel.Shader{
-		Name: name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
+		Name: name, Bindings: bindings, Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
 		Needs: sh.Needs, SharedBytes: sh.SharedBytes, GLSLHash: hex.EncodeToString(hash[:]),
 	})
-	return c, nil
+	return len(low.GLSL) - 1
 }
 
 // refuseMissing names everything that the kernels need and the device lacks,

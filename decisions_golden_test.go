@@ -138,8 +138,19 @@ func decisions(t *testing.T, g *ir.Graph, profile string) string {
 		fmt.Fprintf(&b, "    %s%s, %d bindings%s ; %s ; %s\n", times, low.Kernels[i].Name, len(st.Binds), once,
 			st.Schedule, short(low.GLSL[st.Shader]))
 	}
+	for i, k := range p.Persistent {
+		fmt.Fprintf(&b, "    steps %d to %d in one dispatch ; %s ; %s\n", k.First, k.First+k.Count-1,
+			k.Dispatch.Schedule, short(low.GLSL[k.Dispatch.Shader]))
+		if n := len(p.Persistent) - i - 1; i == mostPersistent && n > 0 {
+			fmt.Fprintf(&b, "    and %d more of them\n", n)
+			break
+		}
+	}
 	return b.String()
 }
+
+// mostPersistent is from which persistent kernel of a program on only their number stands there.
+const mostPersistent = 3
 
 // planHash is a hash of the plan, schedules aside.
 func planHash(p kernel.Program) string {

@@ -147,3 +147,12 @@ func ClosePart(e *Executable) error {
 	parts := e.program().(*sharded).parts
 	return parts[len(parts)-1].Executable.Close()
 }
+
+// SetPersistence has persistent kernels do those runs of steps until the function that it returns is called.
+func SetPersistence(f func(p *kernel.Program, schedules []kernel.Schedule) []target.Run) (restore func()) {
+	old := persistence
+	persistence = func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ target.Caps) []target.Run {
+		return f(p, schedules)
+	}
+	return func() { persistence = old }
+}

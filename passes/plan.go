@@ -649,23 +649,34 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 				fmt.Fprintf(w, "  %s times%s: steps %d to %d\n", r.Trips, gate, r.First, r.First+r.Count-1)
 			}
 		}
-		var binds []string
-		for _, b := range st.Binds {
-			mode := "r"
-			if b.Write {
-				mode = "w"
-				if b.Read {
-					mode = "rw"
-				}
+		for _, k := range p.Persistent {
+			if k.First == i {
+				fmt.Fprintf(w, "  %s: steps %d to %d [%s] ; %s\n", k.Dispatch.Name, i, i+k.Count-1, binds(k.Dispatch),
+					k.Dispatch.Schedule)
 			}
-			binds = append(binds, fmt.Sprintf("%s%d", mode, b.Buffer))
 		}
-		fmt.Fprintf(w, "  step %d %s [%s] ; %s", i, st.Name, strings.Join(binds, " "), strings.Join(st.Ops, ", "))
+		fmt.Fprintf(w, "  step %d %s [%s] ; %s", i, st.Name, binds(st), strings.Join(st.Ops, ", "))
 		if st.Schedule != "" {
 			fmt.Fprintf(w, " ; %s", st.Schedule)
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// binds says which buffers a step reads and writes.
+func binds(st kernel.Step) string {
+	var list []string
+	for _, b := range st.Binds {
+		mode := "r"
+		if b.Write {
+			mode = "w"
+			if b.Read {
+				mode = "rw"
+			}
+		}
+		list = append(list, fmt.Sprintf("%s%d", mode, b.Buffer))
+	}
+	return strings.Join(list, " ")
 }
 
 func countBarriers(p *kernel.Program) int {

@@ -391,11 +391,12 @@ func (d *dumper) kernels() error {
 }
 
 // bound says which buffer of the program, by the graph's names, each binding of
-// a step is. Kernels that do the same for other layers share a text, which
+// a dispatch is. Kernels that do the same for other layers share a text, which
 // therefore has names of its own.
 func bound(p *kernel.Program, step int) string {
-	parts := make([]string, len(p.Steps[step].Binds))
-	for n, bind := range p.Steps[step].Binds {
+	binds := p.Dispatches()[step].Binds
+	parts := make([]string, len(binds))
+	for n, bind := range binds {
 		b := p.Buffers[bind.Buffer]
 		names := []string{ir.Printable(b.Name)}
 		if len(b.Segments) > 1 { // weights laid end to end
@@ -507,6 +508,24 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		source, err := text(st.Shader)
 		if err != nil {
 			return fmt.Errorf("kernel %d: %w", i, err)
+		}
+		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bound(p, i), source)
+	}
+	if d.flags.kernel >= 0 {
+		return nil
+	}
+	for n, k := range p.Persistent {
+		i := len(p.Steps) + n
+		head := fmt.Sprintf("kernels %d to %d in one dispatch: %s", k.First, k.First+k.Count-1, k.Dispatch.Schedule)
+		if first, ok := seen[k.Dispatch.Shader]; ok {
+			first := p.Persistent[first-len(p.Steps)].First
+			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first, bound(p, i))
+			continue
+		}
+		seen[k.Dispatch.Shader] = i
+		source, err := text(k.Dispatch.Shader)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Dispatch.Name, err)
 		}
 		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bound(p, i), source)
 	}

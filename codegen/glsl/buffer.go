@@ -195,17 +195,22 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 	}
 }
 
-// declarations prints the blocks of all buffers that the functions use.
-func (e *emitter) declarations(functions []string) string {
-	var used strings.Builder
+// view is a way in which a text sees a buffer.
+type view struct {
+	*buffer
+	array
+}
+
+// declarations are the views that the functions use.
+func (e *emitter) declarations(functions []string) (used []view) {
 	for _, b := range e.buffers {
 		for _, a := range e.arraysOf(b) {
 			if mentioned, _ := calls(a.name, functions); mentioned {
-				used.WriteString(b.declaration(a))
+				used = append(used, view{b, a})
 			}
 		}
 	}
-	return used.String()
+	return used
 }
 
 // arraysOf lists the ways in which the text sees a buffer.
@@ -325,9 +330,10 @@ func typeBytes(typ string) int {
 	return 4 * width
 }
 
-// declaration prints the block of an array. Where the binding holds the buffer's address, that is a reference
+// declaration prints the block of the array. Where the binding holds the buffer's address, that is a reference
 // behind a block, and the array's name stands for what it refers to.
-func (b *buffer) declaration(a array) string {
+func (v view) declaration() string {
+	b, a := v.buffer, v.array
 	block := blockName(a.name)
 	if !b.far {
 		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot,

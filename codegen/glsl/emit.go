@@ -97,6 +97,37 @@ type Shader struct {
 	SubgroupSize int
 	// Workgroup is the number of invocations per workgroup.
 	Workgroup int
+
+	parts parts // of Source, if vkc has written it
+}
+
+// parts are what the text of a shader consists of.
+type parts struct {
+	about      string   // comments
+	extensions []string // lines that switch them on
+	modes      []string // that the shader is executed in
+	macros     string
+	buffers    []view
+	shared     []string // declarations of shared memory
+	functions  []string // the last one is main
+}
+
+// text is the shader.
+func (p parts) text(workgroup int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s#version 450\n%s", p.about, strings.Join(p.extensions, ""))
+	for _, m := range p.modes {
+		b.WriteString("\n" + m)
+	}
+	fmt.Fprintf(&b, "%s\nlayout(local_size_x = %d) in;\n\n", p.macros, workgroup)
+	for _, v := range p.buffers {
+		b.WriteString(v.declaration())
+	}
+	if len(p.shared) > 0 {
+		b.WriteString("\n" + strings.Join(p.shared, "\n") + "\n")
+	}
+	b.WriteString("\n" + strings.Join(p.functions, "\n"))
+	return b.String()
 }
 
 // Emit writes the GLSL of a kernel under a schedule. symbols lists the
@@ -124,18 +155,12 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	buffers := e.declarations(functions)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s),
 		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
-	body := "\n" + strings.Join(functions, "\n")
-	var b strings.Builder
-	b.WriteString(e.header())
+	sh.parts = parts{about: e.about(), extensions: e.extensions(), modes: e.modes(), buffers: buffers, shared: e.shared,
+		functions: functions}
 	if target.LosesNaN(caps) {
-		b.WriteString(keepNaN(body))
+		sh.parts.macros = keepNaN(strings.Join(functions, "\n"))
 	}
-	fmt.Fprintf(&b, "\nlayout(local_size_x = %d) in;\n\n%s", s.Workgroup, buffers)
-	if len(e.shared) > 0 {
-		b.WriteString("\n" + strings.Join(e.shared, "\n") + "\n")
-	}
-	b.WriteString(body)
-	sh.Source = b.String()
+	sh.Source = sh.parts.text(s.Workgroup)
 	return sh, e.err
 }
 
@@ -217,8 +242,8 @@ func (e *emitter) check() {
 	}
 }
 
-// header says what the kernel is, and switches on what it uses.
-func (e *emitter) header() string {
+// about says what the kernel is.
+func (e *emitter) about() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
 	switch e.k.Family {
@@ -228,27 +253,23 @@ func (e *emitter) header() string {
 	default:
 		fmt.Fprintf(&b, ", folding %s", e.k.Fold)
 	}
-	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n#version 450\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)
-	for _, x := range e.extensions() {
-		fmt.Fprintf(&b, "#extension %s : require\n", x)
-	}
-	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
-		b.WriteString("#extension GL_EXT_buffer_reference_uvec2 : require\n")
-	}
-	if e.unrolls() {
-		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
-	}
+	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)
+	return b.String()
+}
+
+// modes are how the shader is executed, beyond what is usual.
+func (e *emitter) modes() (modes []string) {
 	extension := floatControls
 	if target.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
 	if e.needs[NeedPreserveNaN] {
-		fmt.Fprintf(&b, "\n"+preserveNaN, extension, 32)
+		modes = append(modes, fmt.Sprintf(preserveNaN, extension, 32))
 	}
 	if e.needs[NeedPreserveNaN64] {
-		fmt.Fprintf(&b, "\n"+preserveNaN, extension, 64)
+		modes = append(modes, fmt.Sprintf(preserveNaN, extension, 64))
 	}
-	return b.String()
+	return modes
 }
 
 // preserveNaN needs IEEE arithmetic for the floats that the kernel computes,
@@ -297,15 +318,24 @@ func wrapWords(prefix string, words []string, width int) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// extensions lists what the needs take, each once.
-func (e *emitter) extensions() []string {
-	var list []string
-	for _, n := range e.sortedNeeds() {
-		if x := extensions[n]; x != "" && !slices.Contains(list, x) {
-			list = append(list, x)
+// extensions switches on what the text uses.
+func (e *emitter) extensions() (lines []string) {
+	add := func(name string) {
+		line := fmt.Sprintf("#extension %s : require\n", name)
+		if name != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	return list
+	for _, n := range e.sortedNeeds() {
+		add(extensions[n])
+	}
+	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
+		add("GL_EXT_buffer_reference_uvec2")
+	}
+	if e.unrolls() {
+		add("GL_EXT_control_flow_attributes")
+	}
+	return lines
 }
 
 func (e *emitter) sortedNeeds() []string { return slices.Sorted(maps.Keys(e.needs)) }

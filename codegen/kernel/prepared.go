@@ -72,7 +72,7 @@ func (p *Program) checkPrepared() error {
 	if p.Prepared < 0 || p.Prepared > len(p.Steps) {
 		return fmt.Errorf("%d prepared steps of %d", p.Prepared, len(p.Steps))
 	}
-	for i, s := range p.Steps {
+	for i, s := range p.Dispatches() {
 		prepared := i < p.Prepared
 		if prepared && !s.Grid.IsStatic() {
 			return fmt.Errorf("step %d (%s) is prepared, but its grid depends on symbols", i, s.Name)

@@ -25,6 +25,9 @@ type Program struct {
 	// Regions are the runs of steps that are repeated, in the order of their first steps, the outer ones first.
 	Regions []Region `json:"regions,omitempty"`
 
+	// Persistent are the kernels that do runs of steps in one dispatch each, in the order of the steps.
+	Persistent []Persistent `json:"persistent,omitempty"`
+
 	// Prepared is how many steps, the first ones, run once when the program is
 	// loaded: those that make of weights and constants what every run needs. See
 	// [BufPrepared].
@@ -70,6 +73,9 @@ const (
 	BufGrids    BufferKind = "grids"  // the workgroup counts of gated steps, written before each run; see [Region]
 	BufGated    BufferKind = "gated"  // the counts that gates leave them
 	BufFault    BufferKind = "fault"  // a word that a step sets where the run fails; see [Fault]
+	// BufMeeting has the counters of persistent kernels, zeros whenever none of them runs; see [Persistent].
+	BufMeeting BufferKind = "meeting"
+	BufLate    BufferKind = "late" // a word that persistent kernels set where their workgroups wait in vain
 )
 
 // Buffer is one storage buffer, or one range of the arena.
@@ -259,7 +265,7 @@ func (p *Program) Check() error {
 				s.Workgroup, s.SharedBytes, s.SubgroupSize)
 		}
 	}
-	for i, s := range p.Steps {
+	for i, s := range p.Dispatches() {
 		if s.Shader < 0 || s.Shader >= len(p.Shaders) {
 			return fmt.Errorf("step %d (%s): no shader %d", i, s.Name, s.Shader)
 		}
@@ -289,6 +295,9 @@ func (p *Program) Check() error {
 		return err
 	}
 	if err := p.checkFaults(); err != nil {
+		return err
+	}
+	if err := p.checkPersistent(); err != nil {
 		return err
 	}
 	for _, list := range []struct {
@@ -327,7 +336,7 @@ func (p *Program) checkTexts() error {
 			return fmt.Errorf("shader %d: the name %q cannot be printed", i, s.Name)
 		}
 	}
-	for i, s := range p.Steps {
+	for i, s := range p.Dispatches() {
 		for _, t := range append([]string{s.Name, s.Schedule}, s.Ops...) {
 			if !text(t) {
 				return fmt.Errorf("step %d: the text %q cannot be printed", i, t)
@@ -387,9 +396,13 @@ func (p *Program) checkBuffer(b Buffer) error {
 		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
 			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
 		}
-	case BufFault:
+	case BufFault, BufLate:
 		if b.DType != ir.U32 || need != 4 {
 			return fmt.Errorf("%s for a word", t)
+		}
+	case BufMeeting:
+		if b.DType != ir.U32 || b.Shape.MaxElems() != MeetingWords {
+			return fmt.Errorf("%s for %d counters", t, MeetingWords)
 		}
 	case BufInput, BufOutput, BufState, BufPrepared, BufGrids, BufGated:
 	default:

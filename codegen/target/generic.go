@@ -63,5 +63,7 @@ func genericHeuristics(caps Caps, profile string) heuristics {
 		blockRunK:    32,
 		blockColumns: 2,
 		blocks:       unmeasuredBlocks(caps),
+
+		coreInvocations: int(caps.SubgroupsPerCore * caps.SubgroupSize),
 	}
 }

@@ -28,6 +28,9 @@ type heuristics struct {
 	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few
 	// subgroups fit a core that it waits for memory.
 	registers int
+	// coreInvocations, coreRegisters and coreShared are how many invocations are on a core at a time, and how many
+	// registers and bytes of shared memory they share; 0: not known, or no limit.
+	coreInvocations, coreRegisters, coreShared int
 	// registerFile is how many of 32 bits the invocations of one workgroup share; 0: it gets as many as it needs.
 	registerFile int
 	// byteWord is how many the compiler has in use for a word of bytes that is multiplied: more than 1 where it takes

@@ -13,6 +13,9 @@ type Machine struct {
 	MatrixI8  float64 `json:"i8_tops"`    // likewise
 	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
 	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
+	// MeetNs is what it takes workgroups, one on each core, to wait for one another in a kernel; 0 or less: there are
+	// no persistent kernels.
+	MeetNs float64 `json:"meet_ns,omitempty"`
 	// Relayed and Staged are how values come to another device of the machine: while kernels wait until the host tells
 	// them to go on, and by programs that end.
 	Relayed Link `json:"relayed,omitzero"`
@@ -45,6 +48,7 @@ func machineOf(caps Caps, profile string) machine {
 	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
 	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
 	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
+	m.MeetNs = cmp.Or(m.MeetNs, of.Machine.MeetNs)
 	relayed, staged := measuredLinks()
 	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, relayed)
 	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, staged)

@@ -21,6 +21,7 @@ var nvidia = class{
 		// what is sold for graphics since 2022.
 		t.cache = max(t.cache, int64(caps.Cores)*384<<10)
 		t.storesScores = true
+		t.coreRegisters, t.coreShared = 64<<10, 48<<10
 		t.queueApart = true
 		// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
 		// loads; larger workgroups only make the tail coarser.
@@ -104,6 +105,7 @@ var nvidia = class{
 		maps.Copy(t.blocks, nvidiaBlocks)
 		t.units, t.subnormals = nvidiaUnits, true
 		if caps.DriverID == driverNVK {
+			t.MeetNs = 0
 			t.registerFile = 64 << 10 // NVIDIA's own compiler was measured where its workgroups have less
 		} else {
 			t.registers = 264 // it is faster with what does not fit of these than in smaller tiles (M-flash-shared)

@@ -36,9 +36,14 @@ var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat
 // without in any case.
 const firstRuntimeFeature = "Sync2"
 
+// prices are names for what a device is not used for, each with the price of it that turns it off.
+var prices = map[string]func(*Machine){
+	"persistent": func(m *Machine) { m.MeetNs = -1 },
+}
+
 // Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
 // units, int_dot for dot products of bytes, subgroup for all of subgroups,
-// vulkan1.2 for that version and later ones. What another feature is part of goes
+// vulkan1.2 for that version and later ones, persistent for persistent kernels. What another feature is part of goes
 // with it. A name of none of them is an error, which lists those there are.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
@@ -74,6 +79,10 @@ func (c *Caps) turnOff(feature string) bool {
 		c.API = min(c.API, older)
 		return true
 	}
+	if off, ok := prices[feature]; ok {
+		off(&c.Machine)
+		return true
+	}
 	v := reflect.ValueOf(&c.Features).Elem()
 	i := slices.Index(codeFeatures(), feature)
 	if i >= 0 {
@@ -102,6 +111,9 @@ func switchable() []string {
 		names = append(names, name)
 	}
 	for name := range versions {
+		names = append(names, name)
+	}
+	for name := range prices {
 		names = append(names, name)
 	}
 	slices.Sort(names)

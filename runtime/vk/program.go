@@ -51,6 +51,7 @@ type Executable struct {
 	*runtime.Signature
 	device  *Device
 	program *kernel.Program
+	steps   []kernel.Step // and the dispatches of persistent kernels after them
 
 	// Made by Load, in this order.
 	made       []closer
@@ -105,6 +106,7 @@ type Stats struct {
 	// program's own buffers.
 	StagingBytes int64
 	Steps        int // of a run
+	Persistent   int // kernels that do several of them each
 	Prepared     int // that ran when the program was loaded
 	Pipelines    int
 	// Recordings is how often the program's steps have been recorded: once, once more for profiles, and once
@@ -146,8 +148,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{Signature: signature, device: d, program: p, uses: usesOf(p), signed: signedExtents(p),
-		turn:    make(chan struct{}, 1),
+	e := &Executable{Signature: signature, device: d, program: p, steps: p.Dispatches(), uses: usesOf(p),
+		signed: signedExtents(p), turn: make(chan struct{}, 1),
 		machine: opt.Machine, weights: weights,
 		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {
@@ -229,6 +231,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}); err != nil {
 		return nil, err
 	}
+	if err := e.recordMain(); err != nil {
+		return nil, err
+	}
 	e.stats.CacheErr = d.SavePipelineCache()
 	return e, nil
 }
@@ -296,7 +301,7 @@ func (e *Executable) compile(ctx context.Context, spirv [][]byte, statistics boo
 	var descs []PipelineDesc
 	var shaders []int
 	for i := range p.Shaders {
-		if !slices.ContainsFunc(p.Steps, func(s kernel.Step) bool { return s.Shader == i }) {
+		if !slices.ContainsFunc(e.steps, func(s kernel.Step) bool { return s.Shader == i }) {
 			continue
 		}
 		desc := e.device.DescribeShader(p.Shaders[i], spirv[i])

@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -106,7 +107,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64, more bool) (_ *runtime.Result,
 	err error) {
 	a := &e.ahead[e.nextAhead]
-	if err := e.device.Wait(ctx, a.busy); err != nil {
+	if err := errors.Join(e.device.Wait(ctx, a.busy), e.late()); err != nil {
 		return nil, err
 	}
 	kept, err := a.keep(e, outputs)
@@ -287,9 +288,9 @@ func (e *Executable) putGrids(b *Buffer, to []byte, symbols map[string]int64) er
 		if b == e.indirect && !d.symbolic || b == e.grids && !d.gated {
 			continue
 		}
-		counts, err := e.program.Steps[i].Grid.Eval(symbols)
+		counts, err := e.steps[i].Grid.Eval(symbols)
 		if err != nil {
-			return fmt.Errorf("step %s: %w", e.program.Steps[i].Name, err)
+			return fmt.Errorf("step %s: %w", e.steps[i].Name, err)
 		}
 		for j, n := range counts {
 			binary.NativeEndian.PutUint32(to[d.offset+4*int64(j):], n)

@@ -64,7 +64,7 @@ func (l *gapList) lines() []string {
 func (d *Device) checkFit(p *kernel.Program) error {
 	var l gapList
 	caps := &d.info.Caps
-	for _, step := range p.Steps {
+	for _, step := range p.Dispatches() {
 		l.shader(caps, &p.Shaders[step.Shader])
 		for _, b := range step.Binds {
 			l.bind(caps, &p.Buffers[b.Buffer], b.Address)
@@ -169,7 +169,7 @@ func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
 	for _, s := range p.Symbols {
 		bounds[s.Name] = s.Bound
 	}
-	for _, step := range p.Steps {
+	for _, step := range p.Dispatches() {
 		counts, err := step.Grid.Eval(bounds)
 		if err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)

@@ -58,7 +58,7 @@ func (e *Executable) allocate() error {
 			e.grids = made
 		case kernel.BufGated:
 			e.gatedGrids = made
-		case kernel.BufFault:
+		case kernel.BufFault, kernel.BufLate:
 			clear(made.Bytes()) // no run has failed yet
 		}
 	}
@@ -96,6 +96,8 @@ func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, ki
 // memoryKind says where a buffer lives.
 func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
 	switch {
+	case b.Kind == kernel.BufLate:
+		return ReadbackMemory
 	case b.Kind == kernel.BufParams || b.Kind == kernel.BufGrids || b.Kind == kernel.BufFault:
 		return SharedMemory
 	case b.Kind == kernel.BufInput && b.Bytes <= smallInput && e.device.hostReachesDevice():
@@ -129,11 +131,11 @@ type dispatch struct {
 // allocateGrids works out static grids, and makes room for the others.
 func (e *Executable) allocateGrids() (err error) {
 	size := int64(0)
-	e.dispatches = make([]dispatch, len(e.program.Steps))
+	e.dispatches = make([]dispatch, len(e.steps))
 	for i, step := range e.program.Gated() {
 		e.dispatches[step] = dispatch{gated: true, offset: int64(i) * indirectStride}
 	}
-	for i, s := range e.program.Steps {
+	for i, s := range e.steps {
 		if e.dispatches[i].gated {
 			continue
 		}

@@ -21,14 +21,18 @@ func (e *Executable) record() error {
 	}
 	e.recorded.bindings = e.bindings
 	e.keep(&e.recorded)
-	if e.tripsOf(nil) == "" { // else a run says how often steps are repeated
-		if _, err := e.mainSteps(nil); err != nil {
-			return err
-		}
-	}
 	if e.reset, err = e.recordReset(e.ranges); e.reset != nil {
 		e.keep(e.reset)
 	}
+	return err
+}
+
+// recordMain records the steps, unless a run says how often some are repeated.
+func (e *Executable) recordMain() error {
+	if e.tripsOf(nil) != "" {
+		return nil
+	}
+	_, err := e.mainSteps(nil)
 	return err
 }
 
@@ -41,8 +45,8 @@ func (e *Executable) bind(ranges []BufferRange, keep func(closer)) (*Bindings, e
 	if err != nil {
 		return nil, err
 	}
-	sets := make([]BindingSet, len(e.program.Steps))
-	for i, s := range e.program.Steps {
+	sets := make([]BindingSet, len(e.steps))
+	for i, s := range e.steps {
 		sets[i].Name = s.Name
 		for _, b := range s.Binds {
 			bound := ranges[b.Buffer]
@@ -194,14 +198,14 @@ func (e *Executable) partsOn(own *states, symbols map[string]int64) (_ []*Record
 	}
 	r := rs.of(e, symbols)
 	if r.parts == nil {
-		steps, err := e.ran(symbols)
+		steps, err := e.joined(symbols)
 		if err != nil {
 			return nil, err
 		}
 		var parts []*Recording
 		for len(steps) > 0 {
 			n := 1
-			for n < len(steps) && !mailbox.Meets(e.program.Steps[steps[n]].Ops) {
+			for n < len(steps) && !mailbox.Meets(e.steps[steps[n]].Ops) {
 				n++
 			}
 			var part *Recording
@@ -239,20 +243,33 @@ func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
 	return list, err
 }
 
+// joined lists the dispatches of a run: the steps of ran, or the persistent kernels that do some of them.
+func (e *Executable) joined(symbols map[string]int64) ([]int, error) {
+	steps, err := e.ran(symbols)
+	if err == nil && e.stats.Persistent > 0 {
+		steps = e.program.Joined(steps)
+	}
+	return steps, err
+}
+
 // recordSteps records the program: the steps of a run on the buffers that bindings have, after
 // and before some copies. symbols say how often steps are repeated.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
 func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[string]int64, stamps *Timestamps,
 	before, after []bufferCopy) (*Recording, error) {
-	steps, err := e.ran(symbols)
+	list := e.joined
+	if stamps != nil {
+		list = e.ran
+	}
+	steps, err := list(symbols)
 	if err != nil {
 		return nil, err
 	}
 	return e.recordList(name, bindings, steps, stamps, before, after)
 }
 
-// recordList records some steps.
+// recordList records some steps, or persistent kernels that do some.
 func (e *Executable) recordList(name string, bindings *Bindings, steps []int, stamps *Timestamps,
 	before, after []bufferCopy) (*Recording, error) {
 	borders := e.program.Borders()
@@ -272,10 +289,10 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 		case n > 0 && e.gatedGrids != nil && (borders[i] || stamps != nil):
 			// Gates write what dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
-		case n > 0 && (e.program.Steps[i].Barrier || stamps != nil):
+		case n > 0 && (e.steps[i].Barrier || stamps != nil):
 			c.Barrier(StageCompute, StageCompute)
 		}
-		if mailbox.Meets(e.program.Steps[i].Ops) { // other devices read what the steps before gave them
+		if mailbox.Meets(e.steps[i].Ops) { // other devices read what the steps before gave them
 			c.Barrier(StageCompute, StageCompute|StageHost)
 		}
 		e.recordStep(c, bindings, i)
@@ -299,7 +316,7 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 }
 
 func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
-	c.BindPipeline(e.pipelines[e.program.Steps[i].Shader])
+	c.BindPipeline(e.pipelines[e.steps[i].Shader])
 	c.Bind(bindings, i)
 	d := e.dispatches[i]
 	switch {

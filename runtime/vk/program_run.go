@@ -2,6 +2,7 @@ package vk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,7 +121,7 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 	if err := e.submit(ctx, recordings, log); err != nil {
 		return nil, err
 	}
-	if err := e.takeFaults(); err != nil {
+	if err := errors.Join(e.late(), e.takeFaults()); err != nil {
 		return nil, err
 	}
 	if err := e.checkGuards(ctx, symbols); err != nil {

@@ -20,6 +20,9 @@ func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64,
 	for _, b := range e.params {
 		e.putSymbols(b.Bytes(), symbols)
 	}
+	if err := e.tryPersistent(ctx); err != nil {
+		return err
+	}
 	for i, step := range first {
 		if err := e.runOnce(ctx, "warm-up of "+e.program.Steps[step].Name, func(c *CommandList) {
 			if i == 0 || mailbox.Follows(e.program.Steps[step].Ops) { // what others wrote is no address

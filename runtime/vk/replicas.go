@@ -146,8 +146,15 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 
 // recordReplay records the steps of a run with their barriers, and none before the first.
 func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
+	var steps []int
 	for i := e.program.Prepared; i < len(e.program.Steps); i++ {
-		if i > e.program.Prepared && e.program.Steps[i].Barrier {
+		steps = append(steps, i)
+	}
+	if e.stats.Persistent > 0 {
+		steps = e.program.Joined(steps)
+	}
+	for n, i := range steps {
+		if n > 0 && e.steps[i].Barrier {
 			list.Barrier(StageCompute, StageCompute)
 		}
 		e.recordStep(list, bindings, i)

@@ -15,6 +15,8 @@ type deviceMemory struct {
 	*Buffer
 	written Point  // when the tensor is there
 	place   *place // that the buffer is of; nil if it is the tensor's alone
+	// failed says why what was written is wrong, when it is there; nil where nothing can go wrong.
+	failed func() error
 }
 
 // Close implements runtime.Memory.
@@ -36,13 +38,24 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	}
 	defer m.device.leave()
 	if m.kind != ReadbackMemory {
-		return m.device.Download(ctx, p, m.Buffer, offset)
+		if err := m.device.Download(ctx, p, m.Buffer, offset); err != nil {
+			return err
+		}
+		return m.wrong()
 	}
 	if err := m.device.Wait(ctx, m.written); err != nil {
 		return err
 	}
 	m.device.traffic.out.Add(uint64(copy(p, m.Bytes()[offset:])))
-	return nil
+	return m.wrong()
+}
+
+// wrong says why what was written is wrong.
+func (m deviceMemory) wrong() error {
+	if m.failed == nil {
+		return nil
+	}
+	return m.failed()
 }
 
 // Device implements runtime.Memory.
@@ -186,6 +199,9 @@ func closeAll(list []deviceMemory) {
 // keptTensor is an output that stays on the device.
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
 	m.written = e.pending
+	if e.stats.Persistent > 0 {
+		m.failed = e.late
+	}
 	return runtime.NewDeviceTensor(e.labels[port], d.DType, d.Dims, m)
 }
 

@@ -1,0 +1,85 @@
+package vkc
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// join adds persistent kernels that do some runs of steps.
+func (low *Lowered) join(runs []target.Run) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	p := low.Program
+	buffer := func(kind kernel.BufferKind, name string, words int) int {
+		p.Buffers = append(p.Buffers,
+			kernel.Buffer{Kind: kind, Name: name, DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: 16})
+		return len(p.Buffers) - 1
+	}
+	meeting := buffer(kernel.BufMeeting, "workgroups that wait", kernel.MeetingWords)
+	late := buffer(kernel.BufLate, "workgroups waited in vain", 1)
+	made := map[string]int{} // shaders, by their text
+	for _, r := range runs {
+		k, sh, err := low.persistent(r)
+		if err != nil {
+			return err
+		}
+		for _, b := range []int{meeting, late} {
+			k.Dispatch.Binds = append(k.Dispatch.Binds, kernel.Bind{Buffer: b, Read: true, Write: true})
+		}
+		shader, ok := made[sh.Source]
+		if !ok {
+			shader = low.add(fmt.Sprintf("p%d_%s", r.First, k.Dispatch.Name), sh, len(k.Dispatch.Binds))
+			made[sh.Source] = shader
+		}
+		k.Dispatch.Shader = shader
+		p.Persistent = append(p.Persistent, k)
+	}
+	return nil
+}
+
+// persistent is the kernel that does a run of steps. Its dispatch lacks a shader and the last two bindings.
+func (low *Lowered) persistent(r target.Run) (kernel.Persistent, *glsl.Shader, error) {
+	steps := low.Program.Steps[r.First : r.First+r.Count]
+	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,
+		Schedule: r.Why}
+	slots := map[int]int{} // by buffer
+	var phases []glsl.Phase
+	for _, s := range steps {
+		phase := glsl.Phase{Shader: low.shaders[s.Shader]}
+		var err error
+		if phase.Grid, err = s.Grid.Eval(nil); err != nil {
+			return kernel.Persistent{}, nil, err
+		}
+		for _, b := range s.Binds {
+			slot, ok := slots[b.Buffer]
+			if !ok {
+				slot = len(d.Binds)
+				slots[b.Buffer] = slot
+				d.Binds = append(d.Binds, kernel.Bind{Buffer: b.Buffer})
+			}
+			d.Binds[slot].Read, d.Binds[slot].Write = d.Binds[slot].Read || b.Read, d.Binds[slot].Write || b.Write
+			phase.Slots = append(phase.Slots, slot)
+		}
+		d.Ops = slices.Concat(d.Ops, s.Ops)
+		d.Flops, d.Moved = d.Flops+s.Flops, d.Moved+s.Moved
+		phases = append(phases, phase)
+	}
+	changes := make([]bool, len(d.Binds))
+	for i, b := range d.Binds {
+		changes[i] = slices.ContainsFunc(d.Binds, func(o kernel.Bind) bool {
+			return o.Write && low.Program.Overlap(b.Buffer, o.Buffer)
+		})
+	}
+	sh, err := glsl.Persistent(d.Name, phases, changes, r.Groups)
+	if err != nil {
+		return kernel.Persistent{}, nil, err
+	}
+	d.Grid = sh.Grid
+	return kernel.Persistent{First: r.First, Count: r.Count, Dispatch: d}, sh, nil
+}

@@ -1,0 +1,154 @@
+package vkc_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// allRuns has a persistent kernel of so many workgroups do each run of steps that one can do.
+func allRuns(groups int) func(*kernel.Program, []kernel.Schedule) []target.Run {
+	return func(p *kernel.Program, schedules []kernel.Schedule) (runs []target.Run) {
+		can := func(i int) bool { return p.Steps[i].Grid.IsStatic() && schedules[i].Variant != kernel.VarCustom }
+		for i := p.Prepared; i < len(p.Steps); {
+			n := 1
+			for i+n < len(p.Steps) && can(i) && can(i+n) && p.Steps[i+n].Barrier &&
+				schedules[i+n].Workgroup == schedules[i].Workgroup && schedules[i+n].Subgroup == schedules[i].Subgroup {
+				n++
+			}
+			if n > 1 && (i+n == len(p.Steps) || p.Steps[i+n].Barrier) && (p.Begins(i) || p.Steps[i].Barrier) {
+				runs = append(runs, target.Run{First: i, Count: n, Groups: groups})
+			}
+			i += n
+		}
+		return runs
+	}
+}
+
+// step is a step of a language model of two layers, whose caches are states.
+func step(t *testing.T) (*ir.Graph, *gguf.File) {
+	t.Helper()
+	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Layers = 2
+	g, err := llm.Step(cfg, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, f
+}
+
+// loadStep compiles it for a device and loads it.
+func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File) (*vkc.Program, *vkc.Executable) {
+	t.Helper()
+	p, err := dev.Compile(t.Context(), g, vkc.CompileOptions{NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: f, NoTrial: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { exe.Close() })
+	return p, exe
+}
+
+// Persistent kernels compute bit by bit what their steps do: several runs, in which one phase reads states that another
+// writes, and symbols change. One workgroup does all of each phase, in turns.
+func TestPersistent(t *testing.T) {
+	needTools(t)
+	dev := openDevice(t)
+	g, f := step(t)
+	_, apart := loadStep(t, dev, g, f)
+	defer vkc.SetPersistence(allRuns(1))()
+	p, exe := loadStep(t, dev, g, f)
+	steps := 0
+	for _, k := range p.Contents.Program.Persistent {
+		steps += k.Count
+	}
+	if n := exe.Vulkan().Stats().Persistent; n == 0 || n != len(p.Contents.Program.Persistent) || steps < 6 {
+		t.Fatalf("%d persistent kernels of %d are run, for %d steps", n, len(p.Contents.Program.Persistent), steps)
+	}
+	checker, err := vkc.NewChecker(g, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		in, o := oneToken(t, i)
+		o.Profile = i == 3
+		want, err := apart.Run(t.Context(), in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := exe.Run(t.Context(), in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, x := range want.Outputs {
+			if !slices.Equal(x.Bytes, have.Outputs[name].Bytes) {
+				t.Errorf("run %d: %s differs from what the steps compute", i, name)
+			}
+		}
+		report, err := checker.Check(t.Context(), exe, in, o.Symbols, have.Outputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := report.Err(); err != nil || len(report.Values) < 3 {
+			t.Errorf("run %d, %d values: %v", i, len(report.Values), err)
+		}
+		if o.Profile && len(have.Profile.Kernels) != len(p.Contents.Program.Steps) {
+			t.Errorf("a profile of %d kernels, of %d", len(have.Profile.Kernels), len(p.Contents.Program.Steps))
+		}
+	}
+}
+
+// oneToken is what a run is given that makes the text one token longer than i.
+func oneToken(t *testing.T, i int) (vkc.Tensors, vkc.RunOptions) {
+	t.Helper()
+	d, err := vkc.Of([]int32{int32(7 * i)}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vkc.Tensors{"tokens": d}, vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}}
+}
+
+// A device that has no room for all workgroups at a time runs the steps instead.
+func TestPersistentWithoutRoom(t *testing.T) {
+	needTools(t)
+	dev := openDevice(t)
+	g, f := step(t)
+	defer vkc.SetPersistence(allRuns(1 << 15))()
+	p, exe := loadStep(t, dev, g, f)
+	if n := exe.Vulkan().Stats().Persistent; n != 0 || len(p.Contents.Program.Persistent) == 0 {
+		t.Fatalf("%d persistent kernels of %d are run", n, len(p.Contents.Program.Persistent))
+	}
+	checker, err := vkc.NewChecker(g, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, o := oneToken(t, 0)
+	have, err := exe.Run(t.Context(), in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := checker.Check(t.Context(), exe, in, o.Symbols, have.Outputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil || len(report.Values) < 3 {
+		t.Errorf("%d values: %v", len(report.Values), err)
+	}
+}
