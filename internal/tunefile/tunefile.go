@@ -8,6 +8,7 @@ package tunefile
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -192,7 +193,7 @@ func (f *File) check() error {
 		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
 	}
 	m := f.Machine
-	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs} {
+	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs, m.MeetNs} {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("a machine of %v", m)
 		}
@@ -315,10 +316,12 @@ func (f *File) Tuning() target.Tuning {
 	return t
 }
 
-// On is a device as it was measured.
+// On is a device as it was measured, without what it is not used for.
 func (f *File) On(caps target.Caps) target.Caps {
 	if f != nil && f.Machine != (target.Machine{}) {
+		meet := cmp.Or(caps.Machine.MeetNs, f.Machine.MeetNs)
 		caps.Machine = f.Machine
+		caps.Machine.MeetNs = meet
 	}
 	return caps
 }

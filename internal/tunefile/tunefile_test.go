@@ -191,3 +191,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What a device is not used for stays so, whatever was measured of it.
+func TestOnKeepsWhatIsOff(t *testing.T) {
+	caps, err := target.Profile("nvidia-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, err := caps.Without("persistent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &File{Machine: target.Machine{CopyGBps: 77}}
+	if m := f.On(off).Machine; m.CopyGBps != 77 || m.MeetNs >= 0 {
+		t.Errorf("a device without persistent kernels was measured: %+v", m)
+	}
+	if m := f.On(caps).Machine; m.CopyGBps != 77 || m.MeetNs != caps.Machine.MeetNs {
+		t.Errorf("a device was measured: %+v", m)
+	}
+}
