@@ -31,7 +31,7 @@ var nvidia = class{
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
 		// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
 		t.tiles = []ratedTile{ // largest first
-			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.75, Alone: 0.642},
+			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.765, Alone: 0.642},
 			{tile: tile{128, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.72, Alone: 0.73},
 			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.7, Alone: 0.5},
 			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.76, Alone: 0.592},

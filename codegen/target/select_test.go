@@ -112,8 +112,8 @@ func TestSelect(t *testing.T) {
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
 		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 vec=4 subgroup=64"},
 
-		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
-		{"nvidia-h100", "matmul 4096 [n,k]", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 4096 [n,k]", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 1536", "tile wg=128 tile=96x64x16 thread=12x4 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 1500", "tile wg=192 tile=96x96x16 thread=4x12 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 1024", "tile wg=128 tile=64x64x16 thread=8x4 stages=2 paired steps"},
@@ -121,7 +121,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x32 thread=2x2"},
 		{"nvidia-h100", "matmul gated", "tile wg=128 tile=32x64x16 thread=4x4"}, // two sums each: larger ones spill
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
-		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 9 rows", "matvec wg=128 rows=5x8 vec=4 subgroup=32 lanes=64"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
