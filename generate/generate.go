@@ -50,10 +50,10 @@ type Options struct {
 	// room, in pages, and an answer begins once there are pages for its prompt and as many tokens as it may have.
 	// Without it each has room for the whole context. Windows have room of their own in both cases.
 	Positions int
-	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few or short answers then
-	// take the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which was read
-	// in whole parts. Without it a step has kernels for as few answers as there are, which add up in other orders, so
-	// that a token may be another one where two are equally likely up to rounding.
+	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few or short answers
+	// then take the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which
+	// was read in whole parts. Without it a step has kernels for as few answers as there are, which add up in other
+	// orders, so that a token may be another one where two are equally likely up to rounding.
 	Deterministic bool
 
 	// Trust, if set, is asked of a model's bundle before any of its programs is loaded. Its error refuses the bundle.

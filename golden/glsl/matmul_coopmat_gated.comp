@@ -138,20 +138,18 @@ void main() {
         coopMatStore(acc0[i], tiles, place, 5u, gl_CooperativeMatrixLayoutRowMajor);
         coopMatStore(acc1[i], tiles, place + 80u, 5u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
-        for (uint slot = gl_SubgroupInvocationID; slot < 64u; slot += 64u) {
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            vec4 acc04 = uintBitsToFloat(tiles[place + (line * 5u + quad)]);
-            vec4 acc14 = uintBitsToFloat(tiles[place + 80u + (line * 5u + quad)]);
-            uint row_2 = row0 + frag_row + i * 16u + line;
-            uint col4 = col0 + frag_col + quad * 4u;
-            if (row_2 < T && col4 < 1000u) {
-                vec4 result4;
-                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    result4[lane] = nan_max(acc04[lane], 0.0) * acc14[lane];
-                }
-                result_vec4[(row_2 * 1000u + col4) / 4u] = f16vec4(result4);
+        uint line = gl_SubgroupInvocationID / 4u;
+        uint quad = gl_SubgroupInvocationID % 4u;
+        vec4 acc04 = uintBitsToFloat(tiles[place + (line * 5u + quad)]);
+        vec4 acc14 = uintBitsToFloat(tiles[place + 80u + (line * 5u + quad)]);
+        uint row_2 = row0 + frag_row + i * 16u + line;
+        uint col4 = col0 + frag_col + quad * 4u;
+        if (row_2 < T && col4 < 1000u) {
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = nan_max(acc04[lane], 0.0) * acc14[lane];
             }
+            result_vec4[(row_2 * 1000u + col4) / 4u] = f16vec4(result4);
         }
         subgroupBarrier();
     }

@@ -149,7 +149,8 @@ void main() {
         coopMatStore(acc[i * 2u], tiles, place, 9u, gl_CooperativeMatrixLayoutRowMajor);
         coopMatStore(acc[i * 2u + 1u], tiles, place + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
-        for (uint slot = gl_SubgroupInvocationID; slot < 128u; slot += 32u) {
+        [[unroll]] for (uint i_2 = 0u; i_2 < 4u; ++i_2) {
+            uint slot = gl_SubgroupInvocationID + i_2 * 32u;
             uint line = slot / 8u;
             uint quad = slot % 8u;
             vec4 acc4 = uintBitsToFloat(tiles[place + (line * 9u + quad)]);

@@ -11,7 +11,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer B_buffer { float b[]; };
+layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
 shared vec4 tile_a[528];
@@ -45,15 +45,10 @@ void main() {
     // Fetch 128 columns of b.
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint slot = self + i * 128u;
-        uint line = slot % 128u;
-        uint quad = slot / 128u;
-        uint col = col0 + line;
-        uint k = quad * 4u;
-        vec4 b4;
-        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            b4[lane] = b[col + (k + lane) * 4096u];
-        }
-        next_b[i] = b4;
+        uint four = slot % 32u;
+        uint depth = slot / 32u;
+        uint col = col0 + four * 4u;
+        next_b[i] = b_vec4[(col + depth * 4096u) / 4u];
     }
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint slot = self + i * 128u;
@@ -66,12 +61,9 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint slot = self + i * 128u;
-        uint line = slot % 128u;
-        uint quad = slot / 128u;
-        vec4 b4 = next_b[i];
-        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
-            tile_b[(quad * 4u + depth) * 33u + line / 4u][line % 4u] = b4[depth];
-        }
+        uint four = slot % 32u;
+        uint depth = slot / 32u;
+        tile_b[depth * 33u + four] = next_b[i];
     }
     barrier();
 
@@ -92,15 +84,11 @@ void main() {
         // Fetch 128 columns of b.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line = slot % 128u;
-            uint quad = slot / 128u;
-            uint col = col0 + line;
-            uint k = k1 + quad * 4u;
-            vec4 b4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                b4[lane] = b[col + (k + lane) * 4096u];
-            }
-            next_b[i] = b4;
+            uint four = slot % 32u;
+            uint depth = slot / 32u;
+            uint col = col0 + four * 4u;
+            uint k = k1 + depth;
+            next_b[i] = b_vec4[(col + k * 4096u) / 4u];
         }
 
         [[unroll]] for (uint depth = 0u; depth < 8u; ++depth) {
@@ -130,12 +118,9 @@ void main() {
         }
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line = slot % 128u;
-            uint quad = slot / 128u;
-            vec4 b4 = next_b[i];
-            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
-                tile_b[stage * 264u + ((quad * 4u + depth) * 33u + line / 4u)][line % 4u] = b4[depth];
-            }
+            uint four = slot % 32u;
+            uint depth = slot / 32u;
+            tile_b[stage * 264u + (depth * 33u + four)] = next_b[i];
         }
         barrier();
     }

@@ -1,4 +1,4 @@
-// matmul over [T,4096], folding 4096
+// matmul over [T,12288], folding 4096
 // Fuses: matmul.
 // Schedule: skinny wg=256 tile=16x64x256 subgroups=4x2 fragment=16x8x32 subgroup=32.
 #version 450
@@ -43,7 +43,7 @@ float scale_b(uint block) {
 }
 
 uvec4 words_b_quants(uint block) {
-    return b_quads[65536u + block];
+    return b_quads[196608u + block];
 }
 
 // The same of four quads in a row.
@@ -182,7 +182,7 @@ void main() {
         uint at_2 = 1024u + id;
         sum += uintBitsToFloat(b_strips[at_2 / 4u][at_2 % 4u]);
         if (row_2 < T) {
-            result[row_2 * 4096u + col] = sum;
+            result[row_2 * 12288u + col] = sum;
         }
     }
 }

@@ -552,7 +552,7 @@ void main() {
 
 layout(local_size_x = 128) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
@@ -656,11 +656,7 @@ void main() {
             uint quad = slot % 4u;
             uint row = min(row0 + line, T - 1u);
             uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-            }
-            tile_a[line * 5u + quad] = a4;
+            tile_a[line * 5u + quad] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
         }
 
         // Stage 32 columns of b.
@@ -1068,7 +1064,7 @@ void main() {
 
 layout(local_size_x = 128) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
@@ -1138,11 +1134,7 @@ void main() {
             uint quad = slot % 4u;
             uint row = min(row0 + line, T - 1u);
             uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-            }
-            tile_a[line * 5u + quad] = a4;
+            tile_a[line * 5u + quad] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
         }
 
         // Stage 32 columns of b.

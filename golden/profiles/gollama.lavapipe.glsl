@@ -549,7 +549,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 16) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
@@ -651,11 +651,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < 16u; ++i) {
             uint row = min(row0 + i, T - 1u);
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
-                vec4 a4;
-                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    a4[lane] = attention[(k0 + q * 4u + lane) % 64u + (k0 + q * 4u + lane) / 64u * T * 64u + row * 64u];
-                }
-                vec4 a_row = a4;
+                vec4 a_row = attention_vec4[((k0 + q * 4u) % 64u + (k0 + q * 4u) / 64u * T * 64u + row * 64u) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                     acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
                     acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
@@ -1000,7 +996,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 16) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
@@ -1068,11 +1064,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < 16u; ++i) {
             uint row = min(row0 + i, T - 1u);
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
-                vec4 a4;
-                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    a4[lane] = attention[(k0 + q * 4u + lane) % 64u + (k0 + q * 4u + lane) / 64u * T * 64u + row * 64u];
-                }
-                vec4 a_row = a4;
+                vec4 a_row = attention_vec4[((k0 + q * 4u) % 64u + (k0 + q * 4u) / 64u * T * 64u + row * 64u) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                     acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
                     acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);

@@ -692,7 +692,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 256) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
@@ -794,11 +794,7 @@ void main() {
         uint quad = self % 8u;
         uint row = min(row0 + line, T - 1u);
         uint k = k0 + quad * 4u;
-        vec4 a4;
-        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-        }
-        tile_a[line * 9u + quad] = a4;
+        tile_a[line * 9u + quad] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
 
         // Stage 32 columns of b.
         uint line_2 = self / 8u;
@@ -899,9 +895,9 @@ void main() {
     }
 }
 
-// ---- shader 8: k8_matmul_mul
+// ---- shader 8: k8_matmul_mul_parts
 
-// matmul_mul over [T,768], folding 256
+// matmul_mul_parts over [2,T,768], folding 128
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: tile wg=128 tile=32x64x16 thread=4x4 stages=2 paired steps.
 #version 450
@@ -917,10 +913,11 @@ layout(local_size_x = 128) in;
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
-layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Acc0_parts_vec4_buffer { vec4 acc0_parts_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 4, std430) writeonly buffer Acc1_parts_vec4_buffer { vec4 acc1_parts_vec4[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared vec4 tile_a[288];
 shared vec4 tile_b0[544];
@@ -1003,6 +1000,7 @@ void main() {
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 32u;
+    uint batch = gl_WorkGroupID.z;
     vec4 acc0[4];
     vec4 acc1[4];
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -1022,7 +1020,7 @@ void main() {
     uint quad = self % 4u;
     uint row = min(row0 + line, T - 1u);
     uint k = quad * 4u;
-    next_a = rms_norm_vec4[(row * 256u + k) / 4u];
+    next_a = rms_norm_vec4[(batch * 128u + row * 256u + k) / 4u];
 
     // Fetch 64 columns of b0.
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
@@ -1031,7 +1029,7 @@ void main() {
         uint quad_2 = slot % 4u;
         uint col = col0 + line_2;
         uint k_2 = quad_2 * 4u;
-        next_b0[i] = decode4_weight(col * 256u + k_2);
+        next_b0[i] = decode4_weight(batch * 128u + col * 256u + k_2);
     }
 
     // Fetch 64 columns of b1.
@@ -1041,7 +1039,7 @@ void main() {
         uint quad_2 = slot % 4u;
         uint col = col0 + line_2;
         uint k_2 = quad_2 * 4u;
-        next_b1[i] = decode4_weight_2(col * 256u + k_2);
+        next_b1[i] = decode4_weight_2(batch * 128u + col * 256u + k_2);
     }
     uint line_2 = self / 4u;
     uint quad_2 = self % 4u;
@@ -1069,15 +1067,15 @@ void main() {
     barrier();
 
     uint stage = 0u;
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        uint k1 = min(k0 + 16u, 240u);
+    for (uint k0 = 0u; k0 < 128u; k0 += 16u) {
+        uint k1 = min(k0 + 16u, 112u);
 
         // Fetch 32 rows of a.
         uint line_3 = self / 4u;
         uint quad_3 = self % 4u;
         uint row_2 = min(row0 + line_3, T - 1u);
         uint k_2 = k1 + quad_3 * 4u;
-        next_a = rms_norm_vec4[(row_2 * 256u + k_2) / 4u];
+        next_a = rms_norm_vec4[(batch * 128u + row_2 * 256u + k_2) / 4u];
 
         // Fetch 64 columns of b0.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
@@ -1086,7 +1084,7 @@ void main() {
             uint quad_4 = slot % 4u;
             uint col = col0 + line_4;
             uint k_3 = k1 + quad_4 * 4u;
-            next_b0[i] = decode4_weight(col * 256u + k_3);
+            next_b0[i] = decode4_weight(batch * 128u + col * 256u + k_3);
         }
 
         // Fetch 64 columns of b1.
@@ -1096,7 +1094,7 @@ void main() {
             uint quad_4 = slot % 4u;
             uint col = col0 + line_4;
             uint k_3 = k1 + quad_4 * 4u;
-            next_b1[i] = decode4_weight_2(col * 256u + k_3);
+            next_b1[i] = decode4_weight_2(batch * 128u + col * 256u + k_3);
         }
 
         [[unroll]] for (uint depth = 0u; depth < 16u; ++depth) {
@@ -1142,16 +1140,54 @@ void main() {
         uint row_2 = row0 + (ty * 4u + i);
         uint col = col0 + tx * 4u;
         if (row_2 < T) {
-            vec4 result4;
+            vec4 acc0_parts4;
+            vec4 acc1_parts4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = acc0[i][lane] / (1.0 + exp(-acc0[i][lane])) * acc1[i][lane];
+                acc0_parts4[lane] = acc0[i][lane];
+                acc1_parts4[lane] = acc1[i][lane];
             }
-            result_vec4[(row_2 * 768u + col) / 4u] = result4;
+            acc0_parts_vec4[(batch * T * 768u + row_2 * 768u + col) / 4u] = acc0_parts4;
+            acc1_parts_vec4[(batch * T * 768u + row_2 * 768u + col) / 4u] = acc1_parts4;
         }
     }
 }
 
-// ---- shader 9: k9_matmul_add_parts
+// ---- shader 9: k9_matmul_mul_sum
+
+// matmul_mul_sum over [768*T]
+// Fuses: matmul, matmul, silu, mul.
+// Schedule: map wg=256 vec=4.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Acc0_parts_vec4_buffer { vec4 acc0_parts_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Acc1_parts_vec4_buffer { vec4 acc1_parts_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+void main() {
+    const uint T = params[0];
+    uint i4 = gl_GlobalInvocationID.x;
+    if (i4 >= T * 192u) return;
+    vec4 acc0_parts4 = acc0_parts_vec4[i4];
+    vec4 acc0_parts4_2 = acc0_parts_vec4[T * 192u + i4];
+    vec4 acc1_parts4 = acc1_parts_vec4[i4];
+    vec4 acc1_parts4_2 = acc1_parts_vec4[T * 192u + i4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        float acc0 = acc0_parts4[lane] + acc0_parts4_2[lane];
+        result4[lane] = acc0 / (1.0 + exp(-acc0)) * (acc1_parts4[lane] + acc1_parts4_2[lane]);
+    }
+    result_vec4[i4] = result4;
+}
+
+// ---- shader 10: k10_matmul_add_parts
 
 // matmul_add_parts over [4,T,256], folding 192
 // Fuses: matmul, add.
@@ -1325,7 +1361,7 @@ void main() {
     }
 }
 
-// ---- shader 10: k10_matmul_add_sum
+// ---- shader 11: k11_matmul_add_sum
 
 // matmul_add_sum over [256*T]
 // Fuses: matmul, add.
@@ -1360,7 +1396,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 11: k17_matmul_add
+// ---- shader 12: k18_matmul_add
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
@@ -1375,7 +1411,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 256) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_vec4_buffer { vec4 attention_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
@@ -1443,11 +1479,7 @@ void main() {
         uint quad = self % 8u;
         uint row = min(row0 + line, T - 1u);
         uint k = k0 + quad * 4u;
-        vec4 a4;
-        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-        }
-        tile_a[line * 9u + quad] = a4;
+        tile_a[line * 9u + quad] = attention_vec4[(k % 64u + k / 64u * T * 64u + row * 64u) / 4u];
 
         // Stage 32 columns of b.
         uint line_2 = self / 8u;
@@ -1487,7 +1519,7 @@ void main() {
     }
 }
 
-// ---- shader 12: k87_matmul_sum
+// ---- shader 13: k95_matmul_sum
 
 // matmul_sum over [256*T]
 // Fuses: matmul.
@@ -1519,7 +1551,7 @@ void main() {
     result_vec4[i4] = result4;
 }
 
-// ---- shader 13: k88_rms_norm_matmul
+// ---- shader 14: k96_rms_norm_matmul
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
