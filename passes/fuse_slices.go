@@ -159,17 +159,18 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
 		return slice{}, false
 	}
-	for _, row := range rowAxes(k) {
-		for axis, d := range r.Parallel[:len(r.Parallel)-1] {
-			if d == k.Parallel[row] {
-				if sl, ok := sliceAlong(k, r, axis); ok {
-					return sl, true
-				}
+	rows := rowAxes(k) // one at most
+	if len(rows) == 0 {
+		return sliceAlong(k, r, -1)
+	}
+	for axis, d := range r.Parallel[:len(r.Parallel)-1] {
+		if d == k.Parallel[rows[0]] {
+			if sl, ok := sliceAlong(k, r, axis); ok {
+				return sl, true
 			}
 		}
-		return slice{}, false
 	}
-	return sliceAlong(k, r, -1)
+	return slice{}, false
 }
 
 // sliceAlong is sliceOf for a reader whose axis of rows is known.
