@@ -18,11 +18,11 @@ var api apitest.Package
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil),
 		(*vkc.CheckReport)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
-		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil))
+		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil), vkc.SplitPrice{})
 	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{}, &vkc.Pending{},
 		vkc.Devices{}, &vkc.Replicas{}, &vkc.UnsupportedError{}, &vkc.CustomOpError{},
 		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
-		vkc.OpenBundleBytes, vkc.ReadGraph,
+		vkc.OpenBundleBytes, vkc.ReadGraph, vkc.SplitPrices,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
 	onEach(t, func(t *testing.T, dev *vkc.Device) {
 		api.Calls(t, openOnly{dev})

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // Cheapest has the devices be one, in the way in which a run of a graph is expected to take least: the first that has
@@ -91,13 +92,16 @@ func cheapestSplit(ways []SplitPrice) *SplitPrice {
 // SplitPrices is what [Devices.Cheapest] chooses by: what a run of a graph is expected to take in each way on several
 // devices of such caps, all of whose memory is free.
 func SplitPrices(ctx context.Context, g *ir.Graph, devices []target.Caps) ([]SplitPrice, error) {
+	if err := errors.Join(runtime.CheckContext(ctx), g.Verify()); err != nil {
+		return nil, fmt.Errorf("split: %w", err)
+	}
 	var list []member
 	for _, caps := range devices {
 		list = append(list, member{caps: caps, room: usedMemory * float64(caps.DeviceMemory),
 			noInbox: !caps.Features.BufferDeviceAddress})
 	}
 	if len(list) < 2 {
-		return nil, fmt.Errorf("split %q over %d devices: want at least 2", g.Name, len(list))
+		return nil, fmt.Errorf("split %s over %d devices: want at least 2", ir.Titled("graph", g.Name), len(list))
 	}
 	ways, err := splitPrices(ctx, g, list)
 	if err == nil {
