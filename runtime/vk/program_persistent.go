@@ -23,6 +23,7 @@ func (e *Executable) tryPersistent(ctx context.Context) error {
 				}
 			}
 			e.zero(c)
+			c.Barrier(StageCompute, StageCompute) // as waitsForRoom says
 			e.recordStep(c, e.bindings, len(e.program.Steps)+i)
 			c.Barrier(StageCompute, stageEverything)
 		}); err != nil {
@@ -38,6 +39,11 @@ func (e *Executable) tryPersistent(ctx context.Context) error {
 	}
 	return nil
 }
+
+// waitsForRoom reports whether dispatch i, which is the n-th of a run, is a persistent kernel that no barrier of the
+// program stands before. Its workgroups must not wait for room that those of another program's persistent kernel take,
+// which may wait for room, too: so it begins when all that the queue was given before has ended.
+func (e *Executable) waitsForRoom(n, i int) bool { return n == 0 && i >= len(e.program.Steps) }
 
 // late returns an error if workgroups of a persistent kernel have waited in vain since the program was loaded: nothing
 // that it made since is to be relied on.

@@ -289,7 +289,7 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 		case n > 0 && e.gatedGrids != nil && (borders[i] || stamps != nil):
 			// Gates write what dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
-		case n > 0 && (e.steps[i].Barrier || stamps != nil):
+		case e.waitsForRoom(n, i), n > 0 && (e.steps[i].Barrier || stamps != nil):
 			c.Barrier(StageCompute, StageCompute)
 		}
 		if mailbox.Meets(e.steps[i].Ops) { // other devices read what the steps before gave them

@@ -154,7 +154,7 @@ func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
 		steps = e.program.Joined(steps)
 	}
 	for n, i := range steps {
-		if n > 0 && e.steps[i].Barrier {
+		if e.waitsForRoom(n, i) || n > 0 && e.steps[i].Barrier {
 			list.Barrier(StageCompute, StageCompute)
 		}
 		e.recordStep(list, bindings, i)
