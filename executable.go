@@ -135,6 +135,10 @@ func (e *Executable) Why() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"
 	}
+	if exe := e.Vulkan(); exe != nil && exe.Stats().NoRoom > 0 {
+		return e.why + "; it has no room for all workgroups of a persistent kernel at a time, so that steps run " +
+			"one by one"
+	}
 	return e.why
 }
 

@@ -2,6 +2,7 @@ package vkc_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -134,6 +135,9 @@ func TestPersistentWithoutRoom(t *testing.T) {
 	p, exe := loadStep(t, dev, g, f)
 	if n := exe.Vulkan().Stats().Persistent; n != 0 || len(p.Contents.Program.Persistent) == 0 {
 		t.Fatalf("%d persistent kernels of %d are run", n, len(p.Contents.Program.Persistent))
+	}
+	if why := exe.Why(); !strings.Contains(why, "no room for all workgroups of a persistent kernel") {
+		t.Errorf("nobody is told: %s", why)
 	}
 	checker, err := vkc.NewChecker(g, f)
 	if err != nil {

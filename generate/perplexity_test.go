@@ -8,13 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // TestPerplexity compares with the definition, applied to the logits of passes over whole chunks.
@@ -34,42 +31,15 @@ func TestPerplexity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := frontend.Build("whole", func(b *frontend.Builder) {
-		b.Output("logits", llm.Forward(b, cfg, b.Input("tokens", ir.I32, chunk), llm.EveryToken))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dev, err := vkc.OpenDevice("cpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
-	exe, err := dev.LoadGraph(t.Context(), g, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer exe.Close()
 	ids := tok.Encode(text, tokenizer.Options{Whole: true})[:3*chunk]
 	var costs []float64 // of each token that counts
 	for i := range 2 {
 		ids := ids[i*chunk:][:chunk]
 		ids[0], _ = tok.BOS()
-		in, err := vkc.Of(ids, chunk)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := exe.Run(t.Context(), vkc.Tensors{"tokens": in})
-		if err != nil {
-			t.Fatal(err)
-		}
-		logits, err := vkc.Values[float32](res.Outputs["logits"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		logits := logitsOf(t, cfg, f, ids)
 		for at := chunk / 2; at < chunk-1; at++ {
 			sum := 0.0
-			row := logits[at*cfg.Vocab:][:cfg.Vocab]
+			row := logits[at]
 			for _, v := range row {
 				sum += math.Exp(float64(v - row[ids[at+1]]))
 			}

@@ -70,6 +70,7 @@ type Executable struct {
 	labels     []string              // what outputs are called in errors, by port
 	uses       []use                 // by index in Program.Buffers
 	signed     []ir.Dim              // extents that values of symbols may make negative
+	lateWords  [][]byte              // that persistent kernels set where their workgroups wait in vain
 	pipelines  []*Pipeline           // by shader; nil where no step uses it
 	bindings   *Bindings             // set i is for step i
 	reset      *Recording            // zeroes the states; nil if there are none
@@ -107,6 +108,7 @@ type Stats struct {
 	StagingBytes int64
 	Steps        int // of a run
 	Persistent   int // kernels that do several of them each
+	NoRoom       int // such kernels that wait in vain on this device, so that their steps run
 	Prepared     int // that ran when the program was loaded
 	Pipelines    int
 	// Recordings is how often the program's steps have been recorded: once, once more for profiles, and once

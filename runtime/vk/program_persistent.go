@@ -10,6 +10,11 @@ import (
 // tryPersistent runs each persistent kernel once on zeros. Where workgroups of one wait in vain for others, the device
 // has no room for all at a time, and the program does without: runs then have the steps that those kernels do.
 func (e *Executable) tryPersistent(ctx context.Context) error {
+	for i, b := range e.program.Buffers {
+		if b.Kind == kernel.BufLate {
+			e.lateWords = append(e.lateWords, e.ranges[i].Buffer.Bytes()[e.ranges[i].Offset:][:4])
+		}
+	}
 	tried := map[int]bool{} // shaders
 	for i, k := range e.program.Persistent {
 		if tried[k.Dispatch.Shader] {
@@ -34,7 +39,8 @@ func (e *Executable) tryPersistent(ctx context.Context) error {
 		e.stats.Persistent = len(e.program.Persistent)
 		return nil
 	}
-	for _, word := range e.lateWords() {
+	e.stats.NoRoom = len(e.program.Persistent)
+	for _, word := range e.lateWords {
 		clear(word)
 	}
 	return nil
@@ -48,20 +54,10 @@ func (e *Executable) waitsForRoom(n, i int) bool { return n == 0 && i >= len(e.p
 // late returns an error if workgroups of a persistent kernel have waited in vain since the program was loaded: nothing
 // that it made since is to be relied on.
 func (e *Executable) late() error {
-	for _, word := range e.lateWords() {
+	for _, word := range e.lateWords {
 		if binary.NativeEndian.Uint32(word) != 0 {
 			return &kernel.LateError{Program: e.program.Name}
 		}
 	}
 	return nil
-}
-
-// lateWords are the words that persistent kernels set where their workgroups wait in vain.
-func (e *Executable) lateWords() (words [][]byte) {
-	for i, b := range e.program.Buffers {
-		if b.Kind == kernel.BufLate {
-			words = append(words, e.ranges[i].Buffer.Bytes()[e.ranges[i].Offset:][:4])
-		}
-	}
-	return words
 }
