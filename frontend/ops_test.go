@@ -225,6 +225,9 @@ var methodCases = []methodCase{
 		return o.img.Conv(o.filter.Slice(1, 0, 2), frontend.Stride(2, 1),
 			frontend.PaddingLowHigh([]int{1}, []int{0, 2}), frontend.Dilation(1), frontend.Groups(2))
 	}, `conv %12, %16 {stride=[2,1], padding_low=[1,1], padding_high=[0,2], dilation=[1,1], groups=2} : f32[1,2,3,7]`},
+	{ir.OpConv, func(o *operands) frontend.Tensor {
+		return o.img.Cast(ir.I8).Conv(o.filter.Cast(ir.I8), frontend.Padding(1), frontend.PaddingValue(-7))
+	}, `conv %16, %17 {padding_low=[1,1], padding_high=[1,1], padding_value=-7} : i32[1,2,6,6]`},
 	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter, frontend.Bias(o.chans.Slice(0, 0, 2))) }, `add %17, %18 : f32[1,2,4,4]`},
 	{ir.OpConvTranspose, func(o *operands) frontend.Tensor {
 		return o.img.ConvTranspose(o.filter.SwapAxes(0, 1), frontend.Stride(2), frontend.Padding(1),

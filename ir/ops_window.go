@@ -23,13 +23,15 @@ func init() {
 		Doc: "distance of windows, per axis; empty means the kernel's extents"}
 	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false,
 		Doc: "let a last window hang over the high end, if it starts before the high padding"}
+	around := AttrInfo{Name: "padding_value", Kind: AttrInt, Default: int64(0),
+		Doc: "what padding is, for bytes: one of theirs, such as their zero point; floats are padded by 0"}
 	weighted := []ArgInfo{{Name: "x"}, {Name: "w"}}
 	x := []ArgInfo{{Name: "x"}}
 	products := Tolerance{Eps: 64, Abs: 1e-5, Sum: true}
 	rows(
 		OpInfo{Op: OpConv, Name: "conv", Class: ClassWindow, Args: weighted,
-			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{dilation, groups, windowPrecision}), Infer: inferConv, Tol: products,
-			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32: result[n, o, i] sums x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k; padding is 0."},
+			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{around, dilation, groups, windowPrecision}), Infer: inferConv, Tol: products,
+			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32: result[n, o, i] sums x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k; padding is padding_value. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
 		OpInfo{Op: OpConvTranspose, Name: "conv_transpose", Class: ClassWindow, Args: weighted,
 			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{
 				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups, windowPrecision}),
@@ -47,11 +49,8 @@ func init() {
 	)
 }
 
-// inferWindow checks x[N, C, …] and w of one float dtype, and the window.
+// inferWindow checks x[N, C, …] and w of one dtype, and the window.
 func (c *Call) inferWindow() (Window, error) {
-	if err := c.wantKinds(0, KindFloat); err != nil {
-		return Window{}, err
-	}
 	if c.DType(1).IsBlock() {
 		return Window{}, c.wantKinds(1, KindFloat)
 	}
@@ -76,6 +75,10 @@ func (c *Call) inferWindow() (Window, error) {
 }
 
 func inferConv(c *Call) (Type, error) {
+	result, err := c.inferConvDType()
+	if err != nil {
+		return Type{}, err
+	}
 	win, err := c.inferWindow()
 	if err != nil {
 		return Type{}, err
@@ -90,7 +93,25 @@ func inferConv(c *Call) (Type, error) {
 			w, w[0], groups, groups)
 	}
 	spatial, err := win.slide(x[2:], false)
-	return Type{c.DType(0), append(Shape{x[0], w[0]}, spatial...)}, err
+	return Type{result, append(Shape{x[0], w[0]}, spatial...)}, err
+}
+
+// inferConvDType returns the dtype of a convolution's result, and checks what x is padded by.
+func (c *Call) inferConvDType() (DType, error) {
+	x, around := c.DType(0), int64(c.Attrs.Int("padding_value"))
+	switch {
+	case x == I8 || x == U8:
+		if low, high := IntRange(x); around < low || around > high {
+			return Invalid, fmt.Errorf("padding_value %d is no %s: want %d to %d", around, x, low, high)
+		}
+		return I32, nil
+	case x.IsInteger():
+		return Invalid, fmt.Errorf("x is %s: integers that are convolved are i8 or u8", x)
+	case around != 0:
+		return Invalid, fmt.Errorf("padding_value %d around x of %s: only bytes are padded by other numbers than 0",
+			around, x)
+	}
+	return x, c.wantKinds(0, KindFloat)
 }
 
 // are says how many there are of something.
@@ -102,6 +123,9 @@ func are(n int64) string {
 }
 
 func inferConvTranspose(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
 	win, err := c.inferWindow()
 	if err != nil {
 		return Type{}, err

@@ -11,7 +11,7 @@ import (
 // w = sw*(qw-zw), scales and zero points that are the same along what is summed, x*w is
 // sx*sw*(qx*qw - zx*qw - qx*zw + zx*zw), whose products are exact integers and whose other terms take sums of rows and
 // columns (Jacob et al. 2018, arXiv:1712.05877). What is made of the result, such as bytes of another scale, is an
-// epilogue. A convolution multiplies the bytes less their zero points, which f16 holds.
+// epilogue.
 func findByteProducts(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		p := newByteProduct(n)
@@ -19,11 +19,7 @@ func findByteProducts(g *ir.Graph) (*ir.Graph, error) {
 			return rw.Copy(n, args)
 		}
 		p.rewriter, p.mapped = &rewriter{g: rw.New, pos: n.Pos()}, rw.Mapped
-		build := p.matmul
-		if n.Op() == ir.OpConv {
-			build = p.conv
-		}
-		result := build()
+		result := p.build()
 		return result, p.err
 	})
 	if err != nil {
@@ -152,7 +148,7 @@ func (d *dequantized) wholeZero(t ir.DType) bool {
 	return d.number == math.Trunc(d.number) && d.number >= low && d.number <= high
 }
 
-// wholeScalar returns the number that a zero point is, whatever its shape.
+// wholeScalar returns the number that a zero point is, or that all of them are.
 func wholeScalar(x *ir.Node) (float64, bool) {
 	if x.DType().IsFloat() {
 		return scalarOf(x)
@@ -160,11 +156,14 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 	for isView(x) {
 		x = x.Arg(0)
 	}
-	if x.Op() != ir.OpConst || x.Shape().MaxElems() != 1 {
+	if x.Op() != ir.OpConst {
 		return 0, false
 	}
 	v, err := x.Attrs().Data("data").Ints()
-	return float64(append(v, 0)[0]), err == nil && len(v) == 1
+	if err != nil || len(v) == 0 || slices.Min(v) != slices.Max(v) {
+		return 0, false
+	}
+	return float64(v[0]), true
 }
 
 // byteProduct is a product whose operands are dequantized bytes.
@@ -184,25 +183,29 @@ func newByteProduct(n *ir.Node) *byteProduct {
 		return nil
 	}
 	p := &byteProduct{n: n}
+	if p.count().Max() > maxByteSum {
+		return nil
+	}
 	for i := range p.ops {
-		x := n.Arg(i)
-		summed := make([]bool, x.Rank())
-		if n.Op() == ir.OpMatMul {
-			at := p.summedAxis(i)
-			summed[at] = true
-			if x.Shape()[at].Max() > maxByteSum {
-				return nil
-			}
-		} else { // all but the images, or the channels that are made
-			for a := 1; a < len(summed); a++ {
-				summed[a] = true
-			}
+		summed := make([]bool, n.Arg(i).Rank())
+		for _, axis := range p.summedAxes(i) {
+			summed[axis] = true
 		}
-		if p.ops[i] = newDequantized(x, summed); p.ops[i] == nil {
+		if p.ops[i] = newDequantized(n.Arg(i), summed); p.ops[i] == nil {
 			return nil
 		}
 	}
 	return p
+}
+
+func (p *byteProduct) isConv() bool { return p.n.Op() == ir.OpConv }
+
+// count is how many products are added up in an element of the result.
+func (p *byteProduct) count() ir.Dim {
+	if w := p.n.Arg(1).Shape(); p.isConv() {
+		return w[1].Times(w[2:].MaxElems())
+	}
+	return p.n.Arg(0).Shape()[p.summedAxes(0)[0]]
 }
 
 // isTransposed reports whether operand i of a matmul is.
@@ -210,12 +213,20 @@ func (p *byteProduct) isTransposed(i int) bool {
 	return p.n.Attrs().Bool([]string{"transpose_a", "transpose_b"}[i])
 }
 
-// summedAxis is the axis of operand i of a matmul that is summed over.
-func (p *byteProduct) summedAxis(i int) int {
-	if p.isTransposed(i) == (i == 0) {
-		return p.n.Arg(i).Rank() - 2
+// summedAxes are the axes of operand i that are summed over: of a convolution all but that of images, or of the
+// channels that are made.
+func (p *byteProduct) summedAxes(i int) (axes []int64) {
+	rank := int64(p.n.Arg(i).Rank())
+	switch {
+	case p.isConv():
+		for axis := int64(1); axis < rank; axis++ {
+			axes = append(axes, axis)
+		}
+		return axes
+	case p.isTransposed(i) == (i == 0):
+		return []int64{rank - 2}
 	}
-	return p.n.Arg(i).Rank() - 1
+	return []int64{rank - 1}
 }
 
 // seen is a node beside the bytes of an operand, which broadcasts to them, in the operand's order of axes.
@@ -234,23 +245,31 @@ func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
 	return x
 }
 
-// beside is seen for something that stands beside the result of a matmul: a column for operand 0, a row for 1.
+// beside puts something that broadcasts to operand i, and is seen, where it stands beside the result: of a matmul it is
+// a column for operand 0 and a row for 1, of a convolution it is one for each image, or channel that is made.
 func (p *byteProduct) beside(i int, x *ir.Node) *ir.Node {
-	if x = p.seen(p.ops[i], x); p.err == nil && x.Rank() > 0 && p.isTransposed(i) {
-		x = p.swapAxes(x, x.Rank()-2, x.Rank()-1)
+	switch {
+	case p.err != nil || x.Rank() == 0:
+		return x
+	case p.isConv() && i == 1:
+		s := slices.Clone(x.Shape())
+		s[0], s[1] = s[1], s[0]
+		return p.reshape(x, s)
+	case !p.isConv() && p.isTransposed(i):
+		return p.swapAxes(x, x.Rank()-2, x.Rank()-1)
 	}
 	return x
 }
 
-// scaled multiplies by the scales of both operands, each put where it belongs.
-func (p *byteProduct) scaled(y *ir.Node, put func(i int, x *ir.Node) *ir.Node) *ir.Node {
+// scaled multiplies by the scales of both operands.
+func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
 	factor, single := 1.0, (*ir.Node)(nil)
 	for i, d := range p.ops {
 		factor *= d.factor
 		if d.scale == nil {
 			continue
 		}
-		switch s := put(i, p.mapped(d.scale)); {
+		switch s := p.beside(i, p.seen(d, p.mapped(d.scale))); {
 		case p.err != nil:
 			return nil
 		case s.Rank() > 0:
@@ -270,9 +289,8 @@ func (p *byteProduct) scaled(y *ir.Node, put func(i int, x *ir.Node) *ir.Node) *
 	return y
 }
 
-// matmul is the product of signed bytes, which devices multiply as they are, and what zero points add to it. Bytes
-// without a sign become signed ones, each less by 128, and their zero points, too.
-func (p *byteProduct) matmul() *ir.Node {
+// build is the product of signed bytes, which devices multiply as they are, and what zero points add to it.
+func (p *byteProduct) build() *ir.Node {
 	var bytes, shift [2]*ir.Node // shift is what a byte lacks to its value less the zero point, or nil
 	for i, d := range p.ops {
 		x, offset := p.mapped(d.bytes), 0.0
@@ -280,66 +298,82 @@ func (p *byteProduct) matmul() *ir.Node {
 			x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
 		}
 		if d.bytes.DType() == ir.U8 {
-			x, offset = p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8), 128
+			offset = 128
 		}
-		bytes[i] = x
+		bytes[i] = p.signed(x)
 		if d.zero == nil {
 			if d.number != offset {
 				shift[i] = p.scalar(ir.I32, offset-d.number)
 			}
 			continue
 		}
-		shift[i] = p.binary(ir.OpSub, p.scalar(ir.I32, offset), p.castTo(p.beside(i, p.mapped(d.zero)), ir.I32))
+		zero := p.castTo(p.beside(i, p.seen(d, p.mapped(d.zero))), ir.I32)
+		shift[i] = p.binary(ir.OpSub, p.scalar(ir.I32, offset), zero)
 	}
-	y := p.add(ir.OpMatMul, bytes[:], p.n.Attrs()...)
+	attrs := p.n.Attrs()
+	if p.isConv() {
+		bytes[0], attrs = p.padded(bytes[0])
+	}
+	y := p.add(p.n.Op(), bytes[:], attrs...)
 	for i, s := range shift {
-		if s == nil || p.err != nil {
-			continue
+		if s != nil && p.err == nil {
+			y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.sums(1-i, bytes[1-i], attrs), s))
 		}
-		other := 1 - i
-		sums := p.unary(ir.OpSum, p.castTo(bytes[other], ir.I32),
-			ir.Attr{Name: "axes", Value: []int64{int64(p.summedAxis(other))}}, ir.Attr{Name: "keepdims", Value: true})
-		if p.err == nil && p.isTransposed(other) {
-			sums = p.swapAxes(sums, sums.Rank()-2, sums.Rank()-1)
-		}
-		y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, sums, s))
 	}
 	if shift[0] != nil && shift[1] != nil {
-		count := p.dimValue(p.n.Arg(0).Shape()[p.summedAxis(0)])
-		y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.binary(ir.OpMul, shift[0], shift[1]), count))
+		y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.binary(ir.OpMul, shift[0], shift[1]), p.dimValue(p.count())))
 	}
 	if p.err != nil {
 		return nil
 	}
-	return p.scaled(p.castTo(y, ir.F32), p.beside)
+	return p.scaled(p.castTo(y, ir.F32))
 }
 
-// conv is the convolution of bytes less their zero points, small whole numbers that need not be more than f16.
-func (p *byteProduct) conv() *ir.Node {
-	args := make([]*ir.Node, 2)
-	for i, d := range p.ops {
-		x := p.castTo(p.mapped(d.bytes), ir.F32)
-		if d.zero != nil {
-			x = p.binary(ir.OpSub, x, p.castTo(p.mapped(d.zero), ir.F32))
-		} else if d.number != 0 {
-			x = p.binary(ir.OpSub, x, p.scalar(ir.F32, d.number))
-		}
-		if d.perm != nil {
-			x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
-		}
-		args[i] = x
+// signed makes signed bytes of those without a sign, each less by 128.
+func (p *byteProduct) signed(x *ir.Node) *ir.Node {
+	if p.err != nil || x.DType() != ir.U8 {
+		return x
 	}
-	attrs := p.n.Attrs()
-	if !ir.AllowsHalf(precision(p.n)) {
-		attrs = append(slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "precision" }),
-			ir.Attr{Name: "precision", Value: ir.PrecisionHalf})
+	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)
+}
+
+// padded returns the argument of a convolution, and the attributes by which it is padded by its zero point. Where that
+// is computed, exclusive or makes it the 0 that pad adds, and makes bytes of the results again.
+func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
+	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
+	without := func(names ...string) ir.Attrs {
+		return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return slices.Contains(names, a.Name) })
 	}
-	y := p.add(ir.OpConv, args, attrs...)
-	return p.scaled(y, func(i int, x *ir.Node) *ir.Node {
-		if x = p.seen(p.ops[i], x); p.err != nil || x.Rank() == 0 || i == 0 {
-			return x
+	has := slices.ContainsFunc(slices.Concat(win.Low, win.High), func(n int64) bool { return n > 0 })
+	switch {
+	case has && d.zero == nil:
+		around := int64(d.number)
+		if d.bytes.DType() == ir.U8 {
+			around -= 128
 		}
-		s := x.Shape() // one for each channel that is made
-		return p.reshape(x, append(ir.Shape{ir.D(1)}, append(ir.Shape{s[0]}, s[2:]...)...))
-	})
+		attrs = append(without("padding_value"), ir.Attr{Name: "padding_value", Value: around})
+	case has:
+		zero := p.signed(p.seen(d, p.mapped(d.zero)))
+		images := []int64{0, 0} // and their channels are padded by none
+		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero),
+			ir.Attr{Name: "low", Value: slices.Concat(images, win.Low)},
+			ir.Attr{Name: "high", Value: slices.Concat(images, win.High)})
+		x = p.binary(ir.OpXor, x, zero)
+		attrs = without("padding_low", "padding_high")
+	}
+	return x, attrs
+}
+
+// sums are what is summed of the bytes of operand i alone, beside the result. That of windows is a convolution by ones.
+func (p *byteProduct) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
+	if p.isConv() && i == 0 {
+		w := slices.Clone(p.n.Arg(1).Shape())
+		if p.n.Attrs().Int("groups") == 1 {
+			w[0] = ir.D(1)
+		}
+		ones := p.unary(ir.OpBroadcast, p.scalar(ir.I8, 1), ir.Attr{Name: "shape", Value: w})
+		return p.add(ir.OpConv, []*ir.Node{bytes, ones}, attrs...)
+	}
+	return p.beside(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), ir.Attr{Name: "axes", Value: p.summedAxes(i)},
+		ir.Attr{Name: "keepdims", Value: true}))
 }

@@ -232,6 +232,9 @@ func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) (*kernel.Expr, e
 	if err != nil {
 		return nil, err
 	}
+	if x.DType.IsInteger() {
+		return l.b.Apply(ir.OpMul, ir.I32, nil, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w)), nil
+	}
 	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w), nil
 }
 
@@ -247,7 +250,15 @@ func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.In
 	if n.Op() == ir.OpConvTranspose {
 		meet = l.backwardTap
 	}
-	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, meet(n, at[2:], fold[1:]), 0)
+	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, meet(n, at[2:], fold[1:]), paddingOf(n))
+}
+
+// paddingOf is what a convolution takes for padding.
+func paddingOf(n *ir.Node) float64 {
+	if n.Op() != ir.OpConv {
+		return 0
+	}
+	return float64(n.Attrs().Int("padding_value"))
 }
 
 // convWeight returns the weight for a result channel and fold coordinates.
@@ -294,10 +305,9 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	l.k.Products = []kernel.Product{{A: a, B: b,
-		Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)),
-		HalfSums: precision(n) == ir.PrecisionHalfSums}}
-	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
+	if err := l.addProduct(n, a, b, 0); err != nil {
+		return err
+	}
 	return l.storeProducts()
 }
 

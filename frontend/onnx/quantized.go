@@ -151,38 +151,55 @@ func (c *call) isZero(i int) bool {
 	return err == nil && !slices.ContainsFunc(list, func(n int64) bool { return n != 0 })
 }
 
-// byteProduct is the product of matrices of bytes, inputs a and b, less their zero points, inputs za and zb, in i32: of
-// signed bytes, which devices multiply as they are, and what the zero points add to that,
-// (a-za)(b-zb) = ab - za*b - a*zb + za*zb, by the sums of columns and of rows.
+// byteOperand is an operand of a product of bytes.
+type byteOperand struct {
+	x tensor // signed bytes, which devices multiply as they are
+	// shift is what a byte of x lacks to its value less the zero point, beside the result, and the zero Tensor for
+	// nothing.
+	shift tensor
+	sums  func() tensor // the bytes summed as the product sums, beside the result
+}
+
+// byteOperand takes x less its zero point, an input, or its value beside the result.
+func (c *call) byteOperand(x tensor, input int, zero tensor) byteOperand {
+	x, offset := signed(x)
+	o := byteOperand{x: x}
+	switch {
+	case !c.isZero(input):
+		zero = zero.Cast(ir.I32)
+		o.shift = zero.Lit(offset).Sub(zero)
+	case offset != 0:
+		o.shift = c.b.Scalar(ir.I32, offset)
+	}
+	return o
+}
+
+// addZeros adds to a product of signed bytes, each a sum of count, what the zero points add to it,
+// (a-za)(b-zb) = ab - za*b - a*zb + za*zb.
+func addZeros(out tensor, a, b byteOperand, count tensor) tensor {
+	if !a.shift.IsZero() {
+		out = out.Add(b.sums().Mul(a.shift))
+	}
+	if !b.shift.IsZero() {
+		out = out.Add(a.sums().Mul(b.shift))
+	}
+	if !a.shift.IsZero() && !b.shift.IsZero() {
+		out = out.Add(a.shift.Mul(b.shift).Mul(count))
+	}
+	return out
+}
+
+// byteProduct is the product of matrices of bytes, inputs a and b, less their zero points, inputs za and zb, in i32.
 func (c *call) byteProduct(a, za, b, zb int) tensor {
 	x, y := c.x(a), c.x(b)
 	if x.Rank() < 2 || y.Rank() < 2 {
 		x, y := centred(x, c.zeroPoint(za, true)), centred(y, c.zeroPoint(zb, false))
 		return exactly(x.Dim(-1).Max(), x, y, matmul).Cast(ir.I32)
 	}
-	left, offA := signed(x)
-	right, offB := signed(y)
-	out := left.MatMul(right)
-	// shift is what a byte lacks to its value less the zero point.
-	shift := func(zero tensor, offset float64) tensor {
-		if zero.IsZero() {
-			return c.b.Scalar(ir.I32, offset)
-		}
-		zero = zero.Cast(ir.I32)
-		return zero.Lit(offset).Sub(zero)
-	}
-	plainA, plainB := offA == 0 && c.isZero(za), offB == 0 && c.isZero(zb)
-	shiftA, shiftB := shift(c.zeroPoint(za, true), offA), shift(c.zeroPoint(zb, false), offB)
-	if !plainA {
-		out = out.Add(right.Cast(ir.I32).SumKeep(-2).Mul(shiftA))
-	}
-	if !plainB {
-		out = out.Add(left.Cast(ir.I32).SumKeep(-1).Mul(shiftB))
-	}
-	if !plainA && !plainB {
-		out = out.Add(shiftA.Mul(shiftB).Mul(c.b.DimValue(left.Dim(-1))))
-	}
-	return out
+	left, right := c.byteOperand(x, za, c.zeroPoint(za, true)), c.byteOperand(y, zb, c.zeroPoint(zb, false))
+	left.sums = func() tensor { return left.x.Cast(ir.I32).SumKeep(-1) }
+	right.sums = func() tensor { return right.x.Cast(ir.I32).SumKeep(-2) }
+	return addZeros(left.x.MatMul(right.x), left, right, c.b.DimValue(x.Dim(-1)))
 }
 
 func matmulInteger(c *call) tensor { return c.byteProduct(0, 2, 1, 3) }
@@ -196,14 +213,8 @@ func qlinearMatMul(c *call) tensor {
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 
-// intConv is a convolution of whole numbers, around which it is padded by zeros.
-func (c *call) intConv(x, w tensor, options ...frontend.WindowOption) tensor {
-	win := c.window(x.Shape(), c.kernelOf(w))
-	return x.Conv(w, slices.Concat(win.options(), options, []frontend.WindowOption{frontend.Dilation(win.dilation...),
-		frontend.Groups(c.intAttr("group", 1))})...)
-}
-
-// perOutput shapes one for each channel of a convolution's result to stand beside its weights.
+// perOutput shapes one for each channel of a convolution's result to stand beside its weights, of that rank, or beside
+// the result of an image, whose rank is less by one.
 func perOutput(v tensor, rank int) tensor {
 	if v.IsZero() || v.Rank() == 0 {
 		return v
@@ -214,34 +225,70 @@ func perOutput(v tensor, rank int) tensor {
 	return v
 }
 
+// convInteger is a convolution of signed bytes, padded by their zero point.
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
-	c.kernelOf(w) // which checks its rank
-	x, w = centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(3, false), w.Rank()))
-	// So many channels at a time as have a sum that is exact in f32. Those of a group do not lie side by side in parts.
-	channels := w.Dim(1).Static()
-	each := max(1, exactF32/int(max(1, w.Shape()[2:].MaxElems())))
-	if c.intAttr("group", 1) > 1 || each >= channels {
-		return c.exactConv(x, w)
+	win, zero := c.window(x.Shape(), c.kernelOf(w)), c.zeroPoint(2, false)
+	left := c.byteOperand(x, 2, zero)
+	right := c.byteOperand(w, 3, perOutput(c.zeroPoint(3, false), x.Rank()-1))
+	around, known := c.signedNumber(2, x.DType())
+	if !known { // it is the 0 of what exclusive or makes, and pad pads
+		zero, _ = signed(zero)
+		left.x = left.x.Xor(zero).Pad(append([]int{0, 0}, win.low...), append([]int{0, 0}, win.high...), 0).Xor(zero)
+		win.low, win.high = make([]int, len(win.low)), make([]int, len(win.high))
 	}
-	y := c.exactConv(x.Slice(1, 0, each), w.Slice(1, 0, each))
-	for from := each; from < channels; from += each {
-		to := min(from+each, channels)
-		y = y.Add(c.exactConv(x.Slice(1, from, to), w.Slice(1, from, to)))
+	options := append(win.options(), frontend.PaddingValue(around), frontend.Dilation(win.dilation...),
+		frontend.Groups(c.intAttr("group", 1)))
+	left.sums = func() tensor {
+		s := slices.Clone(w.Shape())
+		if c.intAttr("group", 1) == 1 {
+			s[0] = ir.D(1)
+		}
+		return left.x.Conv(c.b.Full(ir.I8, 1, s), options...)
 	}
-	return y
+	right.sums = func() tensor {
+		axes := make([]int, w.Rank()-1)
+		for i := range axes {
+			axes[i] = i + 1
+		}
+		return channels(right.x.Cast(ir.I32).Sum(axes...), x.Rank())
+	}
+	return addZeros(left.x.Conv(right.x, options...), left, right,
+		c.b.Scalar(ir.I32, float64(w.Shape()[1:].MaxElems())))
 }
 
-// exactConv is a convolution of whole numbers, of bytes less their zero points, in i32.
-func (c *call) exactConv(x, w tensor) tensor {
-	return exactly(w.Shape()[1:].MaxElems(), x, w, func(x, w tensor) tensor { return c.intConv(x, w) }).Cast(ir.I32)
+// signedNumber is a zero point of a dtype of bytes, an input, as signed makes a byte of it, and false where it is not
+// known when the graph is built.
+func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
+	number := 0
+	if c.has(input) {
+		d := constant(c.in[input])
+		if d == nil {
+			return 0, false
+		}
+		list, err := d.Ints()
+		if err != nil || len(list) != 1 {
+			return 0, false
+		}
+		number = int(list[0])
+	}
+	if t == ir.U8 {
+		number -= 128
+	}
+	return number, true
 }
 
 func qlinearConv(c *call) tensor {
 	x, w := c.x(0), c.x(3)
-	// Bytes less their zero points are whole numbers that f16 holds, too.
-	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(5, false), w.Rank())),
-		frontend.InPrecision(frontend.HalfPrecision))
+	win := c.window(x.Shape(), c.kernelOf(w))
+	zero := tensor{}
+	if !c.isZero(5) {
+		zero = perOutput(c.zeroPoint(5, false), w.Rank())
+	}
+	// Bytes less their zero points are whole numbers that f16 holds, too. Devices multiply the bytes (package passes).
+	y := centred(x, c.zeroPoint(2, false)).Conv(centred(w, zero),
+		append(win.options(), frontend.Dilation(win.dilation...), frontend.Groups(c.intAttr("group", 1)),
+			frontend.InPrecision(frontend.HalfPrecision))...)
 	if c.has(8) {
 		y = y.Add(channels(c.x(8).Cast(y.DType()), x.Rank()))
 	}

@@ -45,7 +45,11 @@ func (g *generator) conv() *ir.Node {
 	op, w := ir.OpConv, ir.ShapeOf(groups*(1+g.rng.IntN(6)), c/groups)
 	attrs := []ir.Attr{attr("groups", groups)}
 	axes := x.Rank() - 2
-	if g.rng.IntN(2) == 0 {
+	switch g.rng.IntN(5) {
+	case 0:
+		x = g.leaf(x.Shape(), g.oneOf(ir.I8, ir.U8))
+		attrs = append(attrs, attr("padding_value", g.rng.IntN(128)))
+	case 1, 2:
 		op, w = ir.OpConvTranspose, ir.ShapeOf(c, 1+g.rng.IntN(6))
 		attrs = append(attrs, attr("output_padding", g.perAxis(axes, 0, 1)))
 	}
@@ -115,7 +119,7 @@ func (b *Bound) windowed(n *ir.Node, args []Bound) {
 			k *= float64(d.Max())
 		}
 		k *= max(1, float64(n.Arg(0).Shape()[1].Max())/float64(n.Attrs().Int("groups")))
-		m := k * x.mag() * args[1].mag()
+		m := k * max(x.mag(), float64(n.Attrs().Int("padding_value"))) * args[1].mag()
 		b.Lo, b.Hi = -m, m
 		b.Err = k*(x.mag()*args[1].Err+args[1].mag()*x.Err) + 2*m
 	case ir.OpAvgPool, ir.OpResizeLinear:

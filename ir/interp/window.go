@@ -102,21 +102,55 @@ func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int,
 // weight of an input and an output channel is.
 
 func conv(c *call) (value, error) {
+	if c.args[0].i != nil {
+		return convInts(c)
+	}
+	sums, err := convWith(c)
+	return c.floats(sums), err
+}
+
+// convWith returns the elements of a convolution, not rounded.
+func convWith(c *call) ([]float64, error) {
 	w := newWindow(c)
 	perGroup := c.args[1].dims[1]
 	return w.convolve(c, w.forward, func(in, out int) int { return out*perGroup + in%perGroup })
 }
 
+// convInts convolves bytes, whose sums float64 holds as in matmulInts. Padding by v is padding by 0 of what is less by
+// v, and v times the sum of the weights.
+func convInts(c *call) (value, error) {
+	around := float64(c.attrs().Int("padding_value"))
+	x, weights := fromInts(c.args[0].i), fromInts(c.args[1].i)
+	for i := range x {
+		x[i] -= around
+	}
+	c.args[0].f, c.args[1].f = x, weights
+	sums, err := convWith(c)
+	if err != nil {
+		return value{}, err
+	}
+	padded := make([]float64, c.dims[1]) // by channel of the result
+	for i, w := range weights {
+		padded[i*len(padded)/len(weights)] += around * w
+	}
+	out := make([]int64, len(sums))
+	for i, s := range sums {
+		out[i] = int64(s + padded[i/(len(sums)/(c.dims[0]*c.dims[1]))%c.dims[1]])
+	}
+	return c.ints(out), nil
+}
+
 func convTranspose(c *call) (value, error) {
 	w := newWindow(c)
 	perGroup := c.args[1].dims[1]
-	return w.convolve(c, w.backward, func(in, out int) int { return in*perGroup + out%perGroup })
+	sums, err := w.convolve(c, w.backward, func(in, out int) int { return in*perGroup + out%perGroup })
+	return c.floats(sums), err
 }
 
 // convolve computes each result element as one chain of additions over the
 // channels of its group and then the kernel, in order.
 func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
-	weight func(in, out int) int) (value, error) {
+	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
 	batch, inChannels, outChannels := c.dims[0], c.args[0].dims[1], c.dims[1]
 	groups := c.attrs().Int("groups")
@@ -139,7 +173,7 @@ func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
 			}
 		}
 	})
-	return c.floats(result), err
+	return result, err
 }
 
 func avgPool(c *call) (value, error) {

@@ -3,6 +3,7 @@ package interp
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -72,4 +73,33 @@ func windowProgram(t *testing.T, n ir.Dim, build func(b builder, x *ir.Node, n i
 	b := newGraph(t)
 	b.output("y", build(b, b.input("x", ir.F32, ir.Shape{ir.D(2), ir.D(4), n}), n))
 	return b.program(Options{})
+}
+
+// TestConvBytes has sums worked out by hand: padding is the value given.
+func TestConvBytes(t *testing.T) {
+	for _, c := range []struct {
+		dtype  ir.DType
+		x, w   []int64
+		around int
+		want   []int64
+	}{
+		{ir.I8, []int64{1, -2, 3}, []int64{4, -5}, 0, []int64{-5, 14, -23, 12}},
+		{ir.I8, []int64{1, -2, 3}, []int64{4, -5}, -128, []int64{-517, 14, -23, 652}},
+		{ir.U8, []int64{255, 0, 7}, []int64{255, 2}, 200, []int64{51510, 65025, 14, 2185}},
+	} {
+		b := newGraph(t)
+		constant := func(values []int64) *ir.Node {
+			d, err := ir.FromInts(c.dtype, values, 1, 1, len(values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.constant(d)
+		}
+		b.output("y", b.add(ir.OpConv, []*ir.Node{constant(c.x), constant(c.w)}, "padding_low", []int{1},
+			"padding_high", []int{1}, "padding_value", c.around))
+		got, err := run(t, b.program(Options{}), nil, nil)["y"].Ints()
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v by %v padded by %d is %v (%v), want %v", c.x, c.w, c.around, got, err, c.want)
+		}
+	}
 }

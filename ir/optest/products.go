@@ -361,6 +361,7 @@ func (s *suite) windows() {
 	} {
 		s.convolution(ir.OpConv, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups")
 	}
+	s.byteConvolutions()
 	for _, precision := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
 		w := window{x: []int{1, 16, 17, 19}, w: []int{67, 16, 3, 3}, low: ones, high: ones}
 		s.add(ir.OpConv, w.String()+"/"+precision, func(b *builder, t ir.DType) *ir.Node {
@@ -382,6 +383,32 @@ func (s *suite) windows() {
 	}
 	s.pools()
 	s.resizes()
+}
+
+// byteConvolutions adds convolutions of bytes, which are padded by any of theirs.
+func (s *suite) byteConvolutions() {
+	ones, twos := []int64{1, 1}, []int64{2, 2}
+	for _, w := range []window{
+		{x: []int{2, 16, 9, 11}, w: []int{12, 16, 3, 3}, low: ones, high: ones},
+		{x: []int{2, 5, 8, 9}, w: []int{7, 5, 3, 2}, low: ones, high: []int64{0, 2}, stride: twos},
+		{x: []int{1, 6, 9, 11}, w: []int{10, 3, 2, 3}, low: twos, high: ones, groups: 2, dilation: []int64{1, 2}},
+		{x: []int{2, 4, 13}, w: []int{4, 1, 3}, low: []int64{1}, high: []int64{2}, groups: 4},
+		{x: []int{1, 67, 5, 5}, w: []int{33, 67, 1, 1}},
+		{x: []int{0, 3, 7}, w: []int{2, 3, 3}, low: []int64{1}},
+	} {
+		for _, around := range []int64{0, 93} {
+			attrs := append(w.attrs("stride", "padding_low", "padding_high", "dilation", "groups"),
+				attr("padding_value", around))
+			for _, l := range []layout{plain, transposed} {
+				c := s.add(ir.OpConv, fmt.Sprintf("%s/padded by %d/%s", w, around, layoutNames[l]),
+					func(b *builder, t ir.DType) *ir.Node {
+						return b.op(ir.OpConv, []*ir.Node{b.arg(t, w.x, l, full), b.arg(t, w.w, l, full)}, attrs...)
+					})
+				c.types = byteDTypes
+				c.everyIf(l == plain)
+			}
+		}
+	}
 }
 
 func (s *suite) convolution(op ir.Op, broad bool, w window, names ...string) {
