@@ -106,7 +106,7 @@ func (w *storedWindows) readByNext(to *storedWindows) kernel.Index {
 	return linear(x, places)
 }
 
-// padding is a kernel that stores the zeros before the first and after the last
+// padding is a kernel that stores what stands before the first and after the last
 // row that results of another convolution are stored in.
 func (w *storedWindows) padding() *kernel.Kernel {
 	shape := w.argumentShape()
@@ -128,7 +128,7 @@ func (w *storedWindows) padding() *kernel.Kernel {
 	}
 	b := kernel.NewBuilder()
 	k.Stores = []kernel.Store{{Bind: 0, Index: place.Mul(kernel.DimIndex(w.channels())).
-		Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, 0)}}
+		Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, paddingOf(w.n))}}
 	return k
 }
 

@@ -62,7 +62,7 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 		halfSums: k.Products[0].HalfSums}
 	static := func(d ir.Dim) bool { return d.IsStatic() && d.Add > 0 }
 	all := slices.Concat(n.Shape(), n.Arg(0).Shape())
-	if w.dtype != ir.F16 && w.dtype != ir.BF16 || n.Attrs().Int("groups") != 1 ||
+	if !slices.Contains([]ir.DType{ir.F16, ir.BF16, ir.I8, ir.U8}, w.dtype) || n.Attrs().Int("groups") != 1 ||
 		slices.ContainsFunc(all, func(d ir.Dim) bool { return !static(d) }) {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (w *storedWindows) windowShape() ir.Shape {
 
 // weightShape is that of the stored weights, [window, output]: matrix units take
 // them across the contraction a tenth faster than along it. Along it they are
-// where rows of outputs would begin anywhere.
+// where rows of outputs would begin anywhere, and of bytes (M-i8).
 func (w *storedWindows) weightShape() ir.Shape {
 	if !w.across() {
 		return slices.Concat(ir.Shape{w.outputs()}, w.windowShape())
@@ -144,7 +144,7 @@ func (w *storedWindows) weightShape() ir.Shape {
 const outputsAligned = 8
 
 // across reports whether outputs are innermost in the stored weights.
-func (w *storedWindows) across() bool { return w.outputs().Add%outputsAligned == 0 }
+func (w *storedWindows) across() bool { return !isByte(w.dtype) && w.outputs().Add%outputsAligned == 0 }
 
 // inStored is where the weight of an output for an element of the window is.
 func (w *storedWindows) inStored(element, output kernel.Index) kernel.Index {
@@ -187,7 +187,7 @@ func (w *storedWindows) weightBinding() kernel.Binding {
 	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.weights, Elems: w.weightShape().MaxElems()}
 }
 
-// storeArgument stores [line, position…, channel], with zeros for padding.
+// storeArgument stores [line, position…, channel], with padding around.
 func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
@@ -203,7 +203,7 @@ func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
 				t.meet(l, place.Minus(kernel.Const(w.Low[i])), d)
 			}
 			image, t.at = t.at[0], t.at[1:]
-			return l.tapValue(x, []kernel.Index{image, at[last]}, t, 0)
+			return l.tapValue(x, []kernel.Index{image, at[last]}, t, paddingOf(w.n))
 		})
 }
 
@@ -268,8 +268,9 @@ func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	}
 	a := l.b.Load(0, w.dtype, at, "x_stored")
 	b := l.b.Load(1, w.dtype, w.inStored(fold, col), "w_stored")
-	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}}
-	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
+	p := kernel.Product{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
+	l.k.Products = []kernel.Product{p}
+	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
 }
 
 // guardRow leaves out rows for which a condition does not hold.

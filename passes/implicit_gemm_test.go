@@ -28,6 +28,9 @@ func TestStoredWindows(t *testing.T) {
 		{"lines made longer", "f16[2,2,3,48] f16[4,2,3,3]", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1]}", true},
 		{"padded beyond the window", "f16[1,2,3,4] f16[4,2,1,1]", "conv %0, %1 {padding_low=[3,2], padding_high=[1,5]}", true},
 		{"of 8 bits", "f8e4m3[2,3,9,8] f8e4m3[5,3,3,2]", "conv %0, %1 {padding_low=[1,0], padding_high=[1,1]}", true},
+		{"of bytes", "i8[2,3,9,8] i8[5,3,3,2]", "conv %0, %1 {padding_low=[1,0], padding_high=[1,1], padding_value=-7}", true},
+		{"of bytes without a sign", "u8[1,4,6,5] u8[8,4,3,3]", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1], padding_value=200}", true},
+		{"of bytes in groups", "i8[1,8,6,6] i8[8,4,3,3]", "conv %0, %1 {groups=2}", false},
 		{"no images", "f16[0,3,9,8] f16[5,3,3,2]", "conv %0, %1", false},
 		{"strided", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {stride=[1,2]}", false},
 		{"groups", "f16[1,8,6,6] f16[8,4,3,3]", "conv %0, %1 {groups=2}", false},
@@ -113,6 +116,11 @@ func TestChainedWindows(t *testing.T) {
 			%3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
 		{"one image", `%y = input {name="y", dtype=f16, shape=[1,4,3,9]} %1 = conv %y, %w {padding_low=[1,1], padding_high=[1,1]}
 			%3 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
+		{"of bytes, made anew between", `%q = input {name="q", dtype=u8, shape=[2,4,6,5]} %v = input {name="v", dtype=i8, shape=[4,4,3,3]}
+			%qf = cast %q {dtype=f32} %qx = affine %qf {mul=0.5, add=-5} %vf = cast %v {dtype=f32}
+			%1 = conv %qx, %vf {padding_low=[1,1], padding_high=[1,1]} %2 = relu %1 %3 = affine %2 {mul=0.0625, add=3}
+			%4 = round %3 %5 = cast %4 {dtype=u8} %6 = cast %5 {dtype=f32} %7 = affine %6 {add=-3}
+			%8 = conv %7, %vf {padding_low=[1,1], padding_high=[1,1]} output "y" %8`, 1},
 		{"read twice", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} %3 = add %2, %1 output "y" %3`, 0},
 		{"an output", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %2 output "z" %1`, 0},
 		{"other pitches", first + `%2 = conv %1, %w {padding_low=[2,2], padding_high=[2,2], dilation=[2,2]} output "y" %2`, 0},

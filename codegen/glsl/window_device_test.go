@@ -22,34 +22,38 @@ import (
 // windows come from memory as they are, stored whether its operands can be stored
 // first.
 type convolution struct {
-	name, x, w, attrs, y string
-	windows, stored      bool
+	name, x, w, attrs string
+	windows, stored   bool
 }
 
 var convolutions = []convolution{
-	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,24,16,16", true, true},
-	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", "1,16,9,24", true, true},
-	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", "1,17,5,8", true, true},
-	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", "2,10,7,16", true, false},
-	{"odd width", "1,8,7,13", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "1,16,7,13", false, true},
-	{"strided", "1,8,16,16", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1], stride=[2,2]", "1,16,8,8", false, false},
-	{"many channels", "2,32,9,13", "70,32,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,70,9,13", false, true},
-	{"dilated channels", "2,64,9,8", "40,64,2,3", "padding_low=[3,2], padding_high=[0,2], dilation=[3,2]", "2,40,9,8", true, true},
-	{"pointwise", "3,64,5,7", "33,64,1,1", "", "3,33,5,7", false, true},
-	{"aligned lines", "2,8,3,60", "40,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,40,3,60", false, true},
-	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", "2,33,52", false, true},
+	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", true, true},
+	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", true, true},
+	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", true, true},
+	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", true, false},
+	{"odd width", "1,8,7,13", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1]", false, true},
+	{"strided", "1,8,16,16", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1], stride=[2,2]", false, false},
+	{"many channels", "2,32,9,13", "70,32,3,3", "padding_low=[1,1], padding_high=[1,1]", false, true},
+	{"dilated channels", "2,64,9,8", "40,64,2,3", "padding_low=[3,2], padding_high=[0,2], dilation=[3,2]", true, true},
+	{"pointwise", "3,64,5,7", "33,64,1,1", "", false, true},
+	{"aligned lines", "2,8,3,60", "40,8,3,3", "padding_low=[1,1], padding_high=[1,1]", false, true},
+	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", false, true},
 }
 
 // graph is the convolution and what is to join its kernel.
-func (c convolution) graph(t *testing.T) *ir.Graph {
+func (c convolution) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 	t.Helper()
+	attrs := c.attrs
+	if dtype == ir.I8 {
+		attrs = strings.TrimPrefix(attrs+", padding_value=-9", ", ")
+	}
 	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-		%%0 = input {name="x", dtype=f16, shape=[%s]} : f16[%[1]s]
-		%%1 = input {name="w", dtype=f16, shape=[%s]} : f16[%[2]s]
-		%%2 = conv %%0, %%1 {%s} : f16[%s]
-		%%3 = relu %%2 : f16[%[4]s]
+		%%0 = input {name="x", dtype=%[1]s, shape=[%[2]s]}
+		%%1 = input {name="w", dtype=%[1]s, shape=[%[3]s]}
+		%%2 = conv %%0, %%1 {%[4]s}
+		%%3 = relu %%2
 		output "y" %%3
-	}`, c.x, c.w, c.attrs, c.y))
+	}`, dtype, c.x, c.w, attrs))
 	check(t, err)
 	return g
 }
@@ -69,7 +73,7 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	check(t, err)
 	for _, c := range convolutions {
-		g := c.graph(t)
+		g := c.graph(t, ir.F16)
 		t.Run(c.name, func(t *testing.T) {
 			text := runConvolution(t, dev, tools, g, passes.Options{}, fragments)
 			if len(text) != 1 || strings.Contains(text[0], "window_x(") != c.windows {
@@ -81,6 +85,35 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 		}
 		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32),
 			unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))} {
+			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
+				if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 3 {
+					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
+				}
+			})
+		}
+	}
+}
+
+// TestConvolutionsOfBytes runs convolutions of bytes, whose sums are exact, in tiles and on matrix units, directly and
+// with stored operands.
+func TestConvolutionsOfBytes(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	schedules := []kernel.Schedule{{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 32, TileN: 32, TileK: 64,
+		ThreadM: 4, ThreadN: 4}}
+	if fragments, ok := coopMat(dev.Caps(), ir.I8, 1, 2, 2, 1, 1); ok {
+		schedules = append(schedules, fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 64, 128, 128))
+	}
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	for _, c := range convolutions {
+		g := c.graph(t, ir.I8)
+		for _, sched := range schedules {
+			t.Run(fmt.Sprintf("%s %s", c.name, sched), func(t *testing.T) {
+				runConvolution(t, dev, tools, g, passes.Options{}, sched)
+			})
+			if !c.stored {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
 				if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 3 {
 					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))

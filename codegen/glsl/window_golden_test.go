@@ -10,14 +10,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/passtest"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
 
 // TestConvolutionGolden keeps the texts of a convolution whose windows are read
 // where they lie, and of one whose operands are stored first.
 func TestConvolutionGolden(t *testing.T) {
-	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]",
-		y: "8,256,56,56"}
+	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]"}
 	for _, tt := range []struct {
 		name, device string
 		kernels      int
@@ -30,7 +30,7 @@ func TestConvolutionGolden(t *testing.T) {
 		if tt.kernels > 1 {
 			opt.Pricer = passtest.Choices{Take: gains(caps)}
 		}
-		_, text, err := buildWith(c.graph(t), opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		_, text, err := buildWith(c.graph(t, ir.F16), opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 			s, _, err := target.Select(k, caps)
 			return s, caps, err
 		})
@@ -58,7 +58,7 @@ func TestStoredConvolutionsCompile(t *testing.T) {
 			if !c.stored {
 				continue
 			}
-			_, text, err := buildWith(c.graph(t), implicitGEMMs,
+			_, text, err := buildWith(c.graph(t, ir.F16), implicitGEMMs,
 				func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 					if k.Family == kernel.FamilyMatMul {
 						s := target.Settle(k, sched, caps)
