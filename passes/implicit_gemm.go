@@ -10,7 +10,7 @@ import (
 
 // implicitGEMM computes a convolution as a product whose windows are never stored. Two small
 // kernels come before it: one stores its argument with the channels innermost and
-// zeros around it, the other the weights as a matrix of as many rows as a window
+// padding around it, the other the weights as a matrix of as many rows as a window
 // has elements, in that order. A window's elements then lie in runs, and
 // neighbouring positions at one distance, as matrix units take them.
 func implicitGEMM(s *State, id plan.KernelID) []Proposal {

@@ -30,7 +30,8 @@ func TestConvolutionGolden(t *testing.T) {
 		if tt.kernels > 1 {
 			opt.Pricer = passtest.Choices{Take: gains(caps)}
 		}
-		_, text, err := buildWith(c.graph(t, ir.F16), opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		g := c.graph(t, ir.F16)
+		_, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 			s, _, err := target.Select(k, caps)
 			return s, caps, err
 		})
