@@ -23,7 +23,8 @@ func opsCases(scale Scale) []Case {
 	list = append(list, outerCases(scale)...)
 	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
-	list = append(list, convCase(scale, ir.F16, ir.PrecisionFull), convCase(scale, ir.F32, ir.PrecisionHalf))
+	list = append(list, convCase(scale, ir.F16, ir.PrecisionFull), convCase(scale, ir.F32, ir.PrecisionHalf),
+		byteConvCase(scale))
 	for _, t := range []ir.DType{ir.F16, ir.Q4_K} {
 		for _, tokens := range []int{scale.of(512, 40), 1} {
 			list = append(list, expertsCase(scale, t, tokens))
@@ -150,6 +151,20 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 		Samples: []Sample{{"i": Some(2), "o": Some(2)}},
 		Flops:   product(images*side*side, channels, channels*9), Precision: MatrixF16, Cached: true,
 	}
+}
+
+// byteConvCase is convCase of bytes, padded by a zero point, whose results are bytes of another scale.
+func byteConvCase(scale Scale) Case {
+	c := convCase(scale, ir.I8, ir.PrecisionFull)
+	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		x, w := b.Input("x", ir.I8, s["i"], s["c"], s["s"], s["s"]), b.Weight("w", ir.I8, s["o"], s["c"], 3, 3)
+		sums := x.Conv(w, frontend.Padding(1), frontend.PaddingValue(3)).Cast(ir.F32)
+		scales := b.Weight("scales", ir.F32, s["o"], 1, 1)
+		b.Output("y", sums.Mul(scales).MulScalar(1./4096).Round().Cast(ir.I8))
+	}
+	c.Axes["scales"] = "o . ."
+	return c
 }
 
 // expertsCase is a mixture of experts: each token goes through the matrices of a

@@ -371,4 +371,16 @@ func TestQuantizedModel(t *testing.T) {
 		t.Errorf("%d values differ by a step, of %d different ones", different, distinct)
 	}
 	integerProducts(t, f, "the model")
+	// Sums of two weights, the bytes of x, and two convolutions, each with all that comes before the next bytes.
+	kernels := kernelsOf(t, f).Kernels
+	if len(kernels) != 5 {
+		t.Errorf("%d kernels, want 5", len(kernels))
+	}
+	for _, k := range kernels {
+		for _, b := range k.Bindings {
+			if b.Write && b.DType.IsFloat() {
+				t.Errorf("a kernel stores %s:\n%s", b.DType, k)
+			}
+		}
+	}
 }
