@@ -24,9 +24,13 @@ type BlockFormat struct {
 	// Encode is the GLSL function quantize_NAME, which makes a block of its elements as op quantize does: exactly as
 	// package quant, with functions of the generator's library. It leaves the block in 16-bit units, the first in
 	// halves[0]. Empty says that op quantize does not make the format.
-	Encode string
-	Octets *BlockOctets // nil for none
-	Packed *BlockPacked // nil for none
+	//
+	// Where invocations share a block, it makes the levels of one's elements. They exchange fits and codes of groups,
+	// and levels, through shared memory (group_fits, group_codes and block_levels of the library). Pack is then the
+	// function pack_NAME, which makes word i of the block of those, and of what quantize_NAME returns.
+	Encode, Pack string
+	Octets       *BlockOctets // nil for none
+	Packed       *BlockPacked // nil for none
 }
 
 // BlockForm is how the elements of a block format come out of its bytes:
@@ -49,6 +53,10 @@ type BlockForm struct {
 	// hold must be aligned to sixteen bytes, as it is in planes.
 	Wide, FourOnly bool
 }
+
+// EncodeRun is how many elements of a block an invocation of op quantize takes: those that share a scale, as they are
+// fitted together, but no more than registers hold.
+func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 
 // Superblock is the number of elements that planes of quads cover.
 func (f BlockForm) Superblock() int { return f.Planes * f.Stride }

@@ -48,28 +48,35 @@ return mix(scale, 0.0, code == 127u);`,
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
 			Quants: twoPlanes(`WORD(4u + e / 16u * 8u + e % 8u)`)},
 		Encode: `
-// A block of nvfp4: for each of four groups of 16 the number of middles between levels
-// that lie below each magnitude.
-void quantize_nvfp4(float x[64], out uint halves[18]) {
-    for (uint i = 0u; i < 18u; ++i) halves[i] = 0u;
-    for (uint g = 0u; g < 4u; ++g) {
-        float xs[32];
-        for (uint i = 0u; i < 32u; ++i) xs[i] = i < 16u ? x[16u * g + i] : 0.0;
-        uint code = ue4m3_bits(divide_bits(largest_of(xs) & 0x7fffffffu, floatBitsToUint(6.0)));
-        halves[g / 2u] |= code << g % 2u * 8u;
-        uint exponent = code >> 3, significand = exponent > 0u ? 8u + code % 8u : code;
-        if (significand == 0u) continue;
-        for (uint i = 0u; i < 16u; ++i) {
-            uint bits = floatBitsToUint(xs[i]), level = 0u;
-            for (uint n = 0u; n < 7u; ++n) {
-                uint middle = float_bits(MIDDLES_FP4[n] * significand, int(max(exponent, 1u)) - 12);
-                level += middle < (bits & 0x7fffffffu) ? 1u : 0u;
-            }
-            if (level > 0u) level |= bits >> 31 << 3;
-            uint at = 4u + 8u * g + i % 8u;
-            halves[at / 2u] |= level << i / 8u * 4u + at % 2u * 8u;
-        }
+// Levels of a group of a block of nvfp4, which has 4 of 16: the number of middles between levels that lie below each
+// magnitude.
+uint quantize_nvfp4(float x[32], uint block, uint group) {
+    uint largest = 0u;
+    for (uint i = 0u; i < 16u; ++i) largest = max(largest, floatBitsToUint(x[i]) & 0x7fffffffu);
+    uint code = ue4m3_bits(divide_bits(largest, floatBitsToUint(6.0)));
+    uint exponent = code >> 3, significand = exponent > 0u ? 8u + code % 8u : code;
+    uint middle[7];
+    for (uint n = 0u; n < 7u; ++n) {
+        middle[n] = float_bits(MIDDLES_FP4[n] * max(significand, 1u), int(max(exponent, 1u)) - 12);
     }
+    for (uint i = 0u; i < 16u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            uint bits = floatBitsToUint(x[i + n]), level = 0u;
+            for (uint m = 0u; m < 7u; ++m) level += middle[m] < (bits & 0x7fffffffu) ? 1u : 0u;
+            levels |= (level > 0u ? level | bits >> 31 << 3 : 0u) << 8u * n;
+        }
+        block_levels[block][4u * group + i / 4u] = significand == 0u ? 0u : levels;
+    }
+    group_codes[block][group] = code;
+    barrier();
+    return codes_at(block, 0u, 0u);
+}`,
+		Pack: `
+// Word i of a block of nvfp4.
+uint pack_nvfp4(uint i, uint block, uint d) {
+    if (i == 0u) return d;
+    return pack_nibbles_at(block, (i - 1u) / 2u * 16u + (i - 1u) % 2u * 4u, 8u);
 }`,
 	},
 }

@@ -170,31 +170,34 @@ return unpackHalf2x16(packed.x).x * (float(low | high << 4) - 32.0);`,
 			Entries: 256, Bytes: 4, Entry: levelsOf, Signed: true,
 			Quants: twoPlanes(`WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
 		Encode: `
-// A block of iq4_xs: 8 groups as in iq4_nl, with scales of 6 bits.
-void quantize_iq4_xs(float x[256], out uint halves[68]) {
-    float scales[32];
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 8u; ++g) {
-        float xs[32];
-        for (uint i = 0u; i < 32u; ++i) xs[i] = x[32u * g + i];
-        scales[g] = uintBitsToFloat(scale_iq4_nl(xs));
+// Levels of a group of a block of iq4_xs, which has 8 as those of iq4_nl, with scales of 6 bits.
+uint quantize_iq4_xs(float x[32], uint block, uint group) {
+    group_fits[block][group].x = uintBitsToFloat(scale_iq4_nl(x));
+    barrier();
+    uint d = divide_bits(largest_fit(block, 8u) ^ 0x80000000u, floatBitsToUint(32.0));
+    precise float scaled = inverse_of(d) * group_fits[block][group].x;
+    int code = clamp(round_int(scaled), -32, 31);
+    precise float scale = uintBitsToFloat(d) * float(code);
+    float inverse = inverse_of(floatBitsToUint(scale));
+    for (uint i = 0u; i < 32u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) levels |= level_iq4_nl(inverse * x[i + n]) << 8u * n;
+        block_levels[block][8u * group + i / 4u] = levels;
     }
-    uint bits = divide_bits(largest_of(scales) ^ 0x80000000u, floatBitsToUint(32.0));
-    float d = uintBitsToFloat(bits), inverse = inverse_of(bits);
-    halves[0] = half_bits(bits);
-    for (uint i = 1u; i < 4u; ++i) halves[i] = 0u;
+    group_codes[block][group] = uint(code + 32);
+    barrier();
+    return half_bits(d);
+}`,
+		Pack: `
+// Word i of a block of iq4_xs.
+uint pack_iq4_xs(uint i, uint block, uint d) {
+    if (i >= 2u) return pack_nibbles_at(block, (i - 2u) / 4u * 32u + (i - 2u) % 4u * 4u, 16u);
+    uint low = 0u, high = 0u;
     for (uint g = 0u; g < 8u; ++g) {
-        precise float scaled = inverse * scales[g];
-        int scale = clamp(round_int(scaled), -32, 31);
-        precise float unit = d * float(scale);
-        float group_inverse = inverse_of(floatBitsToUint(unit));
-        uint level[32];
-        for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(group_inverse * x[32u * g + i]);
-        for (uint i = 0u; i < 8u; ++i) halves[4u + 8u * g + i] = pack_nibbles(level, 2u * i);
-        uint stored = uint(scale + 32);
-        halves[2u + g / 4u] |= (stored & 15u) << g % 4u * 4u;
-        halves[1] |= stored >> 4 << 2u * g;
+        low |= (group_codes[block][g] & 15u) << 4u * g;
+        high |= group_codes[block][g] >> 4 << 2u * g;
     }
+    return i == 0u ? d | high << 16 : low;
 }`,
 	},
 }

@@ -25,18 +25,16 @@ vec4 scales = vec4(SMALL(packed.x & 0x000f000fu), SMALL(packed.y & 0x000f000fu))
 vec4 mins = vec4(SMALL(packed.x & 0x00f000f0u), SMALL(packed.y & 0x00f000f0u));
 return d.x * UNIT * dot(scales, dots) - d.y * UNIT_16 * dot(mins, sums);`},
 		Encode: `
-// A block of q2_K: 16 groups of 16 in levels 0 to 3.
-void quantize_q2_K(float x[256], out uint halves[42]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 16u, 3.0, -0.5, 0.1, 15u, true, 15, q, scales, mins);
-    for (uint i = 0u; i < 42u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 16u; ++i) halves[i / 2u] |= (scales[i] | mins[i] << 4) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 128u * 32u + i % 32u;
-        halves[8u + at / 2u] |= q[i] << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    halves[40] = d.x;
-    halves[41] = d.y;
+// Levels 0 to 3 of a group of a block of q2_K, which has 16 of 16.
+uint quantize_q2_K(float x[32], uint block, uint group) {
+    return fit_affine(x, block, group, 16u, 3.0, -0.5, 0.1, 15u, true, 15);
+}`,
+		Pack: `
+// Word i of a block of q2_K.
+uint pack_q2_K(uint i, uint block, uint d) {
+    if (i < 4u) return codes_at(block, 4u * i, 0u) | codes_at(block, 4u * i, 8u) << 4;
+    if (i == 20u) return d;
+    return pack_crumbs(block, (i - 4u) / 8u * 128u + (i - 4u) % 8u * 4u);
 }`,
 	},
 	Q3_K: {
@@ -64,39 +62,40 @@ uint second = WORD(100u) >> shift & 0x000f000fu | (high & 0x000c000cu) << 2;
 vec4 scales = vec4(SMALL(first), SMALL(second)) - PER_UNIT;
 return HALF(108u) * UNIT * dot(scales, dots - sums);`},
 		Encode: `
-// A block of q3_K: 16 groups of 16 in levels -4 to 3.
-void quantize_q3_K(float x[256], out uint halves[55]) {
-    uint q[256];
-    float scales[32];
-    bool zero = true;
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 16u; ++g) {
-        float xs[32], w[32];
-        for (uint i = 0u; i < 32u; ++i) {
-            xs[i] = i < 16u ? x[16u * g + i] : 0.0;
-            w[i] = xs[i] * xs[i];
+// Levels -4 to 3 of a group of a block of q3_K, which has 16 of 16. A block of zeros is all zeros.
+uint quantize_q3_K(float x[32], uint block, uint group) {
+    float level[16];
+    group_fits[block][group].x = descend_scale(x, level);
+    barrier();
+    uint largest = largest_fit(block, 16u);
+    float inverse = exact_quotient(-32.0, uintBitsToFloat(largest));
+    precise float scaled = inverse * group_fits[block][group].x;
+    int code = clamp(round_int(scaled), -32, 31);
+    uint d = finite_half(exact_quotient(1.0, inverse));
+    precise float scale = half_value(d) * float(code);
+    for (uint i = 0u; i < 16u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            int nearest = clamp(round_int(exact_quotient(x[i + n], scale)), -4, 3);
+            levels |= uint((scale == 0.0 ? int(level[i + n]) : nearest) + 4) << 8u * n;
         }
-        uint level[32];
-        scales[g] = descend_scale(xs, w, level);
-        for (uint i = 0u; i < 16u; ++i) q[16u * g + i] = level[i];
-        zero = zero && scales[g] == 0.0;
+        block_levels[block][4u * group + i / 4u] = largest == 0u ? 0u : levels;
     }
-    for (uint i = 0u; i < 55u; ++i) halves[i] = 0u;
-    if (zero) return;
-    int rounded[16];
-    uint d = finite_half(round_signed_scales(scales, -32, 31, rounded));
-    requantize(x, rounded, half_value(d), -4, 3, q);
-    for (uint i = 0u; i < 256u; ++i) {
-        uint bits = i % 32u, at = i / 128u * 32u + bits;
-        halves[bits / 2u] |= q[i] >> 2 << i / 32u + bits % 2u * 8u;
-        halves[16u + at / 2u] |= (q[i] & 3u) << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    for (uint g = 0u; g < 16u; ++g) {
-        uint scale = uint(rounded[g] + 32);
-        halves[48u + g % 8u / 2u] |= (scale & 15u) << g / 8u * 4u + g % 2u * 8u;
-        halves[52u + g % 4u / 2u] |= scale >> 4 << g / 4u * 2u + g % 2u * 8u;
-    }
-    halves[54] = d;
+    group_codes[block][group] = largest == 0u ? 0u : uint(code + 32);
+    barrier();
+    return largest == 0u ? 0u : d;
+}`,
+		Pack: `
+// Word i of a block of q3_K.
+uint pack_q3_K(uint i, uint block, uint d) {
+    if (i < 8u) return pack_planes(block, 4u * i, 2u);
+    if (i < 24u) return pack_crumbs(block, (i - 8u) / 8u * 128u + i % 8u * 4u);
+    uint low = 4u * (i - 24u);
+    if (i < 26u) return codes_at(block, low, 0u) & 0x0f0f0f0fu | (codes_at(block, low + 8u, 0u) & 0x0f0f0f0fu) << 4;
+    if (i == 27u) return d;
+    uint high = 0u;
+    for (uint n = 0u; n < 4u; ++n) high |= (codes_at(block, 4u * n, 0u) >> 4 & 0x03030303u) << 2u * n;
+    return high;
 }`,
 	},
 	Q4_K: {
@@ -111,18 +110,16 @@ uvec2 packed = scale_min_k4(scales.yzw, e / 32u);
 return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 			Quants: `return WORDS(16u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu;`},
 		Encode: `
-// A block of q4_K: 8 groups of 32 in levels 0 to 15.
-void quantize_q4_K(float x[256], out uint halves[72]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 32u, 15.0, -1.0, 0.1, 20u, false, 63, q, scales, mins);
-    for (uint i = 0u; i < 72u; ++i) halves[i] = 0u;
-    halves[0] = d.x;
-    halves[1] = d.y;
-    for (uint i = 0u; i < 12u; ++i) halves[2u + i / 2u] |= pack_scales_k4(scales, mins, i) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 64u * 32u + i % 32u;
-        halves[8u + at / 2u] |= q[i] << i % 64u / 32u * 4u + at % 2u * 8u;
-    }
+// Levels 0 to 15 of a group of a block of q4_K, which has 8 of 32.
+uint quantize_q4_K(float x[32], uint block, uint group) {
+    return fit_affine(x, block, group, 32u, 15.0, -1.0, 0.1, 20u, false, 63);
+}`,
+		Pack: `
+// Word i of a block of q4_K.
+uint pack_q4_K(uint i, uint block, uint d) {
+    if (i == 0u) return d;
+    if (i < 4u) return pack_scales_k4(block, i - 1u);
+    return pack_nibbles_at(block, (i - 4u) / 8u * 64u + (i - 4u) % 8u * 4u, 32u);
 }`,
 	},
 	Q5_K: {
@@ -139,19 +136,17 @@ return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 QUANTS fifth = WORDS(16u + e % 32u) >> e / 32u + p & 0x01010101u;
 return WORDS(48u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
 		Encode: `
-// A block of q5_K: 8 groups of 32 in levels 0 to 31.
-void quantize_q5_K(float x[256], out uint halves[88]) {
-    uint q[256], scales[16], mins[16];
-    uvec2 d = fit_affine(x, 32u, 31.0, -0.5, 0.1, 15u, false, 63, q, scales, mins);
-    for (uint i = 0u; i < 88u; ++i) halves[i] = 0u;
-    halves[0] = d.x;
-    halves[1] = d.y;
-    for (uint i = 0u; i < 12u; ++i) halves[2u + i / 2u] |= pack_scales_k4(scales, mins, i) << i % 2u * 8u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint at = i / 64u * 32u + i % 32u, byte = i % 32u;
-        halves[8u + byte / 2u] |= q[i] >> 4 << i / 32u + byte % 2u * 8u;
-        halves[24u + at / 2u] |= (q[i] & 15u) << i % 64u / 32u * 4u + at % 2u * 8u;
-    }
+// Levels 0 to 31 of a group of a block of q5_K, which has 8 of 32.
+uint quantize_q5_K(float x[32], uint block, uint group) {
+    return fit_affine(x, block, group, 32u, 31.0, -0.5, 0.1, 15u, false, 63);
+}`,
+		Pack: `
+// Word i of a block of q5_K.
+uint pack_q5_K(uint i, uint block, uint d) {
+    if (i == 0u) return d;
+    if (i < 4u) return pack_scales_k4(block, i - 1u);
+    if (i < 12u) return pack_planes(block, 4u * (i - 4u), 4u);
+    return pack_nibbles_at(block, (i - 12u) / 8u * 64u + (i - 12u) % 8u * 4u, 32u);
 }`,
 	},
 	Q6_K: {
@@ -165,36 +160,40 @@ QUANTS low = WORDS(e / 128u * 64u + p % 2u * 32u + e % 32u) >> p / 2u * 4u & 0x0
 QUANTS high = WORDS(128u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
 return low | high << 4;`},
 		Encode: `
-// A block of q6_K: 16 groups of 16 in levels -32 to 31.
-void quantize_q6_K(float x[256], out uint halves[105]) {
-    uint q[256];
-    float scales[32];
-    bool zero = true;
-    for (uint g = 0u; g < 32u; ++g) scales[g] = 0.0;
-    for (uint g = 0u; g < 16u; ++g) {
-        float xs[32], w[32];
-        for (uint i = 0u; i < 32u; ++i) {
-            xs[i] = i < 16u ? x[16u * g + i] : 0.0;
-            w[i] = xs[i] * xs[i];
+// Levels -32 to 31 of a group of a block of q6_K, which has 16 of 16. A block of zeros is all zeros.
+uint quantize_q6_K(float x[32], uint block, uint group) {
+    float fitted;
+    group_fits[block][group].x = fit_scale(x, 16u, -32.0, 31.0, fitted);
+    barrier();
+    uint largest = largest_fit(block, 16u);
+    bool zero = abs(uintBitsToFloat(largest)) < 1e-15;
+    float inverse = exact_quotient(-128.0, uintBitsToFloat(largest));
+    precise float scaled = inverse * group_fits[block][group].x;
+    int code = clamp(round_int(scaled), -128, 127);
+    uint d = finite_half(exact_quotient(1.0, inverse));
+    precise float scale = half_value(d) * float(code);
+    for (uint i = 0u; i < 16u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            int nearest = clamp(round_int(exact_quotient(x[i + n], scale)), -32, 31);
+            int kept = fitted == 0.0 ? -32 : int(level_at(x[i + n], fitted, -32.0, 31.0));
+            levels |= uint((scale == 0.0 ? kept : nearest) + 32) << 8u * n;
         }
-        uint level[32];
-        scales[g] = fit_scale(xs, w, 16u, -32.0, 31.0, level);
-        for (uint i = 0u; i < 16u; ++i) q[16u * g + i] = level[i];
-        zero = zero && abs(scales[g]) < 1e-15;
+        block_levels[block][4u * group + i / 4u] = zero ? 0u : levels;
     }
-    for (uint i = 0u; i < 105u; ++i) halves[i] = 0u;
-    if (zero) return;
-    int rounded[16];
-    uint d = finite_half(round_signed_scales(scales, -128, 127, rounded));
-    requantize(x, rounded, half_value(d), -32, 31, q);
-    for (uint i = 0u; i < 256u; ++i) {
-        uint part = i / 128u, run = i / 32u % 4u;
-        uint low = part * 64u + run % 2u * 32u + i % 32u, high = part * 32u + i % 32u;
-        halves[low / 2u] |= (q[i] & 15u) << run / 2u * 4u + low % 2u * 8u;
-        halves[64u + high / 2u] |= q[i] >> 4 << 2u * run + high % 2u * 8u;
-    }
-    for (uint g = 0u; g < 16u; ++g) halves[96u + g / 2u] |= (uint(rounded[g]) & 255u) << g % 2u * 8u;
-    halves[104] = d;
+    group_codes[block][group] = zero ? 0u : uint(code) & 255u;
+    barrier();
+    return zero ? 0u : d;
+}`,
+		Pack: `
+// Word i of a block of q6_K.
+uint pack_q6_K(uint i, uint block, uint d) {
+    if (i < 32u) return pack_nibbles_at(block, i / 16u * 128u + i % 16u * 4u, 64u);
+    if (i == 52u) return d;
+    if (i >= 48u) return codes_at(block, 4u * (i - 48u), 0u);
+    uint e = (i - 32u) / 8u * 128u + i % 8u * 4u, high = 0u;
+    for (uint n = 0u; n < 4u; ++n) high |= (levels_at(block, e + 32u * n) >> 4 & 0x03030303u) << 2u * n;
+    return high;
 }`,
 	},
 	Q8_K: {
@@ -205,25 +204,36 @@ void quantize_q6_K(float x[256], out uint halves[105]) {
 			Scale:  `return uintBitsToFloat(WORD(0u));`,
 			Quants: `return WORD(4u + e);`},
 		Encode: `
-// A block of q8_K: the element of largest magnitude gets level -127, and every 16
-// levels have their sum beside them.
-void quantize_q8_K(float x[256], out uint halves[146]) {
-    for (uint i = 0u; i < 146u; ++i) halves[i] = 0u;
-    uint inverse = divide_bits(floatBitsToUint(-127.0), largest_of_all(x));
-    if ((inverse & 0x7fffffffu) >= 0x7f800000u) return;
-    uint d = divide_bits(floatBitsToUint(1.0), inverse);
-    halves[0] = d & 0xffffu;
-    halves[1] = d >> 16;
-    for (uint g = 0u; g < 16u; ++g) {
-        int sum = 0;
-        for (uint i = 16u * g; i < 16u * g + 16u; ++i) {
-            precise float scaled = uintBitsToFloat(inverse) * x[i];
-            int level = min(round_int(scaled), 127);
-            sum += level;
-            halves[2u + i / 2u] |= (uint(level) & 255u) << i % 2u * 8u;
+// Levels of 32 elements of a block of q8_K, of which the element of largest magnitude gets level -127.
+uint quantize_q8_K(float x[32], uint block, uint group) {
+    group_fits[block][group].x = uintBitsToFloat(largest_of(x));
+    barrier();
+    uint inverse = divide_bits(floatBitsToUint(-127.0), largest_fit(block, 8u));
+    bool zero = (inverse & 0x7fffffffu) >= 0x7f800000u;
+    for (uint i = 0u; i < 32u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            precise float scaled = uintBitsToFloat(inverse) * x[i + n];
+            levels |= (uint(min(round_int(scaled), 127)) & 255u) << 8u * n;
         }
-        halves[130u + g] = uint(sum) & 0xffffu;
+        block_levels[block][8u * group + i / 4u] = zero ? 0u : levels;
     }
+    barrier();
+    return zero ? 0u : divide_bits(floatBitsToUint(1.0), inverse);
+}`,
+		Pack: `
+// Word i of a block of q8_K, in which every 16 levels have their sum beside them.
+uint pack_q8_K(uint i, uint block, uint d) {
+    if (i == 0u) return d;
+    if (i < 65u) return levels_at(block, 4u * (i - 1u));
+    int sums[2] = int[](0, 0);
+    for (uint n = 0u; n < 16u; ++n) {
+        for (uint m = 0u; m < 2u; ++m) {
+            uint e = 32u * (i - 65u) + 16u * m + n;
+            sums[m] += bitfieldExtract(int(levels_at(block, e)), int(e % 4u * 8u), 8);
+        }
+    }
+    return uint(sums[0]) & 0xffffu | uint(sums[1]) << 16;
 }`,
 	},
 }

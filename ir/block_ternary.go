@@ -43,25 +43,23 @@ if (e < 240u) {
 uvec2 quads = high_bytes(bytes, 3u * power);
 uvec2 masks = high_bytes(bytes, power);`},
 		Encode: `
-// A block of tq1_0: five digits of base 3 to a byte, as a fraction rounded up.
-void quantize_tq1_0(float x[256], out uint halves[27]) {
-    uint d = largest_of_all(x) & 0x7fffffffu;
-    float inverse = inverse_of(d);
-    for (uint i = 0u; i < 26u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 52u; ++i) {
-        uint run = i < 32u ? 32u : i < 48u ? 16u : 4u;
-        uint first = i < 32u ? i : i < 48u ? 128u + i : 192u + i;
-        uint fraction = 0u;
-        for (uint n = 0u; n < 5u; ++n) {
-            fraction *= 3u;
-            if (i < 48u || n < 4u) {
-                precise float scaled = x[first + n * run] * inverse;
-                fraction += uint(round_away(scaled) + 1);
-            }
-        }
-        halves[i / 2u] |= (fraction * 256u + 242u) / 243u << i % 2u * 8u;
+// Levels -1 to 1, plus 1, of 32 elements of a block of tq1_0.
+uint quantize_tq1_0(float x[32], uint block, uint group) {
+    return ternary_levels(x, block, group);
+}`,
+		Pack: `
+// Word i of a block of tq1_0: five digits of base 3 to a byte, as a fraction rounded up.
+uint pack_tq1_0(uint i, uint block, uint d) {
+    if (i == 13u) return d;
+    uint run = i < 8u ? 32u : i < 12u ? 16u : 4u, first = 4u * (i < 8u ? i : i < 12u ? 32u + i : 48u + i);
+    uint digits = 0u;
+    for (uint n = 0u; n < 5u; ++n) {
+        digits *= 3u;
+        if (i < 12u || n < 4u) digits += levels_at(block, first + n * run);
     }
-    halves[26] = half_bits(d);
+    uint word = 0u;
+    for (uint n = 0u; n < 4u; ++n) word |= ((digits >> 8u * n & 255u) * 256u + 242u) / 243u << 8u * n;
+    return word;
 }`,
 	},
 	TQ2_0: {
@@ -75,17 +73,14 @@ void quantize_tq1_0(float x[256], out uint halves[27]) {
 			Quants: `return WORDS(e / 128u * 32u + e % 32u);`,
 			Result: `return HALF(64u) * (dots.x + dots.y + dots.z + dots.w - (sums.x + sums.y + sums.z + sums.w));`},
 		Encode: `
-// A block of tq2_0: levels -1 to 1, plus 1, in two bits.
-void quantize_tq2_0(float x[256], out uint halves[33]) {
-    uint d = largest_of_all(x) & 0x7fffffffu;
-    float inverse = inverse_of(d);
-    for (uint i = 0u; i < 32u; ++i) halves[i] = 0u;
-    for (uint i = 0u; i < 256u; ++i) {
-        precise float scaled = x[i] * inverse;
-        uint at = i / 128u * 32u + i % 32u;
-        halves[at / 2u] |= uint(round_away(scaled) + 1) << i % 128u / 32u * 2u + at % 2u * 8u;
-    }
-    halves[32] = half_bits(d);
+// Levels -1 to 1, plus 1, of 32 elements of a block of tq2_0.
+uint quantize_tq2_0(float x[32], uint block, uint group) {
+    return ternary_levels(x, block, group);
+}`,
+		Pack: `
+// Word i of a block of tq2_0.
+uint pack_tq2_0(uint i, uint block, uint d) {
+    return i == 16u ? d : pack_crumbs(block, i / 8u * 128u + i % 8u * 4u);
 }`,
 	},
 }

@@ -30,6 +30,9 @@ var libraryNames = func() map[string]bool {
 	for _, h := range library {
 		names[h.name] = true
 	}
+	for _, a := range exchanged {
+		names[a.name] = true
+	}
 	return names
 }()
 

@@ -10,73 +10,143 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitQuantize writes a kernel that makes blocks, one to an invocation: it
-// gathers the elements, has the format's function make the block as 16-bit units,
-// and stores those.
+// blockWriter writes a kernel that makes blocks, which LanesPerRow invocations share: each gathers a run of the
+// elements, and has the format's function make their levels. Then they store the block, unit by unit.
+type blockWriter struct {
+	*rowWriter
+	format ir.DType
+	run    int // elements of an invocation
+}
+
+// emitQuantize writes a kernel that makes blocks.
 func (e *emitter) emitQuantize() {
 	if err := e.k.CheckQuantize(); err != nil {
 		e.fail("%v", err)
 		return
 	}
-	r := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}
-	e.overSpace(r.place, e.makeBlock)
+	t, lanes := e.k.Quantized(), e.sched.LanesPerRow
+	w := &blockWriter{format: t, run: t.BlockElems() / lanes,
+		rowWriter: &rowWriter{emitter: e, group: lanes > 1, lanes: lanes, rows: e.sched.Workgroup / lanes}}
+	e.helper("quantize_"+t.String(), "float")
+	if !w.group {
+		e.overSpace(w.place, w.makeBlock)
+		return
+	}
+	e.helper("pack_"+t.String(), "float")
+	for _, a := range exchanged {
+		e.shared = append(e.shared, fmt.Sprintf("shared %s %s[%d][%d];", a.typ, a.name, w.rows,
+			a.each(lanes, t.BlockElems())))
+	}
+	e.overSpace(w.place, w.shareBlock)
 }
 
-// makeBlock makes and stores the invocation's block.
-func (e *emitter) makeBlock() {
-	store := e.k.Stores[0]
-	t, out := e.k.Quantized(), e.buffers[store.Bind]
-	name := "quantize_" + t.String()
-	e.helper(name, "float")
-	if e.k.Guard != nil {
-		e.openPoint()
-		defer e.close()
+// exchanged is the shared memory in which invocations find what others know of their block, by the names that functions
+// of the library have for it.
+var exchanged = []struct {
+	name, typ string
+	each      func(lanes, elems int) int // of a block
+}{
+	{"group_fits", "vec2", func(lanes, _ int) int { return lanes }},
+	{"group_codes", "uint", func(lanes, _ int) int { return lanes }},
+	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // as bytes
+}
+
+// makeBlock makes and stores a block that the invocation has for itself.
+func (w *blockWriter) makeBlock() {
+	if w.k.Guard != nil {
+		w.openPoint()
+		defer w.close()
 	}
-	x := e.fresh(e.scope, "x")
-	e.line("float %s[%d];", x, t.BlockElems())
+	x := w.gather()
+	halves := w.fresh(w.scope, "halves")
+	w.line("uint %s[%d];", halves, (w.format.BlockBytes()+1)/2)
+	w.line("quantize_%s(%s, %s);", w.format, x, halves)
+	w.storeUnits(func(unit int, i text) string {
+		switch unit {
+		case 1:
+			return fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i.s)
+		case 4:
+			return fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i.s)
+		}
+		return fmt.Sprintf("%s[%s]", halves, i.s)
+	})
+}
+
+// shareBlock makes and stores a block together with other invocations, all of which reach every barrier: those without
+// a block make one of zeros, and store nothing.
+func (w *blockWriter) shareBlock() {
+	if g := w.k.Guard; g != nil {
+		w.plan([]*kernel.Expr{g.Point}, nil)
+		w.valid = primary(w.variable("bool", "kept", and(w.valid, w.value(g.Point))))
+	}
+	x := w.gather()
+	own := primary("0u")
+	if w.rows > 1 {
+		own = binary("/", w.local, uintLit(w.lanes))
+	}
+	d := w.variable("uint", "d", text{s: fmt.Sprintf("quantize_%s(%s, %s, %s)", w.format, x, own.s, w.thread.s)})
+	w.openIf(w.valid.s)
+	w.storeUnits(func(unit int, i text) string {
+		if unit == 4 {
+			return fmt.Sprintf("pack_%s(%s, %s, %s)", w.format, i.s, own.s, d)
+		}
+		return fmt.Sprintf("pack_%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", w.format, i.s, own.s, d)
+	})
+	w.close()
+	w.leaveShared()
+}
+
+// gather reads the invocation's elements into an array, and notes a fault among them.
+func (w *blockWriter) gather() (x string) {
+	store := w.k.Stores[0]
+	x = w.fresh(w.scope, "x")
+	w.line("float %s[32];", x)
+	if w.valid.s != "" {
+		i := w.loop("i", primary("0u"), uintLit(w.run), 1)
+		w.line("%s[%s] = 0.0;", x, i.s)
+		w.close()
+	}
+	w.openIf(w.valid.s)
 	worst := ""
-	if e.k.Fault != nil { // as bits, NaN and infinities are above all numbers
-		worst = e.variable("uint", "worst", primary("0u"))
+	if w.k.Fault != nil { // as bits, NaN and infinities are above all numbers
+		worst = w.variable("uint", "worst", primary("0u"))
 	}
-	j := e.loop("j", primary("0u"), uintLit(t.BlockElems()), 1)
-	e.bindAxis(e.k.FoldAxis(), j)
-	e.plan([]*kernel.Expr{store.Value}, nil)
-	v := e.value(store.Value)
-	e.line("%s[%s] = %s;", x, j.s, v.s)
+	j := w.loop("j", primary("0u"), uintLit(w.run), 1)
+	w.bindAxis(w.k.FoldAxis(), plus(times(w.thread, w.run), j))
+	w.plan([]*kernel.Expr{store.Value}, nil)
+	v := w.value(store.Value)
+	w.line("%s[%s] = %s;", x, j.s, v.s)
 	if worst != "" {
-		e.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v.s)
+		w.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v.s)
 	}
-	e.close()
-	if f := e.k.Fault; f != nil {
-		e.open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
-		e.plan(nil, []kernel.Index{f.Index})
-		e.line("atomicMax(%s[0], ~(%s));", e.view(e.buffers[f.Bind], 1), e.coordinate(f.Index).s)
-		e.close()
+	w.close()
+	if f := w.k.Fault; f != nil {
+		w.open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
+		w.plan(nil, []kernel.Index{f.Index})
+		w.line("atomicMax(%s[0], ~(%s));", w.view(w.buffers[f.Bind], 1), w.coordinate(f.Index).s)
+		w.close()
 	}
-	halves := e.fresh(e.scope, "halves")
-	e.line("uint %s[%d];", halves, (t.BlockBytes()+1)/2)
-	e.line("%s(%s, %s);", name, x, halves)
-	e.plan(nil, []kernel.Index{store.Index})
-	block := primary(e.variable("uint", "block", e.coordinate(store.Index)))
-	array, unit := e.view(out, 1), kernel.BlockUnit(t)
-	units := t.BlockBytes() / unit
-	i := e.loop("i", primary("0u"), uintLit(units), 1)
-	value := fmt.Sprintf("%s[%s]", halves, i.s)
-	switch unit {
-	case 1:
-		value = fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i.s)
-	case 4:
-		value = fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i.s)
-	}
+	w.close()
+	return x
+}
+
+// storeUnits stores the block, of which value prints unit i.
+func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
+	store := w.k.Stores[0]
+	out, unit := w.buffers[store.Bind], kernel.BlockUnit(w.format)
+	units := w.format.BlockBytes() / unit
+	w.plan(nil, []kernel.Index{store.Index})
+	block := primary(w.variable("uint", "block", w.coordinate(store.Index)))
+	i := w.loop("i", w.thread, uintLit(units), w.lanes)
 	switch at := plus(times(block, units), i); {
-	case e.inWords(out) && unit < 4:
-		e.line("%s", e.storeToWords(out, 1, at, value))
+	case w.inWords(out) && unit < 4:
+		w.line("%s", w.storeToWords(out, 1, at, value(unit, i)))
 	case unit < 4:
-		e.line("%s[%s] = %s(%s);", array, at.s, blockUnits[unit].name, value)
+		w.line("%s[%s] = %s(%s);", w.view(out, 1), at.s, blockUnits[unit].name, value(unit, i))
 	default:
-		e.line("%s[%s] = %s;", array, at.s, value)
+		w.line("%s[%s] = %s;", w.view(out, 1), at.s, value(unit, i))
 	}
-	e.close()
+	w.close()
 }
 
 // withQuantizers adds the functions of block formats that make a block, which use functions of the library.
@@ -84,13 +154,15 @@ func withQuantizers(library []helper) []helper {
 	all := slices.Clone(library)
 	for _, t := range ir.QuantizeFormats() {
 		f, _ := ir.BlockFormatOf(t)
-		h := helper{name: "quantize_" + f.Name, types: f32Only, source: f.Encode}
-		for _, u := range library {
-			if strings.Contains(f.Encode, u.name+"(") || strings.Contains(f.Encode, u.name+"[") {
-				h.uses = append(h.uses, u.name)
+		for _, h := range []helper{{"quantize_" + f.Name, f32Only, nil, f.Encode},
+			{"pack_" + f.Name, f32Only, nil, f.Pack}} {
+			for _, u := range library {
+				if strings.Contains(h.source, u.name+"(") || strings.Contains(h.source, u.name+"[") {
+					h.uses = append(h.uses, u.name)
+				}
 			}
+			all = append(all, h)
 		}
-		all = append(all, h)
 	}
 	return all
 }
@@ -241,25 +313,34 @@ int round_away(float v) {
     return abs(v - whole) >= 0.5 ? level + (v < 0.0 ? -1 : 1) : level;
 }`},
 	{"level_iq4_nl", f32Only, nil, `
-const float LEVELS_IQ4_NL[16] = float[](-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0);
-
-// The number of the level nearest to v, the greater of two as near.
+// The number of the level nearest to v, the greater of two as near: how many middles between levels, doubled, there are
+// up to it.
 uint level_iq4_nl(float v) {
-    uint level = 0u;
-    for (uint n = 8u; n > 0u; n >>= 1) {
-        uint next = level + n;
-        if (2.0 * v >= LEVELS_IQ4_NL[next - 1u] + LEVELS_IQ4_NL[next]) level = next;
-    }
-    return level;
+    vec4 twice = vec4(2.0 * v);
+    uvec4 below = uvec4(greaterThanEqual(twice, vec4(-231.0, -187.0, -148.0, -114.0)));
+    below += uvec4(greaterThanEqual(twice, vec4(-84.0, -57.0, -32.0, -9.0)));
+    below += uvec4(greaterThanEqual(twice, vec4(14.0, 38.0, 63.0, 91.0)));
+    below.xyz += uvec3(greaterThanEqual(twice.xyz, vec3(122.0, 158.0, 202.0)));
+    return below.x + below.y + below.z + below.w;
 }`},
-	{"fit_iq4_nl", f32Only, []string{"level_iq4_nl"}, `
+	{"nearest_iq4_nl", f32Only, nil, `
+// The level nearest to v, the greater of two as near: the steps from the least one, -127, that lead up to it.
+float nearest_iq4_nl(float v) {
+    vec4 twice = vec4(2.0 * v), none = vec4(0.0);
+    vec4 steps = mix(none, vec4(23.0, 21.0, 18.0, 16.0), greaterThanEqual(twice, vec4(-231.0, -187.0, -148.0, -114.0)));
+    steps += mix(none, vec4(14.0, 13.0, 12.0, 11.0), greaterThanEqual(twice, vec4(-84.0, -57.0, -32.0, -9.0)));
+    steps += mix(none, vec4(12.0, 12.0, 13.0, 15.0), greaterThanEqual(twice, vec4(14.0, 38.0, 63.0, 91.0)));
+    steps.xyz += mix(none.xyz, vec3(16.0, 20.0, 24.0), greaterThanEqual(twice.xyz, vec3(122.0, 158.0, 202.0)));
+    return steps.x + steps.y + steps.z + steps.w - 127.0;
+}`},
+	{"fit_iq4_nl", f32Only, []string{"nearest_iq4_nl"}, `
 // The sums of level times element and of level squared, weighted by the square
 // of each element, at an inverse scale.
 vec2 fit_iq4_nl(float x[32], float inverse) {
     precise vec2 sums = vec2(0.0);
     for (uint i = 0u; i < 32u; ++i) {
         precise float scaled = inverse * x[i];
-        float level = LEVELS_IQ4_NL[level_iq4_nl(scaled)];
+        float level = nearest_iq4_nl(scaled);
         precise float square = x[i] * x[i];
         precise float weighted = square * level;
         precise vec2 products = vec2(weighted * x[i], weighted * level);

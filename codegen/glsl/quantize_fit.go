@@ -2,7 +2,8 @@ package glsl
 
 // quantizeFits makes blocks of the formats that fit scales to groups of elements,
 // bit for bit as package quant does: every sum is in its order, every quotient and
-// root exact. Groups are arrays of 32, of which formats of 16 use the first half.
+// root exact. Groups are arrays of 32, of which formats of 16 use the first half: an invocation fits one, and exchanges
+// what it finds with those that have the block's other groups. Levels are computed again rather than kept.
 var quantizeFits = []helper{
 	{"exact_quotient", f32Only, []string{"divide_bits"}, `
 // a / b, rounded to nearest.
@@ -60,73 +61,88 @@ int round_int(float v) {
     precise float up = v + 12582912.0;
     return int(floatBitsToUint(up) & 0x7fffffu) - 0x400000;
 }`},
-	{"level_sums", f32Only, []string{"round_level"}, `
-// The levels nearest to x at an inverse scale, and the weighted sums of level
-// times element and of level squared.
-vec2 level_sums(float x[32], float w[32], uint count, float inverse, float least, float most, out float level[32]) {
+	{"level_at", f32Only, []string{"round_level"}, `
+// The level nearest to v at an inverse scale.
+float level_at(float v, float inverse, float least, float most) {
+    precise float scaled = inverse * v;
+    return clamp(round_level(scaled), least, most);
+}`},
+	{"level_sums", f32Only, []string{"level_at"}, `
+// The sums of level times element and of level squared, weighted by the square of each element, at an inverse scale.
+vec2 level_sums(float x[32], uint count, float inverse, float least, float most) {
     precise vec2 sums = vec2(0.0);
     for (uint i = 0u; i < count; ++i) {
-        precise float scaled = inverse * x[i];
-        float q = clamp(round_level(scaled), least, most);
-        level[i] = q;
-        precise float weighted = w[i] * x[i];
-        precise float square = w[i] * q;
+        float q = level_at(x[i], inverse, least, most);
+        precise float weight = x[i] * x[i];
+        precise float weighted = weight * x[i];
+        precise float square = weight * q;
         precise vec2 products = vec2(weighted * q, square * q);
         sums = sums + products;
     }
     return sums;
 }`},
-	{"fit_scale", f32Only, []string{"largest_of", "exact_quotient", "exact_product", "exceeds", "level_sums"}, `
-// Of 19 scales the one of least weighted squared error, and the levels at it less
-// the least. The outermost level is the least.
-float fit_scale(float x[32], float w[32], uint count, float least, float most, out uint q[32]) {
-    for (uint i = 0u; i < 32u; ++i) q[i] = 0u;
-    float largest = uintBitsToFloat(largest_of(x));
+	{"largest_of_run", f32Only, nil, `
+// The element of the largest magnitude of so many, the first of equals.
+float largest_of_run(float x[32], uint count) {
+    float largest = 0.0;
+    for (uint i = 0u; i < count; ++i) {
+        if ((floatBitsToUint(x[i]) & 0x7fffffffu) > (floatBitsToUint(largest) & 0x7fffffffu)) largest = x[i];
+    }
+    return largest;
+}`},
+	{"fit_scale", f32Only, []string{"largest_of_run", "exact_quotient", "exact_product", "exceeds", "level_sums"}, `
+// Of 19 scales the one of least error, weighted by the square of each element, and the inverse scale of the levels that
+// it was made for: 0 where all elements count as zero. The outermost level is the least.
+float fit_scale(float x[32], uint count, float least, float most, out float inverse) {
+    float largest = largest_of_run(x, count);
+    inverse = 0.0;
     if (abs(largest) < 1e-15) return 0.0;
-    float level[32];
-    vec2 sums = level_sums(x, w, count, exact_quotient(least, largest), least, most, level);
+    inverse = exact_quotient(least, largest);
+    vec2 sums = level_sums(x, count, inverse, least, most);
     float scale = sums.y > 0.0 ? exact_quotient(sums.x, sums.y) : exact_quotient(largest, least);
-    for (uint i = 0u; i < count; ++i) q[i] = uint(int(level[i] - least));
     precise float best = scale * sums.x;
     for (int n = -9; n <= 9; ++n) {
         if (n == 0) continue;
         precise float moved = -0.1 * float(n);
         precise float edge = least + moved;
-        sums = level_sums(x, w, count, exact_quotient(edge, largest), least, most, level);
+        float next = exact_quotient(edge, largest);
+        sums = level_sums(x, count, next, least, most);
         if (sums.y > 0.0 && exceeds(exact_product(sums.x, sums.x), exact_product(best, sums.y))) {
             scale = exact_quotient(sums.x, sums.y);
             best = scale * sums.x;
-            for (uint i = 0u; i < count; ++i) q[i] = uint(int(level[i] - least));
+            inverse = next;
         }
     }
     return scale;
 }`},
-	{"descend_scale", f32Only, []string{"largest_of", "exact_quotient", "exact_product", "exceeds", "round_int",
-		"level_sums"}, `
-// The scale of 16 elements in levels -4 to 3, and those less -4: five passes move
-// one level at a time to where the others would have it.
-float descend_scale(float x[32], float w[32], out uint q[32]) {
-    for (uint i = 0u; i < 32u; ++i) q[i] = 0u;
-    float largest = uintBitsToFloat(largest_of(x));
+	{"descend_scale", f32Only, []string{"largest_of_run", "exact_quotient", "exact_product", "exceeds", "round_int",
+		"level_at", "level_sums"}, `
+// The scale of 16 elements in levels -4 to 3, and those: five passes move one level at a time to where the others would
+// have it. Where all elements count as zero, levels are the least.
+float descend_scale(float x[32], out float level[16]) {
+    float largest = largest_of_run(x, 16u);
+    for (uint i = 0u; i < 16u; ++i) level[i] = -4.0;
     if (abs(largest) < 1e-15) return 0.0;
-    float level[32];
-    vec2 sums = level_sums(x, w, 16u, exact_quotient(-4.0, largest), -4.0, 3.0, level);
+    float inverse = exact_quotient(-4.0, largest);
+    vec2 sums = level_sums(x, 16u, inverse, -4.0, 3.0);
+    for (uint i = 0u; i < 16u; ++i) level[i] = level_at(x[i], inverse, -4.0, 3.0);
     bool moved = true;
     for (uint pass = 0u; pass < 5u && moved; ++pass) {
         moved = false;
         for (uint i = 0u; i < 16u; ++i) {
-            precise float weighted = w[i] * x[i];
+            precise float weight = x[i] * x[i];
+            precise float weighted = weight * x[i];
             precise float here = weighted * level[i];
             precise float rest = sums.x - here;
             if (!(rest > 0.0)) continue;
-            precise float weighted_level = w[i] * level[i];
+            precise float weighted_level = weight * level[i];
             precise float square = weighted_level * level[i];
             precise float squares = sums.y - square;
             precise float scaled = x[i] * squares;
             float next = float(clamp(round_int(exact_quotient(scaled, rest)), -4, 3));
             if (next == level[i]) continue;
             precise float there = weighted * next;
-            precise float weighted_next = w[i] * next;
+            precise float weighted_next = weight * next;
             precise float next_square = weighted_next * next;
             rest = rest + there;
             squares = squares + next_square;
@@ -139,61 +155,35 @@ float descend_scale(float x[32], float w[32], out uint q[32]) {
             }
         }
     }
-    for (uint i = 0u; i < 16u; ++i) q[i] = uint(int(level[i]) + 4);
     return exact_quotient(sums.x, sums.y);
 }`},
-	{"round_signed_scales", f32Only, []string{"largest_of", "exact_quotient", "round_int"}, `
-// Scales, of which one is not zero, in units of the one returned: the largest is least.
-float round_signed_scales(float scales[32], int least, int most, out int q[16]) {
-    float inverse = exact_quotient(float(least), uintBitsToFloat(largest_of(scales)));
-    for (uint i = 0u; i < 16u; ++i) {
-        precise float scaled = inverse * scales[i];
-        q[i] = clamp(round_int(scaled), least, most);
-    }
-    return exact_quotient(1.0, inverse);
+	{"line_level", f32Only, []string{"level_at"}, `
+// The level from 0 to top that is nearest to v at an inverse scale, 0 being lower.
+float line_level(float v, float inverse, float lower, float top) {
+    precise float above = v - lower;
+    return level_at(above, inverse, 0.0, top);
 }`},
-	{"round_scales", f32Only, []string{"inverse_of", "exact_quotient", "round_int"}, `
-// Scales, none negative, in units of the one returned: the greatest is top.
-float round_scales(float scales[16], int top, out uint q[16]) {
-    float most = 0.0;
-    for (uint i = 0u; i < 16u; ++i) most = max(most, scales[i]);
-    float inverse = inverse_of(floatBitsToUint(most));
-    if (inverse > 0.0) inverse = exact_quotient(float(top), most);
-    for (uint i = 0u; i < 16u; ++i) {
-        precise float scaled = inverse * scales[i];
-        q[i] = uint(clamp(round_int(scaled), 0, top));
-    }
-    return exact_quotient(most, float(top));
-}`},
-	{"line_levels", f32Only, []string{"round_level"}, `
-// The levels from 0 to top that are nearest to x at an inverse scale, 0 being lower.
-void line_levels(float x[32], uint count, float inverse, float lower, float top, out float level[32]) {
-    for (uint i = 0u; i < count; ++i) {
-        precise float above = x[i] - lower;
-        precise float scaled = inverse * above;
-        level[i] = clamp(round_level(scaled), 0.0, top);
-    }
-}`},
-	{"line_error", f32Only, nil, `
-// The weighted error of slope * level + lower.
-float line_error(float x[32], float w[32], uint count, float level[32], float slope, float lower, bool absolute) {
+	{"line_error", f32Only, []string{"line_level"}, `
+// The error of slope * level + start, with levels of a line. Elements weigh as much as they are large, and base.
+float line_error(float x[32], uint count, float base, vec2 line, float top, float slope, float start, bool absolute) {
     precise float sum = 0.0;
     for (uint i = 0u; i < count; ++i) {
-        precise float product = slope * level[i];
-        precise float value = product + lower;
+        precise float product = slope * line_level(x[i], line.x, line.y, top);
+        precise float value = product + start;
         precise float off = value - x[i];
         precise float square = off * off;
-        precise float weighted = w[i] * (absolute ? abs(off) : square);
+        precise float weight = base + abs(x[i]);
+        precise float weighted = weight * (absolute ? abs(off) : square);
         sum = sum + weighted;
     }
     return sum;
 }`},
-	{"fit_line", f32Only, []string{"divide_bits", "exact_quotient", "line_levels", "line_error"}, `
-// The scale and depth of x as scale * level - depth: of lines through the levels at
-// so many scales, steps of step apart, the one of least weighted error.
-float fit_line(float x[32], float w[32], uint count, float top, float first, float step_size, uint tries,
-               bool absolute, out uint q[32], out float depth) {
-    for (uint i = 0u; i < 32u; ++i) q[i] = 0u;
+	{"fit_line", f32Only, []string{"divide_bits", "exact_quotient", "line_level", "line_error"}, `
+// The scale and depth of x as scale * level - depth: of the line from the least element to the greatest, and lines
+// through the levels at so many scales, steps of step_size apart, the one of least error. line is what gives its
+// levels: an inverse scale, and what is level 0.
+vec2 fit_line(float x[32], uint count, float base, float top, float first, float step_size, uint tries, bool absolute,
+              out vec2 line) {
     float lower = x[0], upper = x[0];
     for (uint i = 1u; i < count; ++i) {
         if (x[i] < lower) lower = x[i];
@@ -202,118 +192,159 @@ float fit_line(float x[32], float w[32], uint count, float top, float first, flo
     if (lower > 0.0) lower = 0.0;
     precise float range = upper - lower;
     uint inverse = divide_bits(floatBitsToUint(top), floatBitsToUint(range));
-    depth = -lower;
-    if (upper == lower || inverse >= 0x7f800000u) return 0.0;
+    line = vec2(0.0);
+    if (upper == lower || inverse >= 0x7f800000u) return vec2(0.0, -lower);
     precise vec2 all = vec2(0.0);
     for (uint i = 0u; i < count; ++i) {
-        precise float weighted = w[i] * x[i];
-        all = all + vec2(w[i], weighted);
+        precise float weight = base + abs(x[i]);
+        precise float weighted = weight * x[i];
+        all = all + vec2(weight, weighted);
     }
-    float level[32];
-    line_levels(x, count, uintBitsToFloat(inverse), lower, top, level);
-    for (uint i = 0u; i < count; ++i) q[i] = uint(level[i]);
-    float scale = exact_quotient(1.0, uintBitsToFloat(inverse));
-    float best = line_error(x, w, count, level, scale, lower, absolute);
-    for (uint n = 0u; n <= tries; ++n) {
-        precise float moved = step_size * float(n);
-        precise float from = first + moved;
-        precise float levels = from + top;
-        line_levels(x, count, exact_quotient(levels, range), lower, top, level);
-        precise vec3 sums = vec3(0.0); // of levels, their squares, and times elements, all weighted
-        for (uint i = 0u; i < count; ++i) {
-            precise float weighted = w[i] * level[i];
-            precise vec3 products = vec3(weighted, weighted * level[i], weighted * x[i]);
-            sums = sums + products;
-        }
-        precise vec2 dets = vec2(all.x * sums.y, sums.x * sums.x);
-        precise float det = dets.x - dets.y;
-        if (!(det > 0.0)) continue;
-        precise vec2 slopes = vec2(all.x * sums.z, all.y * sums.x);
-        precise vec2 starts = vec2(sums.y * all.y, sums.x * sums.z);
-        precise float slope_part = slopes.x - slopes.y;
-        precise float start_part = starts.x - starts.y;
-        float slope = exact_quotient(slope_part, det), start = exact_quotient(start_part, det);
-        if (start > 0.0) {
-            slope = exact_quotient(sums.z, sums.y);
-            start = 0.0;
-        }
-        float off = line_error(x, w, count, level, slope, start, absolute);
-        if (off < best) {
+    vec2 next = vec2(uintBitsToFloat(inverse), lower);
+    float slope = exact_quotient(1.0, next.x), start = lower, scale, best;
+    bool possible = true;
+    for (uint n = 0u; n <= tries + 1u; ++n) {
+        float off = line_error(x, count, base, next, top, slope, start, absolute);
+        if (n == 0u || possible && off < best) {
             best = off;
             scale = slope;
             lower = start;
             range = upper - lower;
-            for (uint i = 0u; i < count; ++i) q[i] = uint(level[i]);
+            line = next;
         }
-    }
-    depth = -lower;
-    return scale;
-}`},
-	{"fit_affine", f32Only, []string{"exact_quotient", "root_of", "half_value", "finite_half",
-		"round_int", "round_scales", "fit_line"}, `
-// The levels of a block whose groups have a scale and a minimum, integers times the
-// block's two f16, which are returned. Weights are magnitudes, and where errors
-// count squared the group's root mean square more.
-uvec2 fit_affine(float x[256], uint group, float top, float first, float step_size, uint tries, bool absolute,
-                 int scale_top, out uint q[256], out uint scales[16], out uint mins[16]) {
-    float fitted[16], depths[16];
-    for (uint g = 0u; g < 16u; ++g) {
-        fitted[g] = 0.0;
-        depths[g] = 0.0;
-    }
-    for (uint g = 0u; g < 256u / group; ++g) {
-        float xs[32], w[32];
-        precise float squares = 0.0;
-        for (uint i = 0u; i < group; ++i) {
-            xs[i] = x[g * group + i];
-            precise float square = xs[i] * xs[i];
-            squares = squares + square;
+        precise float moved = step_size * float(n);
+        precise float from = first + moved;
+        precise float levels = from + top;
+        next = vec2(exact_quotient(levels, range), lower);
+        precise vec3 sums = vec3(0.0); // of levels, their squares, and times elements, all weighted
+        for (uint i = 0u; i < count; ++i) {
+            float level = line_level(x[i], next.x, next.y, top);
+            precise float weight = base + abs(x[i]);
+            precise float weighted = weight * level;
+            precise vec3 products = vec3(weighted, weighted * level, weighted * x[i]);
+            sums = sums + products;
         }
-        float rms = absolute ? 0.0 : root_of(exact_quotient(squares, float(group)));
-        for (uint i = 0u; i < group; ++i) w[i] = rms + abs(xs[i]);
-        uint level[32];
-        fitted[g] = fit_line(xs, w, group, top, first, step_size, tries, absolute, level, depths[g]);
-        for (uint i = 0u; i < group; ++i) q[g * group + i] = level[i];
+        precise vec2 dets = vec2(all.x * sums.y, sums.x * sums.x);
+        precise float det = dets.x - dets.y;
+        precise vec2 slopes = vec2(all.x * sums.z, all.y * sums.x);
+        precise vec2 starts = vec2(sums.y * all.y, sums.x * sums.z);
+        precise float slope_part = slopes.x - slopes.y;
+        precise float start_part = starts.x - starts.y;
+        possible = det > 0.0;
+        start = exact_quotient(start_part, det);
+        bool above = start > 0.0; // level 0 must not lie above zero
+        if (above) start = 0.0;
+        slope = exact_quotient(above ? sums.z : slope_part, above ? sums.y : det);
     }
-    uint d = finite_half(round_scales(fitted, scale_top, scales));
-    uint least = finite_half(round_scales(depths, scale_top, mins));
-    for (uint g = 0u; g < 256u / group; ++g) {
-        precise float scale = half_value(d) * float(scales[g]);
-        precise float depth = half_value(least) * float(mins[g]);
-        if (scale == 0.0) continue;
-        for (uint i = g * group; i < (g + 1u) * group; ++i) {
-            precise float above = x[i] + depth;
-            q[i] = uint(clamp(round_int(exact_quotient(above, scale)), 0, int(top)));
+    return vec2(scale, -lower);
+}`},
+	{"code_of", f32Only, []string{"inverse_of", "exact_quotient", "round_int"}, `
+// A scale in units of which the greatest of a block has top.
+int code_of(float scale, float most, int top) {
+    float inverse = inverse_of(floatBitsToUint(most));
+    if (inverse > 0.0) inverse = exact_quotient(float(top), most);
+    precise float scaled = inverse * scale;
+    return clamp(round_int(scaled), 0, top);
+}`},
+	{"fit_affine", f32Only, []string{"exact_quotient", "root_of", "half_value", "finite_half", "round_int", "code_of",
+		"fit_line", "line_level"}, `
+// The levels of a group of a block whose groups have a scale and a minimum, integers times the block's two f16, which
+// are returned. Elements weigh their magnitudes, and where errors count squared the group's root mean square more.
+uint fit_affine(float x[32], uint block, uint group, uint count, float top, float first, float step_size, uint tries,
+                bool absolute, int scale_top) {
+    precise float squares = 0.0;
+    for (uint i = 0u; i < count; ++i) {
+        precise float square = x[i] * x[i];
+        squares = squares + square;
+    }
+    float base = absolute ? 0.0 : root_of(exact_quotient(squares, float(count)));
+    vec2 line;
+    vec2 fit = fit_line(x, count, base, top, first, step_size, tries, absolute, line);
+    group_fits[block][group] = fit;
+    barrier();
+    vec2 most = vec2(0.0);
+    for (uint g = 0u; g < 256u / count; ++g) most = max(most, group_fits[block][g]);
+    int scale_code = code_of(fit.x, most.x, scale_top), depth_code = code_of(fit.y, most.y, scale_top);
+    uint d = finite_half(exact_quotient(most.x, float(scale_top)));
+    uint least = finite_half(exact_quotient(most.y, float(scale_top)));
+    precise float scale = half_value(d) * float(scale_code);
+    precise float depth = half_value(least) * float(depth_code);
+    for (uint i = 0u; i < count; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            float v = x[i + n];
+            precise float above = v + depth;
+            uint nearest = uint(clamp(round_int(exact_quotient(above, scale)), 0, int(top)));
+            levels |= (scale == 0.0 ? uint(line_level(v, line.x, line.y, top)) : nearest) << 8u * n;
         }
+        block_levels[block][(count * group + i) / 4u] = levels;
     }
-    return uvec2(d, least);
+    group_codes[block][group] = uint(scale_code) | uint(depth_code) << 8;
+    barrier();
+    return d | least << 16;
 }`},
-	{"requantize", f32Only, []string{"exact_quotient", "round_int"}, `
-// The levels nearest to x under the scales of 16 groups times d, less the least. A
-// group whose scale is zero keeps its levels.
-void requantize(float x[256], int scales[16], float d, int least, int most, inout uint q[256]) {
-    for (uint i = 0u; i < 256u; ++i) {
-        precise float scale = d * float(scales[i / 16u]);
-        if (scale != 0.0) q[i] = uint(clamp(round_int(exact_quotient(x[i], scale)), least, most) - least);
-    }
-}`},
-	{"pack_scales_k4", f32Only, nil, `
-// Byte i of the 6-bit scales and minima of eight groups.
-uint pack_scales_k4(uint scales[16], uint mins[16], uint i) {
-    uint g = i % 4u;
-    if (i < 4u) return scales[g] | scales[g + 4u] >> 4 << 6;
-    if (i < 8u) return mins[g] | mins[g + 4u] >> 4 << 6;
-    return scales[g + 4u] & 15u | (mins[g + 4u] & 15u) << 4;
-}`},
-	{"largest_of_all", f32Only, nil, `
-// The element of the largest magnitude of a whole block, the first of equals, as bits.
-uint largest_of_all(float x[256]) {
+	{"largest_fit", f32Only, nil, `
+// The fit of the largest magnitude among those of so many groups of a block, the first of equals, as bits.
+uint largest_fit(uint block, uint groups) {
     uint largest = 0u;
-    for (uint i = 0u; i < 256u; ++i) {
-        uint bits = floatBitsToUint(x[i]);
+    for (uint g = 0u; g < groups; ++g) {
+        uint bits = floatBitsToUint(group_fits[block][g].x);
         if ((bits & 0x7fffffffu) > (largest & 0x7fffffffu)) largest = bits;
     }
     return largest;
+}`},
+	{"ternary_levels", f32Only, []string{"largest_of", "inverse_of", "round_away", "half_bits", "largest_fit"}, `
+// Levels -1 to 1, plus 1, of 32 elements of a block whose f16 is returned.
+uint ternary_levels(float x[32], uint block, uint group) {
+    group_fits[block][group].x = uintBitsToFloat(largest_of(x) & 0x7fffffffu);
+    barrier();
+    uint d = largest_fit(block, 8u);
+    float inverse = inverse_of(d);
+    for (uint i = 0u; i < 32u; i += 4u) {
+        uint levels = 0u;
+        for (uint n = 0u; n < 4u; ++n) {
+            precise float scaled = x[i + n] * inverse;
+            levels |= uint(round_away(scaled) + 1) << 8u * n;
+        }
+        block_levels[block][8u * group + i / 4u] = levels;
+    }
+    barrier();
+    return half_bits(d);
+}`},
+	{"levels_at", f32Only, nil, `
+// The levels of elements e to e+3 of a block, as bytes.
+uint levels_at(uint block, uint e) { return block_levels[block][e / 4u]; }`},
+	{"codes_at", f32Only, nil, `
+// Bits from shift on of the codes of groups g to g+3, as bytes.
+uint codes_at(uint block, uint g, uint shift) {
+    uint codes = 0u;
+    for (uint n = 0u; n < 4u; ++n) codes |= (group_codes[block][g + n] >> shift & 255u) << 8u * n;
+    return codes;
+}`},
+	{"pack_nibbles_at", f32Only, []string{"levels_at"}, `
+// Four bits of the levels of elements e to e+3, and above those four of the elements so many further on.
+uint pack_nibbles_at(uint block, uint e, uint stride) {
+    return levels_at(block, e) & 0x0f0f0f0fu | (levels_at(block, e + stride) & 0x0f0f0f0fu) << 4;
+}`},
+	{"pack_crumbs", f32Only, []string{"levels_at"}, `
+// Two bits of the levels of elements e to e+3, and of those 32, 64 and 96 further on.
+uint pack_crumbs(uint block, uint e) {
+    uint crumbs = 0u;
+    for (uint n = 0u; n < 4u; ++n) crumbs |= (levels_at(block, e + 32u * n) & 0x03030303u) << 2u * n;
+    return crumbs;
+}`},
+	{"pack_planes", f32Only, []string{"levels_at"}, `
+// A bit of the levels of elements e to e+3, and of those in every further run of 32.
+uint pack_planes(uint block, uint e, uint bit) {
+    uint planes = 0u;
+    for (uint n = 0u; n < 8u; ++n) planes |= (levels_at(block, e + 32u * n) >> bit & 0x01010101u) << n;
+    return planes;
+}`},
+	{"pack_scales_k4", f32Only, []string{"codes_at"}, `
+// Word i of the 6-bit scales and minima of eight groups.
+uint pack_scales_k4(uint block, uint i) {
+    if (i < 2u) return codes_at(block, 0u, 8u * i) | (codes_at(block, 4u, 8u * i) >> 4 & 0x03030303u) << 6;
+    return codes_at(block, 4u, 0u) & 0x0f0f0f0fu | (codes_at(block, 4u, 8u) & 0x0f0f0f0fu) << 4;
 }`},
 	{"float_bits", f32Only, nil, `
 // The bits of the float m * 2^exponent, which there is.

@@ -27,5 +27,11 @@ func (k *Kernel) CheckQuantize() error {
 	return nil
 }
 
+// QuantizeLanes is how many invocations share a block of a format.
+func QuantizeLanes(t ir.DType) int {
+	f, _ := ir.BlockFormatOf(t)
+	return f.Elems / f.EncodeRun()
+}
+
 // Quantized is the block format that a kernel of FamilyQuantize makes.
 func (k *Kernel) Quantized() ir.DType { return k.Bindings[k.Stores[0].Bind].DType }

@@ -26,7 +26,7 @@ const (
 	VarSelect    Variant = "select"
 	VarScanGroup Variant = "scan_group" // LanesPerRow invocations share a row
 	VarGroup     Variant = "group"      // a workgroup per number counts all elements and places its own
-	VarQuantize  Variant = "quantize"   // one invocation makes a block
+	VarQuantize  Variant = "quantize"   // LanesPerRow invocations make a block
 	VarFlashTile Variant = "flash_tile" // attention from shared memory, register-tiled
 	VarFlashVec  Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
 	// VarFlashMatrix runs attentions on matrix units of subgroup scope
@@ -194,7 +194,7 @@ func (s Schedule) String() string {
 		if s.Coarsen > 1 {
 			t += fmt.Sprintf(" coarsen=%d", s.Coarsen)
 		}
-	case VarSort:
+	case VarSort, VarQuantize:
 		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
 	case VarSelect:
 		t += fmt.Sprintf(" cache=%d", s.Cache)
@@ -266,7 +266,7 @@ func (s Schedule) String() string {
 		}
 	case VarFlashVec:
 		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)
-	case VarGroup, VarQuantize, VarCustom: // have no numbers of their own
+	case VarGroup, VarCustom: // have no numbers of their own
 	}
 	if s.Paired {
 		t += " paired"

@@ -111,14 +111,16 @@ func groups(n ir.Dim, numbers, rows int) *kernel.Kernel {
 		Group:    &kernel.Group{Of: of, Rows: int64(rows), Groups: n.Max(), Bind: 1}}
 }
 
-// quantizes makes rows of blocks of q8_0.
-func quantizes(rows, blocks ir.Dim) *kernel.Kernel {
-	b := kernel.NewBuilder()
+// quantizes makes rows of blocks.
+func quantizes(rows, blocks ir.Dim, t ir.DType) *kernel.Kernel {
+	b, per := kernel.NewBuilder(), t.BlockElems()
 	x := kernel.Axis(0, rows).Mul(kernel.DimIndex(blocks)).Plus(kernel.Axis(1, blocks))
 	return &kernel.Kernel{Name: "quantizes", Family: kernel.FamilyQuantize,
-		Parallel: []ir.Dim{rows, blocks}, Fold: ir.D(32),
-		Bindings: []kernel.Binding{binding("x", ir.F32, rows, blocks, ir.D(32)), binding("out", ir.Q8_0, rows, blocks, ir.D(32))},
-		Stores:   []kernel.Store{{Bind: 1, Index: x, Value: b.Load(0, ir.F32, x.Times(32).Plus(kernel.Axis(2, ir.D(32))), "x"), PerElement: true}}}
+		Parallel: []ir.Dim{rows, blocks}, Fold: ir.D(per),
+		Bindings: []kernel.Binding{binding("x", ir.F32, rows, blocks, ir.D(per)),
+			binding("out", t, rows, blocks, ir.D(per))},
+		Stores: []kernel.Store{{Bind: 1, Index: x, PerElement: true,
+			Value: b.Load(0, ir.F32, x.Times(int64(per)).Plus(kernel.Axis(2, ir.D(per))), "x")}}}
 }
 
 // argsort is y[i,p] = the coordinate of the element at place p of row i, for the

@@ -216,7 +216,7 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
 	switch r.IntN(10) {
 	case 9:
-		return quantizes(extent(5000), extent(200))
+		return quantizes(extent(5000), extent(200), []ir.DType{ir.Q8_0, ir.Q4_K, ir.Q6_K, ir.NVFP4}[r.IntN(4)])
 	case 8:
 		return groups(extent(40000), 1+r.IntN(3000), 1+r.IntN(200))
 	case 4:

@@ -197,9 +197,8 @@ func compileOne(dev *vk.Device, s kernel.Shader, code []byte, row *compiled) {
 	p.Close()
 }
 
-// TestGoldenDrivers compiles kernels on the drivers. None may fail, spill, or take memory for registers, but where an
-// invocation quantizes a block of 256 elements, which it finds there by their numbers. What one of each kind costs is
-// compared with golden/drivers where the driver is of the same version.
+// TestGoldenDrivers compiles kernels on the drivers. None may fail, spill, or take memory for registers. What one of
+// each kind costs is compared with golden/drivers where the driver is of the same version.
 func TestGoldenDrivers(t *testing.T) {
 	for _, d := range drivers {
 		if d.runs || !d.sample && !*all {
@@ -222,7 +221,7 @@ func TestGoldenDrivers(t *testing.T) {
 			for _, r := range rows {
 				if r.Err != "" {
 					t.Errorf("%s, kernel %s, %s: %s", r.Case, r.Kernel, r.Schedule, r.Err)
-				} else if r.spills() && r.Family != kernel.FamilyQuantize {
+				} else if r.spills() {
 					t.Errorf("%s, kernel %s, %s spills: %v; %d registers were expected", r.Case, r.Kernel, r.Schedule,
 						r.Cost, r.Registers)
 				}
@@ -277,22 +276,18 @@ func rounded(item vkcruntime.CostItem, cost vkcruntime.KernelCost) string {
 
 // summary is the driver's row of docs/DRIVERS.md.
 func summary(d driver, rows []compiled) string {
-	failed, spilled, quantizing := 0, 0, 0
+	failed, spilled := 0, 0
 	slowest := slices.MaxFunc(rows, func(a, b compiled) int { return int(a.Nanos - b.Nanos) })
 	for _, r := range rows {
 		if r.Err != "" {
 			failed++
 		}
-		switch {
-		case !r.spills():
-		case r.Family == kernel.FamilyQuantize:
-			quantizing++
-		default:
+		if r.spills() {
 			spilled++
 		}
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %.1f s, %s of %s |", d.name, rows[0].Device, len(rows), failed,
-		spilled, quantizing, float64(slowest.Nanos)/1e9, slowest.Kernel, slowest.Case)
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %.1f s, %s of %s |", d.name, rows[0].Device, len(rows), failed,
+		spilled, float64(slowest.Nanos)/1e9, slowest.Kernel, slowest.Case)
 }
 
 // estimates says how well package target estimates registers.
