@@ -100,6 +100,9 @@ func residentCases() []matCase {
 			}
 			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
+			if p.byteRows, s.Digits = false, 3; p.m.Static() == 1 && takesDigits(p, s) {
+				cases = append(cases, matCase{name: fmt.Sprintf("%s in digits in runs of %d", t, run), p: p, s: s})
+			}
 		}
 	}
 	bytes := product{m: d(1), n: d(29), k: d(320), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true,
@@ -109,6 +112,12 @@ func residentCases() []matCase {
 	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
 	return append(cases, matCase{name: "bytes resident", p: bytes, s: s},
 		matCase{name: "f16 in passes", p: columns, s: blockRun(s, 0)})
+}
+
+// takesDigits reports whether settling leaves a schedule its digits.
+func takesDigits(p product, s kernel.Schedule) bool {
+	caps, err := target.Profile("nvidia-h100")
+	return err == nil && target.Settle(p.kernel(), s, caps).Digits > 0
 }
 
 // roundedCases are one row in runs of 64: rounded in shared memory, where rows

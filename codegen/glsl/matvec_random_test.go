@@ -88,6 +88,11 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 		default:
 			p.byteRows, s.RoundRows = true, true
 		}
+		if digits := s; s.RoundRows && coin() {
+			if digits.Digits = 3; takesDigits(p, digits) {
+				p.byteRows, s = false, digits
+			}
+		}
 		s.Ahead = r.IntN(3)
 		if s.Coarsen > 0 && s.RoundRows {
 			s.Ahead, s.Prefetch = 0, r.IntN(9)

@@ -7,12 +7,13 @@ import (
 )
 
 // roundedRows are rows of floats that every workgroup rounds to bytes in shared memory,
-// groups of kernel.RoundedGroup to 255 steps of the largest of their elements.
+// groups of kernel.RoundedGroup to 255 steps of the largest of their elements, or to several digits to the base 256.
 type roundedRows struct {
-	v      *matVec
-	arrays map[*matOperand]rowArrays // of sixteen bytes, and of the scales of groups, row after row
-	own    map[*matOperand]string    // quads that an invocation has read and not yet rounded
-	each   int                       // of a row
+	v *matVec
+	// arrays are of sixteen bytes, row after row, those of each digit after one another, and of the scales of groups.
+	arrays map[*matOperand]rowArrays
+	own    map[*matOperand]string // quads that an invocation has read and not yet rounded
+	each   int                    // of a row
 }
 
 // roundedQuads is how many neighbouring quads an invocation rounds at a time: with
@@ -30,12 +31,15 @@ func (r *roundedRows) ask() {
 	}
 }
 
+// digitUnits is how many sixteen bytes there are of each digit.
+func (r *roundedRows) digitUnits() int { return r.v.s.ThreadM * int(r.v.k.Fold.Add) / 16 }
+
 // ready rounds all rows. Neighbours read neighbouring quads, all of theirs before they
 // round the first, unless they have been read.
 func (r *roundedRows) ready() {
 	m, depth := r.v.s.ThreadM, int(r.v.k.Fold.Add)
 	for _, o := range r.v.a {
-		rows := rowArrays{elements: r.v.share("uvec4", o.name+"_bytes", m*depth/16),
+		rows := rowArrays{elements: r.v.share("uvec4", o.name+"_bytes", r.digitUnits()*r.v.s.RowBytes()),
 			scales: r.v.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
 		r.v.repeat("i", m, func(i text) {
@@ -46,7 +50,7 @@ func (r *roundedRows) ready() {
 			all := depth / 4 / roundedQuads
 			r.v.eachQuad(all, func(q, n text) {
 				x := func(h text) text { return elementOf(own, r.each, plus(times(q, roundedQuads), h)) }
-				r.v.roundShare(rows, x, n, plus(times(i, all), n))
+				r.roundShare(rows, x, n, plus(times(i, all), n))
 			})
 		})
 	}
@@ -56,7 +60,8 @@ func (r *roundedRows) ready() {
 // roundShare rounds share n of a row, of which x prints the quads, and leaves it
 // as words of the bytes, from those of a place on. The lanes of a group find its
 // largest element together, as bits, of which those of NaN are the largest.
-func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) {
+func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place text) {
+	v := r.v
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.variable("uvec4", "size", primary("uvec4(0u)"))
 	v.repeat("h", roundedQuads, func(h text) {
@@ -67,20 +72,49 @@ func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) 
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
 	}
-	// The inverse is of the scale: that of an element above 2^126 would be less than
-	// devices keep. Of zeros any number will do.
-	scale := v.variable("float",
-		"scale", binary("*", call("uintBitsToFloat", primary(top)),
-			primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
-	steps := v.variable("float", "steps", primary(fmt.Sprintf("1.0 / %s", scale)))
+	scale := r.roundTo(top)
 	v.repeat("h", roundedQuads, func(h text) {
 		word := plus(times(place, roundedQuads), h)
-		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.elements, binary("/", word, uintLit(4)).s,
-			binary("%", word, uintLit(4)).s, x(h).s, steps)
+		r.putWords(rows.elements, binary("/", word, uintLit(4)), binary("%", word, uintLit(4)), x(h))
 	})
 	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")).s)
 	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)).s, scale)
 	v.close()
+}
+
+// roundTo declares what a group is rounded by, of which top names the bits of the largest element, and returns its
+// scale.
+func (r *roundedRows) roundTo(top string) (scale string) {
+	v := r.v
+	if v.s.Digits == 0 {
+		// The inverse is of the scale: that of an element above 2^126 would be less than
+		// devices keep. Of zeros any number will do.
+		scale = v.variable("float",
+			"scale", binary("*", call("uintBitsToFloat", primary(top)),
+				primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+		v.line("float steps = 1.0 / %s;", scale)
+		return scale
+	}
+	// A power of two makes the largest element less than 2^22.
+	v.line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
+	v.line("bool special = %s >= 0x7f800000u;", top)
+	v.line("float steps = uintBitsToFloat(275u - exponent << 23);")
+	return v.variable("float", "scale",
+		primary(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
+}
+
+// putWords rounds a quad and stores its words.
+func (r *roundedRows) putWords(array string, unit, word, x text) {
+	v := r.v
+	if v.s.Digits == 0 {
+		v.line("%s[%s][%s] = round_bytes(%s * steps);", array, unit.s, word.s, x.s)
+		return
+	}
+	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s, steps, special)", x.s)))
+	v.repeat("digit", v.s.Digits, func(digit text) {
+		v.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array, plus(times(digit, r.digitUnits()), unit).s,
+			word.s, digits, digit.s)
+	})
 }
 
 func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
@@ -88,12 +122,13 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 	return r.v.byteStrip(o, func(i text) text {
 		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
 		return primary(from.scales + "[" + group.s + "]")
-	}, func(i text, use func(t, word text)) {
-		first := plus(times(i, depth/4), binary("/", k, uintLit(4)))
+	}, func(i, digit text, use func(t, word text)) {
+		own := plus(times(i, depth/4), binary("/", k, uintLit(4)))
+		first := plus(times(digit, 4*r.digitUnits()), own)
 		if r.v.run.Quads%4 != 0 {
 			first = r.v.named("word", first)
 		} else {
-			first = r.v.named("quad", binary("/", first, uintLit(4)))
+			first = r.v.named("quad", plus(times(digit, r.digitUnits()), binary("/", own, uintLit(4))))
 		}
 		r.v.eachWord(func(t text) text {
 			word := primary(r.v.variable("uint", "word", plus(first, t)))

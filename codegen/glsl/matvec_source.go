@@ -121,18 +121,22 @@ func (r byteRows) strip(o *matOperand, k text) rowArrays {
 		r.v.bindAxis(r.v.fold, k)
 		r.v.plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
 		return r.v.value(scale)
-	}, func(_ text, use func(t, word text)) {
+	}, func(_, _ text, use func(t, word text)) {
 		first := r.v.named("word", binary("/", r.v.indexText(bytes.Index), uintLit(4)))
 		r.v.eachWord(func(t text) text { return array(4, plus(first, t)) },
 			func(w text) text { return array(16, plus(binary("/", first, uintLit(4)), w)) }, use)
 	})
 }
 
+// rowWords is how many words an invocation has of a row along a strip: those of each digit after one another.
+func (v *matVec) rowWords() int { return v.run.Quads * v.s.RowBytes() }
+
 // byteStrip reads every row of an A along a strip: the bytes, four to an int, their
-// scale, and their sum where the format needs it.
+// scale, and their sum where the format needs it. Where elements are several digits, words writes use for those of
+// each.
 func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
-	words func(i text, use func(t, word text))) rowArrays {
-	row := rowArrays{elements: v.array("int", o.name+"_strip", v.s.ThreadM*v.run.Quads),
+	words func(i, digit text, use func(t, word text))) rowArrays {
+	row := rowArrays{elements: v.array("int", o.name+"_strip", v.s.ThreadM*v.rowWords()),
 		scales: v.array("float", o.name+"_scale", v.s.ThreadM)}
 	if v.run.Form.NeedsSums() {
 		row.sums = v.array("int", o.name+"_sum", v.s.ThreadM)
@@ -143,16 +147,26 @@ func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
 		if row.sums != "" {
 			v.line("%s = 0;", sum)
 		}
-		words(i, func(t, word text) {
-			x := v.quadOfStrip(row.elements, i, t).s
-			v.line("%s = int(%s);", x, word.s)
-			if row.sums != "" {
-				v.line("%s += dotPacked4x8EXT(%s, ones);", sum, x)
-			}
+		v.repeat("digit", v.s.RowBytes(), func(digit text) {
+			words(i, digit, func(t, word text) {
+				x := v.quadOfStrip(row.elements, i, plus(times(digit, v.run.Quads), t)).s
+				v.line("%s = int(%s);", x, word.s)
+				if row.sums != "" {
+					v.line("%s += %s;", sum, v.atDigit(primary("dotPacked4x8EXT("+x+", ones)"), digit).s)
+				}
+			})
 		})
 		v.pairStrip(row.elements, i)
 	})
 	return row
+}
+
+// atDigit is what a number counts as that is of a digit.
+func (v *matVec) atDigit(x, digit text) text {
+	if v.s.RowBytes() == 1 {
+		return x
+	}
+	return binary("<<", x, times(digit, 8))
 }
 
 // eachWord writes use for the words of a strip: word prints the t-th, and four the w-th

@@ -182,6 +182,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("small", 0, func(s *kernel.Schedule, v int) { s.Subnormals = v > 0 })
 	vary("prefetch", 0, func(s *kernel.Schedule, v int) { s.Prefetch = v })
 	vary("coarsen", 0, func(s *kernel.Schedule, v int) { s.Coarsen = v })
+	vary("digits", 0, func(s *kernel.Schedule, v int) { s.Digits = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
 	}
@@ -193,9 +194,9 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables ||
 			o.Copies > 0, o.Copies, o.StageRows
 		s.Prefetch = o.Prefetch
-		s.Coarsen, s.RoundRows = o.Coarsen, l.rounds
+		s.Coarsen, s.Digits, s.RoundRows = o.Coarsen, o.Digits, l.rounds || o.Digits > 0
 		s.TileN *= max(s.Coarsen, 1)
-		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds || o.Subnormals
+		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !s.RoundRows || o.Subnormals
 		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
 		}

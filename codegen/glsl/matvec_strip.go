@@ -33,7 +33,11 @@ func (v *matVec) prepareArithmetic() {
 	switch {
 	case v.s.IntDot:
 		v.need(NeedIntDot)
-		if v.s.RoundRows {
+		switch {
+		case v.s.Digits > 0:
+			v.helper("digits_of", "float")
+			v.helper("pack_bytes", "ivec4")
+		case v.s.RoundRows:
 			v.helper("round_bytes", "float")
 		}
 		if v.run.Form.NeedsSums() {
@@ -91,16 +95,20 @@ func (r *stripReader) addColumn(at place, rows activations, j text) {
 	}
 	for n, p := range r.v.products {
 		row := rows[p.a]
-		dots := r.v.array(typ, numberedName("dots", n, len(r.v.products)), r.v.s.ThreadM)
-		r.v.repeat("i", r.v.s.ThreadM, func(i text) {
+		count := r.v.s.ThreadM * r.v.s.RowBytes()
+		dots := r.v.array(typ, numberedName("dots", n, len(r.v.products)), count)
+		r.v.repeat("i", count, func(i text) {
 			first := primary(zero)
 			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
 				first = elementOf(row.sums, r.v.s.ThreadM, i)
 			}
-			r.v.line("%s = %s;", elementOf(dots, r.v.s.ThreadM, i).s, first.s)
+			r.v.line("%s = %s;", elementOf(dots, count, i).s, first.s)
 		})
 		block := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, at.block)))
 		r.addDots(r.v.blockBuffer(p.b), block, at, dots, row.elements)
+		if digits := r.v.s.RowBytes(); digits > 1 {
+			dots = r.v.sumDigits(dots, digits)
+		}
 		r.v.addScaled(at, n, j, block, dots, row)
 	}
 }
@@ -128,17 +136,31 @@ func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows strin
 	})
 }
 
-// eachDot adds to dots the products with quad t of a strip of every row.
+// eachDot adds to dots the products with quad t of a strip of every row, or of every digit of one.
 func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) text) {
-	v.repeat("i", v.s.ThreadM, func(i text) {
-		x, sum := v.quadOfStrip(rows, i, t), elementOf(dots, v.s.ThreadM, i)
+	count, each := v.s.ThreadM, "i"
+	if v.s.RowBytes() > 1 {
+		count, each = v.s.RowBytes(), "digit"
+	}
+	v.repeat(each, count, func(i text) {
+		x, sum := elementOf(rows, count*v.run.Quads, plus(times(i, v.run.Quads), t)), elementOf(dots, count, i)
 		v.line("%s = %s;", sum.s, product(sum, x).s)
 	})
 }
 
-// quadOfStrip prints quad t of row i of what an invocation has of a strip.
+// sumDigits adds up sums of products with the digits of one row, and returns the name of what they make.
+func (v *matVec) sumDigits(dots string, digits int) string {
+	sum := elementOf(dots, digits, primary("0u"))
+	for n := 1; n < digits; n++ {
+		digit := uintLit(n)
+		sum = binary("+", sum, v.atDigit(elementOf(dots, digits, digit), digit))
+	}
+	return v.variable("int", "whole", sum)
+}
+
+// quadOfStrip prints word t of row i of what an invocation has of a strip, a quad of floats or bytes.
 func (v *matVec) quadOfStrip(rows string, i, t text) text {
-	return elementOf(rows, v.s.ThreadM*v.run.Quads, plus(times(i, v.run.Quads), t))
+	return elementOf(rows, v.s.ThreadM*v.rowWords(), plus(times(i, v.rowWords()), t))
 }
 
 // bytesProduct unpacks four quants, and returns what prints their product with

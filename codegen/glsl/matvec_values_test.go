@@ -14,24 +14,26 @@ import (
 
 // TestRoundedValuesOnDevice rounds rows of all sizes to bytes: results are as large
 // as the rows are, groups of zeros count for nothing, and what is infinite or no
-// number does not become one.
+// number does not become one. By several digits it is what it was.
 func TestRoundedValuesOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	for _, c := range []struct {
 		name           string
 		dtype          ir.DType
 		depth, coarsen int
-		largest        float64
+		digits         int
+		largest, error float64
 	}{
-		{"resident", ir.Q4_0, 512, 2, 2e38},
-		{"packed", ir.Q2_K, 512, 2, 1e36}, // their sums grow before they are scaled
-		{"in shared memory", ir.Q4_K, 512, 0, 2e38},
+		{"resident", ir.Q4_0, 512, 2, 0, 2e38, 1e-3},
+		{"digits", ir.Q4_0, 512, 2, 3, 2e38, 1e-6},
+		{"packed", ir.Q2_K, 512, 2, 0, 1e36, 1e-3}, // their sums grow before they are scaled
+		{"in shared memory", ir.Q4_K, 512, 0, 0, 2e38, 1e-3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: true,
+			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: c.digits == 0,
 				layout: kernel.LayoutPlanes}
 			s := blockRun(vec(1, 32, 1, 4, 8), 64)
-			s.Coarsen, s.TileN, s.RoundRows = c.coarsen, 4*max(c.coarsen, 1), true
+			s.Coarsen, s.TileN, s.RoundRows, s.Digits = c.coarsen, 4*max(c.coarsen, 1), true, c.digits
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()
 			sh, err := emit(k, s, dev.Caps(), nil)
@@ -46,9 +48,11 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 				ir.DecodeFloats(got, ir.F32, runOnDevice(t, dev, sh, k, module, in, 0, 9)[:4*9])
 				for i, want := range p.reference(0, in) {
 					switch special := math.IsInf(size, 0) || math.IsNaN(size); {
+					case special && c.digits > 0 && math.IsInf(want, 0) && got[i] != want:
+						t.Errorf("a row with %g: column %d is %g, want %g", size, i, got[i], want)
 					case special && !math.IsInf(got[i], 0) && !math.IsNaN(got[i]):
 						t.Errorf("a row with %g: column %d is %g", size, i, got[i])
-					case !special && !(math.Abs(got[i]-want) <= size*1e-3):
+					case !special && !(math.Abs(got[i]-want) <= size*c.error):
 						t.Errorf("a row of %g: column %d is %g, want %g", size, i, got[i], want)
 					}
 				}

@@ -120,6 +120,9 @@ type MatVec struct {
 	// rounded to bytes, are as they are read: every workgroup rounds all of a row
 	// first, and has it in shared memory, or in registers with Coarsen.
 	RoundRows bool `json:"round_rows,omitempty"`
+	// Digits, with RoundRows and Coarsen, is how many bytes each element of a rounded row is: signed digits to the
+	// base 256, of which three keep about as much as floats do, so that any row may be rounded; 0 is one.
+	Digits int `json:"digits,omitempty"`
 	// Prefetch is the other way to ask for blocks of the first pass before the row is
 	// rounded: a schedule has this or Ahead. Each invocation asks for so many sectors
 	// of 32 bytes of the largest plane, in order, whoever needs them, and keeps a word
@@ -133,6 +136,9 @@ type MatVec struct {
 	// products of floats are added one by one onto sums that go on over scales
 	Chained bool `json:"chained,omitempty"`
 }
+
+// RowBytes is how many bytes an element of a rounded row is.
+func (v MatVec) RowBytes() int { return max(v.Digits, 1) }
 
 // RegisterTile is how invocations share a tile without matrix units.
 type RegisterTile struct {
@@ -238,6 +244,9 @@ func (s Schedule) String() string {
 		}
 		if s.RoundRows {
 			t += " rounds"
+		}
+		if s.Digits > 0 {
+			t += fmt.Sprintf(" digits=%d", s.Digits)
 		}
 		if s.Prefetch > 0 {
 			t += fmt.Sprintf(" prefetch=%d", s.Prefetch)

@@ -13,8 +13,8 @@ type blockHeuristics struct {
 	bytes  blockVecs     // by rows of bytes; none says that those are no faster
 	// resident and rounded are other ways for one row: of floats, and of floats that
 	// may be rounded to bytes; none if their run is 0.
-	resident residentVec
-	rounded  []residentVec // of which the first that a product suits
+	resident []residentVec // of which the first that a product suits
+	rounded  []residentVec // likewise
 	// lookup is another for one row of bytes, lookupFloats for one of floats, and
 	// lookupResident for that by many columns; none if their run is 0.
 	lookup, lookupFloats, lookupResident lookupVec

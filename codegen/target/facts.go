@@ -253,7 +253,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	n += 16 * ResidentTile(k, s)
 	if s.RoundRows && (RowsResident(k, s) || s.Coarsen == 0) {
 		a, _ := operands(k)
-		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup + 4)
+		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup*s.RowBytes() + 4)
 	}
 	if s.StageRows {
 		a, _ := operands(k)

@@ -23,6 +23,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
 	).withResident(
+		residentVec{digits: 3, run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, least: 4096, longest: 8192},
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
 		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, ahead: 1},
@@ -263,8 +264,8 @@ func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
 }
 
 // withResident and rounding add the ways in which one row is resident.
-func (h blockHeuristics) withResident(v residentVec) blockHeuristics {
-	h.resident = v
+func (h blockHeuristics) withResident(ways ...residentVec) blockHeuristics {
+	h.resident = ways
 	return h
 }
 

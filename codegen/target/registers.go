@@ -72,7 +72,8 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
 	switch {
 	case s.RoundRows || readsBytes(k):
-		row, column, apart = s.TileK/4, column*h.byteWord, s.TileK/4*(h.byteWord-1)
+		words := s.TileK / 4 * s.RowBytes()
+		row, column, apart = words, column*h.byteWord, words*(h.byteWord-1)
 	case rows > maxResidentRows: // blocks are decoded whole
 		row = min(row, 8)
 	}

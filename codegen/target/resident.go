@@ -19,8 +19,10 @@ type residentVec struct {
 	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
 	ahead      int   // passes whose blocks are asked for before rows are rounded, at most 1
 	prefetch   int   // sectors that an invocation asks for before its row is rounded
+	digits     int   // of each element of a row of floats, if rows are rounded though they may not become bytes
 	products   int   // matrices that the row meets for this to pay, at least
 	least      int64 // elements of a row for this to pay
+	longest    int64 // elements of a row that are too many for this to pay; 0 is none
 	most       int64 // columns of a core for this to pay; 0 is any
 	subnormals bool
 	tables     bool
@@ -37,17 +39,18 @@ const mostResidentShared = 48 << 10
 // way; rounds says that rows become bytes.
 func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
-	ways := []residentVec{b.resident}
+	ways := b.resident
 	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
 		ways = b.rounded
 	}
 	i := slices.IndexFunc(ways, func(v residentVec) bool {
-		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.least && (v.most == 0 || h.perCore(sh) <= v.most)
+		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.least &&
+			(v.longest == 0 || sh.K < v.longest) && (v.most == 0 || h.perCore(sh) <= v.most)
 	})
 	if i < 0 {
 		return v, rounds, false
 	}
-	return ways[i], rounds, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
+	return ways[i], rounds || ways[i].digits > 0, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
 		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
@@ -59,7 +62,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	}
 	fits := func(lanes, cols, groups int) bool {
 		s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
-		s.TileK, s.RoundRows, s.Coarsen = v.run, rounds, 1
+		s.TileK, s.RoundRows, s.Digits, s.Coarsen = v.run, rounds, v.digits, 1
 		return h.fits(k, s)
 	}
 	// Fewer invocations share a row where a core has no registers for more, or else it meets fewer columns.
@@ -88,7 +91,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
 	if rounds {
-		s.Ahead, s.Prefetch = v.ahead, v.prefetch
+		s.Digits, s.Ahead, s.Prefetch = v.digits, v.ahead, v.prefetch
 	}
 	passes := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
 	switch {
@@ -106,7 +109,10 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		return nil // where nothing is read less often, too
 	}
 	reason := "1 row: resident in registers"
-	if rounds {
+	switch {
+	case s.Digits > 1:
+		reason += fmt.Sprintf(", as %d bytes each", s.Digits)
+	case rounds:
 		reason += ", as bytes"
 	}
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
@@ -149,7 +155,7 @@ func RowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 	a, _ := operands(k)
 	registers := ceilDiv(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
 	if s.RoundRows || readsBytes(k) {
-		registers /= 4
+		registers = registers * int64(s.RowBytes()) / 4
 	}
 	return registers <= maxResidentRegisters
 }
@@ -180,19 +186,35 @@ const maxResidentRegisters, maxResidentRows = 64, 2
 // the blocks hold small integers to multiply those by, or they are looked up. Blocks hold
 // none where their codebook is of floats.
 func roundable(k *kernel.Kernel, lookup bool) bool {
+	return meetsIntegers(k, lookup) &&
+		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
+}
+
+// meetsIntegers reports the latter.
+func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
 		return b.Codebook == t && b.DType.IsFloat()
 	})
-	if t == ir.Invalid || levels && !lookup {
-		return false
-	}
-	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
+	return t != ir.Invalid && (lookup || !levels)
+}
+
+// maxDigits is how many digits a float is rounded to: of 22 bits and a sign.
+const maxDigits = 3
+
+// takesDigits reports whether sums of products with elements of [maxDigits] digits, below 2^22, fit 32 bits along
+// a strip of a run.
+func takesDigits(r kernel.BlockRun) bool {
+	f := r.Form
+	return f.Bias > 0 && !f.Affine && !f.Signed && !f.Levels && !f.Halved && 4*r.Quads*f.Bias < 1<<31>>22
 }
 
 // checkResident checks what a matvec with resident or rounded rows asks for.
 func checkResident(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	switch {
+	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):
+		return fmt.Errorf("rows of %d digits, want %d or none, where rows are rounded and resident", s.Digits,
+			maxDigits)
 	case s.Coarsen == 0 && !s.RoundRows && s.Prefetch == 0:
 		return nil
 	case s.Coarsen == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
@@ -209,7 +231,7 @@ func checkResident(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("blocks are asked for ahead or by sectors, not both")
 	case !s.RoundRows:
 		return nil
-	case !roundable(k, s.Copies > 0):
+	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !meetsIntegers(k, false)):
 		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
 	case s.Coarsen > 0 && !RowsResident(k, s):
 		return fmt.Errorf("rows that become bytes must be resident, and are too long or of no constant length")

@@ -50,7 +50,7 @@ func TestFuseNorms(t *testing.T) {
 		{"rows of bytes", blockMul(1, 4096, 4096, ir.Q4_0, true), normed, h100, true},
 		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), normed, h100, false},
 		{"rows that are dear to compute", blockMul(1, 4096, 4096, ir.Q4_0, false), func(k *kernel.Kernel) *kernel.Kernel { return dear(normed(k)) }, h100, false},
-		{"many columns", blockMul(1, 64000, 4096, ir.Q4_0, false), normed, h100, false},
+		{"many columns", blockMul(1, 64000, 4096, ir.Q4_K, false), normed, h100, false},
 		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
 	} {
 		norm := &kernel.Kernel{Family: kernel.FamilyRow, Parallel: c.product.Parallel[:1], Fold: c.product.Fold}
@@ -71,7 +71,8 @@ func TestStoreFactor(t *testing.T) {
 		k    *kernel.Kernel
 		want bool
 	}{
-		{"rows that are read again", normed(blockMul(1, 4096, 4096, ir.Q4_0, false)), true},
+		{"rows that are read again", normed(blockMul(1, 4096, 4096, ir.Q4_K, false)), true},
+		{"rows that become digits as they are read", normed(blockMul(1, 4096, 4096, ir.Q4_0, false)), false},
 		{"rows that are rounded as they are read", normed(blockMul(1, 4096, 4096, ir.Q4_0, true)), false},
 		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), false},
 	} {

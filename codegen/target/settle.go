@@ -62,6 +62,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
 	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
+	s.Digits = 0
 	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !RowsResident(k, given) {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
@@ -87,6 +88,9 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 		s.Decode = kernel.DecodePacked
 	default:
 		s.Decode = kernel.DecodeStrips
+	}
+	if s.Decode == kernel.DecodeStrips && s.RoundRows && s.Coarsen > 0 && s.ThreadM == 1 && takesDigits(run) {
+		s.Digits = given.Digits
 	}
 	levels := f.Levels && s.Decode != kernel.DecodeLookup
 	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodePacked || !s.IntDot && !levels)
