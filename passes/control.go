@@ -251,7 +251,7 @@ func (l *lowerer) lowerLoop() error {
 	l.k.Family = kernel.FamilyLoop
 	l.k.Loop = &kernel.Loop{Trips: loop.Attrs().Shape("trips")[0], While: loop.Attrs().Bool("while"),
 		Carried: len(results), Body: len(l.f.bodies)}
-	l.f.bodies = append(l.f.bodies, state)
+	l.f.bodies, l.c.Body = append(l.f.bodies, state), state
 	l.ops[loop] = true
 	bind := func(n *ir.Node, write bool) {
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: n.Op().String(), DType: n.DType(), Read: true,

@@ -82,6 +82,7 @@ type Cluster struct {
 	Cores []*ir.Node // reductions, row ops, products or scans, in graph order
 	// Stored are the nodes that it writes to buffers, in graph order.
 	Stored []*ir.Node
+	Body   *State // of a loop, once it is lowered: what it runs again and again
 	// tails are nodes that may have to be stored: cores and absorbed outputs.
 	tails []*ir.Node
 	// runs, where set, are the arguments of a concat that the cluster stores, as

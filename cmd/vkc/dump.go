@@ -245,6 +245,20 @@ func (d *dumper) fusion() error {
 	if err != nil {
 		return err
 	}
+	text := fusionText(s)
+	if len(s.Refused) > 0 {
+		text += "\ntaken apart for want of a kernel of their own (numbers of the graph as it was)\n"
+	}
+	for _, line := range s.Refused {
+		text += fmt.Sprintf("  %s\n", line)
+	}
+	_, err = fmt.Fprint(d.stdout, text)
+	return err
+}
+
+// fusionText lists the kernels of a graph, those of the bodies of loops indented, and the decisions.
+func fusionText(s *passes.State) string {
+	var b strings.Builder
 	f := s.Fusion
 	live, computed := f.Graph.Live(), 0
 	for _, n := range f.Graph.Nodes() {
@@ -252,29 +266,27 @@ func (d *dumper) fusion() error {
 			computed++
 		}
 	}
-	fmt.Fprintf(d.stdout, "%d computed nodes in %d kernels\n", computed, len(f.Clusters))
+	fmt.Fprintf(&b, "%d computed nodes in %s\n", computed, plural(len(f.Clusters), "kernel"))
 	for _, c := range f.Clusters {
-		fmt.Fprintf(d.stdout, "\nk%d %s\n", c.ID, c.Kind)
+		fmt.Fprintf(&b, "\nk%d %s\n", c.ID, c.Kind)
 		for _, n := range c.Cores {
-			fmt.Fprintf(d.stdout, "  core    %s\n", ir.FormatNode(n))
+			fmt.Fprintf(&b, "  core    %s\n", ir.FormatNode(n))
 		}
 		for _, n := range c.Stored {
-			fmt.Fprintf(d.stdout, "  stores  %s\n", ir.FormatNode(n))
+			fmt.Fprintf(&b, "  stores  %s\n", ir.FormatNode(n))
+		}
+		if c.Body != nil {
+			body := strings.ReplaceAll(strings.TrimSuffix(fusionText(c.Body), "\n"), "\n", "\n    ")
+			fmt.Fprintf(&b, "  body    %s\n", strings.ReplaceAll(body, "\n    \n", "\n\n"))
 		}
 	}
-	if len(s.Refused) > 0 {
-		fmt.Fprintln(d.stdout, "\ntaken apart for want of a kernel of their own (numbers of the graph as it was)")
-		for _, line := range s.Refused {
-			fmt.Fprintf(d.stdout, "  %s\n", line)
-		}
-	}
-	fmt.Fprintln(d.stdout, "\ndecisions")
+	fmt.Fprintln(&b, "\ndecisions")
 	for _, n := range f.Graph.Nodes() {
 		if why := f.Why(n); why != "" && live[n.ID()] {
-			fmt.Fprintf(d.stdout, "  %s = %s: %s\n", n, n.Op(), why)
+			fmt.Fprintf(&b, "  %s = %s: %s\n", n, n.Op(), why)
 		}
 	}
-	return nil
+	return b.String()
 }
 
 // decisions prints what rules proposed for the device, and what of it was taken.

@@ -144,6 +144,20 @@ func TestDumpPrecision(t *testing.T) {
 func TestDumpFusion(t *testing.T) {
 	got := ok(t, "dump", mlpGraph, "--fusion").stdout
 	has(t, got, " computed nodes in ", "\nk0 ", "  core    %", "  stores  %", "\ndecisions\n", ": inline")
+	path := filepath.Join(t.TempDir(), "loop.txt")
+	text := `graph "g" {
+  %x = input {name="x", dtype=f32, shape=[4, 4]}
+  %y = loop %x {trips=[3], body=graph "step" {
+    %s = state {name="s", dtype=f32, shape=[4, 4]}
+    %m = matmul %s, %s
+    update %s = %m
+  }}
+  output "y" %y
+}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(t, ok(t, "dump", path, "--fusion").stdout, " loop\n", "  body    ", "\n    k0 matmul\n", "\n    decisions\n")
 }
 
 // TestDumpDecisions: each proposal has the weights whose kernel it is about; a graph of which there is none says so.
