@@ -82,12 +82,7 @@ func tinyModel(t testing.TB, edits ...func(name string, values []float64)) strin
 		}
 	}
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.WriteTo(f)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := w.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	return path

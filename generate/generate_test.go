@@ -177,41 +177,18 @@ func TestWindow(t *testing.T) {
 // changed is the model of the example with other metadata.
 func changed(t *testing.T, more ...gguf.KV) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "changed.gguf")
+	if err := gguf.Edit(gollama, path, more...); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var w gguf.Writer
-	for _, kv := range append(f.Metadata(), more...) {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err == nil {
-			err = w.Add(name, d)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return written(t, &w)
+	return path
 }
 
 // written is the file that a writer makes.
-func written(t *testing.T, w *gguf.Writer) string {
+func written(t testing.TB, w *gguf.Writer) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.gguf")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteTo(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
+	if err := w.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	return path

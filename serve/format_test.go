@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,37 +20,10 @@ import (
 // talker is the model of the example with a template of conversations.
 func talker(t testing.TB) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var w gguf.Writer
 	const template = "{% if tools %}{{ tools[0].function.name }}{% endif %}{% for m in messages %}" +
 		"{{ m.content }}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}\n{% endfor %}"
-	for _, kv := range append(f.Metadata(), gguf.KV{Key: "tokenizer.chat_template", Value: template}) {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err == nil {
-			err = w.Add(name, d)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(t.TempDir(), "talker.gguf")
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteTo(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -13,31 +13,8 @@ import (
 // withTemplate copies the example's model with a chat template.
 func withTemplate(t *testing.T, template string) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var w gguf.Writer
-	for _, kv := range f.Metadata() {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Set("tokenizer.chat_template", template); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Add(name, d); err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(t.TempDir(), "chat.gguf")
-	if err := w.WriteFile(path); err != nil {
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
 		t.Fatal(err)
 	}
 	return path

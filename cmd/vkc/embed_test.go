@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,35 +13,8 @@ import (
 // embedder is the model of the example as one for embeddings, by the last token.
 func embedder(t *testing.T) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var w gguf.Writer
-	for _, kv := range append(f.Metadata(), gguf.KV{Key: "llama.pooling_type", Value: uint32(3)}) {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err == nil {
-			err = w.Add(name, d)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(t.TempDir(), "embedder.gguf")
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteTo(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "llama.pooling_type", Value: uint32(3)}); err != nil {
 		t.Fatal(err)
 	}
 	return path

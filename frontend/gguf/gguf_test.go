@@ -104,6 +104,28 @@ func checkContents(t *testing.T, f *File, kvs []KV, tensors map[string]*ir.Data)
 	}
 }
 
+// TestEdit: a copy has the tensors of the file, and metadata of which some is set and some added; onto itself, too.
+func TestEdit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, encode(t, []KV{{"a", "x"}, {"b", uint32(1)}}, testTensors()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{path + ".copy", path} {
+		if err := Edit(path, to, KV{"a", "y"}, KV{"c", "z"}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		checkContents(t, f, []KV{{"a", "y"}, {"b", uint32(1)}, {"c", "z"}}, testTensors())
+	}
+	if err := Edit(path, path, KV{"", "z"}); err == nil || !strings.Contains(err.Error(), "key has 0 bytes") {
+		t.Errorf("a key without a name: %v", err)
+	}
+}
+
 func TestRoundTrip(t *testing.T) {
 	for _, alignment := range []uint32{0, 1, 8, 32, 4096} {
 		kvs, tensors := everyValue(), testTensors()

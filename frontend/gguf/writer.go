@@ -144,6 +144,32 @@ func (w *Writer) WriteFile(path string) error {
 	})
 }
 
+// Edit writes a copy of the file at from, with some of its metadata set or added, to the path to. Names of tensors and
+// what they hold stay.
+func Edit(from, to string, set ...KV) error {
+	f, err := Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var w Writer
+	for _, kv := range append(f.Metadata(), set...) {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
+	}
+	for _, name := range f.Names() {
+		d, err := f.Weight(name)
+		if err == nil {
+			err = w.Add(name, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.WriteFile(to)
+}
+
 // WriteTo writes the file and returns the number of bytes written.
 func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	alignment := w.alignment

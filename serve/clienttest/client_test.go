@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,35 +29,8 @@ const (
 // talker is the model of the example with a template of conversations.
 func talker(t *testing.T) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var w gguf.Writer
-	for _, kv := range append(f.Metadata(), gguf.KV{Key: "tokenizer.chat_template", Value: template}) {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err == nil {
-			err = w.Add(name, d)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(t.TempDir(), "talker.gguf")
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteTo(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
 		t.Fatal(err)
 	}
 	return path

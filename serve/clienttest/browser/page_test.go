@@ -31,29 +31,9 @@ const gollama = "../../../examples/gollama/gollama-q8_0.gguf"
 // talker is the model of the example with a template of conversations.
 func talker(t *testing.T) string {
 	t.Helper()
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	const template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
-	var w gguf.Writer
-	for _, kv := range append(f.Metadata(), gguf.KV{Key: "tokenizer.chat_template", Value: template}) {
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range f.Names() {
-		d, err := f.Weight(name)
-		if err == nil {
-			err = w.Add(name, d)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(t.TempDir(), "talker.gguf")
-	if err := w.WriteFile(path); err != nil {
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
 		t.Fatal(err)
 	}
 	return path
