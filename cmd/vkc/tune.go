@@ -341,11 +341,13 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KERNEL\tUSES\tDEFAULT us\tBEST us\tGAIN\tTRIED\tSCHEDULE")
 	var before, after float64
+	measured := 0
 	for _, r := range rows {
 		if r.Best == 0 {
 			fmt.Fprintf(w, "%s\t%d\t-\t-\t-\t%d of %d\t%s\n", r.About, r.Uses, r.Tried, r.Variants, r.Why)
 			continue
 		}
+		measured++
 		before, after = before+float64(r.Uses)*r.Default, after+float64(r.Uses)*r.Best
 		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.4g\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, r.Default, r.Best,
 			r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
@@ -353,12 +355,15 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if before == 0 {
-		_, err := fmt.Fprintf(a.stdout, "%d kernels, nothing measured\n", len(rows))
-		return err
+	text := fmt.Sprintf("%d of %s measured", measured, plural(len(rows), "kernel"))
+	if measured > 0 {
+		text += fmt.Sprintf(", each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s", before, after,
+			before/after, path)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d kernels, each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s\n",
-		len(rows), before, after, before/after, path)
+	if slices.ContainsFunc(rows, func(r tune.Row) bool { return r.Best == 0 && r.Tried == 0 }) {
+		text += "\nthere was no time for the others: the same command goes on from here, and --budget gives it longer"
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
 	return err
 }
 
