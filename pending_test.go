@@ -2,8 +2,10 @@ package vkc_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -463,4 +465,63 @@ func BenchmarkRun(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkTransfers is a batch of runs that each bring 16 MiB to the device, compute a millisecond or more, and read 16
+// MiB back, with others on their way: how far copies go beside kernels. With -short all is small.
+func BenchmarkTransfers(b *testing.B) {
+	const depth, batch = 8, 32
+	size := 2048
+	if testing.Short() {
+		size = 256
+	}
+	g, err := frontend.Build("products", func(g *frontend.Builder) {
+		x := g.Input("x", ir.F32, size, size)
+		y := x
+		for range depth {
+			y = y.MatMul(x)
+		}
+		g.Output("y", y)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	exe, err := openDevice(b).LoadGraph(b.Context(), g, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { exe.Close() })
+	newData := func() *ir.Data {
+		d, err := ir.NewData(ir.F32, size, size)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return d
+	}
+	in, out := make([]vkc.Tensors, batch), make([]vkc.RunOptions, batch)
+	for i := range in {
+		x, diagonal := newData(), make([]float64, size*size)
+		for j := range size {
+			diagonal[j*(size+1)] = 1 + float64(i)/64
+		}
+		ir.EncodeFloats(x.Bytes, ir.F32, diagonal)
+		in[i], out[i] = vkc.Tensors{"x": x}, vkc.RunOptions{Into: vkc.Tensors{"y": newData()}}
+	}
+	runs := make([]*vkc.Pending, batch)
+	for b.Loop() {
+		for i := range runs {
+			runs[i] = exe.Start(b.Context(), in[i], out[i])
+		}
+		for i, p := range runs {
+			if _, err := p.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			bits := binary.NativeEndian.Uint32(out[i].Into["y"].Bytes[4*(size+1):])
+			want := math.Pow(1+float64(i)/64, depth+1)
+			if got := float64(math.Float32frombits(bits)); math.Abs(got-want) > 1e-5*want {
+				b.Fatalf("run %d gives %v: want %v", i, got, want)
+			}
+		}
+	}
+	b.ReportMetric(batch*float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 }

@@ -36,15 +36,19 @@ var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat
 // without in any case.
 const firstRuntimeFeature = "Sync2"
 
-// prices are names for what a device is not used for, each with the price of it that turns it off.
+// TransferQueue is the name of a device's queue for copies alone, which the runtime does without where it is off.
+const TransferQueue = "transfer_queue"
+
+// prices are names for what a device is not used for, each with the price of it that turns it off, if it has one.
 var prices = map[string]func(*Machine){
-	"persistent": func(m *Machine) { m.MeetNs = -1 },
+	"persistent":  func(m *Machine) { m.MeetNs = -1 },
+	TransferQueue: func(*Machine) {},
 }
 
 // Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
 // units, int_dot for dot products of bytes, subgroup for all of subgroups,
-// vulkan1.2 for that version and later ones, persistent for persistent kernels. What another feature is part of goes
-// with it. A name of none of them is an error, which lists those there are.
+// vulkan1.2 for that version and later ones, persistent for persistent kernels, transfer_queue for copies beside
+// kernels. What another feature is part of goes with it. A name of none of them is an error, which lists those there are.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
 		parts := []string{name}

@@ -2,6 +2,7 @@ package vk
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,9 @@ const (
 	QueueGraphics QueueFlags = 1 << iota
 	QueueCompute
 	QueueTransfer
+	queueSparse
+	queueProtected
+	queueMemory = queueSparse | queueProtected // which any queue may have besides
 )
 
 // QueueFamily is a group of like queues.
@@ -63,6 +67,27 @@ func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 // family is the queue family to use of a device.
 func (info *DeviceInfo) family() (index int, ok bool) {
 	return computeFamily(info.QueueFamilies, target.QueueApart(info.Caps))
+}
+
+// copyFamily picks the queue family for copies beside what the compute family does: the first that does nothing but
+// transfers, whose queues are engines of their own, or else the compute family again.
+func copyFamily(families []QueueFamily, compute int) int {
+	for i, f := range families {
+		if f.Flags&^queueMemory == QueueTransfer && f.Queues > 0 {
+			return i
+		}
+	}
+	return compute
+}
+
+// families are the queue families to use of a device, by queue.
+func (info *DeviceInfo) families() (list [queueCount]int) {
+	compute, _ := info.family()
+	list = [queueCount]int{kernelQueue: compute, copyQueue: compute}
+	if !slices.Contains(info.Disabled, target.TransferQueue) {
+		list[copyQueue] = copyFamily(info.QueueFamilies, compute)
+	}
+	return list
 }
 
 // problem says why a device cannot be used, or nothing.

@@ -113,6 +113,33 @@ func TestComputeFamily(t *testing.T) {
 	}
 }
 
+// TestCopyFamily: copies beside kernels go to a family for transfers alone, which video and drawing are not, and else to
+// that of kernels.
+func TestCopyFamily(t *testing.T) {
+	const gct = QueueGraphics | QueueCompute | QueueTransfer
+	const video, sparse = QueueFlags(0x20), QueueFlags(8)
+	tests := []struct {
+		name     string
+		families []QueueFamily
+		want     int
+	}{
+		{"one family", []QueueFamily{{gct, 1, 64}}, 0},
+		{"an engine for copies", []QueueFamily{{gct, 16, 64}, {QueueTransfer | sparse, 2, 64}}, 1},
+		{"one for video that copies", []QueueFamily{{gct, 16, 64}, {QueueTransfer | video, 1, 64}}, 0},
+		{"a second of kernels", []QueueFamily{{gct, 16, 64}, {QueueCompute | QueueTransfer, 8, 64}}, 0},
+		{"no queues in it", []QueueFamily{{gct, 16, 64}, {QueueTransfer, 0, 64}}, 0},
+	}
+	for _, test := range tests {
+		if got := copyFamily(test.families, 0); got != test.want {
+			t.Errorf("%s: family %d, want %d", test.name, got, test.want)
+		}
+		info := DeviceInfo{QueueFamilies: test.families, Disabled: []string{target.TransferQueue}}
+		if got := info.families(); got[copyQueue] != got[kernelQueue] {
+			t.Errorf("%s, turned off: families %v", test.name, got)
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	good := func() DeviceInfo {
 		return DeviceInfo{Caps: target.Caps{API: target.Version(1, 1, 0), Features: target.Features{Timeline: true}},

@@ -40,7 +40,7 @@ const (
 	defaultBlockBytes   = 64 << 20
 )
 
-// Device is an open Vulkan device with one queue. Its methods may be called concurrently, except Close,
+// Device is an open Vulkan device with a queue for kernels and one for copies beside them. Its methods may be called concurrently, except Close,
 // which is to be the last. Those of executables and tensors on it may be called at any time: Close waits for the ones
 // under way, and later ones fail with [ErrClosed].
 type Device struct {
@@ -56,12 +56,13 @@ type Device struct {
 	up      stagingRing
 	down    stagingRing
 
-	queue     sync.Mutex    // held while submitting
-	gathered  []uint64      // command buffers that the next submission begins with
-	submitted atomic.Uint64 // the last point of the timeline that was submitted
-	completed atomic.Uint64 // a point known to have been reached
-	lost      atomic.Bool
-	traffic   struct{ in, out atomic.Uint64 } // bytes of tensors, from and to the host
+	queue    sync.Mutex // held while submitting
+	gathered []uint64   // command buffers that the next submission of kernels begins with
+	awaited  uint64     // the point of copies that it waits for; 0 if there is none
+	kernels  timeline   // Points are of this one
+	copies   timeline
+	lost     atomic.Bool
+	traffic  struct{ in, out atomic.Uint64 } // bytes of tensors, from and to the host
 
 	mu      sync.Mutex
 	closed  bool
@@ -77,10 +78,11 @@ type resource interface {
 	release()         // destroys it; the device no longer uses it
 }
 
-// retiree is a closed resource the device may be using until it reaches the point.
+// retiree is a closed resource the device may be using until it reaches the points.
 type retiree struct {
 	resource resource
 	until    Point
+	copied   uint64 // of the copies
 }
 
 // objectType is a VkObjectType.
@@ -110,8 +112,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if options.BlockBytes <= 0 {
 		options.BlockBytes = defaultBlockBytes
 	}
-	family, _ := info.family()
-	native, r := inst.native.createDevice(inst.physical[index], family, options.Robust, &info.Caps.Features)
+	native, r := inst.native.createDevice(inst.physical[index], info.families(), options.Robust, &info.Caps.Features)
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
 	}
@@ -120,6 +121,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	}
 	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{},
 		weights: newWeightStore()}
+	d.kernels.queue, d.copies.queue = kernelQueue, copyQueue
 	d.left.L = &d.mu
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)
 	d.up = stagingRing{device: d, kind: UploadMemory}
@@ -282,7 +284,7 @@ func (d *Device) retire(r resource) {
 	_, alive := d.live[r]
 	delete(d.live, r)
 	if alive {
-		d.retired = append(d.retired, retiree{r, until})
+		d.retired = append(d.retired, retiree{r, until, d.copies.submitted.Load()})
 	}
 	d.mu.Unlock()
 	d.reap()
@@ -295,9 +297,9 @@ func (d *Device) reap() {
 	if len(d.retired) == 0 {
 		return
 	}
-	reached := d.reached()
+	kernels, copies := d.reached(&d.kernels), d.reached(&d.copies)
 	d.retired = slices.DeleteFunc(d.retired, func(r retiree) bool {
-		if r.until > reached {
+		if uint64(r.until) > kernels || r.copied > copies {
 			return false
 		}
 		r.resource.release()
@@ -306,26 +308,17 @@ func (d *Device) reap() {
 }
 
 // reached asks the device how far it has come.
-func (d *Device) reached() Point {
-	known := d.completed.Load()
-	if known == d.submitted.Load() {
-		return Point(known)
+func (d *Device) reached(t *timeline) uint64 {
+	known := t.completed.Load()
+	if known == t.submitted.Load() {
+		return known
 	}
-	value, r := d.native.timeline()
+	value, r := d.native.timeline(t.queue)
 	if d.checkResult(r, "read timeline") != nil {
-		return Point(known)
+		return known
 	}
-	d.noteReached(value)
-	return Point(value)
-}
-
-func (d *Device) noteReached(value uint64) {
-	for {
-		known := d.completed.Load()
-		if value <= known || d.completed.CompareAndSwap(known, value) {
-			return
-		}
-	}
+	t.note(value)
+	return value
 }
 
 // Close waits for calls under way and until the device is idle, saves the pipeline cache if there is a directory for
@@ -347,7 +340,8 @@ func (d *Device) Close() error {
 
 	// A lost device returns at once, and its objects may be destroyed all the same.
 	idle := d.checkResult(d.native.waitIdle(), "wait for the device before closing it")
-	d.noteReached(d.submitted.Load())
+	d.kernels.note(d.kernels.submitted.Load())
+	d.copies.note(d.copies.submitted.Load())
 	var saved error
 	if !d.lost.Load() {
 		saved = d.cache.save()

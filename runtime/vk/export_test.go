@@ -1,5 +1,7 @@
 package vk
 
+import "context"
+
 // What tests outside the package need from inside.
 
 // ForceStaging makes transfers use the staging rings on devices with unified memory too.
@@ -19,6 +21,9 @@ func InjectMessage(text string) { injectMessage(text) }
 
 // ClearMessages forgets the validation messages so far.
 func ClearMessages() { clearMessages() }
+
+// Hold keeps runs of the program from going on until they are let.
+func (e *Executable) Hold(ctx context.Context) (let func(), err error) { return e.give, e.take(ctx) }
 
 // FillUnchecked records a fill past the checks of FillBuffer.
 func (c *CommandList) FillUnchecked(b *Buffer, offset, size int64) {

@@ -40,12 +40,15 @@ var (
 	_ = [1]int{}[opTimestamp-C.VKC_OP_TIMESTAMP]
 	_ = [1]int{}[opResetQueries-C.VKC_OP_RESET_QUERIES]
 	_ = [1]int{}[resultBadWords-C.VKC_ERROR_BAD_WORDS]
+	_ = [1]int{}[kernelQueue-C.VKC_KERNELS]
+	_ = [1]int{}[copyQueue-C.VKC_COPIES]
+	_ = [1]int{}[queueCount-C.VKC_QUEUES]
 )
 
 // nativeInstance is a VkInstance with its functions.
 type nativeInstance struct{ ptr *C.vkc_instance }
 
-// nativeDevice is a VkDevice with its functions, its queue and its timeline semaphore.
+// nativeDevice is a VkDevice with its functions, its queues and their timeline semaphores.
 type nativeDevice struct{ ptr *C.vkc_device }
 
 // physicalDevice is a VkPhysicalDevice.
@@ -141,8 +144,9 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
-// createDevice enables of the features of shaders those of use, as far as the device has them.
-func (n nativeInstance) createDevice(p physicalDevice, family int, robust bool,
+// createDevice makes a queue of each family, by the index of the queue, and enables of the features of shaders those of
+// use, as far as the device has them.
+func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
 	use *target.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device
 	var ask C.int
@@ -150,7 +154,11 @@ func (n nativeInstance) createDevice(p physicalDevice, family int, robust bool,
 		ask = 1
 	}
 	features := nativeFeatures(use)
-	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), ask, &features, &dev))
+	var list [queueCount]C.uint32_t
+	for i, f := range families {
+		list[i] = C.uint32_t(f)
+	}
+	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), &list[0], ask, &features, &dev))
 	return nativeDevice{dev}, r
 }
 
@@ -397,8 +405,8 @@ func hostClock() uint64 { return uint64(C.vkc_host_clock()) }
 
 // Recording and submission.
 
-func (n nativeDevice) createCommands() (pool, buffer uint64, r Result) {
-	r = Result(C.vkc_commands_create(n.ptr, (*C.uint64_t)(&pool), (*C.uint64_t)(&buffer)))
+func (n nativeDevice) createCommands(queue int) (pool, buffer uint64, r Result) {
+	r = Result(C.vkc_commands_create(n.ptr, C.uint32_t(queue), (*C.uint64_t)(&pool), (*C.uint64_t)(&buffer)))
 	return pool, buffer, r
 }
 
@@ -411,16 +419,16 @@ func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) 
 		C.uint64_t(len(words)), once))
 }
 
-func (n nativeDevice) submit(buffers []uint64, signal uint64) Result {
-	return Result(C.vkc_submit(n.ptr, (*C.uint64_t)(unsafe.SliceData(buffers)), C.uint32_t(len(buffers)),
-		C.uint64_t(signal)))
+func (n nativeDevice) submit(queue int, buffers []uint64, wait, signal uint64) Result {
+	return Result(C.vkc_submit(n.ptr, C.uint32_t(queue), (*C.uint64_t)(unsafe.SliceData(buffers)),
+		C.uint32_t(len(buffers)), C.uint64_t(wait), C.uint64_t(signal)))
 }
 
-func (n nativeDevice) wait(value, timeoutNS, spinNS uint64) Result {
-	return Result(C.vkc_wait(n.ptr, C.uint64_t(value), C.uint64_t(timeoutNS), C.uint64_t(spinNS)))
+func (n nativeDevice) wait(queue int, value, timeoutNS, spinNS uint64) Result {
+	return Result(C.vkc_wait(n.ptr, C.uint32_t(queue), C.uint64_t(value), C.uint64_t(timeoutNS), C.uint64_t(spinNS)))
 }
 
-func (n nativeDevice) timeline() (value uint64, r Result) {
-	r = Result(C.vkc_timeline(n.ptr, (*C.uint64_t)(&value)))
+func (n nativeDevice) timeline(queue int) (value uint64, r Result) {
+	r = Result(C.vkc_timeline(n.ptr, C.uint32_t(queue), (*C.uint64_t)(&value)))
 	return value, r
 }

@@ -27,7 +27,7 @@ func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }
 func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }
 func (nativeInstance) probe(physicalDevice) (DeviceInfo, Result) { return DeviceInfo{}, unreachable }
-func (nativeInstance) createDevice(physicalDevice, int, bool, *target.Features) (nativeDevice, Result) {
+func (nativeInstance) createDevice(physicalDevice, [queueCount]int, bool, *target.Features) (nativeDevice, Result) {
 	return nativeDevice{}, unreachable
 }
 
@@ -69,8 +69,8 @@ func (nativeDevice) createQueryPool(int) (uint64, Result)                { retur
 func (nativeDevice) queryResults(uint64, int, int) ([]uint64, Result)    { return nil, unreachable }
 func (nativeDevice) calibrate() (a, b, c uint64, r Result)               { return 0, 0, 0, unreachable }
 func hostClock() uint64                                                  { return 0 }
-func (nativeDevice) createCommands() (uint64, uint64, Result)            { return 0, 0, unreachable }
+func (nativeDevice) createCommands(int) (uint64, uint64, Result)         { return 0, 0, unreachable }
 func (nativeDevice) record(_, _ uint64, _ []uint64, _ bool) Result       { return unreachable }
-func (nativeDevice) submit([]uint64, uint64) Result                      { return unreachable }
-func (nativeDevice) wait(_, _, _ uint64) Result                          { return unreachable }
-func (nativeDevice) timeline() (uint64, Result)                          { return 0, unreachable }
+func (nativeDevice) submit(int, []uint64, uint64, uint64) Result         { return unreachable }
+func (nativeDevice) wait(int, uint64, uint64, uint64) Result             { return unreachable }
+func (nativeDevice) timeline(int) (uint64, Result)                       { return 0, unreachable }

@@ -79,7 +79,7 @@ type Executable struct {
 
 	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
 	turn      chan struct{}
-	closed    bool             // set with the turn taken out
+	closed    atomic.Bool      // set with the turn taken out
 	pending   Point            // the last submission of this program
 	symbols   map[string]int64 // that params and grids are written for; nil: none
 	copiesIn  copies
@@ -353,7 +353,7 @@ func (e *Executable) Close() error {
 	}
 	<-e.turn
 	defer func() { e.turn <- struct{}{} }()
-	e.closed = true
+	e.closed.Store(true)
 	return e.release()
 }
 
@@ -371,16 +371,22 @@ func (e *Executable) take(ctx context.Context) error {
 			return fmt.Errorf("another run is under way: %w", ctx.Err())
 		}
 	}
-	err := error(nil)
-	if e.closed {
-		err = fmt.Errorf("the program is %w", ErrClosed)
-	} else {
-		err = e.device.enter("use the program") // else its memory is gone with it
-	}
+	err := e.enter()
 	if err != nil {
 		e.turn <- struct{}{}
 	}
 	return err
+}
+
+// enter keeps the device open, without which a program's memory is gone, until the device's leave.
+func (e *Executable) enter() error {
+	if e == nil || e.turn == nil {
+		return errNoProgram
+	}
+	if e.closed.Load() {
+		return fmt.Errorf("the program is %w", ErrClosed)
+	}
+	return e.device.enter("use the program")
 }
 
 func (e *Executable) give() {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
@@ -17,8 +18,8 @@ const (
 	// smallGiven is up to which size an input that the host gives such a run has its place in memory that is made once,
 	// in the device's where the host reaches that.
 	smallGiven = 64 << 10
-	// maxGiven is how many bytes the host may give such a run in larger inputs, which bounds the host memory that holds
-	// them for all runs under way.
+	// maxGiven is how many bytes the host may give such a run in larger inputs, which bounds the memory that holds them
+	// for all runs under way.
 	maxGiven = 64 << 20
 	// reusedKept is up to which size the memory of a kept output serves a later run: to make some costs as
 	// much as to start a run.
@@ -26,11 +27,12 @@ const (
 )
 
 // ahead is what a run takes that is not waited for. Runs before it may be under way, so that the host writes nothing
-// that they read: it writes to memory of this run's own, from where the device copies. Runs take these in turn, and
-// nothing is made or recorded anew where copies go from and to where they went maxAhead runs before.
+// that they read: it writes to memory of this run's own, from where the device copies, larger inputs beside those runs.
+// Runs take these in turn, and nothing is made or recorded anew where copies go from and to where they went maxAhead runs
+// before.
 type ahead struct {
-	host          *Buffer // small inputs, symbols and grids, as the host gives them; nil before the first run
-	large         *Buffer // larger inputs; nil before the first run that has some
+	host          *Buffer   // small inputs, symbols and grids, as the host gives them; nil before the first run
+	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one
 	kept          []*place
 	before, after copies
 	bound         bound
@@ -74,7 +76,11 @@ func (a *ahead) Close() error {
 	}
 	a.kept = nil
 	_ = a.bound.Close() // retires it, which cannot fail
-	return a.large.Close()
+	for _, b := range a.large {
+		b.Close() // the same
+	}
+	a.large = nil
+	return nil
 }
 
 // goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
@@ -119,6 +125,9 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 			closeAll(kept)
 		}
 	}()
+	if from, err = a.bring(ctx, e, in, from); err != nil {
+		return nil, err
+	}
 	given, err := a.give(e, in, there, from, symbols)
 	if err != nil {
 		return nil, err
@@ -168,13 +177,44 @@ func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, ou
 	return present(before, main, after), nil
 }
 
+// bring starts to bring larger inputs to the device, and returns where inputs lie there, by port.
+func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data, from []*Buffer) ([]*Buffer, error) {
+	from = slices.Clone(from)
+	if a.large == nil {
+		a.large = make([]*Buffer, len(from))
+	}
+	for i, port := range e.Inputs() {
+		d := in[port.Name]
+		if d == nil || int64(len(d.Bytes)) <= smallGiven {
+			continue
+		}
+		size := int64(len(d.Bytes))
+		if b := a.large[i]; b == nil || b.size < size {
+			if whole := e.inputs[i].size; whole <= maxGiven {
+				size = whole // so that kernels may read it there
+			}
+			b.Close() // retires it, which cannot fail
+			var err error
+			if a.large[i], err = e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run", size,
+				DeviceMemory); err != nil {
+				return nil, err
+			}
+		}
+		from[i] = a.large[i]
+		if err := e.device.fill(ctx, from[i], 0, d.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return from, nil
+}
+
 // give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them.
 func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor, from []*Buffer,
 	symbols map[string]int64) (list []bufferCopy, err error) {
-	if err := a.open(e, largeGiven(in)); err != nil {
+	if err := a.open(e); err != nil {
 		return nil, err
 	}
-	at, largeAt := int64(0), int64(0)
+	at := int64(0)
 	put := func(to *Buffer, toAt, room, size int64) []byte {
 		memory := a.host.Bytes()[at:][:size]
 		list = append(list, bufferCopy{to, toAt, a.host, at, size})
@@ -186,11 +226,8 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 		x := e.inputs[i]
 		if t := there[port.Name]; t != nil {
 			sizes[i] = t.Size()
-		} else if d := in[port.Name]; len(d.Bytes) > smallGiven {
-			n := int64(copy(a.large.Bytes()[largeAt:], d.Bytes))
-			list = append(list, bufferCopy{x.own, x.ownAt, a.large, largeAt, n})
-			largeAt += aligned(n)
-			e.device.traffic.in.Add(uint64(n))
+		} else if d := in[port.Name]; from[i] != nil {
+			sizes[i] = int64(len(d.Bytes))
 		} else if len(d.Bytes) > 0 {
 			copy(put(x.own, x.ownAt, min(x.size, smallGiven), int64(len(d.Bytes))), d.Bytes)
 			e.device.traffic.in.Add(uint64(len(d.Bytes)))
@@ -214,21 +251,11 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 // aligned is a size with what follows it up to where something else may begin.
 func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
-// open makes the memory that give writes to, with room for so many bytes of large inputs.
-func (a *ahead) open(e *Executable, large int64) (err error) {
-	if a.host == nil {
-		if err := a.openSmall(e); err != nil {
-			return err
-		}
+// open makes the memory that give writes to.
+func (a *ahead) open(e *Executable) (err error) {
+	if a.host != nil {
+		return nil
 	}
-	if large > 0 && (a.large == nil || a.large.size < large) {
-		a.large.Close() // retires it, which cannot fail
-		a.large, err = e.device.newBuffer(runtime.OwnStaging, "large inputs of a run", large, UploadMemory)
-	}
-	return err
-}
-
-func (a *ahead) openSmall(e *Executable) (err error) {
 	size := aligned(4*int64(len(e.program.Symbols))) * int64(len(e.params))
 	for _, x := range e.inputs {
 		size += aligned(min(x.size, smallGiven))

@@ -411,7 +411,7 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if c.device != d {
 		return nil, fmt.Errorf("vk: record %s: the list is of another device", name)
 	}
-	pool, buffer, r := d.native.createCommands()
+	pool, buffer, r := d.native.createCommands(kernelQueue)
 	if err := d.checkResult(r, "create commands for %s", name); err != nil {
 		return nil, err
 	}

@@ -4,10 +4,35 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/vkc-go/vkc/runtime"
 )
+
+// The queues of a device. Where it has no queue for copies alone, they are the same one by two names.
+const (
+	kernelQueue = iota // executes recordings
+	copyQueue          // copies beside them
+	queueCount
+)
+
+// timeline is how far a queue has come, which reaches one point after the other.
+type timeline struct {
+	queue     int
+	submitted atomic.Uint64 // the last point that was submitted
+	completed atomic.Uint64 // a point known to have been reached
+}
+
+// note notes that a point has been reached.
+func (t *timeline) note(value uint64) {
+	for {
+		known := t.completed.Load()
+		if value <= known || t.completed.CompareAndSwap(known, value) {
+			return
+		}
+	}
+}
 
 // Point is a place in a device's timeline: everything submitted up to it is done once it is reached.
 // Point 0 is reached from the start.
@@ -63,15 +88,15 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 // submitLocked submits command buffers, after those that were gathered, and advances the timeline by one. d.queue is
 // held.
 func (d *Device) submitLocked(buffers []uint64) (Point, error) {
-	point := d.submitted.Load() + 1
+	point := d.kernels.submitted.Load() + 1
 	if len(d.gathered) > 0 {
 		buffers = slices.Concat(d.gathered, buffers)
 	}
-	if err := d.checkResult(d.native.submit(buffers, point), "submit"); err != nil {
+	if err := d.checkResult(d.native.submit(kernelQueue, buffers, d.awaited, point), "submit"); err != nil {
 		return 0, err
 	}
-	d.gathered = d.gathered[:0]
-	d.submitted.Store(point)
+	d.gathered, d.awaited = d.gathered[:0], 0 // what is submitted later begins no sooner
+	d.kernels.submitted.Store(point)
 	return Point(point), nil
 }
 
@@ -79,7 +104,7 @@ func (d *Device) submitLocked(buffers []uint64) (Point, error) {
 func (d *Device) submitUpTo(p Point) error {
 	d.queue.Lock()
 	defer d.queue.Unlock()
-	if uint64(p) <= d.submitted.Load() {
+	if uint64(p) <= d.kernels.submitted.Load() {
 		return nil
 	}
 	if latest := d.latestLocked(); p > latest {
@@ -91,7 +116,7 @@ func (d *Device) submitUpTo(p Point) error {
 
 // latestLocked is the point at which all is done that was submitted or gathered. d.queue is held.
 func (d *Device) latestLocked() Point {
-	point := Point(d.submitted.Load())
+	point := Point(d.kernels.submitted.Load())
 	if len(d.gathered) > 0 {
 		point++
 	}
@@ -113,7 +138,7 @@ func (d *Device) Done(p Point) bool {
 	if d.usable("look for a point") != nil {
 		return p == 0
 	}
-	return uint64(p) <= d.completed.Load() || p <= d.reached()
+	return uint64(p) <= d.kernels.completed.Load() || uint64(p) <= d.reached(&d.kernels)
 }
 
 // Wait waits until a point is reached or ctx is done, whose error it then returns, wrapped; the device goes on
@@ -125,7 +150,7 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: wait: %w", err)
 	}
-	if uint64(p) <= d.completed.Load() {
+	if uint64(p) <= d.kernels.completed.Load() {
 		return nil
 	}
 	if err := d.enter("wait"); err != nil {
@@ -135,8 +160,16 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	if err := d.submitUpTo(p); err != nil {
 		return err
 	}
+	return d.waitOn(ctx, &d.kernels, uint64(p))
+}
+
+// waitOn waits until a queue has reached what was submitted to it.
+func (d *Device) waitOn(ctx context.Context, t *timeline, point uint64) error {
+	if point <= t.completed.Load() {
+		return nil
+	}
 	spin := spinTime
-	if uint64(p) < d.submitted.Load() {
+	if point < t.submitted.Load() {
 		spin = 0 // the device has more to do, so that it does not wait for whoever wakes up late
 	}
 	slice := sleepTime
@@ -147,12 +180,12 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("vk: wait: %w", err)
 		}
-		r := d.native.wait(uint64(p), uint64(slice), uint64(spin))
+		r := d.native.wait(t.queue, point, uint64(slice), uint64(spin))
 		if err := d.checkResult(r, "wait"); err != nil {
 			return err
 		}
 		if r != Timeout {
-			d.noteReached(uint64(p))
+			t.note(point)
 			d.reap()
 			return nil
 		}
@@ -160,7 +193,48 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 }
 
 // WaitIdle waits for everything submitted so far.
-func (d *Device) WaitIdle(ctx context.Context) error { return d.Wait(ctx, d.Submitted()) }
+func (d *Device) WaitIdle(ctx context.Context) error {
+	copied := uint64(0)
+	if d != nil {
+		copied = d.copies.submitted.Load()
+	}
+	if err := d.Wait(ctx, d.Submitted()); err != nil {
+		return err
+	}
+	return d.waitOn(ctx, &d.copies, copied)
+}
+
+// order is how copies stand to what kernels do. The zero value is in order: after all that was submitted before, and
+// ahead of all that is submitted later.
+type order struct {
+	beside bool  // begin as soon as point after is reached, whatever else was submitted
+	after  Point // 0 is at once
+}
+
+// submitCopy submits a command buffer of copies and returns the point of the copies' timeline at which they are done.
+// What is submitted to kernels later waits for copies in order, and for those that write what kernels read.
+func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
+	d.queue.Lock()
+	defer d.queue.Unlock()
+	if !o.beside {
+		o.after = d.latestLocked()
+	}
+	if uint64(o.after) > d.kernels.submitted.Load() {
+		if _, err := d.submitLocked(nil); err != nil {
+			return 0, err
+		}
+	}
+	point := d.copies.submitted.Load() + 1
+	r := d.native.submit(copyQueue, []uint64{buffer}, uint64(o.after), point)
+	if err := d.checkResult(r, "submit a copy"); err != nil {
+		return 0, err
+	}
+	d.copies.submitted.Store(point)
+	if writes || !o.beside {
+		d.awaited = point
+	}
+	return point, nil
+}
 
 // Run submits recordings and waits for them.
 func (d *Device) Run(ctx context.Context, recordings ...*Recording) error {

@@ -38,7 +38,7 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	}
 	defer m.device.leave()
 	if m.kind != ReadbackMemory {
-		if err := m.device.Download(ctx, p, m.Buffer, offset); err != nil {
+		if err := m.device.download(ctx, p, m.Buffer, offset, order{beside: true, after: m.written}); err != nil {
 			return err
 		}
 		return m.wrong()
@@ -72,7 +72,7 @@ func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, e
 	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), kind)
 }
 
-// Upload implements runtime.Executable. It waits for runs under way.
+// Upload implements runtime.Executable. It goes on beside runs under way: nothing reads the tensor yet.
 func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
 	if data == nil {
 		return nil, e.wrap("upload for", errors.New("the tensor is nil"))
@@ -81,11 +81,11 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.Device
 		return nil, e.wrap("upload for", err)
 	}
 	return e.upload(ctx, data.DType, data.Dims, func(b *Buffer) error {
-		return e.device.Upload(ctx, b, 0, data.Bytes)
+		return e.device.fill(ctx, b, 0, data.Bytes)
 	})
 }
 
-// UploadFrom implements runtime.Executable. It waits for runs under way.
+// UploadFrom implements runtime.Executable, as Upload does.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
 	if from == nil {
@@ -97,7 +97,7 @@ func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 			return err
 		}
 		return runtime.ReadChunks(from, size, func(p []byte, at int64) error {
-			return e.device.Upload(ctx, b, at, p)
+			return e.device.fill(ctx, b, at, p)
 		})
 	})
 }
@@ -108,10 +108,10 @@ func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, e.wrap("upload for", err)
 	}
-	if err := e.take(ctx); err != nil {
+	if err := e.enter(); err != nil {
 		return nil, e.wrap("upload for", err)
 	}
-	defer e.give()
+	defer e.device.leave()
 	tensor, err := e.device.newUploaded(t, dims, fill)
 	if err != nil {
 		return nil, e.wrap("upload for", err)

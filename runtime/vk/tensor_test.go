@@ -3,6 +3,7 @@ package vk_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -182,6 +183,50 @@ func TestBoundSymbols(t *testing.T) {
 			}
 			for len(flying) > 0 {
 				land(runs - len(flying))
+			}
+		})
+	}
+}
+
+// TestLargeInputsAhead: inputs that runs ahead bring to the device beside those before are each run's own, while their
+// length changes, too; a tensor is uploaded while another run has the program.
+func TestLargeInputsAhead(t *testing.T) {
+	staged := maps.Clone(placements)
+	staged["through the rings"] = vk.ForceStaging(vk.DeviceOptions{StagingBytes: 100 << 10})
+	for name, options := range staged {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n = 20000
+			chain, lengths := chain(t, n).load(d), symbolic(t, 5000).load(d)
+			keep := runtime.RunOptions{Keep: []string{"y"}}
+			bySymbols := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(lengths)}
+			live := 0
+			for round := range 3 {
+				var chained, long []*runtime.DeviceTensor
+				for i := range 20 { // more than the device may have at a time
+					r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep))(t)
+					chained = append(chained, r.Kept["y"])
+					rows := 3000 + 100*i
+					r = must(lengths.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), bySymbols))(t)
+					long = append(long, r.Kept["y"])
+				}
+				let := must(chain.Hold(t.Context()))(t)
+				x := must(chain.Upload(t.Context(), inputs(ramp(3, n))["x"]))(t)
+				let()
+				for i := range chained {
+					expect(t, "chained", must(chained[i].Read(t.Context()))(t), scaled(ramp(float32(i), n), 12))
+					rows := 3000 + 100*i
+					expect(t, "long", must(long[i].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
+					chained[i].Close()
+					long[i].Close()
+				}
+				expect(t, "an uploaded tensor", must(x.Read(t.Context()))(t), ramp(3, n))
+				x.Close()
+				if after := d.Live()["buffer"]; round == 0 {
+					live = after
+				} else if after > live {
+					t.Errorf("round %d: %d buffers, and %d after the first", round, after, live)
+				}
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -26,7 +27,7 @@ type stagingRing struct {
 type stagingSlot struct {
 	memory       *Buffer
 	pool, buffer uint64
-	busy         Point // the device uses the slot until then
+	busy         uint64 // the device uses the slot until this point of the copies' timeline
 }
 
 // open makes the slots on first use.
@@ -44,7 +45,7 @@ func (s *stagingRing) open() error {
 			return err
 		}
 		d.disown(memory)
-		pool, buffer, r := d.native.createCommands()
+		pool, buffer, r := d.native.createCommands(copyQueue)
 		if err := d.checkResult(r, "create staging commands"); err != nil {
 			memory.release()
 			s.destroy(slots)
@@ -81,23 +82,22 @@ func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.device.Wait(ctx, slot.busy); err != nil {
+	if err := s.device.waitOn(ctx, &s.device.copies, slot.busy); err != nil {
 		return nil, err
 	}
 	s.next = (s.next + 1) % len(s.slots)
 	return slot, nil
 }
 
-// submit records commands into the slot's command buffer and submits it.
-func (s *stagingRing) submit(slot *stagingSlot, words []uint64) error {
+// submit records commands into the slot's command buffer, behind the copies before, and submits it.
+func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	d := s.device
+	words = slices.Concat(appendBarrier(nil, StageTransfer, StageTransfer), words)
 	r := d.native.record(slot.pool, slot.buffer, words, true)
 	if err := d.checkResult(r, "record transfer"); err != nil {
 		return err
 	}
-	d.queue.Lock()
-	defer d.queue.Unlock()
-	p, err := d.submitLocked([]uint64{slot.buffer})
+	p, err := d.submitCopy(slot.buffer, o, s.kind == UploadMemory)
 	if err == nil {
 		slot.busy = p
 	}
@@ -127,6 +127,19 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 // This spares a copy where data is read from a file or converted on the way.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
 	fill func(p []byte, at int64) error) error {
+	return d.upload(ctx, dst, offset, size, fill, order{})
+}
+
+// fill is Upload to a buffer that the device does not use yet.
+func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
+	return d.upload(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
+		copy(p, src[at:])
+		return nil
+	}, order{beside: true})
+}
+
+func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
+	o order) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: upload: %w", err)
 	}
@@ -135,7 +148,7 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 	}
 	d.traffic.in.Add(uint64(size))
 	if d.direct(dst) {
-		return d.directChunks(ctx, dst, offset, size, fill)
+		return d.directChunks(ctx, dst, offset, size, fill, o)
 	}
 	d.up.mu.Lock()
 	defer d.up.mu.Unlock()
@@ -151,9 +164,8 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 		if err := fill(slot.memory.Bytes()[:n], at); err != nil {
 			return err
 		}
-		words := appendBarrier(nil, stageEverything, stageEverything)
-		words = appendCopy(words, slot.memory.handle, dst.handle, 0, offset+at, n)
-		if err := d.up.submit(slot, words); err != nil {
+		words := appendCopy(nil, slot.memory.handle, dst.handle, 0, offset+at, n)
+		if err := d.up.submit(slot, words, o); err != nil {
 			return err
 		}
 		at += n
@@ -163,6 +175,10 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 
 // Download copies from src at the given offset into dst, after all that was submitted before, and waits.
 func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
+	return d.download(ctx, dst, src, offset, order{})
+}
+
+func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: download: %w", err)
@@ -175,14 +191,14 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 		return d.directChunks(ctx, src, offset, size, func(p []byte, at int64) error {
 			copy(dst[at:], p)
 			return nil
-		})
+		}, o)
 	}
 	d.down.mu.Lock()
 	defer d.down.mu.Unlock()
 	if err := d.down.open(); err != nil {
 		return err
 	}
-	return d.down.download(ctx, dst, src, offset)
+	return d.down.download(ctx, dst, src, offset, o)
 }
 
 // stagedChunk is a piece of a download that is on its way to a slot.
@@ -192,22 +208,23 @@ type stagedChunk struct {
 }
 
 // download submits copies as far ahead as the ring reaches, and takes them out in order.
-func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
+func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	var ahead []stagedChunk
 	for at := int64(0); at < size || len(ahead) > 0; {
 		if at < size && len(ahead) < stagingSlots {
-			c, err := s.fetch(ctx, src, offset, at, size-at)
+			c, err := s.fetch(ctx, src, offset+at, size-at, o)
 			if err != nil {
 				return err
 			}
+			c.at = at
 			ahead = append(ahead, c)
 			at += c.n
 			continue
 		}
 		c := ahead[0]
 		ahead = ahead[1:]
-		if err := s.device.Wait(ctx, c.slot.busy); err != nil {
+		if err := s.device.waitOn(ctx, &s.device.copies, c.slot.busy); err != nil {
 			return fmt.Errorf("vk: download from %s: %w", src.name, err)
 		}
 		copy(dst[c.at:c.at+c.n], c.slot.memory.Bytes())
@@ -215,23 +232,26 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 	return nil
 }
 
-// fetch starts copying up to limit bytes at offset+at into the next slot.
-func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, at, limit int64) (stagedChunk, error) {
+// fetch starts copying up to limit bytes at an offset into the next slot.
+func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int64, o order) (stagedChunk, error) {
 	slot, err := s.take(ctx)
 	if err != nil {
 		return stagedChunk{}, fmt.Errorf("vk: download from %s: %w", src.name, err)
 	}
 	n := min(limit, slot.memory.size)
-	words := appendBarrier(nil, stageEverything, stageEverything)
-	words = appendCopy(words, src.handle, slot.memory.handle, offset+at, 0, n)
+	words := appendCopy(nil, src.handle, slot.memory.handle, offset, 0, n)
 	words = appendBarrier(words, StageTransfer, StageHost)
-	return stagedChunk{slot, at, n}, s.submit(slot, words)
+	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
 // directChunks waits for the device and calls touch with the buffer's own memory, a piece at a time.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
-	touch func(p []byte, at int64) error) error {
-	if err := d.WaitIdle(ctx); err != nil {
+	touch func(p []byte, at int64) error, o order) error {
+	wait := d.WaitIdle
+	if o.beside {
+		wait = func(ctx context.Context) error { return d.Wait(ctx, o.after) }
+	}
+	if err := wait(ctx); err != nil {
 		return err
 	}
 	memory := b.Bytes()[offset : offset+size]

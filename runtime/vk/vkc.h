@@ -102,9 +102,12 @@ int vkc_memory_budget(vkc_device *dev, uint64_t budget[16], uint64_t usage[16]);
 
 // Device and objects (vkc_device.c).
 
+// The queues of a device, each with a timeline. VKC_COPIES is the other one again where it is of the same family.
+enum { VKC_KERNELS, VKC_COPIES, VKC_QUEUES };
+
 // robust asks for checks of every access to a buffer. Of the features of shaders only those of use are enabled.
-int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, const vkc_features *use,
-                          vkc_device **out);
+int32_t vkc_device_create(vkc_instance *inst, void *physical, const uint32_t families[VKC_QUEUES], int robust,
+                          const vkc_features *use, vkc_device **out);
 // vkc_device_robust is 0 without such checks, 1 with robustBufferAccess and 2 with robustBufferAccess2.
 int vkc_device_robust(vkc_device *dev);
 void *vkc_device_handle(vkc_device *dev);
@@ -204,18 +207,20 @@ enum {
 
 #define VKC_ERROR_BAD_WORDS (-2000000001)
 
-int32_t vkc_commands_create(vkc_device *dev, uint64_t *pool, uint64_t *buffer);
+int32_t vkc_commands_create(vkc_device *dev, uint32_t queue, uint64_t *pool, uint64_t *buffer);
 // vkc_record encodes a command list into the command buffer. Each command is one word, opcode |
 // operand words << 32, and its operands. one_time: the buffer is submitted once before it is
 // recorded anew; else any number of times, several at once.
 int32_t vkc_record(vkc_device *dev, uint64_t pool, uint64_t buffer, const uint64_t *words, uint64_t count,
                    int one_time);
-// vkc_submit submits in order and makes the device's timeline reach signal when all is done.
-int32_t vkc_submit(vkc_device *dev, const uint64_t *buffers, uint32_t count, uint64_t signal);
-// vkc_wait polls for spin_ns nanoseconds, then sleeps, until the timeline reaches value.
+// vkc_submit submits to a queue in order, to begin once the timeline of the other queue has reached wait, and makes the
+// queue's timeline reach signal when all is done.
+int32_t vkc_submit(vkc_device *dev, uint32_t queue, const uint64_t *buffers, uint32_t count, uint64_t wait,
+                   uint64_t signal);
+// vkc_wait polls for spin_ns nanoseconds, then sleeps, until a queue's timeline reaches value.
 // It returns VK_TIMEOUT (2) once timeout_ns have passed.
-int32_t vkc_wait(vkc_device *dev, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
-int32_t vkc_timeline(vkc_device *dev, uint64_t *value);
+int32_t vkc_wait(vkc_device *dev, uint32_t queue, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
+int32_t vkc_timeline(vkc_device *dev, uint32_t queue, uint64_t *value);
 // vkc_host_clock is the host's monotonic clock in nanoseconds.
 uint64_t vkc_host_clock(void);
 int32_t vkc_wait_idle(vkc_device *dev);

@@ -28,11 +28,18 @@ static int load_device_functions(vkc_device *dev, uint32_t api) {
     return complete;
 }
 
-static VkResult create_timeline(vkc_device *dev) {
+static void destroy_timelines(vkc_device *dev) {
+    for (int i = 0; i < VKC_QUEUES; i++) dev->vkDestroySemaphore(dev->handle, dev->timelines[i], NULL);
+}
+
+static VkResult create_timelines(vkc_device *dev) {
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    return dev->vkCreateSemaphore(dev->handle, &info, NULL, &dev->timeline);
+    VkResult r = VK_SUCCESS;
+    for (int i = 0; i < VKC_QUEUES && r == VK_SUCCESS; i++)
+        r = dev->vkCreateSemaphore(dev->handle, &info, NULL, &dev->timelines[i]);
+    return r;
 }
 
 // enabled_extensions lists what the device advertises of the extensions in use. Those that became
@@ -82,8 +89,8 @@ int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]) {
     return r;
 }
 
-int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, const vkc_features *use,
-                          vkc_device **out) {
+int32_t vkc_device_create(vkc_instance *inst, void *physical, const uint32_t families[VKC_QUEUES], int robust,
+                          const vkc_features *use, vkc_device **out) {
     VkPhysicalDeviceProperties properties;
     inst->vkGetPhysicalDeviceProperties(physical, &properties);
     uint32_t api = properties.apiVersion < inst->api ? properties.apiVersion : inst->api;
@@ -99,21 +106,23 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, i
 
     const char *names[VKC_EXT_COUNT];
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
+    VkDeviceQueueCreateInfo queues[VKC_QUEUES];
+    for (int i = 0; i < VKC_QUEUES; i++)
+        queues[i] = (VkDeviceQueueCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                              .queueFamilyIndex = families[i],
+                                              .queueCount = 1,
+                                              .pQueuePriorities = &priority};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &f.core,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
+                               .queueCreateInfoCount = families[VKC_COPIES] == families[VKC_KERNELS] ? 1 : VKC_QUEUES,
+                               .pQueueCreateInfos = queues,
                                .enabledExtensionCount = enabled_extensions(f.extensions, api, names),
                                .ppEnabledExtensionNames = names};
     vkc_device *dev = calloc(1, sizeof *dev);
     if (!dev) return VK_ERROR_OUT_OF_HOST_MEMORY;
     dev->inst = inst;
     dev->physical = physical;
-    dev->family = family;
+    memcpy(dev->families, families, sizeof dev->families);
     dev->has_address = f.v12.bufferDeviceAddress;
     dev->robust = f.robustness2.robustBufferAccess2 ? 2 : f.core.features.robustBufferAccess ? 1 : 0;
     dev->has_budget = VKC_HAS(f.extensions, VKC_EXT_MEMORY_BUDGET);
@@ -122,13 +131,14 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, i
         free(dev);
         return r;
     }
-    r = load_device_functions(dev, api) ? create_timeline(dev) : VK_ERROR_INITIALIZATION_FAILED;
+    r = load_device_functions(dev, api) ? create_timelines(dev) : VK_ERROR_INITIALIZATION_FAILED;
     if (r != VK_SUCCESS) {
+        if (dev->vkDestroySemaphore) destroy_timelines(dev);
         if (dev->vkDestroyDevice) dev->vkDestroyDevice(dev->handle, NULL);
         free(dev);
         return r;
     }
-    dev->vkGetDeviceQueue(dev->handle, family, 0, &dev->queue);
+    for (int i = 0; i < VKC_QUEUES; i++) dev->vkGetDeviceQueue(dev->handle, families[i], 0, &dev->queues[i]);
     find_calibration(dev, f.extensions);
     *out = dev;
     return VK_SUCCESS;
@@ -139,7 +149,7 @@ int vkc_device_robust(vkc_device *dev) { return dev->robust; }
 void *vkc_device_handle(vkc_device *dev) { return dev->handle; }
 
 void vkc_device_free(vkc_device *dev) {
-    dev->vkDestroySemaphore(dev->handle, dev->timeline, NULL);
+    destroy_timelines(dev);
     dev->vkDestroyDevice(dev->handle, NULL);
     free(dev);
 }
@@ -164,6 +174,11 @@ static VkResult create_buffer(vkc_device *dev, uint64_t size, const void *next, 
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT,
                                .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+    if (dev->families[VKC_COPIES] != dev->families[VKC_KERNELS]) {
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = VKC_QUEUES;
+        info.pQueueFamilyIndices = dev->families;
+    }
     if (dev->has_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
     return dev->vkCreateBuffer(dev->handle, &info, NULL, out);
 }

@@ -104,9 +104,9 @@ struct vkc_device {
     vkc_instance *inst;
     VkPhysicalDevice physical;
     VkDevice handle;
-    VkQueue queue;
-    uint32_t family;
-    VkSemaphore timeline;
+    VkQueue queues[VKC_QUEUES];
+    uint32_t families[VKC_QUEUES];
+    VkSemaphore timelines[VKC_QUEUES];
     int has_address, has_budget, robust;
     PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)

@@ -11,9 +11,9 @@
 #include <time.h>
 #endif
 
-int32_t vkc_commands_create(vkc_device *dev, uint64_t *pool, uint64_t *buffer) {
+int32_t vkc_commands_create(vkc_device *dev, uint32_t queue, uint64_t *pool, uint64_t *buffer) {
     VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                    .queueFamilyIndex = dev->family};
+                                    .queueFamilyIndex = dev->families[queue]};
     VkCommandPool p;
     VkResult r = dev->vkCreateCommandPool(dev->handle, &info, NULL, &p);
     if (r != VK_SUCCESS) return r;
@@ -138,27 +138,34 @@ int32_t vkc_record(vkc_device *dev, uint64_t pool, uint64_t buffer, const uint64
     return recorded != VK_SUCCESS ? recorded : r;
 }
 
-int32_t vkc_submit(vkc_device *dev, const uint64_t *buffers, uint32_t count, uint64_t signal) {
+int32_t vkc_submit(vkc_device *dev, uint32_t queue, const uint64_t *buffers, uint32_t count, uint64_t wait,
+                   uint64_t signal) {
     VkCommandBuffer few[16], *list = few;
     if (count > 16) list = malloc(count * sizeof *list);
     if (!list) return VK_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++) list[i] = VKC_HANDLE(VkCommandBuffer, buffers[i]);
     VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                              .waitSemaphoreValueCount = wait != 0,
+                                              .pWaitSemaphoreValues = &wait,
                                               .signalSemaphoreValueCount = 1,
                                               .pSignalSemaphoreValues = &signal};
+    VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                          .pNext = &timeline,
+                         .waitSemaphoreCount = wait != 0,
+                         .pWaitSemaphores = &dev->timelines[queue == VKC_KERNELS ? VKC_COPIES : VKC_KERNELS],
+                         .pWaitDstStageMask = &stages,
                          .commandBufferCount = count,
                          .pCommandBuffers = list,
                          .signalSemaphoreCount = 1,
-                         .pSignalSemaphores = &dev->timeline};
-    VkResult r = dev->vkQueueSubmit(dev->queue, 1, &info, 0);
+                         .pSignalSemaphores = &dev->timelines[queue]};
+    VkResult r = dev->vkQueueSubmit(dev->queues[queue], 1, &info, 0);
     if (list != few) free(list);
     return r;
 }
 
-int32_t vkc_timeline(vkc_device *dev, uint64_t *value) {
-    return dev->vkGetSemaphoreCounterValue(dev->handle, dev->timeline, value);
+int32_t vkc_timeline(vkc_device *dev, uint32_t queue, uint64_t *value) {
+    return dev->vkGetSemaphoreCounterValue(dev->handle, dev->timelines[queue], value);
 }
 
 #if defined(_WIN32)
@@ -184,17 +191,17 @@ uint64_t vkc_host_clock(void) {
 }
 #endif
 
-int32_t vkc_wait(vkc_device *dev, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns) {
+int32_t vkc_wait(vkc_device *dev, uint32_t queue, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns) {
     uint64_t end = spin_ns ? vkc_host_clock() + spin_ns : 0;
     do {
         uint64_t reached;
-        VkResult r = dev->vkGetSemaphoreCounterValue(dev->handle, dev->timeline, &reached);
+        VkResult r = dev->vkGetSemaphoreCounterValue(dev->handle, dev->timelines[queue], &reached);
         if (r != VK_SUCCESS) return r;
         if (reached >= value) return VK_SUCCESS;
     } while (end && vkc_host_clock() < end);
     VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                 .semaphoreCount = 1,
-                                .pSemaphores = &dev->timeline,
+                                .pSemaphores = &dev->timelines[queue],
                                 .pValues = &value};
     return dev->vkWaitSemaphores(dev->handle, &info, timeout_ns);
 }

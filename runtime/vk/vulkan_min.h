@@ -132,6 +132,7 @@ typedef enum VkPipelineShaderStageCreateFlagBits {
 } VkPipelineShaderStageCreateFlagBits;
 typedef enum VkPipelineStageFlagBits {
     VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT = 0x00002000,
+    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT = 0x00010000,
     VK_PIPELINE_STAGE_FLAG_BITS_MAX_ENUM_VKC = 0x7FFFFFFF
 } VkPipelineStageFlagBits;
 typedef enum VkPointClippingBehavior {
@@ -170,6 +171,7 @@ typedef enum VkShaderStageFlagBits {
 } VkShaderStageFlagBits;
 typedef enum VkSharingMode {
     VK_SHARING_MODE_EXCLUSIVE = 0,
+    VK_SHARING_MODE_CONCURRENT = 1,
     VK_SHARING_MODE_MAX_ENUM_VKC = 0x7FFFFFFF
 } VkSharingMode;
 typedef enum VkStructureType {
