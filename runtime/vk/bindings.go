@@ -29,6 +29,10 @@ type Bindings struct {
 	counts []int // buffers of each set
 	users  [][]*Buffer
 	closed atomic.Bool
+
+	// Of a program's steps: where the counts of symbolic grids are.
+	grids   *Buffer
+	gridsAt int64
 }
 
 // NewBindings makes descriptor sets, addressed by their index in sets.

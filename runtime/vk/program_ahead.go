@@ -21,9 +21,15 @@ const (
 	// maxGiven is how many bytes the host may give such a run in larger inputs, which bounds the memory that holds them
 	// for all runs under way.
 	maxGiven = 64 << 20
-	// reusedKept is up to which size the memory of a kept output serves a later run: to make some costs as
-	// much as to start a run.
+	// reusedKept is up to which size the memory of a kept output serves later runs that have the same place in turn: to
+	// make some costs as much as to start a run.
 	reusedKept = 1 << 20
+	// sharedKept is up to which size it serves any later run that finds nothing there. So a program has such memory
+	// once, and not maxAhead times.
+	sharedKept = 64 << 20
+	// maxBound is for how many sets of tensors the steps of runs that have the same place in turn stay recorded: a
+	// text's first step takes other tokens than those that go on from it.
+	maxBound = 4
 )
 
 // ahead is what a run takes that is not waited for. Runs before it may be under way, so that the host writes nothing
@@ -33,10 +39,11 @@ const (
 type ahead struct {
 	host          *Buffer   // small inputs, symbols and grids, as the host gives them; nil before the first run
 	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one
-	kept          []*place
+	kept          places    // of outputs, by port
 	before, after copies
-	bound         bound
-	busy          Point // the device uses all this until then
+	bound         []*bound // at most maxBound, the latest first
+	key           boundKey // of the run being prepared
+	busy          Point    // the device uses all this until then
 }
 
 // place is memory of a kept output. When nobody has the tensor any more, a later run may put another there: the device
@@ -69,13 +76,25 @@ func (p *place) leave() error {
 	return p.Buffer.Close()
 }
 
-// Close is for the executable.
-func (a *ahead) Close() error {
-	for _, p := range a.kept {
+// places are those of outputs, by port; nil where there is none.
+type places []*place
+
+// Close implements closer.
+func (list places) Close() error {
+	for _, p := range list {
 		p.leave() // retires it, which cannot fail
 	}
+	return nil
+}
+
+// Close is for the executable.
+func (a *ahead) Close() error {
+	_ = a.kept.Close()
 	a.kept = nil
-	_ = a.bound.Close() // retires it, which cannot fail
+	for _, b := range a.bound {
+		_ = b.Close() // retires it, which cannot fail
+	}
+	a.bound = nil
 	for _, b := range a.large {
 		b.Close() // the same
 	}
@@ -132,7 +151,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.recordings(e, given, from, outputs, kept, own, symbols)
+	list, bound, err := a.recordings(e, given, from, outputs, kept, own, symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +166,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if e.pending, err = submit(list...); err != nil {
 		return nil, err
 	}
-	if a.busy = e.pending; !a.bound.hasSymbols(list) {
+	if a.busy = e.pending; !bound {
 		e.symbols = symbols
 	}
 	e.nextAhead = (e.nextAhead + 1) % maxAhead
@@ -155,30 +174,30 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	return result, e.readOutputs(result, outputs, kept)
 }
 
-// recordings are what a run submits: its steps on the memory of its tensors where those lie as in the last run, and
-// else copies around the steps on the program's own.
+// recordings are what a run submits: its steps bound to the memory of its tensors where those lie as in an earlier run,
+// and else copies around the steps on the program's own.
 func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, outputs []runtime.Output,
-	kept []deviceMemory, own *states, symbols map[string]int64) ([]*Recording, error) {
-	if r, err := a.bound.steps(e, given, from, kept, own, symbols); r != nil || err != nil {
-		return []*Recording{r}, err
+	kept []deviceMemory, own *states, symbols map[string]int64) (list []*Recording, bound bool, err error) {
+	if r, err := a.steps(e, given, from, kept, own, symbols); r != nil || err != nil {
+		return []*Recording{r}, true, err
 	}
 	main, err := e.stepsOn(own, symbols)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	before, err := a.before.prepare(e, "inputs", given)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	after, err := a.after.prepare(e, "outputs", e.copiesAfter(outputs, kept, true))
-	if err != nil {
-		return nil, err
-	}
-	return present(before, main, after), nil
+	return present(before, main, after), false, err
 }
 
 // bring starts to bring larger inputs to the device, and returns where inputs lie there, by port.
 func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data, from []*Buffer) ([]*Buffer, error) {
+	if largeGiven(in) == 0 {
+		return from, nil
+	}
 	from = slices.Clone(from)
 	if a.large == nil {
 		a.large = make([]*Buffer, len(from))
@@ -208,17 +227,18 @@ func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data
 	return from, nil
 }
 
-// give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them.
+// give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them. What is
+// small is copied with all the room that it has, so that copies do not depend on its length.
 func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor, from []*Buffer,
 	symbols map[string]int64) (list []bufferCopy, err error) {
 	if err := a.open(e); err != nil {
 		return nil, err
 	}
 	at := int64(0)
-	put := func(to *Buffer, toAt, room, size int64) []byte {
-		memory := a.host.Bytes()[at:][:size]
-		list = append(list, bufferCopy{to, toAt, a.host, at, size})
-		at += aligned(room)
+	put := func(to *Buffer, toAt, room int64) []byte {
+		memory := a.host.Bytes()[at:][:room]
+		list = append(list, bufferCopy{to, toAt, a.host, at, room})
+		at += e.device.boundAt(room)
 		return memory
 	}
 	sizes := make([]int64, len(e.inputs)) // of what lies on the device
@@ -229,20 +249,18 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 		} else if d := in[port.Name]; from[i] != nil {
 			sizes[i] = int64(len(d.Bytes))
 		} else if len(d.Bytes) > 0 {
-			copy(put(x.own, x.ownAt, min(x.size, smallGiven), int64(len(d.Bytes))), d.Bytes)
+			copy(put(x.own, x.ownAt, min(x.size, smallGiven)), d.Bytes)
 			e.device.traffic.in.Add(uint64(len(d.Bytes)))
 		}
 	}
-	if !e.hasSymbols(symbols) {
-		for _, b := range e.allGrids() {
-			if err := e.putGrids(b, put(b, 0, b.size, b.size), symbols); err != nil {
-				return nil, err
-			}
+	for _, b := range e.allGrids() {
+		if err := e.putGrids(b, put(b, 0, b.size), symbols); err != nil {
+			return nil, err
 		}
-		if size := 4 * int64(len(e.program.Symbols)); size > 0 {
-			for _, b := range e.params {
-				e.putSymbols(put(b, 0, size, size), symbols)
-			}
+	}
+	if size := 4 * int64(len(e.program.Symbols)); size > 0 {
+		for _, b := range e.params {
+			e.putSymbols(put(b, 0, size), symbols)
 		}
 	}
 	return append(list, e.copiesBefore(sizes, from, true)...), nil
@@ -251,17 +269,23 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 // aligned is a size with what follows it up to where something else may begin.
 func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
+// boundAt is aligned for what kernels are bound to.
+func (d *Device) boundAt(size int64) int64 {
+	align := max(int64(d.info.Caps.StorageAlignment), 16) // a power of two
+	return (size + align - 1) &^ (align - 1)
+}
+
 // open makes the memory that give writes to.
 func (a *ahead) open(e *Executable) (err error) {
 	if a.host != nil {
 		return nil
 	}
-	size := aligned(4*int64(len(e.program.Symbols))) * int64(len(e.params))
+	size := e.device.boundAt(4*int64(len(e.program.Symbols))) * int64(len(e.params))
 	for _, x := range e.inputs {
-		size += aligned(min(x.size, smallGiven))
+		size += e.device.boundAt(min(x.size, smallGiven))
 	}
 	for _, b := range e.allGrids() {
-		size += aligned(b.size)
+		size += e.device.boundAt(b.size)
 	}
 	a.host, err = e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", max(size, 16), SharedMemory)
 	if err != nil {
@@ -275,22 +299,35 @@ func (a *ahead) open(e *Executable) (err error) {
 // keep returns memory for the outputs of a run.
 func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
 	if a.kept == nil {
-		a.kept = make([]*place, len(outputs))
+		a.kept = make(places, len(outputs))
+	}
+	if e.kept == nil {
+		e.kept = make(places, len(outputs))
+		e.keep(e.kept)
 	}
 	list := make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
-		p := a.kept[i]
+		// Room for the output at its longest, so that a run of any length may be bound to it, unless it is much longer.
+		whole := e.program.Buffers[e.program.Outputs[i].Buffer].Bytes
+		if whole < x.Size || whole > 4*x.Size {
+			whole = x.Size
+		}
+		at := &a.kept[i]
+		if whole > reusedKept {
+			at = &e.kept[i]
+		}
+		p := *at
 		if p == nil || p.kind != keptKind(x) || p.size < x.Size || !p.state.CompareAndSwap(placeFree, placeTaken) {
 			p.leave()
-			a.kept[i] = nil
-			b, err := e.newKept(i, x)
+			*at = nil
+			b, err := e.newKept(i, whole, keptKind(x))
 			if err != nil {
 				closeAll(list)
 				return nil, err
 			}
-			if p = (&place{Buffer: b}); x.Size <= reusedKept {
+			if p = (&place{Buffer: b}); whole <= sharedKept {
 				p.state.Store(placeTaken)
-				a.kept[i] = p
+				*at = p
 			}
 		}
 		list[i] = deviceMemory{Buffer: p.Buffer, place: p}

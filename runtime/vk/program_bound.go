@@ -7,10 +7,10 @@ import (
 )
 
 // bound are the steps of runs recorded once more, on the memory where their inputs lie and their outputs go, after the
-// copies of what the host gives. Such a run is one recording without copies of tensors: each copy, and each border
-// between recordings, costs the device microseconds that it does nothing else in (M-token-gap).
+// copies of what kernels cannot read there. Such a run is one recording without copies of tensors: each copy, and each
+// border between recordings, costs the device microseconds that it does nothing else in (M-token-gap).
 type bound struct {
-	key, last boundKey // last's memory serves the key of the next run
+	key       boundKey
 	made      []closer
 	recording *Recording // nil before a second run of the key
 }
@@ -18,16 +18,16 @@ type bound struct {
 // boundKey is what such a recording is for.
 type boundKey struct {
 	given  []bufferCopy // ahead of the steps
-	params []bufferCopy // of symbols, which are read where the host writes them
+	read   []bufferCopy // which are none: kernels read what the host gives where it writes that
 	inputs []*Buffer    // by port; nil where the program's own is read
 	kept   []*Buffer    // by port
 	own    *states
 	trips  string
 }
 
-func (k boundKey) equal(x boundKey) bool {
-	return k.own == x.own && k.trips == x.trips && slices.Equal(k.given, x.given) &&
-		slices.Equal(k.params, x.params) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
+func (k *boundKey) equal(x *boundKey) bool {
+	return k.own == x.own && k.trips == x.trips && slices.Equal(k.given, x.given) && slices.Equal(k.read, x.read) &&
+		slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
 // Close implements closer.
@@ -37,23 +37,51 @@ func (b *bound) Close() error {
 	return closeList(made)
 }
 
-// steps returns the recording of a run that is like the last one of its place in turn, or nil where it is not, or where
-// kernels cannot reach all its outputs where they are to go. The device must be done with that last run.
-func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
+// steps returns the recording of a run whose tensors lie as those of an earlier one in this place in turn, or nil where
+// there was none, or where kernels cannot reach all its outputs where they are to go. The device must be done with that
+// earlier run.
+func (a *ahead) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
 	symbols map[string]int64) (*Recording, error) {
-	key := &b.last
+	if !a.prepareKey(e, given, from, kept, own, symbols) {
+		return nil, nil
+	}
+	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
+	if at < 0 {
+		if len(a.bound) == maxBound {
+			_ = a.bound[maxBound-1].Close() // retires it, which cannot fail
+			a.bound = a.bound[:maxBound-1]
+		}
+		a.bound = slices.Insert(a.bound, 0, &bound{key: a.key})
+		a.key = boundKey{}
+		return nil, nil
+	}
+	b := a.bound[at]
+	copy(a.bound[1:at+1], a.bound[:at])
+	a.bound[0] = b
+	if b.recording == nil {
+		if err := b.record(e, symbols); err != nil {
+			return nil, err
+		}
+	}
+	return b.recording, nil
+}
+
+// prepareKey makes the key of a run. It reports false where there can be none.
+func (a *ahead) prepareKey(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
+	symbols map[string]int64) bool {
+	key := &a.key
 	key.own, key.trips, key.inputs = own, e.tripsOf(symbols), append(key.inputs[:0], from...)
 	for i, x := range from {
 		if x != nil && !e.bindsTo(e.program.Inputs[i].Buffer, x) {
 			key.inputs[i] = nil
 		}
 	}
-	key.given, key.params = key.given[:0], key.params[:0]
+	key.given, key.read = key.given[:0], key.read[:0]
 	for _, c := range given {
 		switch {
 		case e.boundAt(key, c.dst):
-		case slices.Contains(e.params, c.dst) && c.srcAt%int64(e.device.info.Caps.StorageAlignment) == 0:
-			key.params = append(key.params, c)
+		case c.src == a.host && e.readsGiven(c):
+			key.read = append(key.read, c)
 		default:
 			key.given = append(key.given, c)
 		}
@@ -63,20 +91,26 @@ func (b *bound) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 		port := e.program.Outputs[i].Buffer
 		// What kernels read would take them long from memory of the host.
 		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.uses[port].read {
-			return nil, nil
+			return false
 		}
 		key.kept = append(key.kept, m.Buffer)
 	}
-	if !b.key.equal(*key) {
-		b.key, b.last = b.last, b.key
-		return nil, b.Close()
+	return true
+}
+
+// readsGiven reports whether kernels, or dispatches, read what the host gives a run where it wrote that: symbols, and
+// what is the whole of an input where it lies in the device's memory.
+func (e *Executable) readsGiven(c bufferCopy) bool {
+	if c.dst == e.indirect || slices.Contains(e.params, c.dst) {
+		return true
 	}
-	if b.recording == nil {
-		if err := b.record(e, symbols); err != nil {
-			return nil, err
-		}
-	}
-	return b.recording, nil
+	i := e.bufferAt(c)
+	return i >= 0 && e.device.hostReachesDevice() && e.uses[i].ports == 1 && c.size >= e.program.Buffers[i].Bytes
+}
+
+// bufferAt is the program's buffer that a copy of what the host gives fills, or -1.
+func (e *Executable) bufferAt(c bufferCopy) int {
+	return slices.IndexFunc(e.ranges, func(r BufferRange) bool { return r.Buffer == c.dst && r.Offset == c.dstAt })
 }
 
 // boundAt reports whether an input that is bound takes the place of a buffer of the program.
@@ -87,12 +121,6 @@ func (e *Executable) boundAt(key *boundKey, own *Buffer) bool {
 		}
 	}
 	return false
-}
-
-// hasSymbols reports whether a run of a recording is the one that has symbols of its own, so that the program's are not
-// written.
-func (b *bound) hasSymbols(list []*Recording) bool {
-	return b.recording != nil && list[0] == b.recording && len(b.key.params) > 0
 }
 
 // use says who reaches a buffer of a program.
@@ -135,15 +163,21 @@ func (b *bound) record(e *Executable, symbols map[string]int64) error {
 			ranges[e.program.Inputs[i].Buffer] = Whole(x)
 		}
 	}
-	for _, c := range b.key.params {
-		i := slices.IndexFunc(ranges, func(r BufferRange) bool { return r.Buffer == c.dst })
-		ranges[i] = BufferRange{Buffer: c.src, Offset: c.srcAt, Size: c.size}
+	counts := e.indirect
+	countsAt := int64(0)
+	for _, c := range b.key.read {
+		if c.dst == e.indirect {
+			counts, countsAt = c.src, c.srcAt
+			continue
+		}
+		ranges[e.bufferAt(c)] = BufferRange{Buffer: c.src, Offset: c.srcAt, Size: c.size}
 	}
 	for i, x := range b.key.kept {
 		ranges[e.program.Outputs[i].Buffer] = Whole(x)
 	}
 	bindings, err := e.bind(ranges, func(c closer) { b.made = append(b.made, c) })
 	if err == nil {
+		bindings.grids, bindings.gridsAt = counts, countsAt
 		b.recording, err = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, nil, b.key.given,
 			nil)
 	}

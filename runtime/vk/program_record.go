@@ -60,6 +60,7 @@ func (e *Executable) bind(ranges []BufferRange, keep func(closer)) (*Bindings, e
 	if err != nil {
 		return nil, err
 	}
+	bindings.grids = e.indirect
 	keep(bindings)
 	return bindings, nil
 }
@@ -323,7 +324,7 @@ func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	case d.gated:
 		c.DispatchIndirect(e.gatedGrids, d.offset)
 	case d.symbolic:
-		c.DispatchIndirect(e.indirect, d.offset)
+		c.DispatchIndirect(bindings.grids, bindings.gridsAt+d.offset)
 	case d.counts[0] > 0 && d.counts[1] > 0 && d.counts[2] > 0:
 		c.Dispatch(d.counts[0], d.counts[1], d.counts[2])
 	}

@@ -171,8 +171,8 @@ func keptKind(x runtime.Output) MemoryKind {
 }
 
 // newKept makes the memory of an output that stays on the device.
-func (e *Executable) newKept(port int, x runtime.Output) (*Buffer, error) {
-	return e.device.newTensor("kept output "+e.Outputs()[port].Name, x.Size, keptKind(x))
+func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, error) {
+	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
 // newKeptAll makes the memory of the outputs that stay on the device, by port.
@@ -182,7 +182,7 @@ func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, 
 		if !x.Keep {
 			continue
 		}
-		if kept[i].Buffer, err = e.newKept(i, x); err != nil {
+		if kept[i].Buffer, err = e.newKept(i, x.Size, keptKind(x)); err != nil {
 			closeAll(kept)
 			return nil, err
 		}
