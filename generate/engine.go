@@ -28,6 +28,7 @@ type engine struct {
 	spare []int32 // pages that no text has, where texts share pages
 
 	flights []*flight     // steps that the device has, the first one first
+	settled int           // steps that were done since a text came to those of the steps, or left them
 	landed  time.Time     // when some of them were done last; zero if the device had no more
 	pace    time.Duration // of a step, by the last ones that were done
 
@@ -336,26 +337,27 @@ func (e *engine) step(ctx context.Context) {
 }
 
 // advance gives the device another step of the answers of rows, unless it has enough, and then goes on with the
-// answers by what the first one gives. Where answers came or went, steps that are under way come first.
+// answers by what the first one gives. Where an answer came, or fewer have a step of their own, steps that are under
+// way come first.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
-	flying, depth := len(e.flights), e.depth()
 	var last *flight
+	flying := len(e.flights)
 	if flying > 0 {
 		last = e.flights[flying-1]
 	}
-	more := ahead.Gathers(flying, depth)
-	for _, s := range rows {
-		if s.of.chooser.needsLogits() {
-			depth = 1
-		}
-		if flying > 0 && s.of.ends(flying, e.model.context) {
-			depth = 0 // the step would be one too many
-		}
-		more = more && !s.of.ends(flying+1, e.model.context)
+	depth := e.depth(rows)
+	if flying > 0 && e.stops(rows, flying) {
+		depth = 0 // the step would be one too many
 	}
-	if flying < depth && (last == nil || last.goesOn(rows)) {
-		f, err := e.model.launch(ctx, rows, flying, last, more)
-		if err != nil {
+	if flying < depth && (last == nil || e.model.goesOn(last, rows)) {
+		f := newFlight(rows)
+		if last != nil {
+			f = &flight{rows: last.rows, answers: last.answers}
+		} else {
+			e.settled = 0
+		}
+		more := ahead.Gathers(flying, depth) && !e.stops(rows, flying+1)
+		if err := e.model.launch(ctx, f, flying, last, more); err != nil {
 			e.forget()
 			e.after(ctx, rows, nil, err)
 			return
@@ -367,18 +369,41 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	e.landSome(ctx, rows)
 }
 
-// depth is how many steps the device is to have at a time.
-func (e *engine) depth() int {
+// depth is how many steps of these rows the device is to have at a time.
+func (e *engine) depth(rows []*slot) int {
+	for _, s := range rows {
+		if s.of.chooser.needsLogits() {
+			return 1
+		}
+	}
 	if e.model.ahead > 0 {
 		return e.model.ahead
 	}
-	return ahead.Depth(e.pace)
+	depth := ahead.Depth(e.pace)
+	if len(rows) < e.model.places {
+		depth = min(depth, ahead.Begun(e.settled))
+	}
+	return depth
+}
+
+// stops reports whether no step is to follow so many that the device has: all answers end with those, or one has to
+// forget tokens first. An answer that ends earlier than others stays in their steps, which give nothing for it.
+func (e *engine) stops(rows []*slot, flying int) bool {
+	all := true
+	for _, s := range rows {
+		if e.model.shift != nil && len(s.of.text)+flying >= e.model.context {
+			return true
+		}
+		all = all && s.of.ends(flying, e.model.context)
+	}
+	return all
 }
 
 // landSome goes on with the answers by what the first of the steps in flight give, of which the last is waited for
 // alone.
 func (e *engine) landSome(ctx context.Context, rows []*slot) {
 	some := e.flights[:ahead.Landing(len(e.flights))]
+	e.settled += len(some)
 	err := some[len(some)-1].wait(ctx)
 	now := time.Now()
 	if !e.landed.IsZero() {

@@ -36,33 +36,57 @@ func (f *flight) close() {
 	}
 }
 
-// goesOn reports whether a step of these rows goes on from the tokens of this one.
-func (f *flight) goesOn(rows []*slot) bool {
-	return slices.Equal(f.rows, rows) && slices.EqualFunc(f.answers, rows, func(a *answer, s *slot) bool {
-		return s.of == a
-	})
+func newFlight(rows []*slot) *flight {
+	f := &flight{rows: slices.Clone(rows)}
+	for _, s := range rows {
+		f.answers = append(f.answers, s.of)
+	}
+	return f
+}
+
+// goesOn reports whether a step of the rows of a flight goes on with these: they are all of its rows but for some whose
+// answers have ended, which stay as long as their places are free and fewer rows have no program of their own.
+func (m *Model) goesOn(f *flight, rows []*slot) bool {
+	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
+		return false
+	}
+	for i, s := range f.rows {
+		switch {
+		case len(rows) > 0 && rows[0] == s && s.of == f.answers[i]:
+			rows = rows[1:]
+		case s.of != nil || !s.hasRoom():
+			return false
+		}
+	}
+	return len(rows) == 0
 }
 
 // stepKeeps are the outputs of a step that stay on the device: all.
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
-// launch has the device take the next token of the text of each slot, after so many steps of the same rows that are in
-// flight, the last of which is given. More says that another step follows at once.
-func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flight, more bool) (f *flight, err error) {
+// launch has the device take the next token of the text of each slot of a flight, after so many steps of the same rows
+// that are in flight, the last of which is given. More says that another step follows at once.
+func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight, more bool) (err error) {
 	var tokens, texts, positions, pages []int32
-	for _, s := range rows {
-		at := len(s.past) + flying
+	draws, needsLogits := false, false
+	for i, s := range f.rows {
+		a := f.answers[i]
+		at := len(s.past)
+		if s.of == a {
+			at += flying
+		} // else it has ended, and no text knows of what is written there
+		at = min(at, m.context-1)
 		s.written = max(s.written, at+1) // even if the run ends before it is waited for
 		texts, positions = append(texts, s.at), append(positions, int32(at))
 		if m.pages > 0 {
 			pages = append(pages, s.table()...)
 		}
 		if last == nil {
-			tokens = append(tokens, s.of.text[at])
+			tokens = append(tokens, a.text[at])
 		}
+		draws, needsLogits = draws || !a.chooser.sampling.likeliest(), needsLogits || a.chooser.needsLogits()
 	}
-	draws := slices.ContainsFunc(rows, func(s *slot) bool { return !s.of.chooser.sampling.likeliest() })
-	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || draws}, vkc.Tensors{}, len(rows)
+	o, in, n := vkc.RunOptions{Keep: stepKeeps, More: more || draws}, vkc.Tensors{}, len(f.rows)
 	if last != nil {
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
@@ -77,37 +101,34 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 		err = errors.Join(err, give(in, "pages", pages, n, len(pages)/n))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	res, err := m.stepOf(len(rows), int(slices.Max(positions))+1).Run(ctx, in, o)
+	res, err := m.stepOf(n, int(slices.Max(positions))+1).Run(ctx, in, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.count(Speculated{Steps: 1})
-	f = &flight{rows: slices.Clone(rows), token: res.Kept["likeliest"], top: res.Kept["top"],
-		logits: res.Kept["logits"]}
-	for _, s := range rows {
-		f.answers = append(f.answers, s.of)
-	}
+	f.token, f.top, f.logits = res.Kept["likeliest"], res.Kept["top"], res.Kept["logits"]
 	if draws {
 		if err := m.draw(ctx, f, flying, last, more); err != nil {
 			f.close()
-			return nil, err
+			return err
 		}
 	}
-	if !slices.ContainsFunc(rows, func(s *slot) bool { return s.of.chooser.needsLogits() }) {
+	if !needsLogits {
 		f.logits.Close() // retires it, which cannot fail
 		f.logits = nil
 	}
-	return f, nil
+	return nil
 }
 
 // draw has the device choose the tokens of a flight, where they are not all the likeliest, which the step has chosen.
 func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight, more bool) error {
 	var list []draw
-	for _, s := range f.rows {
-		c := s.of.chooser
-		list = append(list, draw{c.sampling, s.of.text, len(s.past) + flying + 1 + c.forgotten})
+	for i, s := range f.rows {
+		a := f.answers[i]
+		c := a.chooser
+		list = append(list, draw{c.sampling, a.text, len(s.past) + flying + 1 + c.forgotten})
 	}
 	var recent *vkc.DeviceTensor
 	if last != nil {
@@ -164,8 +185,8 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 
 // stepAll takes the next token of the text of each slot, and says what follows it.
 func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
-	f, err := m.launch(ctx, rows, 0, nil, false)
-	if err != nil {
+	f := newFlight(rows)
+	if err := m.launch(ctx, f, 0, nil, false); err != nil {
 		return nil, err
 	}
 	return m.land(ctx, f)

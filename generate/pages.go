@@ -87,3 +87,6 @@ func (s *slot) table() []int32 {
 	copy(all, s.pages)
 	return all
 }
+
+// hasRoom reports whether a text has a place for another token that is no other text's.
+func (s *slot) hasRoom() bool { return s.model.pages == 0 || len(s.past)/llm.PageSize < len(s.pages) }

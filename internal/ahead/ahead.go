@@ -19,6 +19,10 @@ const First = enough
 // Depth is how many steps the device is to have at a time that take so long each.
 func Depth(pace time.Duration) int { return int(min(max(enough/max(pace, 1), least), most)) }
 
+// Begun bounds the depth where texts may join a batch, by how many of its steps have landed since one joined or left:
+// what comes at the same time as the first of them then waits for few steps, and begins with them.
+func Begun(landed int) int { return max(least, 2*landed) }
+
 // Landing is how many of the steps that the device has are waited for at once, the first ones: to be woken up costs
 // processors more time than to start a step (M-host-token).
 func Landing(flying int) int { return max(1, flying/2) }
