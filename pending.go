@@ -165,9 +165,10 @@ func (s *starts) close() {
 // begins before those that wait. What is given in in and opt must not be changed before the run is done. Where 16 runs
 // of the executable are not done, Start waits for one of them.
 //
-// A run overlaps with those before it if its larger inputs from the host (above 64 KiB) have at most 64 MiB, no op of
-// the program can fail, and opt does not ask for Profile; else it is complete before the next one begins. If ctx ends,
-// Wait returns at once; a run that the device has goes on.
+// Copies between host and device go beside the runs, on devices that have a queue for transfers. A run overlaps with
+// those before it if its larger inputs from the host (above 64 KiB) have at most 64 MiB, no op of the program can fail,
+// and opt does not ask for Profile; else it is complete before the next one begins. If ctx ends, Wait returns at once;
+// a run that the device has goes on.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{})}
 	o, err := runtime.CheckRun(ctx, opt)

@@ -467,8 +467,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkTransfers is a batch of runs that each bring 16 MiB to the device, compute a millisecond or more, and read 16
-// MiB back, with others on their way: how far copies go beside kernels. With -short all is small.
+// BenchmarkTransfers is a batch of runs that each bring 16 MiB to the device, compute a millisecond or more, and read
+// 16 MiB back, with others on their way: how far copies go beside kernels. With -short all is small.
 func BenchmarkTransfers(b *testing.B) {
 	const depth, batch = 8, 32
 	size := 2048

@@ -48,7 +48,8 @@ var prices = map[string]func(*Machine){
 // Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
 // units, int_dot for dot products of bytes, subgroup for all of subgroups,
 // vulkan1.2 for that version and later ones, persistent for persistent kernels, transfer_queue for copies beside
-// kernels. What another feature is part of goes with it. A name of none of them is an error, which lists those there are.
+// kernels. What another feature is part of goes with it. A name of none of them is an error, which lists those there
+// are.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
 		parts := []string{name}

@@ -113,7 +113,7 @@ func TestComputeFamily(t *testing.T) {
 	}
 }
 
-// TestCopyFamily: copies beside kernels go to a family for transfers alone, which video and drawing are not, and else to
+// TestCopyFamily: copies beside kernels go to a family for transfers alone, which those for video are not, and else to
 // that of kernels.
 func TestCopyFamily(t *testing.T) {
 	const gct = QueueGraphics | QueueCompute | QueueTransfer

@@ -8,10 +8,12 @@
 //
 // # Order
 //
-// A [Device] has one queue, and all that is submitted to it ([Device.Upload], [Device.Download],
-// [Device.Submit]) takes effect as if one were done after the other, in the order of the calls: every
-// recording starts with a full barrier. Inside one recording nothing is ordered but what
-// [CommandList.Barrier] orders, so that independent kernels overlap.
+// All that a [Device] is given ([Device.Upload], [Device.Download], [Device.Submit]) takes effect as if one were done
+// after the other, in the order of the calls: every recording starts with a full barrier, and copies between host and
+// device, which have a queue of their own where the device has one for transfers alone, wait for recordings and these
+// for them. Inside one recording nothing is ordered but what [CommandList.Barrier] orders, so that independent kernels
+// overlap. Tensors that an [Executable] is given or leaves on the device are written once. So copies of them go beside
+// recordings: one that is uploaded waits for nothing, and one that is read waits for the run that wrote it.
 //
 // # Lifetime
 //

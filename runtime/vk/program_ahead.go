@@ -34,8 +34,8 @@ const (
 
 // ahead is what a run takes that is not waited for. Runs before it may be under way, so that the host writes nothing
 // that they read: it writes to memory of this run's own, from where the device copies, larger inputs beside those runs.
-// Runs take these in turn, and nothing is made or recorded anew where copies go from and to where they went maxAhead runs
-// before.
+// Runs take these in turn, and nothing is made or recorded anew where copies go from and to where they went maxAhead
+// runs before.
 type ahead struct {
 	host          *Buffer   // small inputs, symbols and grids, as the host gives them; nil before the first run
 	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one
