@@ -41,8 +41,8 @@ const (
 )
 
 // Device is an open Vulkan device with a queue for kernels and one for copies beside them. Its methods may be called
-// concurrently, except Close, which is to be the last. Those of executables and tensors on it may be called at any time:
-// Close waits for the ones under way, and later ones fail with [ErrClosed].
+// concurrently, except Close, which is to be the last. Those of executables and tensors on it may be called at any
+// time: Close waits for the ones under way, and later ones fail with [ErrClosed].
 type Device struct {
 	inst    *Instance
 	info    DeviceInfo
