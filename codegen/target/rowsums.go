@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -73,7 +74,10 @@ func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.Schedule) float64
 	if sh.M <= MaxMatVecRows {
 		return time
 	}
-	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products))
+	// Lanes that share a sum add it up in steps, each of which takes them as long as multiplying.
+	lanes := max(s.LanesPerRow, 1)
+	each := int64(lanes) * (ceilDiv(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
+	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.Products))
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
