@@ -100,7 +100,7 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 	switch s.Variant {
 	case kernel.VarMatTile, kernel.VarMatDirect, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarSkinny:
 		each = s.TileK
-	case kernel.VarMatVec, kernel.VarRowSerial, kernel.VarRowGroup:
+	case kernel.VarMatVec, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarRowWindows:
 		each = max(s.LanesPerRow, 1) * max(s.Vec, s.TileK)
 	case kernel.VarFlashTile, kernel.VarFlashVec, kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
 		each = s.TileN * max(s.Splits, 1)

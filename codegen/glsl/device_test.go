@@ -260,6 +260,10 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 				s.Coarsen = 0
 			}
 		case kernel.FamilyRow:
+			if s.Variant == kernel.VarRowWindows {
+				s.Workgroup, s.Coarsen = 1<<rng.IntN(8), 2+rng.IntN(8)
+				break
+			}
 			s.Vec = 1 << rng.IntN(3)
 			if rng.IntN(2) == 0 {
 				s.Subgroup = 0

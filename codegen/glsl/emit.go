@@ -189,6 +189,7 @@ var writers = map[kernel.Variant]func(*emitter){
 	kernel.VarMapTile:      (*emitter).emitMapTile,
 	kernel.VarRowSerial:    (*emitter).emitRow,
 	kernel.VarRowGroup:     (*emitter).emitRow,
+	kernel.VarRowWindows:   (*emitter).emitWindows,
 	kernel.VarScanSerial:   (*emitter).emitScan,
 	kernel.VarScanGroup:    (*emitter).emitScan,
 	kernel.VarSort:         (*emitter).emitSort,

@@ -110,6 +110,13 @@ var goldenCases = []goldenCase{
 		%1 = sum %0 {axes=[0]} : f32[65536]
 		output "y" %1
 	}`},
+	{name: "row_windows", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[16,240,12,80]} : f32[16,240,12,80]
+		%1 = weight {name="weight", dtype=f32, shape=[240,1,5,5]} : f32[240,1,5,5]
+		%2 = conv %0, %1 {padding_low=[2,2], padding_high=[2,2], groups=240} : f32[16,240,12,80]
+		%3 = relu %2 : f32[16,240,12,80]
+		output "y" %3
+	}`},
 	{name: "scan_rows", graph: `graph "g" {
 		symbol T <= 2048
 		%0 = input {name="x", dtype=f32, shape=[T,4096]} : f32[T,4096]

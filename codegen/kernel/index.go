@@ -664,7 +664,15 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 	case FactorAxis:
 		return at(f.Axis, f.Extent)
 	case FactorDiv, FactorMod:
-		return single(newFactor(Factor{Kind: f.Kind, X: sub(f.X), D: sub(f.D)}))
+		x, d := sub(f.X), sub(f.D)
+		if !d.IsConst() || d.c < 1 {
+			return single(newFactor(Factor{Kind: f.Kind, X: x, D: d}))
+		}
+		quo, rem := x.DivMod(ir.D(int(d.c)))
+		if f.Kind == FactorMod {
+			return rem
+		}
+		return quo
 	case FactorClamp:
 		return Clamp(sub(f.X), sub(f.D))
 	case FactorValue:

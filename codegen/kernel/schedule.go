@@ -14,6 +14,7 @@ const (
 	VarMapTile    Variant = "map_tile"    // operands that lie across come through tiles in shared memory
 	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
 	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
+	VarRowWindows Variant = "row_windows" // one invocation folds Coarsen rows, which are windows that overlap
 	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
 	VarMatDirect  Variant = "direct"      // register-tiled matrix product, straight from memory
 	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
@@ -61,7 +62,8 @@ type Schedule struct {
 	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 
 	// Coarsen is the factor of thread coarsening: how many points along an outer axis an
-	// invocation of a map takes, sharing what does not depend on that; 0 is 1. Of matvec,
+	// invocation of a map takes, sharing what does not depend on that; 0 is 1. Of windows, it is how many
+	// an invocation folds. Of matvec,
 	// it is how many passes a workgroup makes over columns while its rows are resident in
 	// registers; 0 keeps nothing there.
 	Coarsen int `json:"coarsen,omitempty"`
@@ -210,6 +212,8 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" vec=%d cache=%d", s.Vec, s.Cache)
 	case VarRowGroup:
 		t += fmt.Sprintf(" lanes=%d cache=%d vec=%d", s.LanesPerRow, s.Cache, s.Vec)
+	case VarRowWindows:
+		t += fmt.Sprintf(" windows=%d", s.Coarsen)
 	case VarScanSerial:
 		t += fmt.Sprintf(" vec=%d", s.Vec)
 	case VarScanGroup:

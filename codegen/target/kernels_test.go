@@ -68,6 +68,32 @@ func columnSum(rows, cols ir.Dim) *kernel.Kernel {
 		Stores:   []kernel.Store{{Bind: 1, Index: j, Value: b.Acc(0, ir.F32, "acc")}}}
 }
 
+// depthwise is a convolution of each channel of [channels, rows, columns] by taps x taps weights of its own, padded.
+func depthwise(channels, rows, columns, taps int) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	shape, fold := dims(channels, rows, columns), ir.D(taps*taps)
+	c, y, x := kernel.Axis(0, shape[0]), kernel.Axis(1, shape[1]), kernel.Axis(2, shape[2])
+	down, along := kernel.Axis(3, fold).DivMod(ir.D(taps))
+	pad := kernel.Const(int64(taps / 2))
+	at := func(i kernel.Index, extent int) (within *kernel.Expr, limited kernel.Index) {
+		low := b.Apply(ir.OpGe, ir.Bool, nil, b.FromIndex(i), b.Integer(ir.I32, 0))
+		high := b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(i), b.Integer(ir.I32, int64(extent)))
+		return b.Apply(ir.OpAnd, ir.Bool, nil, low, high), kernel.Clamp(i, kernel.Const(int64(extent-1)))
+	}
+	isRow, row := at(y.Plus(down).Minus(pad), rows)
+	isColumn, column := at(x.Plus(along).Minus(pad), columns)
+	load := b.Load(0, ir.F32, c.Times(int64(rows*columns)).Plus(row.Times(int64(columns))).Plus(column), "x")
+	inside := b.Apply(ir.OpAnd, ir.Bool, nil, isRow, isColumn)
+	value := b.Apply(ir.OpWhere, ir.F32, nil, inside, load, b.Float(ir.F32, 0))
+	weight := b.Load(1, ir.F32, c.Times(fold.Add).Plus(kernel.Axis(3, fold)), "w")
+	return &kernel.Kernel{Name: "depthwise", Family: kernel.FamilyRow, Parallel: shape, Fold: fold,
+		Bindings: []kernel.Binding{binding("x", ir.F32, shape...), binding("w", ir.F32, shape[0], fold),
+			binding("y", ir.F32, shape...)},
+		Phases: []kernel.Phase{{Combine: kernel.CombineSum, Name: "window_sum",
+			Value: b.Apply(ir.OpMul, ir.F32, nil, value, weight)}},
+		Stores: []kernel.Store{{Bind: 2, Index: flat(0, shape), Value: b.Acc(0, ir.F32, "window_sum")}}}
+}
+
 // matMul is y[b,m,n] = sum over k of x[b,m,k]*w[k,n], with w stored as [n,k]
 // where transposed is set.
 func matMul(batch, m, n, k ir.Dim, w ir.DType, transposed bool) *kernel.Kernel {

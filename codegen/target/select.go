@@ -88,8 +88,10 @@ func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
-	serial := h.serialRows(k)
+	serial := append(h.windows(k), h.serialRows(k)...)
 	switch {
+	case len(serial) > 0 && serial[0].Schedule.Variant == kernel.VarRowWindows:
+		return append(serial, h.groupRows(k)...)
 	case fold <= h.rowSerial:
 		return append(serial, h.groupRows(k)...)
 	case across && rows >= h.fill*int64(h.rowWorkgroup)/4:

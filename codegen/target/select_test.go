@@ -41,6 +41,9 @@ var samples = map[string]*kernel.Kernel{
 	"softmax 4Kx16":      rowSum(ir.F32, ir.D(4096), ir.D(16), true),
 	"softmax 4096xT":     rowSum(ir.F32, ir.D(4096), ir.Symbol("T", 2048), true),
 	"column sum":         columnSum(ir.D(4096), ir.D(65536)),
+	"depthwise 5x5":      depthwise(3840, 12, 80, 5),
+	"depthwise tall":     depthwise(16, 320, 320, 3),
+	"depthwise prime":    depthwise(16, 59, 59, 3),
 	"matmul 4096":        matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, false),
 	"matmul 4096 [n,k]":  matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true),
 	"matmul 1500":        matMul(one, ir.D(1500), ir.D(768), ir.D(768), ir.F32, false),
@@ -70,6 +73,7 @@ var samples = map[string]*kernel.Kernel{
 	"matmul f16 512":     matrixMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F16, false),
 	"matmul f16 T":       matrixMul(one, ir.Symbol("T", 2048), ir.D(4096), ir.D(4096), ir.F16, true),
 	"matmul f16 by q4_0": inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)),
+	"matmul 16x27":       matMul(one, ir.D(16), ir.D(102400), ir.D(27), ir.F32, true),
 	"matmul 9 rows":      matMul(one, ir.D(9), ir.D(4096), ir.D(4096), ir.F32, true),
 	"prefill 4096":       attention(ir.D(32), one, ir.D(4096), ir.D(4096), ir.D(128)),
 	"prefill T":          attention(ir.D(8), ir.D(4), ir.Symbol("T", 2048), ir.Symbol("S", 8192), ir.D(64)),
@@ -109,6 +113,9 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "softmax 4Kx16", "row_serial wg=32"}, // few rows on many cores
 		{"nvidia-h100", "softmax 4096xT", "row_group wg=256 lanes=128 cache=0 vec=1 subgroup=32"},
 		{"nvidia-h100", "column sum", "row_serial wg=64"},
+		{"nvidia-h100", "depthwise 5x5", "row_windows wg=128 windows=12"},
+		{"nvidia-h100", "depthwise tall", "row_windows wg=128 windows="},
+		{"nvidia-h100", "depthwise prime", "row_serial"}, // no block of rows divides it
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
 		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 vec=4 subgroup=64"},
 
@@ -123,6 +130,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 9 rows", "matvec wg=128 rows=5x8 vec=4 subgroup=32 lanes=64"},
+		{"nvidia-h100", "matmul 16x27", "tile wg=128 tile=32x64x16"}, // lanes would add up longer than multiply
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},
@@ -214,7 +222,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(10) {
+	switch r.IntN(11) {
+	case 10:
+		return depthwise(1+r.IntN(300), 1+r.IntN(60), 1+r.IntN(60), 2+r.IntN(7))
 	case 9:
 		return quantizes(extent(5000), extent(200), []ir.DType{ir.Q8_0, ir.Q4_K, ir.Q6_K, ir.NVFP4}[r.IntN(4)])
 	case 8:

@@ -56,6 +56,7 @@ func init() {
 		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared, settle: settleMap},
 		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial), settle: settleRow},
 		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared, settle: settleRow},
+		kernel.VarRowWindows:   {family: kernel.FamilyRow, check: onAny(checkWindows)},
 		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan), settle: settleScan},
 		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots, settle: settleScan},
 		kernel.VarSort:         {family: kernel.FamilySort, check: onAny(checkSort), shared: sortShared},
@@ -76,7 +77,7 @@ func init() {
 	}
 	families = map[kernel.Family]family{
 		kernel.FamilyMap:       {candidates: alike(heuristics.allMaps), space: mapSpace},
-		kernel.FamilyRow:       {candidates: alike(heuristics.rows), space: rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)},
+		kernel.FamilyRow:       {candidates: alike(heuristics.rows), space: foldSpace},
 		kernel.FamilyScan:      {candidates: alike(heuristics.scans), space: rowSpace(kernel.VarScanSerial, kernel.VarScanGroup)},
 		kernel.FamilySort:      {candidates: alike(heuristics.sorts), space: sortSpace},
 		kernel.FamilyGroup:     {candidates: alike(heuristics.groups), space: workgroups(kernel.VarGroup, maxGroupLanes)},

@@ -170,6 +170,11 @@ func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, Caps) []kernel.
 	}
 }
 
+// foldSpace is for rows that are folded.
+func foldSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	return append(windowSpace(k), rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)(k, caps)...)
+}
+
 // withCaches is a schedule of rows with and without keeping them in registers.
 func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 	all := []kernel.Schedule{s}

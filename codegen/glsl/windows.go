@@ -1,0 +1,111 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// windowWriter writes a kernel whose rows are windows that overlap: an invocation folds a block of them, and computes
+// what they share once for each place.
+type windowWriter struct {
+	*rowWriter
+	windows target.Windows
+	rows    int
+	shared  []*kernel.Expr // in terms of row and tap
+	atPlace []*kernel.Expr // the same in terms of their place
+}
+
+func (e *emitter) emitWindows() {
+	w, ok := target.WindowsOf(e.k)
+	if !ok {
+		e.fail("the rows are no windows that overlap")
+		return
+	}
+	rows := e.sched.Coarsen
+	e.k = w.Blocked(e.k, rows)
+	shared := w.Shared(e.k)
+	b := windowWriter{rowWriter: &rowWriter{emitter: e, lanes: 1}, windows: w, rows: rows, shared: shared,
+		atPlace: w.AtPlace(e.k, rows, shared)}
+	e.overSpace(b.ownRow, b.run)
+}
+
+// each opens a loop over one of the axes of windows, unless it runs once.
+func (b *windowWriter) each(axis int, hint, name string, n int) text {
+	if n == 1 {
+		b.openScope()
+		b.bindAxis(b.k.FoldAxis()+axis, primary("0u"))
+		return primary("0u")
+	}
+	i := b.openFor(hint, name, primary("0u"), uintLit(n), uintLit(1))
+	b.bindAxis(b.k.FoldAxis()+axis, i)
+	return i
+}
+
+func (b *windowWriter) run() {
+	phase := b.k.Phases[0]
+	b.comment("%s, of %d rows that overlap.", describe(phase), b.rows)
+	f := fold{Phase: phase, typ: b.computeType(accType(phase))}
+	b.needType(f.typ)
+	f.value = b.beginRows(f, phase.Name)
+	b.each(target.WindowRest, "", "rest", b.windows.Rest)
+	kept, part := b.keepPlaces(), f
+	apart := phase.Combine == kernel.CombineSum && b.k.Fold.Max() > maxPlainSum
+	if apart {
+		part.value = b.beginRows(f, phase.Name+"_part")
+	}
+	tap := b.each(target.WindowTap, unroll, "tap", b.windows.Taps)
+	row := b.eachRow()
+	place := plus(times(row, b.windows.Step), times(tap, b.windows.Apart))
+	for i, v := range b.shared {
+		b.bindValue(v, primary(fmt.Sprintf("%s[%s]", kept[i], place.s)))
+	}
+	b.accumulate(part, b.eval(phase.Value)[0])
+	b.close()
+	b.close()
+	if apart {
+		b.eachRow()
+		b.accumulate(f, part.value)
+		b.close()
+	}
+	b.close()
+
+	b.line("")
+	b.eachRow()
+	b.bindAcc(0, f.value)
+	b.storeAll(b.k.Stores)
+	b.close()
+}
+
+// eachRow opens a loop over the rows of a block.
+func (b *windowWriter) eachRow() text {
+	return b.each(target.WindowRow, unroll, "row_of_block", b.rows)
+}
+
+// beginRows declares what rows fold at its identity, and returns that of the row of a loop.
+func (b *windowWriter) beginRows(f fold, name string) (value string) {
+	array := b.fresh(b.scope, name)
+	b.line("%s %s[%d];", f.typ, array, b.rows)
+	value = fmt.Sprintf("%s[%s]", array, b.eachRow().s)
+	b.line("%s = %s;", value, b.identity(f.Phase).s)
+	b.close()
+	return value
+}
+
+// keepPlaces computes what windows share, and returns the arrays that hold it.
+func (b *windowWriter) keepPlaces() (names []string) {
+	places := b.windows.Places(b.rows)
+	for _, v := range b.atPlace {
+		typ := b.computeType(v.DType)
+		b.needType(typ)
+		names = append(names, b.fresh(b.scope, "kept_"+b.valueName(v)))
+		b.line("%s %s[%d];", typ, names[len(names)-1], places)
+	}
+	place := b.each(target.WindowPlace, unroll, "place", places)
+	for i, value := range b.eval(b.atPlace...) {
+		b.line("%s[%s] = %s;", names[i], place.s, value)
+	}
+	b.close()
+	return names
+}
