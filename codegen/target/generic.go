@@ -16,8 +16,9 @@ var generic = class{
 // genericHeuristics is for a device that is about as fast as that of a profile, core for core.
 func genericHeuristics(caps Caps, profile string) heuristics {
 	return heuristics{
-		machine:        machineOf(caps, profile),
-		handicaps:      handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
+		machine: machineOf(caps, profile),
+		handicaps: handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64,
+			gathered: 3, gatheredTile: 1.4, seldomFull: 1.5}, // guessed
 		fill:           fillOf(caps),
 		cache:          2 << 20,
 		subgroup:       subgroupOf(caps),

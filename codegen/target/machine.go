@@ -82,7 +82,7 @@ func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 // normTime is how many nanoseconds a kernel takes that norms one row (M-norm-costs).
 func (m machine) normTime() float64 { return 1.8 * m.LaunchNs }
 
-// handicaps are by how much a product on matrix units is slower than one whose
+// handicaps are by how much a product, on matrix units where nothing else is said, is slower than one whose
 // operands lie in memory in whole tiles.
 type handicaps struct {
 	clamped      float64 // reads are held back at the edges of narrow tiles, and more in wide ones
@@ -91,5 +91,7 @@ type handicaps struct {
 	unaligned    float64 // operands do not begin at 16 bytes
 	computed     float64 // operands are computed on the way, at most
 	computedRows float64 // a tile of so many rows takes as long to compute as to multiply
+	gathered     float64 // bytes come from places that are no neighbours, such as those of windows
+	gatheredTile float64 // the same in tiles without matrix units
 	seldomFull   float64 // tiles of many columns hold groups of few rows
 }

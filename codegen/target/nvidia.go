@@ -14,9 +14,9 @@ var nvidia = class{
 	owns: func(c Caps) bool { return c.VendorID == VendorNVIDIA },
 	heuristics: func(caps Caps) heuristics {
 		t := genericHeuristics(caps, "nvidia-h100")
-		// What slows tiles down is M-handicaps.
+		// What slows tiles down is M-handicaps, and M-conv-bytes.
 		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
-			computedRows: 77, seldomFull: 1.5}
+			computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
 		// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
 		// what is sold for graphics since 2022.
 		t.cache = max(t.cache, int64(caps.Cores)*384<<10)

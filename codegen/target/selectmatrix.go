@@ -245,7 +245,8 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	if f := unrollCost(k, s); f > 1 {
 		note(handicap{f, "steps that are no multiple of 8"})
 	}
-	if _, bytes := ByteProducts(k); bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+	_, bytes := ByteProducts(k)
+	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 		note(handicap{acrossCost(s), "bytes that lie across the contraction"})
 	}
 	dtype, _ := MatrixDType(k)
@@ -267,6 +268,8 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.shifted, "windows shifted into place"})
 			case plainLoad(k, o.v, dtype):
 				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
+			case bytes && gathers(k, o.v):
+				note(handicap{h.gathered, "bytes gathered one by one"})
 			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // computed for the first product
 			case o.axis == r-2:
 				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
@@ -336,6 +339,14 @@ func acrossCost(s kernel.Schedule) float64 {
 		return 1.5
 	}
 	return 1.2 + 0.006*float64(s.TileK)
+}
+
+// gathers reports whether neighbours of an operand of bytes along the contraction are none in memory, from where words
+// of four could be taken.
+func gathers(k *kernel.Kernel, v *kernel.Expr) bool {
+	return slices.ContainsFunc(loadsAlong([]*kernel.Expr{v}, k.FoldAxis()), func(x kernel.Index) bool {
+		return !x.IsVector(k.FoldAxis(), 4)
+	})
 }
 
 // plainLoad reports whether an operand is a load of a buffer of dtype t.

@@ -50,8 +50,8 @@ func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
-// vectorTime estimates the least time of a product in f32, in nanoseconds, whose contraction is split in so many
-// parts, the time to add them up included.
+// vectorTime estimates the least time of a product without matrix units, in nanoseconds, whose contraction is split in
+// so many parts, the time to add them up included: as one in f32, but for bytes that are gathered.
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
 	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
@@ -60,6 +60,11 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
 			best = time
 		}
+	}
+	if _, bytes := ByteProducts(k); bytes && slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		return gathers(k, p.A) || gathers(k, p.B)
+	}) {
+		best *= h.gatheredTile
 	}
 	return best*float64(len(k.Products)) + h.addingTime(k, parts)
 }

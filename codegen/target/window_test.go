@@ -83,6 +83,24 @@ func TestWindowsCostLess(t *testing.T) {
 	}
 }
 
+// TestGatheredBytes: windows of bytes are gathered, on matrix units and without, and words of four are not.
+func TestGatheredBytes(t *testing.T) {
+	k := rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.I8}.kernel()
+	k.Products[0].Operands = ir.I8
+	words := bytesMul(ir.D(32), ir.D(64), ir.D(48), ir.I8, false)
+	h := nvidia.heuristics(Caps{})
+	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32}
+	if slow := h.slowdown(k, s); slow.factor != h.gathered || slow.why != "bytes gathered one by one" {
+		t.Errorf("windows: %+v, want %g times slower", slow, h.gathered)
+	}
+	if slow := h.slowdown(words, s); slow.factor > 1 {
+		t.Errorf("words: %+v", slow)
+	}
+	if have, want := h.vectorTime(k, 1), h.gatheredTile*h.vectorTime(words, 1); math.Abs(have-want) > 1e-6*want {
+		t.Errorf("without matrix units windows take %g, want %g", have, want)
+	}
+}
+
 // storedConv is a 3x3 convolution of images of side x side, padded by 1 and
 // stored with their channels innermost; spare positions follow the last.
 func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
