@@ -63,7 +63,8 @@ func TestCollectives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			link := box.Link(rank, 1, 0, address[rank], address[rank], mailbox.TriesWaiting)
+			at := mailbox.Addresses{Memory: address[rank], Flags: address[rank]}
+			link := box.Link(rank, 1, 0, at, mailbox.TriesWaiting)
 			l, err := vkc.Of(link[:], len(link))
 			if err != nil {
 				t.Fatal(err)

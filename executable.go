@@ -152,7 +152,16 @@ func (e *Executable) Vulkan() *vk.Executable {
 // GoesAhead reports whether a run that keeps all outputs returns before it has ended, as [RunOptions].Keep says.
 func (e *Executable) GoesAhead() bool {
 	x, ok := e.program().(*sharded)
-	return ok && x.goesAhead() || e.Vulkan() != nil
+	return ok && x.ahead || e.Vulkan() != nil
+}
+
+// Stages is how many devices a run goes through, one after the other: so many runs are under way at the same time. It
+// is 1 but for parts of a program that follow one another; see [Devices.Together].
+func (e *Executable) Stages() int {
+	if x, ok := e.program().(*layered); ok {
+		return len(x.parts)
+	}
+	return 1
 }
 
 // Close releases the program. Runs that have begun end first, and give their results; those that were started and

@@ -3,6 +3,7 @@ package vkc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -111,6 +112,25 @@ var Ways = map[string]func(*Device){
 	"shared":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayShared}} },
 	"relayed": func(d *Device) { d.meetings.ways = []wayPrice{{way: wayRelayed}} },
 	"staged":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayStaged}} },
+	"copied": func(d *Device) {
+		if d.Parts()[0].Caps().Type == target.DeviceCPU {
+			CopyByHost(d, func(n int) (bool, error) { return n%2 == 1, nil })
+		} else {
+			d.meetings.ways = []wayPrice{{way: wayCopied}}
+		}
+	},
+}
+
+// CopyByHost has devices that share each op exchange values by copies that the processor makes, when done says that
+// they are to be there. It is asked by how often it was.
+func CopyByHost(d *Device, done func(n int) (bool, error)) {
+	d.meetings.ways = []wayPrice{{way: wayCopied}}
+	d.meetings.open = func(devices []*vk.Device) (copies, error) { return hostCopies{devices, done}, nil }
+}
+
+// LackCopies has devices that share each op copy to one another by CUDA, which does not know them.
+func LackCopies(d *Device) {
+	d.meetings.ways = []wayPrice{{wayCopied, target.Link{}, true}, {way: wayStaged}}
 }
 
 // SharesOf is how devices share bytes.
@@ -119,16 +139,77 @@ var SharesOf = sharesOf
 // LimitMeetings has runs of devices that share each op end after that time.
 func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
 
+// LimitTrials has trials of how devices exchange values end after that time.
+func LimitTrials(d *Device, limit time.Duration) { d.meetings.trial = limit }
+
 // TryExchanges has devices that share each op try whether the host can copy what kernels wait for, and not longer than
 // that.
 func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
 	machine := target.MachineOf(d.Caps())
-	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
-	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, limit)); err != nil {
+	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
+	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, wayRelayed, limit)); err != nil {
 		return err
 	}
 	d.meetings.give()
-	return d.meetings.failed
+	return errors.Join(d.meetings.failed...)
+}
+
+// hostCopies are copies by the processor between devices that it reaches the memory of.
+type hostCopies struct {
+	devices []*vk.Device
+	done    func(int) (bool, error)
+}
+
+func (c hostCopies) Close() error { return nil }
+
+func (c hostCopies) newPlaces(words int) (places, error) {
+	p := &hostPlaces{done: c.done}
+	for _, d := range c.devices {
+		b, err := d.NewInbox(words)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.list = append(p.list, b)
+	}
+	return p, nil
+}
+
+// hostPlaces copies as late as it may.
+type hostPlaces struct {
+	list  []*vk.Buffer
+	done  func(int) (bool, error)
+	asked int
+	under [][4]int
+}
+
+func (p *hostPlaces) Address(rank int) uint64 { return p.list[rank].Address() }
+
+func (p *hostPlaces) Copy(from, to, at, words int) error {
+	p.under = append(p.under, [4]int{from, to, at, words})
+	return nil
+}
+
+func (p *hostPlaces) Done(from, to int) (bool, error) {
+	done, err := p.done(p.asked)
+	if p.asked++; !done || err != nil {
+		return false, err
+	}
+	p.under = slices.DeleteFunc(p.under, func(c [4]int) bool {
+		if c[0] != from || c[1] != to {
+			return false
+		}
+		copy(p.list[to].Words()[c[2]:][:c[3]], p.list[from].Words()[c[2]:])
+		return true
+	})
+	return true, nil
+}
+
+func (p *hostPlaces) Close() error {
+	var errs []error
+	for _, b := range p.list {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // LosePart has the last of several devices leave out its part of a program.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,12 +29,30 @@ const (
 	wayRelayed
 	// Programs end at each exchange, and the host takes them on when all are there.
 	wayStaged
+	// So they do, and the host has values copied from card to card in between.
+	wayCopied
 )
 
-func (w way) String() string {
-	return [...]string{"kernels wait for one another", "the host tells kernels of one another",
-		"the host takes programs on from one to the next"}[w]
+// transports say of each way how it is gone.
+var transports = [...]struct {
+	text   string
+	relays bool // whether the host copies flags, so that runs need not be waited for
+	once   bool // whether a run has each exchange at a place of its own (M-two-cards)
+	ends   bool // whether programs end at each exchange
+	copies bool // whether each device gives to and takes from memory of its own
+	// What a trial exchanges: so many values, so many times.
+	values, times int
+}{
+	// As many as a model of 7e9 weights gives for a token.
+	wayShared: {text: "kernels wait for one another", values: 4096, times: 64},
+	wayRelayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
+		times: 64},
+	wayStaged: {text: "the host takes programs on from one to the next", ends: true},
+	wayCopied: {text: "programs end, and cards copy to one another", ends: true, copies: true, values: 1 << 17,
+		times: 16},
 }
+
+func (w way) String() string { return transports[w].text }
 
 // meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
 const meetingTime = 2 * time.Minute
@@ -42,31 +61,63 @@ const meetingTime = 2 * time.Minute
 // runs in one order.
 type meetings struct {
 	devices Devices
-	vulkan  []*vk.Device // the same, unless they are the processor
-	limit   time.Duration
+	vulkan  []*vk.Device  // the same, unless they are the processor
+	limit   time.Duration // of a run
+	trial   time.Duration // of one that finds out whether a way works
 	turn    chan struct{}
+
+	open func([]*vk.Device) (copies, error)
 
 	// With the turn.
 	choices
-	rooms [wayStaged + 1]room
+	rooms  [len(transports)]room
+	copies copies     // nil until they are wanted
+	under  []*meeting // runs that devices have and nobody waits for, the first one first
 }
+
+// copies are how values come from one device to another where the host has them copied.
+type copies interface {
+	newPlaces(words int) (places, error)
+	Close() error
+}
+
+// places are as much memory of each device.
+type places interface {
+	Address(rank int) uint64
+	// Copy begins to copy words of one device's places, the first of which is at, to the same place of another's.
+	Copy(from, to, at, words int) error
+	// Done reports whether all is copied that was to be from one device to another.
+	Done(from, to int) (bool, error)
+	Close() error
+}
+
+// peerCopies are those of CUDA.
+type peerCopies struct{ *vk.Peers }
+
+func openPeers(d []*vk.Device) (copies, error) {
+	p, err := vk.OpenPeers(d)
+	return peerCopies{p}, err
+}
+
+func (p peerCopies) newPlaces(words int) (places, error) { return p.NewPlaces(words) }
 
 // choices are the ways that so many devices can go.
 type choices struct {
 	ranks  int
 	ways   []wayPrice
-	untold bool  // whether wayRelayed is to be tried yet
-	failed error // why it is not among the ways
+	failed []error // why others are not among them
 }
 
 // wayPrice is a way and what an exchange takes.
 type wayPrice struct {
 	way
 	target.Link
+	untold bool // whether it is to be tried yet
 }
 
 func newMeetings(d Devices) (*meetings, error) {
-	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime, choices: choicesOf(d.members())}
+	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime, trial: tryTime, open: openPeers,
+		choices: choicesOf(d.members())}
 	for _, part := range d {
 		if part.Vulkan() != nil {
 			m.vulkan = append(m.vulkan, part.Vulkan())
@@ -81,19 +132,30 @@ func newMeetings(d Devices) (*meetings, error) {
 
 // choicesOf are the ways of such devices.
 func choicesOf(list []member) choices {
-	c := choices{ranks: len(list)}
-	for _, m := range list {
-		c.untold = c.untold || m.gpu()
+	c, machine := choices{ranks: len(list)}, target.MachineOf(list[0].caps)
+	software := !slices.ContainsFunc(list, member.gpu)
+	switch {
+	case software && list[0].processor:
+		c.ways = []wayPrice{{way: wayShared, Link: machine.Relayed}}
+		return c
+	case software: // some have too few threads for kernels that wait for one another
+		c.ways = []wayPrice{{wayShared, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
+		return c
 	}
-	machine := target.MachineOf(list[0].caps)
-	if c.ways = []wayPrice{{wayShared, machine.Relayed}}; c.untold {
-		c.ways = []wayPrice{{wayRelayed, machine.Relayed}, {wayStaged, machine.Staged}}
+	c.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false},
+		{wayCopied, machine.Copied, true}}
+	if slices.ContainsFunc(list, func(m member) bool { return target.MachineOf(m.caps).Copied == target.Link{} }) {
+		c.drop(wayCopied)
 	}
-	lacks := func(m member) bool { return m.noInbox }
-	if i := slices.IndexFunc(list, lacks); c.untold && i >= 0 {
-		c.without(fmt.Errorf("the host does not reach memory of %s", list[i].caps.Name))
+	if i := slices.IndexFunc(list, func(m member) bool { return m.noInbox }); i >= 0 {
+		c.drop(wayRelayed)
+		c.failed = append(c.failed, fmt.Errorf("the host does not reach memory of %s", list[i].caps.Name))
 	}
 	return c
+}
+
+func (m *choices) drop(w way) {
+	m.ways = slices.DeleteFunc(m.ways, func(p wayPrice) bool { return p.way == w })
 }
 
 // take waits for this caller's turn.
@@ -121,26 +183,28 @@ func (m *meetings) close() error {
 	if m == nil {
 		return nil
 	}
-	var errs []error
+	errs := []error{m.settle(0)}
 	for i := range m.rooms {
 		errs = append(errs, m.rooms[i].free())
+	}
+	if m.copies != nil {
+		errs = append(errs, m.copies.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// without leaves wayRelayed out, and why.
-func (m *choices) without(why error) {
-	m.failed, m.untold = why, false
-	m.ways = slices.DeleteFunc(m.ways, func(w wayPrice) bool { return w.way == wayRelayed })
+// without leaves a way out, and why.
+func (m *choices) without(w way, why error) {
+	m.drop(w)
+	m.failed = append(m.failed, fmt.Errorf("%v: %w", w, why))
 }
 
-// relayedWords bounds the host's memory that places of wayRelayed take, which a run uses once.
+// relayedWords bounds the host's memory that places take which a run uses once.
 const relayedWords = 64 << 20
 
-// price is how many nanoseconds the exchanges of a run take, in which each device gives so many values; infinitely many
-// where there is no room for them.
+// price is how many nanoseconds such exchanges take; infinitely many where there is no room for them.
 func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
-	if w.way == wayRelayed && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
+	if transports[w.way].once && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
 	}
 	for _, values := range exchanges {
@@ -156,27 +220,32 @@ func (m *choices) cheapest(exchanges []int) wayPrice {
 	})
 }
 
-// reserve makes room for exchanges in which each device gives so many values.
+// reserve makes room for such exchanges, in the way that takes least of those that work.
 func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) {
-	if err := m.take(ctx); err != nil {
-		return nil, err
+	for {
+		w, err := m.choose(ctx, exchanges)
+		if err != nil {
+			return nil, err
+		}
+		r, err := m.roomOf(w, exchanges)
+		if err == nil || !transports[w].copies {
+			return r, err
+		}
+		m.without(w, err) // there is less memory of the cards than of the host
 	}
-	defer m.give()
-	w, err := m.choose(ctx, exchanges)
-	if err != nil {
-		return nil, err
-	}
-	return m.roomOf(w, exchanges)
 }
 
 // choose returns the way that takes least, of those that work. The turn is the caller's.
 func (m *meetings) choose(ctx context.Context, exchanges []int) (way, error) {
-	if m.untold && m.cheapest(exchanges).way == wayRelayed {
-		if err := m.tell(ctx, tryTime); err != nil {
+	for {
+		w := m.cheapest(exchanges)
+		if !w.untold {
+			return w.way, nil
+		}
+		if err := m.tell(ctx, w.way, m.trial); err != nil {
 			return 0, err
 		}
 	}
-	return m.cheapest(exchanges).way, nil
 }
 
 // waits reports whether kernels wait for one another in the exchanges of a graph.
@@ -185,29 +254,33 @@ func (m *meetings) waits(ctx context.Context, g *ir.Graph) (bool, error) {
 	if err != nil || !s.Waits {
 		return false, err
 	}
+	exchanges, err := s.Exchanges(nil)
+	if err != nil {
+		return false, err
+	}
 	if err := m.take(ctx); err != nil {
 		return false, err
 	}
 	defer m.give()
-	w, err := m.choose(ctx, s.Exchanges)
-	return w != wayStaged, err
+	w, err := m.choose(ctx, exchanges)
+	return !transports[w].ends, err
 }
 
-// tell finds out whether kernels see what the host writes while they are under way.
-func (m *meetings) tell(ctx context.Context, limit time.Duration) error {
-	r, err := m.roomOf(wayRelayed, triedExchanges)
-	if err != nil {
-		return err
+// tell finds out whether a way works.
+func (m *meetings) tell(ctx context.Context, w way, limit time.Duration) error {
+	r, failed := m.roomOf(w, trialOf(w))
+	if failed == nil {
+		failed = m.try(ctx, r, limit)
 	}
-	failed := m.try(ctx, r, limit)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if failed != nil {
-		m.without(failed)
-		return r.free()
+		m.without(w, failed)
+		return m.rooms[w].free()
 	}
-	m.untold = false
+	i := slices.IndexFunc(m.ways, func(p wayPrice) bool { return p.way == w })
+	m.ways[i].untold = false
 	return nil
 }
 
@@ -222,8 +295,8 @@ func (m *choices) how(exchanges []int) string {
 			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
 		}
 	}
-	if m.failed != nil {
-		text += fmt.Sprintf(", since another way fails: %v", m.failed)
+	for _, why := range m.failed {
+		text += fmt.Sprintf(", since another way fails: %v", why)
 	}
 	return text
 }
@@ -231,21 +304,22 @@ func (m *choices) how(exchanges []int) string {
 // aheadRuns is how many runs the devices may have at a time where the host tells kernels of one another.
 const aheadRuns = 8
 
-// roomOf returns the room of a way, with room for those exchanges, of as many runs as the devices may have. The turn is
+// roomOf returns the room of a way, with room for such exchanges, of as many runs as the devices may have. The turn is
 // the caller's.
 func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
-	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, way == wayRelayed)
-	if way == wayRelayed {
+	once := transports[way].once
+	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, once)
+	if once {
 		words *= max(1, min(aheadRuns, relayedWords/max(words, 1)))
 	}
 	if r.box != nil && r.box.Room() >= words {
 		return r, nil
 	}
-	if err := errors.Join(m.idle(), r.free()); err != nil {
+	if err := errors.Join(lostStates(m.settle(0)), m.idle(), r.free()); err != nil {
 		return nil, err
 	}
 	r.way = way
-	if err := r.make(m, mailbox.Header+words); err != nil {
+	if err := r.make(m, words); err != nil {
 		return nil, errors.Join(err, r.free())
 	}
 	return r, nil
@@ -255,27 +329,30 @@ func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 type room struct {
 	way     way
 	memory  *vk.HostBuffer // nil for the processor
-	inboxes []*vk.Buffer   // of wayRelayed, by rank
+	inboxes []*vk.Buffer   // by rank, where the host passes flags on
+	places  places         // where values are copied
 	box     *mailbox.Mailbox
-	epoch   uint32     // of the next exchange
-	next    int        // where the places of the next run begin
-	under   []*meeting // runs that devices have and nobody waits for, the first one first
+	epoch   uint32 // of the next exchange
+	next    int    // where the places of the next run begin
 	relay   relay
 }
 
 func (r *room) make(m *meetings, words int) (err error) {
-	memory := []uint32(nil)
+	memory, t, own := []uint32(nil), transports[r.way], mailbox.Header
+	if !t.copies {
+		own += words
+	}
 	if m.vulkan == nil {
-		memory = make([]uint32, words)
+		memory = make([]uint32, own)
 	} else {
-		if r.memory, err = vk.NewHostBuffer(m.vulkan, words); err != nil {
+		if r.memory, err = vk.NewHostBuffer(m.vulkan, own); err != nil {
 			return err
 		}
 		memory = r.memory.Words()
 	}
 	var inboxes [][]uint32
 	for _, d := range m.vulkan {
-		if r.way != wayRelayed {
+		if !t.relays {
 			break
 		}
 		b, err := d.NewInbox(mailbox.Header)
@@ -285,13 +362,32 @@ func (r *room) make(m *meetings, words int) (err error) {
 		r.inboxes = append(r.inboxes, b)
 		inboxes = append(inboxes, b.Words())
 	}
-	r.box, err = mailbox.New(memory, len(m.devices), inboxes...)
+	if r.box, err = mailbox.New(memory, len(m.devices), inboxes...); err != nil {
+		return err
+	}
 	r.epoch = 1
-	return err
+	if !t.copies {
+		return nil
+	}
+	if m.copies == nil {
+		if m.copies, err = m.open(m.vulkan); err != nil {
+			m.copies = nil
+			return err
+		}
+	}
+	if r.places, err = m.copies.newPlaces(words); err != nil {
+		r.places = nil
+		return err
+	}
+	r.box.Own(words)
+	return nil
 }
 
 func (r *room) free() error {
-	errs := []error{r.settle(0), r.box.Close(), r.memory.Close()}
+	errs := []error{r.box.Close(), r.memory.Close()}
+	if r.places != nil {
+		errs = append(errs, r.places.Close())
+	}
 	for _, b := range r.inboxes {
 		errs = append(errs, b.Close())
 	}
@@ -301,11 +397,11 @@ func (r *room) free() error {
 
 // settle waits until devices have at most so many runs that nobody waits for. It returns why some have failed, if
 // nobody was told.
-func (r *room) settle(most int) error {
+func (m *meetings) settle(most int) error {
 	var errs []error
-	for len(r.under) > most {
-		errs = append(errs, r.under[0].tell())
-		r.under = r.under[1:]
+	for len(m.under) > most {
+		errs = append(errs, m.under[0].tell())
+		m.under = m.under[1:]
 	}
 	return errors.Join(errs...)
 }
@@ -313,21 +409,25 @@ func (r *room) settle(most int) error {
 // lastEpoch is where epochs begin anew.
 const lastEpoch = 1 << 31
 
-// begin finds places for the exchanges of a run that no other run uses, and has the room ready for it. Where runs
-// before it have failed, and nobody was told, it says so.
+// begin finds places for the exchanges of a run, and has the room ready for it. Where exchanges have places of their
+// own, no other run uses them; else runs go on from each other's. Where runs before it have failed, and nobody was
+// told, it says so.
 func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
-	words := mailbox.Room(len(m.devices), exchanges, r.way == wayRelayed)
-	if from = r.next; from+words > r.box.Room() {
-		from = 0
-	}
-	to = from + words
-	err = r.settle(aheadRuns - 1)
-	for slices.ContainsFunc(r.under, func(x *meeting) bool { return x.from < to && from < x.to }) {
-		err = errors.Join(err, r.settle(len(r.under)-1))
+	err, from = m.settle(aheadRuns-1), r.next
+	if transports[r.way].once {
+		words := mailbox.Room(len(m.devices), exchanges, true)
+		if from+words > r.box.Room() {
+			from = 0
+		}
+		to = from + words
+		clash := func(x *meeting) bool { return x.room == r && x.from < to && from < x.to }
+		for slices.ContainsFunc(m.under, clash) {
+			err = errors.Join(err, m.settle(len(m.under)-1))
+		}
 	}
 	last := int64(r.epoch)+int64(len(exchanges)) >= lastEpoch
 	if last || r.box.Fails() {
-		err = errors.Join(err, r.settle(0), m.idle())
+		err = errors.Join(err, m.settle(0), m.idle())
 		r.box.Reset()
 	}
 	if last {
@@ -341,14 +441,17 @@ func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
 	var list []*ir.Data
 	for rank := range m.devices {
 		memory := r.memory.Address(rank)
-		flags, tries := memory, uint32(mailbox.TriesWaiting)
-		switch r.way {
-		case wayRelayed:
-			flags = r.inboxes[rank].Address()
-		case wayStaged:
+		at, tries := mailbox.Addresses{Memory: memory, Flags: memory}, uint32(mailbox.TriesWaiting)
+		if r.inboxes != nil {
+			at.Flags = r.inboxes[rank].Address()
+		}
+		if r.places != nil {
+			at.Places = r.places.Address(rank)
+		}
+		if transports[r.way].ends {
 			tries = mailbox.TriesNone
 		}
-		link := r.box.Link(rank, r.epoch, from, memory, flags, tries)
+		link := r.box.Link(rank, r.epoch, from, at, tries)
 		d, err := Of(link[:], len(link))
 		if err != nil {
 			return nil, err
@@ -358,7 +461,7 @@ func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
 	return list, nil
 }
 
-// relay has a thread copy flags while there are runs.
+// relay has a thread pass flags on while there are runs.
 type relay struct {
 	mu    sync.Mutex
 	runs  int
@@ -389,7 +492,7 @@ func (r *relay) end() {
 type meeting struct {
 	of       *meetings
 	room     *room
-	from, to int // its places
+	from, to int // its places, where no other run uses them
 	all      *rendezvous
 	limit    time.Duration
 	late     *time.Timer
@@ -403,8 +506,8 @@ type meeting struct {
 	told bool
 }
 
-// open begins a run with such exchanges, which takes as long at most, and returns what each device is given for it.
-func (m *meetings) open(r *room, exchanges []int, limit time.Duration) (*meeting, []*ir.Data, error) {
+// begin begins a run with such exchanges, which takes as long at most, and returns what each device is given for it.
+func (m *meetings) begin(r *room, exchanges []int, limit time.Duration) (*meeting, []*ir.Data, error) {
 	from, to, err := r.begin(m, exchanges)
 	if err != nil {
 		return nil, nil, err
@@ -415,8 +518,11 @@ func (m *meetings) open(r *room, exchanges []int, limit time.Duration) (*meeting
 	}
 	x := &meeting{of: m, room: r, from: from, to: to, limit: limit, all: &rendezvous{ranks: len(links),
 		next: make(chan struct{}), stopped: make(chan struct{})}}
-	if r.way == wayRelayed {
-		r.next = to
+	parts, next := r.box.Lay(from, exchanges)
+	if r.next = next; r.places != nil {
+		x.all.between = func(i int) error { return x.copy(parts[i]) }
+	}
+	if transports[r.way].relays {
 		r.relay.begin(r.box)
 	}
 	r.epoch += uint32(len(exchanges))
@@ -424,18 +530,55 @@ func (m *meetings) open(r *room, exchanges []int, limit time.Duration) (*meeting
 	return x, links, nil
 }
 
+// goesAhead reports whether the devices come to its end by themselves.
+func (x *meeting) goesAhead() bool { return x == nil || transports[x.room.way].relays }
+
 // between is what the host does at each exchange; nil for nothing.
 func (x *meeting) between() func() error {
-	if x == nil || x.room.way != wayStaged {
+	if x == nil || !transports[x.room.way].ends {
 		return nil
 	}
 	return x.all.meet
 }
 
+// copy has each device's part of an exchange copied to all others.
+func (x *meeting) copy(parts []mailbox.Part) error {
+	pairs := func(do func(from, to int) error) error {
+		for from := range parts {
+			for to := range parts {
+				if from == to {
+					continue
+				}
+				if err := do(from, to); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := pairs(func(from, to int) error {
+		return x.room.places.Copy(from, to, parts[from].At, parts[from].Words)
+	}); err != nil {
+		return err
+	}
+	return pairs(func(from, to int) error {
+		for {
+			done, err := x.room.places.Done(from, to)
+			if done || err != nil {
+				return err
+			}
+			if x.all.over() {
+				return mailbox.ErrStopped
+			}
+			goruntime.Gosched()
+		}
+	})
+}
+
 // fail ends all waiting of a run that one of the devices does not have, once the runs before it have ended.
 func (x *meeting) fail() {
 	if x != nil {
-		for _, before := range x.room.under {
+		for _, before := range x.of.under {
 			before.end()
 		}
 		x.stop()
@@ -460,7 +603,7 @@ func (x *meeting) leave() {
 	for _, d := range x.of.vulkan {
 		x.points = append(x.points, d.Submitted())
 	}
-	x.room.under = append(x.room.under, x)
+	x.of.under = append(x.of.under, x)
 	go x.end()
 }
 
@@ -477,7 +620,7 @@ func (x *meeting) close() {
 		errs = append(errs, x.of.vulkan[rank].Wait(context.Background(), p))
 	}
 	x.late.Stop()
-	if x.room.way == wayRelayed {
+	if transports[x.room.way].relays {
 		x.room.relay.end()
 	}
 	x.mu.Lock()
@@ -529,30 +672,50 @@ func lostStates(err error) error {
 // rendezvous is where those who take programs on wait for one another, again and again.
 type rendezvous struct {
 	ranks   int
+	between func(i int) error // what is done when all have come for the i-th time, if not nil
 	once    sync.Once
 	stopped chan struct{}
 
 	mu   sync.Mutex // guards what follows
 	here int
+	past int           // how often all have come
 	next chan struct{} // closed when all are here
 }
 
-// meet waits until all are here.
+// meet waits until all are here and what is to be done between is done.
 func (r *rendezvous) meet() error {
 	r.mu.Lock()
-	next := r.next
-	if r.here++; r.here == r.ranks {
-		r.here, r.next = 0, make(chan struct{})
-		close(next)
+	next, i := r.next, r.past
+	if r.here++; r.here < r.ranks {
+		r.mu.Unlock()
+		select {
+		case <-next:
+			return nil
+		case <-r.stopped:
+			return mailbox.ErrStopped
+		}
 	}
+	r.here, r.past, r.next = 0, i+1, make(chan struct{})
 	r.mu.Unlock()
-	select {
-	case <-next:
-		return nil
-	case <-r.stopped:
-		return mailbox.ErrStopped
+	if r.between != nil {
+		if err := r.between(i); err != nil {
+			r.stop()
+			return err
+		}
 	}
+	close(next)
+	return nil
 }
 
 // stop ends all waiting.
 func (r *rendezvous) stop() { r.once.Do(func() { close(r.stopped) }) }
+
+// over reports whether all waiting has ended.
+func (r *rendezvous) over() bool {
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
+}

@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	triedValues = 4096 // of each device, as many as a model of 7e9 weights gives for a token
-	triedTimes  = 64   // in a run
-	triedRuns   = 2    // of which the second reads places again
-	tryTime     = 5 * time.Second
+	triedRuns = 2 // of which the second reads places again
+	tryTime   = 5 * time.Second
 )
 
-var triedExchanges = slices.Repeat([]int{triedValues}, triedTimes)
+// trialOf is what devices exchange in a trial of a way.
+func trialOf(w way) []int {
+	return slices.Repeat([]int{transports[w].values}, transports[w].times)
+}
 
 // try has the devices exchange values in a room many times, for as long at most in each run, and returns
 // why it fails. What an exchange takes it does not measure: the host is busy while programs are loaded.
 func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err error) {
-	ranks := len(m.devices)
-	g, err := passes.Swaps(ranks, triedValues, triedTimes)
+	ranks, t := len(m.devices), transports[r.way]
+	g, err := passes.Swaps(ranks, t.values, t.times)
 	if err != nil {
 		return err
 	}
-	in, want, err := trialOf(ranks)
+	in, want, err := swapped(ranks, t.values, t.times)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,9 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err e
 		}
 	}
 	for range triedRuns {
-		r.next = 0 // where the run before began
+		if t.once {
+			r.next = 0 // where the run before began
+		}
 		if err := m.tryRun(ctx, r, limit, parts, in, want); err != nil {
 			r.box.Stop()
 			err = errors.Join(err, m.idle())
@@ -56,22 +59,22 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err e
 	return nil
 }
 
-// trialOf is what each device is given, and what it gets: added up as kernels do.
-func trialOf(ranks int) (in, out []*ir.Data, err error) {
+// swapped is what each device is given, and what it gets: added up as kernels do.
+func swapped(ranks, count, times int) (in, out []*ir.Data, err error) {
 	now := make([][]float32, ranks)
 	for rank := range now {
-		for i := range triedValues {
-			now[rank] = append(now[rank], float32(i+triedValues*rank))
+		for i := range count {
+			now[rank] = append(now[rank], float32(i+count*rank))
 		}
-		d, err := Of(now[rank], triedValues)
+		d, err := Of(now[rank], count)
 		if err != nil {
 			return nil, nil, err
 		}
 		in = append(in, d)
 		now[rank] = slices.Clone(now[rank])
 	}
-	for range triedTimes {
-		for i := range triedValues {
+	for range times {
+		for i := range count {
 			sum := now[0][i]
 			for _, values := range now[1:] {
 				sum += values[i]
@@ -82,7 +85,7 @@ func trialOf(ranks int) (in, out []*ir.Data, err error) {
 		}
 	}
 	for _, values := range now {
-		d, err := Of(values, triedValues)
+		d, err := Of(values, count)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -94,7 +97,7 @@ func trialOf(ranks int) (in, out []*ir.Data, err error) {
 // tryRun is a run of the trial, and compares what comes of it.
 func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, parts []*Executable,
 	in, want []*ir.Data) error {
-	meeting, links, err := m.open(r, triedExchanges, limit)
+	meeting, links, err := m.begin(r, trialOf(r.way), limit)
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, par
 	for rank, p := range parts {
 		under.Go(func() {
 			var result *Result
-			result, errs[rank] = p.Run(ctx, Tensors{"x": in[rank], "link": links[rank]})
+			result, errs[rank] = p.runInParts(ctx, Tensors{"x": in[rank], "link": links[rank]}, meeting.between())
 			switch {
 			case errs[rank] != nil:
 				meeting.fail()

@@ -19,9 +19,11 @@ import (
 // for it are cut between them (see [passes.SplitTensor]), so that each reads its part of them at the same time. What
 // the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
 // another's flags there, inside of their programs. Others need not see what another writes before their program ends.
-// Where they see what the host writes to memory of their own, which is tried, their kernels wait for flags there, which
-// the host copies. Else it takes programs on from one exchange to the next. [Executable.Why] says which. All devices
-// are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+// Where they see what the host writes to memory of their own their kernels wait for flags there, which the host copies.
+// Else it takes programs on from one exchange to the next. Between those of NVIDIA, where libcuda.so.1 is there and the
+// cards reach one another's memory, it has many values copied from card to card meanwhile. A run goes the way that is
+// expected to take least, of those that work, which is tried. [Executable.Why] says which, of the largest run. All
+// devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
 //
 // Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
 // take turns. Where the host copies flags, those whose outputs all stay on the devices are not waited for, up to eight
@@ -107,6 +109,7 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
 	x := &sharded{Signature: runtime.SignatureOf(p.Contents.Graph), meetings: d.meetings, alike: alike(p.shards)}
+	x.ahead = x.alike
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -127,20 +130,42 @@ func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_
 	}
 	first := p.shards[0]
 	how := ""
-	if len(first.Exchanges) > 0 {
-		x.room, err = d.meetings.reserve(ctx, first.Exchanges)
-		if err == nil && first.Waits && x.room.way == wayStaged {
-			err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
-				"compile the graph for these")
-		}
-		if err != nil {
+	if len(first.Meetings) > 0 {
+		if how, err = x.meet(ctx, first.Shard); err != nil {
 			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
 		}
-		how = ": " + d.meetings.how(first.Exchanges)
 	}
 	return &Executable{backend: x, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
 		"and the devices exchange values %d times a run%s", d.Name(), len(first.Cut),
-		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Exchanges), how)}, nil
+		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Meetings), how)}, nil
+}
+
+// meet makes room for the largest exchanges of a program, and says how they go.
+func (x *sharded) meet(ctx context.Context, s passes.Shard) (how string, err error) {
+	if err := x.meetings.take(ctx); err != nil {
+		return "", err
+	}
+	defer x.meetings.give()
+	most, err := s.Exchanges(nil)
+	if err != nil {
+		return "", err
+	}
+	r, err := x.roomFor(ctx, most)
+	if err != nil {
+		return "", err
+	}
+	x.ahead = x.alike && transports[r.way].relays
+	return ": " + x.meetings.how(most), nil
+}
+
+// roomFor returns the room for exchanges of the program, which differ with its symbols.
+func (x *sharded) roomFor(ctx context.Context, exchanges []int) (*room, error) {
+	r, err := x.meetings.reserve(ctx, exchanges)
+	if err == nil && x.parts[0].Waits && transports[r.way].ends {
+		err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
+			"compile the graph for these")
+	}
+	return r, err
 }
 
 // cutWeights is a device's part of a source of weights.
@@ -236,9 +261,9 @@ func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 type sharded struct {
 	*runtime.Signature
 	meetings *meetings
-	room     *room // nil where the devices exchange nothing
 	parts    []shardPart
 	alike    bool // whether all compute what is whole by the same kernels, and so have the same bits of it
+	ahead    bool // whether a run is not waited for that keeps all outputs
 }
 
 type shardPart struct {
@@ -292,7 +317,7 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 		return nil, err
 	}
 	defer x.meetings.give()
-	return x.run(values, opt, own)
+	return x.run(ctx, symbols, values, opt, own)
 }
 
 // shardInputs are what a device is given for a run.
@@ -302,14 +327,11 @@ type shardInputs struct {
 }
 
 // run runs all parts at once. Each goes to its end, so that none of the states misses it.
-func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Result, error) {
-	links := make([]*ir.Data, len(x.parts))
-	var meeting *meeting
-	if x.room != nil {
-		var err error
-		if meeting, links, err = x.meetings.open(x.room, x.parts[0].Exchanges, x.meetings.limit); err != nil {
-			return nil, err
-		}
+func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt RunOptions,
+	own []States) (*Result, error) {
+	meeting, links, err := x.begin(ctx, symbols)
+	if err != nil {
+		return nil, err
 	}
 	results, errs := make([]*Result, len(x.parts)), make([]error, len(x.parts))
 	var under sync.WaitGroup
@@ -322,9 +344,9 @@ func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Resu
 		})
 	}
 	under.Wait()
-	err := errors.Join(errs...)
+	err = errors.Join(errs...)
 	switch {
-	case err == nil && x.goesAhead() && len(opt.Keep) == len(x.Outputs()):
+	case err == nil && x.alike && meeting.goesAhead() && len(opt.Keep) == len(x.Outputs()):
 		meeting.leave()
 	default:
 		err = x.ended(meeting, errs)
@@ -338,14 +360,31 @@ func (x *sharded) run(values []shardInputs, opt RunOptions, own []States) (*Resu
 	return x.result(results, meeting)
 }
 
-// goesAhead reports whether a run is not waited for that keeps all outputs.
-func (x *sharded) goesAhead() bool { return x.alike && (x.room == nil || x.room.way == wayRelayed) }
+// begin begins the exchanges of a run, if it has any, and returns what each device is given for them.
+func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting, []*ir.Data, error) {
+	if len(x.parts[0].Meetings) == 0 {
+		return nil, make([]*ir.Data, len(x.parts)), nil
+	}
+	exchanges, err := x.parts[0].Exchanges(symbols)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := x.roomFor(ctx, exchanges)
+	if err != nil {
+		return nil, nil, err
+	}
+	return x.meetings.begin(r, exchanges, x.meetings.limit)
+}
 
 // ended waits for a run, and says how it ended.
 func (x *sharded) ended(m *meeting, errs []error) error {
 	var err error
+	stopped := -1 // who waited for the others
 	for rank, e := range errs {
-		if e != nil && !errors.Is(e, mailbox.ErrStopped) {
+		switch {
+		case errors.Is(e, mailbox.ErrStopped):
+			stopped = rank
+		case e != nil:
 			err = errors.Join(err, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(errs), x.parts[rank].Device(), e))
 		}
 	}
@@ -353,8 +392,11 @@ func (x *sharded) ended(m *meeting, errs []error) error {
 	if m == nil {
 		return err
 	}
-	if failed := errors.Join(x.room.settle(0), m.tell()); err == nil {
+	if failed := errors.Join(x.meetings.settle(0), m.tell()); err == nil {
 		err = failed
+	}
+	if err == nil && stopped >= 0 {
+		err = failedAs(x.parts[stopped].Device(), false, m.limit)
 	}
 	return lostStates(err)
 }
@@ -385,10 +427,17 @@ func (p *shardPart) run(rank int, values shardInputs, link *ir.Data, between fun
 			mine.Keep = append(mine.Keep, o.Name)
 		}
 	}
+	return p.runInParts(context.Background(), in, between, mine)
+}
+
+// runInParts runs a program, and does something each time that others are to have what it has given to an exchange; nil
+// for nothing.
+func (e *Executable) runInParts(ctx context.Context, in Tensors, between func() error,
+	opt ...RunOptions) (*Result, error) {
 	if between != nil {
-		return p.Vulkan().RunInParts(context.Background(), in, between, mine)
+		return e.Vulkan().RunInParts(ctx, in, between, opt...)
 	}
-	return p.Executable.Run(context.Background(), in, mine)
+	return e.Run(ctx, in, opt...)
 }
 
 // ReadState implements runtime.Executable.

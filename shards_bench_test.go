@@ -15,9 +15,9 @@ import (
 // -bench AllReduce -args -replicas 0,1`, in each way that the devices can. Each time has a small kernel in it that
 // writes the values.
 func BenchmarkAllReduce(b *testing.B) {
-	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {1024, 32}} {
+	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {32, 256}, {128, 128}, {1024, 32}, {4096, 8}} {
 		const width = 4096
-		for _, way := range []string{"shared", "relayed", "staged"} {
+		for _, way := range []string{"shared", "relayed", "copied", "staged"} {
 			b.Run(fmt.Sprintf("%dkB/%s", 4*c.rows*width/1024, way), func(b *testing.B) {
 				allReduce(b, way, c.rows, width, c.times)
 			})
@@ -34,7 +34,7 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	}
 	vkc.Ways[way](d)
 	g := allReduces(b, rows, width, times)
-	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 2), "columns": filled(b, 0.5, 2, width)}
+	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 4), "columns": filled(b, 0.25, 4, width)}
 	exe, err := d.LoadGraph(b.Context(), g, weights)
 	if err != nil {
 		b.Fatal(err)
@@ -63,14 +63,14 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	b.ReportMetric(4*float64(rows*width)/each, "GB/s")
 }
 
-// allReduces is a graph in which two devices add up rows of a width, again and again. Each time is terms of a sum, of
+// allReduces is a graph in which two or four devices add up rows of a width, again and again. Each time is terms of a sum, of
 // which one value goes on.
 func allReduces(tb testing.TB, rows, width, times int) *ir.Graph {
 	tb.Helper()
 	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 1, 1)
-		terms := b.ShardedWeight(1, "terms", ir.F32, rows, 2)
-		columns := b.ShardedWeight(0, "columns", ir.F32, 2, width)
+		terms := b.ShardedWeight(1, "terms", ir.F32, rows, 4)
+		columns := b.ShardedWeight(0, "columns", ir.F32, 4, width)
 		for range times {
 			x = x.Mul(terms).MatMul(columns).Slice(0, 0, ir.D(1)).Slice(1, 0, ir.D(1))
 		}

@@ -194,6 +194,51 @@ func TestTensorParallelLimit(t *testing.T) {
 	}
 }
 
+// TestCopiesFail: copies that fail, or do not end in time, end the run of all, with an error that says so; later runs
+// go on. Where there are none, another way is gone, and why is told.
+func TestCopiesFail(t *testing.T) {
+	needTools(t)
+	for _, c := range []struct {
+		copied func(n int) (bool, error)
+		want   string
+	}{
+		{func(int) (bool, error) { return false, errors.New("the cable is cut") }, "the cable is cut"},
+		{func(int) (bool, error) { return false, nil }, "in vain, for 1ms at most"},
+	} {
+		together, _ := parallel(t, "vulkan,vulkan")
+		copied := func(int) (bool, error) { return true, nil }
+		vkc.CopyByHost(together, func(n int) (bool, error) { return copied(n) })
+		exe := shardedProduct(t, together)
+		defer exe.Close()
+		in := vkc.Tensors{"x": noise(t, 1, 24)}
+		if _, err := exe.Run(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		copied = c.copied
+		vkc.LimitMeetings(together, time.Millisecond)
+		if _, err := exe.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		copied = func(int) (bool, error) { return true, nil }
+		vkc.LimitMeetings(together, time.Hour)
+		if _, err := exe.Run(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+	}
+	together, _ := parallel(t, "vulkan,vulkan")
+	vkc.LackCopies(together)
+	exe := shardedProduct(t, together)
+	defer exe.Close()
+	want := "programs end, and cards copy to one another: vk: peer copies between 2 devices, the first of which is " +
+		together.Parts()[0].Name() + ": "
+	if !strings.Contains(exe.Why(), want) {
+		t.Errorf("%s: want %q", exe.Why(), want)
+	}
+	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestExchangesChosen: two GPUs give each other what a token of a model with 20 layers of 8192 needs while kernels
 // wait, and what 64 of its tokens need; what has no room for places of its own they give each other by programs that
 // end, and say so.
@@ -220,8 +265,9 @@ func TestExchangesChosen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer together.Close()
+		vkc.LimitTrials(together, time.Hour)
 		exe, err := together.LoadGraph(t.Context(), allReduces(t, c.rows, c.width, c.times), vkc.WeightMap{
-			"terms": noise(t, c.rows, 2), "columns": noise(t, 2, c.width)})
+			"terms": noise(t, c.rows, 4), "columns": noise(t, 4, c.width)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -187,6 +187,27 @@ func priceAlone(ctx context.Context, g *ir.Graph, list []member, stored int64) (
 	return ns, fmt.Sprintf("%.1f GiB of weights and states", float64(stored)/(1<<30)), err
 }
 
+// Expected is how many nanoseconds a run of a graph is expected to take on the device, with symbols as large as they
+// may be. What the processor takes is not known.
+func (d *Device) Expected(ctx context.Context, g *ir.Graph) (ns float64, err error) {
+	if err := d.usable(ctx); err != nil {
+		return 0, fmt.Errorf("expect of a graph: %w", err)
+	}
+	stored, err := storedBy(g)
+	if err != nil {
+		return 0, err
+	}
+	list, price := d.parts.members(), priceLayers
+	switch {
+	case d.parts == nil:
+		list, price = Devices{d}.members(), priceAlone
+	case d.meetings != nil:
+		price = priceTensor
+	}
+	ns, _, err = price(ctx, g, list, stored)
+	return ns, err
+}
+
 // priceLayers adds up what the parts take, and what it takes to pass values on by way of the host.
 func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) (ns float64, of string, err error) {
 	parts, err := passes.SplitLayers(g, sharesAmong(list, stored), nil)
@@ -229,7 +250,10 @@ func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns f
 		if err != nil {
 			return 0, "", err
 		}
-		ns, exchanges = max(ns, own), s.Exchanges
+		if exchanges, err = s.Exchanges(nil); err != nil {
+			return 0, "", err
+		}
+		ns = max(ns, own)
 	}
 	meet := c.price(c.cheapest(exchanges), exchanges)
 	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(meet), len(exchanges), c.how(exchanges))

@@ -121,7 +121,7 @@ func checkCollective(c *ir.Call) error {
 	case c.DType(0) != ir.F32:
 		return fmt.Errorf("x is %s: want f32", c.DType(0))
 	case c.DType(1) != ir.U32 || !c.Shape(1).Equal(linkShape):
-		return errors.New("link is u32[10], from an input or from another of these ops")
+		return errors.New("link is u32[12], from an input or from another of these ops")
 	}
 	return nil
 }
@@ -143,10 +143,11 @@ void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint
 }`
 
 // Word w has value i, or the epoch after seven of them.
-const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[4], rank = link[5], room = link[7];
+const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[6], rank = link[7], room = link[9];
 uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
-uint place = link[6] + uint(shards) * part_words <= room ? link[6] : 0u;
+uint place = link[8] + uint(shards) * part_words <= room ? link[8] : 0u;
 Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1]))), flags = Mailbox(packUint2x32(uvec2(link[2], link[3])));
+Mailbox places = Mailbox(packUint2x32(uvec2(link[4], link[5])));
 bool open = (link[0] | link[1]) != 0u;
 uint first = gl_WorkGroupID.x * 1024u + lane;
 `
@@ -156,18 +157,18 @@ const giveWords = `if (open) {
         uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
         uint word = epoch;
         if ((w & 7u) != 7u) word = i < size ? floatBitsToUint(x[i]) : 0u;
-        box.words[2048u + place + rank * part_words + w] = word;
+        places.words[place + rank * part_words + w] = word;
     }
 }
 `
 
-const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 10u) given[lane] = link[lane];
+const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 12u) given[lane] = link[lane];
 ` + giveWords
 
 // collectiveWait waits for the flags of all values.
-const collectiveWait = `if (open && link[8] != 0u) {
+const collectiveWait = `if (open && link[10] != 0u) {
     if (gl_WorkGroupID.x == 0u && lane == 0u) box.words[128u + rank] = epoch;
-    if (lane < uint(shards) && lane != rank) await_flag(box, flags, 128u + lane, rank, epoch, link[8]);
+    if (lane < uint(shards) && lane != rank) await_flag(box, flags, 128u + lane, rank, epoch, link[10]);
     memoryBarrierBuffer();
     barrier();
 }
@@ -179,14 +180,14 @@ barrier();
 if (open) {
     uint group = 1024u + gl_WorkGroupID.x;
     if (lane == 0u) box.words[group + 16u * rank] = epoch;
-    if (lane < uint(shards) && lane != rank) await_flag(box, flags, group + 16u * lane, rank, epoch, link[8]);
+    if (lane < uint(shards) && lane != rank) await_flag(box, flags, group + 16u * lane, rank, epoch, link[10]);
     memoryBarrierBuffer();
 }
 barrier();
 `
 
-const collectiveTake = `if (gl_WorkGroupID.x == 0u && lane < 10u) {
-    next[lane] = lane == 4u ? epoch + 1u : lane == 6u ? place + uint(shards) * part_words : link[lane];
+const collectiveTake = `if (gl_WorkGroupID.x == 0u && lane < 12u) {
+    next[lane] = lane == 6u ? epoch + 1u : lane == 8u ? place + uint(shards) * part_words : link[lane];
 }
 PROLOGUE
 float own[4], sum[4];
@@ -199,7 +200,7 @@ bool stale = false;
 for (uint p = 0u; p < uint(shards); ++p) {
     uint words[4];
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        words[k] = open && p != rank ? box.words[2048u + place + p * part_words + first + 256u * k] : 0u;
+        words[k] = open && p != rank ? places.words[place + p * part_words + first + 256u * k] : 0u;
     }
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
@@ -240,7 +241,7 @@ func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shap
 	if err != nil {
 		return nil, err
 	}
-	return []*ir.Data{{DType: ir.F32, Dims: dims, Bytes: fromWords(combine(all, int(at[5])))},
+	return []*ir.Data{{DType: ir.F32, Dims: dims, Bytes: fromWords(combine(all, int(at[mailbox.LinkRank])))},
 		{DType: ir.U32, Dims: link.Dims, Bytes: fromWords(next)}}, nil
 }
 
@@ -271,8 +272,8 @@ func fromWords(words []uint32) []byte {
 	return b
 }
 
-// Swaps is a graph of several devices that exchanges input "x", few values of f32, so many times: output "y" is what
-// all have, added up and a device's own taken off, again and again. Its link is input "link".
+// Swaps is a graph of several devices that exchanges input "x", so many values of f32, so many times: output "y" is
+// what all have, added up and a device's own taken off, again and again. Its link is input "link".
 func Swaps(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
 	attr := func(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }
@@ -286,10 +287,13 @@ func Swaps(shards, values, times int) (*ir.Graph, error) {
 	}
 	x := add(ir.OpInput, nil, attr("name", "x"), attr("dtype", ir.F32), attr("shape", ir.ShapeOf(values)))
 	link := add(ir.OpInput, nil, attr("name", "link"), attr("dtype", ir.U32), attr("shape", linkShape))
-	of := attr("shards", int64(shards))
+	of, op := attr("shards", int64(shards)), allReduceFew
 	for range times {
-		sum := add(allReduceFew, []*ir.Node{x, link}, of, attr("output", int64(0)))
-		link = add(allReduceFew, []*ir.Node{x, link}, of, attr("output", int64(1)))
+		if values > fewValues {
+			op, link = allReduce, add(give, []*ir.Node{x, link}, of)
+		}
+		sum := add(op, []*ir.Node{x, link}, of, attr("output", int64(0)))
+		link = add(op, []*ir.Node{x, link}, of, attr("output", int64(1)))
 		x = add(ir.OpSub, []*ir.Node{sum, x})
 	}
 	if err == nil {

@@ -12,10 +12,30 @@ import (
 // whole, and weights and states of their names, of which some are cut; see [Shard.Cut].
 type Shard struct {
 	*ir.Graph
-	Cut       map[string]int // by weight or state: the axis along which the device has its part
-	Exchanges []int          // how many values it gives to each of its meetings with the others in a run, at most
-	Link      string         // the input that says where: u32[10]; "" where there are no meetings
-	Waits     bool           // whether kernels give and take at once, so that no program ends between both
+	Cut      map[string]int // by weight or state: the axis along which the device has its part
+	Meetings []ir.Shape     // of what it gives to its meetings with the others in a run, in their order
+	Link     string         // the input that says where: u32[12]; "" where there are no meetings
+	Waits    bool           // whether kernels give and take at once, so that no program ends between both
+}
+
+// Exchanges are how many values a device gives to each meeting of a run with such symbols, or at most, for nil.
+func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
+	list := make([]int, len(s.Meetings))
+	for i, shape := range s.Meetings {
+		list[i] = int(shape.MaxElems())
+		if symbols == nil || shape.IsStatic() {
+			continue
+		}
+		dims, err := shape.Eval(symbols)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = 1
+		for _, n := range dims {
+			list[i] *= n
+		}
+	}
+	return list, nil
 }
 
 // SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
@@ -250,7 +270,7 @@ func (s *tensorSplitter) meet(op ir.Op, x *ir.Node) *ir.Node {
 	}
 	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
 	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
-	s.Exchanges = append(s.Exchanges, int(elements))
+	s.Meetings = append(s.Meetings, x.Shape())
 	return y
 }
 

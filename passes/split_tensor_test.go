@@ -119,8 +119,8 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Exchanges) != meetings {
-			t.Errorf("%d meetings, want %d", len(s.Exchanges), meetings)
+		if len(s.Meetings) != meetings {
+			t.Errorf("%d meetings, want %d", len(s.Meetings), meetings)
 		}
 		own := maps.Clone(weights)
 		for name, axis := range s.Cut {
@@ -147,7 +147,7 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 				defer all.Done()
 				in := map[string]*ir.Data{"x": x}
 				if parts[rank].Link != "" {
-					link := box.Link(rank, uint32(1+run*meetings), 0, 0, 0, 0)
+					link := box.Link(rank, uint32(1+run*meetings), 0, mailbox.Addresses{}, 0)
 					d, _ := ir.NewData(ir.U32, len(link))
 					copy(d.Bytes, bytesOf(link[:]))
 					in[parts[rank].Link] = d
@@ -202,8 +202,8 @@ func TestSplitTensorBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := s.Cut["down"]; ok != cut || len(s.Exchanges) != 1 {
-			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Exchanges))
+		if _, ok := s.Cut["down"]; ok != cut || len(s.Meetings) != 1 {
+			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Meetings))
 		}
 	}
 	if _, err := passes.SplitTensor(ir.NewGraph("g"), 1, 0, false); err == nil {

@@ -16,9 +16,11 @@ type Machine struct {
 	// MeetNs is what it takes workgroups, one on each core, to wait for one another in a kernel; 0 or less: there are
 	// no persistent kernels.
 	MeetNs float64 `json:"meet_ns,omitempty"`
-	// Relayed and Staged are how values come to another device of the machine: while kernels wait until the host tells
-	// them to go on, and by programs that end.
+	// Relayed, Copied and Staged are how values come to another device of the machine: while kernels wait until the host
+	// tells them to go on, by way of the host's memory or copied from card to card, and by programs that end. There are
+	// no such copies where Copied is zero.
 	Relayed Link `json:"relayed,omitzero"`
+	Copied  Link `json:"copied,omitzero"`
 	Staged  Link `json:"staged,omitzero"`
 }
 
@@ -51,6 +53,7 @@ func machineOf(caps Caps, profile string) machine {
 	m.MeetNs = cmp.Or(m.MeetNs, of.Machine.MeetNs)
 	relayed, staged := measuredLinks()
 	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, relayed)
+	m.Copied = cmp.Or(m.Copied, of.Machine.Copied)
 	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, staged)
 	return machine{m, cores}
 }

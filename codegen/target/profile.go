@@ -141,8 +141,8 @@ func (c Caps) check() error {
 		return true
 	}
 	times := []float64{c.Machine.CopyGBps, c.Machine.MatrixF16, c.Machine.MatrixI8, c.Machine.VectorF32,
-		c.Machine.LaunchNs, c.Machine.Relayed.LatencyNs, c.Machine.Relayed.GBps, c.Machine.Staged.LatencyNs,
-		c.Machine.Staged.GBps, float64(c.TimestampPeriod)}
+		c.Machine.LaunchNs, c.Machine.Relayed.LatencyNs, c.Machine.Relayed.GBps, c.Machine.Copied.LatencyNs,
+		c.Machine.Copied.GBps, c.Machine.Staged.LatencyNs, c.Machine.Staged.GBps, float64(c.TimestampPeriod)}
 	for _, rule := range []struct {
 		holds bool
 		what  string

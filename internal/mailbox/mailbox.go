@@ -9,7 +9,8 @@
 //
 // A device that keeps what it has once read of the host's memory sees nothing later there before its program ends
 // (M-two-cards). Its program reads each place once, and waits for flags in an inbox, which is memory of its own:
-// [Mailbox.Relay] copies flags there.
+// [Mailbox.Relay] copies flags there. Or the host has its program end at each exchange. Then values may also lie in
+// places that each device has for itself, between which the host has them copied.
 package mailbox
 
 import (
@@ -23,20 +24,25 @@ import (
 	"time"
 )
 
-// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: its address (two words), that of
-// the flags to wait for (two words), the epoch, the rank of the device, the place of the exchange, the room for
-// places, how often a kernel looks for a flag at most, where it does, and the mailbox's number in this process.
-const LinkWords = 10
+// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: its address, that of the flags
+// to wait for and that of the places (two words each), the epoch, the rank of the device, the place of the exchange,
+// the room for places, how often a kernel looks for a flag at most, where it does, and the mailbox's number in this
+// process.
+const LinkWords = 12
+
+// LinkRank is where in a link the rank is.
+const LinkRank = 7
 
 // Indices in a link.
 const (
-	linkFlags = 2
-	linkEpoch = 4
-	linkRank  = 5
-	linkPlace = 6
-	linkRoom  = 7
-	linkTries = 8
-	linkBox   = 9
+	linkFlags  = 2
+	linkPlaces = 4
+	linkEpoch  = 6
+	linkRank   = LinkRank
+	linkPlace  = 8
+	linkRoom   = 9
+	linkTries  = 10
+	linkBox    = 11
 )
 
 // How often a kernel looks for a flag: for minutes where it waits for other devices that are at work, after which it
@@ -79,6 +85,8 @@ type Mailbox struct {
 	ranks int
 	id    uint32
 	inbox [][]uint32 // by rank; nil where devices wait for flags in words
+
+	room int // words for places, of each device where these are its own
 }
 
 var boxes struct {
@@ -94,7 +102,8 @@ func part(values int) int {
 }
 
 // Room is how many words the places of a run have, to whose exchanges each device gives so many values. Once is where a
-// run has each exchange at a place of its own.
+// run has each exchange at a place of its own. Else three of the largest have room: an exchange at the beginning, after
+// one that begins in the last two thirds, does not touch that one.
 func Room(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
@@ -104,8 +113,25 @@ func Room(ranks int, exchanges []int, once bool) (words int) {
 	if once {
 		return words
 	}
-	// An exchange at the beginning, after one that begins in the last two thirds, does not touch that one.
-	return min(words, 3*ranks*most)
+	return 3 * ranks * most
+}
+
+// Part is what a device gives to an exchange: words at an offset among the places.
+type Part struct{ At, Words int }
+
+// Lay says where the exchanges of a run lie of which the first begins there: for each the parts by rank. The next run
+// may begin at next.
+func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
+	for _, values := range exchanges {
+		from = m.placeOf(from, values)
+		var parts []Part
+		for range m.ranks {
+			parts = append(parts, Part{from, part(values)})
+			from += part(values)
+		}
+		all = append(all, parts)
+	}
+	return all, from
 }
 
 // New makes a mailbox in memory of [Header] words, which are zero, and room for places. Inboxes, if there are any, are
@@ -120,7 +146,7 @@ func New(memory []uint32, ranks int, inboxes ...[]uint32) (*Mailbox, error) {
 		return nil, fmt.Errorf("a mailbox for %d devices with %d inboxes: want one for each, of %d words", ranks,
 			len(inboxes), Header)
 	}
-	m := &Mailbox{words: memory, ranks: ranks, inbox: inboxes}
+	m := &Mailbox{words: memory, ranks: ranks, inbox: inboxes, room: len(memory) - Header}
 	boxes.Lock()
 	defer boxes.Unlock()
 	if boxes.open == nil {
@@ -143,15 +169,26 @@ func (m *Mailbox) Close() error {
 }
 
 // Room is how many words there are for places.
-func (m *Mailbox) Room() int { return len(m.words) - Header }
+func (m *Mailbox) Room() int { return m.room }
+
+// Own has each device have places for itself, of so many words.
+func (m *Mailbox) Own(words int) { m.room = words }
+
+// Addresses are where a device finds the mailbox, the flags to wait for, which are its inbox or the mailbox, and the
+// places, if they do not follow the mailbox's header.
+type Addresses struct{ Memory, Flags, Places uint64 }
 
 // Link is what a run on the device of a rank is given, whose first exchange has that epoch and place: the epoch is not
-// 0, and larger than all that were since [Mailbox.Reset]. memory and flags are where the device finds the mailbox, and
-// its inbox or the mailbox.
-func (m *Mailbox) Link(rank int, epoch uint32, place int, memory, flags uint64, tries uint32) [LinkWords]uint32 {
-	return [LinkWords]uint32{0: uint32(memory), 1: uint32(memory >> 32), linkFlags: uint32(flags),
-		linkFlags + 1: uint32(flags >> 32), linkEpoch: epoch, linkRank: uint32(rank), linkPlace: uint32(place),
-		linkRoom: uint32(m.Room()), linkTries: tries, linkBox: m.id}
+// 0, and larger than all that were since [Mailbox.Reset].
+func (m *Mailbox) Link(rank int, epoch uint32, place int, at Addresses, tries uint32) [LinkWords]uint32 {
+	places := at.Places
+	if places == 0 && at.Memory != 0 {
+		places = at.Memory + 4*Header
+	}
+	return [LinkWords]uint32{0: uint32(at.Memory), 1: uint32(at.Memory >> 32), linkFlags: uint32(at.Flags),
+		linkFlags + 1: uint32(at.Flags >> 32), linkPlaces: uint32(places), linkPlaces + 1: uint32(places >> 32),
+		linkEpoch: epoch, linkRank: uint32(rank), linkPlace: uint32(place), linkRoom: uint32(m.Room()),
+		linkTries: tries, linkBox: m.id}
 }
 
 // Stop ends all waiting.
@@ -232,10 +269,16 @@ func follow(link []uint32, values int) (x exchange, err error) {
 		return x, fmt.Errorf("%d values from device %d: the mailbox has %d words for %d devices", values, x.rank,
 			x.Room(), x.ranks)
 	}
-	if x.place+size > x.Room() {
-		x.place = 0
-	}
+	x.place = x.placeOf(x.place, x.values)
 	return x, nil
+}
+
+// placeOf is where an exchange of so many values lies that begins there, or where there is no more room.
+func (m *Mailbox) placeOf(at, values int) int {
+	if at+m.ranks*part(values) > m.Room() {
+		return 0
+	}
+	return at
 }
 
 // of returns the words of a rank, where values lie in lines.

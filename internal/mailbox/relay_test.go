@@ -1,6 +1,7 @@
 package mailbox_test
 
 import (
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,7 +40,7 @@ func TestExchanges(t *testing.T) {
 	var under sync.WaitGroup
 	for rank := range ranks {
 		under.Go(func() {
-			link := m.Link(rank, 1, 0, 0, 0, 0)
+			link := m.Link(rank, 1, 0, mailbox.Addresses{}, 0)
 			at := link[:]
 			for i, size := range sizes {
 				own := make([]uint32, size)
@@ -77,8 +78,8 @@ func TestRoom(t *testing.T) {
 		exchanges  []int
 		once, room int
 	}{
-		{[]int{896}, 2 * 1024, 2 * 1024},
-		{[]int{897}, 2 * 2048, 2 * 2048},
+		{[]int{896}, 2 * 1024, 2 * 3072},
+		{[]int{897}, 2 * 2048, 2 * 6144},
 		{[]int{1, 1, 1, 1}, 2 * 4096, 2 * 3072},
 		{[]int{1, 2000, 1, 2000, 3}, 2 * 9 * 1024, 2 * 9 * 1024},
 		{nil, 0, 0},
@@ -90,10 +91,35 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestLay: what devices give lies where links say, and a run goes on behind another one, or at the beginning again.
+func TestLay(t *testing.T) {
+	sizes := []int{1, 2000, 1, 2000, 3}
+	m, _, _ := office(t, 2, mailbox.Room(2, sizes, false)) // 18 units
+	all, next := m.Lay(8*1024, sizes)
+	want := [][]mailbox.Part{{{At: 8 << 10, Words: 1 << 10}, {At: 9 << 10, Words: 1 << 10}},
+		{{At: 10 << 10, Words: 3 << 10}, {At: 13 << 10, Words: 3 << 10}},
+		{{At: 16 << 10, Words: 1 << 10}, {At: 17 << 10, Words: 1 << 10}},
+		{{At: 0, Words: 3 << 10}, {At: 3 << 10, Words: 3 << 10}},
+		{{At: 6 << 10, Words: 1 << 10}, {At: 7 << 10, Words: 1 << 10}}}
+	if !reflect.DeepEqual(all, want) || next != 8<<10 {
+		t.Errorf("%v, then %d", all, next)
+	}
+	link := m.Link(0, 1, 8<<10, mailbox.Addresses{}, 0)
+	for at, i := link[:], 0; i < len(sizes); i++ {
+		if place := int(at[8]); place != all[i][0].At && place+2*all[i][0].Words <= m.Room() {
+			t.Errorf("exchange %d is at %d, by its link at %d", i, all[i][0].At, place)
+		}
+		var err error
+		if at, err = mailbox.Next(at, sizes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestStale: what an earlier exchange has left is not taken for what another device gives.
 func TestStale(t *testing.T) {
 	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20}, true))
-	give, take := m.Link(0, 5, 0, 0, 0, 0), m.Link(1, 5, 0, 0, 0, 0)
+	give, take := m.Link(0, 5, 0, mailbox.Addresses{}, 0), m.Link(1, 5, 0, mailbox.Addresses{}, 0)
 	if err := mailbox.Give(give[:], make([]uint32, 20)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +140,7 @@ func TestRelay(t *testing.T) {
 		var over atomic.Bool
 		var under sync.WaitGroup
 		for rank := range ranks {
-			link := m.Link(rank, epoch, 0, 0, 0, 0)
+			link := m.Link(rank, epoch, 0, mailbox.Addresses{}, 0)
 			if err := mailbox.Give(link[:], []uint32{7}); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +166,7 @@ func TestStop(t *testing.T) {
 	if memory[0] == 0 || inboxes[0][0] == 0 || inboxes[1][0] == 0 {
 		t.Error("somebody is not told to stop")
 	}
-	link := m.Link(0, 1, 0, 0, 0, 0)
+	link := m.Link(0, 1, 0, mailbox.Addresses{}, 0)
 	if !m.Fails() {
 		t.Error("the mailbox does not know that everyone was told to stop")
 	}
@@ -168,7 +194,7 @@ func TestRefuses(t *testing.T) {
 		t.Error("a mailbox without a header was made")
 	}
 	m, _, _ := office(t, 2, mailbox.Room(2, []int{1}, true))
-	small, foreign := m.Link(0, 1, 0, 0, 0, 0), [mailbox.LinkWords]uint32{}
+	small, foreign := m.Link(0, 1, 0, mailbox.Addresses{}, 0), [mailbox.LinkWords]uint32{}
 	if err := mailbox.Give(small[:], make([]uint32, 2000)); err == nil {
 		t.Error("more was given than there is room for")
 	}

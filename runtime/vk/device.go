@@ -290,6 +290,17 @@ func (d *Device) retire(r resource) {
 	d.reap()
 }
 
+// discard destroys a resource that the device is not using. It does nothing the second time.
+func (d *Device) discard(r resource) {
+	d.mu.Lock()
+	_, alive := d.live[r]
+	delete(d.live, r)
+	d.mu.Unlock()
+	if alive {
+		r.release()
+	}
+}
+
 // reap destroys the retired resources whose points have been reached.
 func (d *Device) reap() {
 	d.mu.Lock()

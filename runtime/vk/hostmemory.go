@@ -115,13 +115,7 @@ func (h *HostBuffer) Close() error {
 		return nil
 	}
 	for _, i := range h.imported {
-		i.device.mu.Lock()
-		_, alive := i.device.live[i]
-		delete(i.device.live, i)
-		i.device.mu.Unlock()
-		if alive {
-			i.release()
-		}
+		i.device.discard(i)
 	}
 	freeHost(h.memory)
 	h.words = nil

@@ -12,6 +12,7 @@ package vk
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -269,6 +270,13 @@ func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, im
 	return buffer, imported, r
 }
 
+// exportBuffer makes a buffer whose memory others import; what was made is returned with an error too.
+func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
+	out := C.vkc_export{fd: -1}
+	r := Result(C.vkc_buffer_export(n.ptr, C.uint64_t(size), &out))
+	return exported{uint64(out.buffer), uint64(out.memory), uint64(out.size), int(out.fd)}, r
+}
+
 // allocateHost returns zeroed memory of the host, or nil.
 func allocateHost(size, align uint64) unsafe.Pointer {
 	return C.vkc_host_allocate(C.uint64_t(size), C.uint64_t(align))
@@ -431,4 +439,61 @@ func (n nativeDevice) wait(queue int, value, timeoutNS, spinNS uint64) Result {
 func (n nativeDevice) timeline(queue int) (value uint64, r Result) {
 	r = Result(C.vkc_timeline(n.ptr, C.uint32_t(queue), (*C.uint64_t)(&value)))
 	return value, r
+}
+
+// Peer copies by CUDA.
+
+// nativePeers are CUDA devices that copy to one another.
+type nativePeers struct{ ptr *C.vkc_peers }
+
+func cudaError(text *C.char) error {
+	if text == nil {
+		return nil
+	}
+	return errors.New(C.GoString(text))
+}
+
+// locked has a call and the reading of what it says failed on one thread.
+func locked(call func() *C.char) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return cudaError(call())
+}
+
+func openPeers(uuids [][16]byte) (p nativePeers, err error) {
+	err = locked(func() *C.char {
+		return C.vkc_peers_open((*[16]C.uint8_t)(unsafe.Pointer(unsafe.SliceData(uuids))), C.uint32_t(len(uuids)),
+			&p.ptr)
+	})
+	return p, err
+}
+
+func (p nativePeers) close() { C.vkc_peers_close(p.ptr) }
+
+// importMemory takes a file descriptor, also where it fails.
+func (p nativePeers) importMemory(rank, fd int, size uint64) (imported unsafe.Pointer, address uint64, err error) {
+	err = locked(func() *C.char {
+		return C.vkc_peers_import(p.ptr, C.uint32_t(rank), C.int(fd), C.uint64_t(size), &imported,
+			(*C.uint64_t)(&address))
+	})
+	return imported, address, err
+}
+
+func (p nativePeers) forget(rank int, imported unsafe.Pointer, address uint64) error {
+	return locked(func() *C.char {
+		return C.vkc_peers_forget(p.ptr, C.uint32_t(rank), imported, C.uint64_t(address))
+	})
+}
+
+func (p nativePeers) copy(from, to int, source, target, bytes uint64) error {
+	return locked(func() *C.char {
+		return C.vkc_peers_copy(p.ptr, C.uint32_t(from), C.uint32_t(to), C.uint64_t(source), C.uint64_t(target),
+			C.uint64_t(bytes))
+	})
+}
+
+func (p nativePeers) done(from, to int) (bool, error) {
+	var done C.int
+	err := locked(func() *C.char { return C.vkc_peers_done(p.ptr, C.uint32_t(from), C.uint32_t(to), &done) })
+	return done != 0, err
 }

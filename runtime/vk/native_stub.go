@@ -52,6 +52,7 @@ func (nativeDevice) address(uint64) uint64      { return 0 }
 func (nativeDevice) importHost(unsafe.Pointer, uint64) (uint64, uint64, Result) {
 	return 0, 0, unreachable
 }
+func (nativeDevice) exportBuffer(uint64) (exported, Result)            { return exported{}, unreachable }
 func allocateHost(_, _ uint64) unsafe.Pointer                          { return nil }
 func freeHost(unsafe.Pointer)                                          {}
 func (nativeDevice) createSetLayout(int) (uint64, Result)              { return 0, unreachable }
@@ -74,3 +75,14 @@ func (nativeDevice) record(_, _ uint64, _ []uint64, _ bool) Result       { retur
 func (nativeDevice) submit(int, []uint64, uint64, uint64) Result         { return unreachable }
 func (nativeDevice) wait(int, uint64, uint64, uint64) Result             { return unreachable }
 func (nativeDevice) timeline(int) (uint64, Result)                       { return 0, unreachable }
+
+type nativePeers struct{}
+
+func openPeers([][16]byte) (nativePeers, error) { return nativePeers{}, errNoCgo }
+func (nativePeers) close()                      {}
+func (nativePeers) importMemory(int, int, uint64) (unsafe.Pointer, uint64, error) {
+	return nil, 0, errNoCgo
+}
+func (nativePeers) forget(int, unsafe.Pointer, uint64) error { return errNoCgo }
+func (nativePeers) copy(_, _ int, _, _, _ uint64) error      { return errNoCgo }
+func (nativePeers) done(_, _ int) (bool, error)              { return false, errNoCgo }

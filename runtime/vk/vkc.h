@@ -134,6 +134,33 @@ void vkc_host_free(void *memory);
 // what the device asks for.
 int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *buffer, uint64_t *memory);
 
+typedef struct vkc_export {
+    uint64_t buffer, memory, size; // of the allocation
+    int fd;
+} vkc_export;
+
+// vkc_buffer_export makes a buffer in memory of the device that other programs import by a file descriptor
+// (VK_KHR_external_memory_fd), which is the caller's. What was made is written with an error too.
+int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out);
+
+// Peer copies by CUDA (vkc_cuda.c), whose driver is loaded when they are wanted. Each function returns NULL, or what
+// has failed, in text that lives until the thread's next call.
+
+typedef struct vkc_peers vkc_peers;
+
+// vkc_peers_open finds the CUDA devices of such UUIDs, which are to reach one another's memory.
+const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers **out);
+void vkc_peers_close(vkc_peers *peers);
+// vkc_peers_import gives a device's memory, by a file descriptor, which becomes CUDA's. imported stays NULL on failure.
+const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, void **imported,
+                             uint64_t *address);
+const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, void *imported, uint64_t address);
+// vkc_peers_copy begins to copy between addresses of two devices, after all that it was asked to copy between them.
+const char *vkc_peers_copy(vkc_peers *peers, uint32_t from, uint32_t to, uint64_t source, uint64_t target,
+                           uint64_t bytes);
+// vkc_peers_done writes whether all that was to be copied from one device to another is.
+const char *vkc_peers_done(vkc_peers *peers, uint32_t from, uint32_t to, int *done);
+
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out);
 int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out);
 int32_t vkc_pipeline_cache_create(vkc_device *dev, const void *data, uint64_t size, uint64_t *out);

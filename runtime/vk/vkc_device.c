@@ -309,6 +309,52 @@ int32_t vkc_buffer_import(vkc_device *dev, void *host, uint64_t size, uint64_t *
     return r;
 }
 
+// A buffer whose memory is alone in its allocation, as is best for what is exported.
+int32_t vkc_buffer_export(vkc_device *dev, uint64_t size, vkc_export *out) {
+    if (!dev->vkGetMemoryFdKHR) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkBuffer buffer;
+    VkResult r = create_buffer(dev, size, &external, &buffer);
+    if (r != VK_SUCCESS) return r;
+    out->buffer = VKC_NUMBER(buffer);
+    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
+                                           .buffer = buffer};
+    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
+    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
+    VkPhysicalDeviceMemoryProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    dev->inst->vkGetPhysicalDeviceMemoryProperties2(dev->physical, &properties);
+    const VkPhysicalDeviceMemoryProperties *has = &properties.memoryProperties;
+    uint32_t types = answer.memoryRequirements.memoryTypeBits, type = 0;
+    while (type < has->memoryTypeCount &&
+           (!(types >> type & 1) || !(has->memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)))
+        type++;
+    if (type == has->memoryTypeCount) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryDedicatedAllocateInfo only = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                          .pNext = dev->has_address ? &flags : NULL,
+                                          .buffer = buffer};
+    VkExportMemoryAllocateInfo export = {.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                         .pNext = &only,
+                                         .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                 .pNext = &export,
+                                 .allocationSize = answer.memoryRequirements.size,
+                                 .memoryTypeIndex = type};
+    VkDeviceMemory memory;
+    r = dev->vkAllocateMemory(dev->handle, &info, NULL, &memory);
+    if (r != VK_SUCCESS) return r;
+    out->memory = VKC_NUMBER(memory);
+    out->size = info.allocationSize;
+    r = dev->vkBindBufferMemory(dev->handle, buffer, memory, 0);
+    if (r != VK_SUCCESS) return r;
+    VkMemoryGetFdInfoKHR ask_fd = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+                                   .memory = memory,
+                                   .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    return dev->vkGetMemoryFdKHR(dev->handle, &ask_fd, &out->fd);
+}
+
 // Layouts and pipelines.
 
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out) {

@@ -88,7 +88,8 @@
     X(vkGetPipelineExecutablePropertiesKHR) \
     X(vkGetPipelineExecutableStatisticsKHR) \
     X(vkGetPipelineExecutableInternalRepresentationsKHR) \
-    X(vkGetMemoryHostPointerPropertiesEXT)
+    X(vkGetMemoryHostPointerPropertiesEXT) \
+    X(vkGetMemoryFdKHR)
 
 #define VKC_DECLARE(name) PFN_##name name;
 
@@ -143,6 +144,7 @@ enum {
     VKC_EXT_CALIBRATED_TIMESTAMPS,
     VKC_EXT_CALIBRATED_TIMESTAMPS_KHR,
     VKC_EXT_EXTERNAL_MEMORY_HOST,
+    VKC_EXT_EXTERNAL_MEMORY_FD,
     VKC_EXT_SM_BUILTINS,
     VKC_EXT_SHADER_CORE_AMD,
     VKC_EXT_PORTABILITY_SUBSET,

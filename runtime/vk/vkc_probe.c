@@ -37,6 +37,7 @@ static const struct {
     [VKC_EXT_CALIBRATED_TIMESTAMPS] = {"VK_EXT_calibrated_timestamps", 0},
     [VKC_EXT_CALIBRATED_TIMESTAMPS_KHR] = {"VK_KHR_calibrated_timestamps", 0},
     [VKC_EXT_EXTERNAL_MEMORY_HOST] = {"VK_EXT_external_memory_host", 0},
+    [VKC_EXT_EXTERNAL_MEMORY_FD] = {"VK_KHR_external_memory_fd", 0},
     [VKC_EXT_SM_BUILTINS] = {"VK_NV_shader_sm_builtins", 0},
     [VKC_EXT_SHADER_CORE_AMD] = {"VK_AMD_shader_core_properties", 0},
     [VKC_EXT_PORTABILITY_SUBSET] = {"VK_KHR_portability_subset", 0},
