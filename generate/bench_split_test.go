@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +15,24 @@ var (
 	splitModel   = flag.String("split-model", "", "the GGUF file of the model whose ways over devices are measured")
 	splitDevices = flag.String("split-devices", "0,1", "the devices that have it")
 	splitPrompts = flag.String("split-prompts", "16,4096", "tokens of the prompts")
-	splitWays    = flag.String("split-ways", "one,tensor,layers", "the ways, which are loaded at once")
+	splitWays    = flag.String("split-ways", "one,tensor2,layers2", "ways over so many devices, which are loaded at once")
 	splitRounds  = flag.Int("split-rounds", 2, "how often all take turns")
+	splitNumbers = flag.String("split-precision", "", "what products may lose, as --precision has it")
+	splitTokens  = flag.Int("split-tokens", 129, "tokens of an answer")
+	splitParts   = flag.String("split-parts", "", "how many tokens of a prompt are read at a time, such as 512,2048")
 )
+
+// numbersOf reads a list of numbers.
+func numbersOf(b *testing.B, list string) (all []int) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			b.Fatalf("%q: want a list of numbers such as 512,2048", list)
+		}
+		all = append(all, n)
+	}
+	return all
+}
 
 // BenchmarkSplits says how many tokens a second a model reads and generates on one device, and in each way over
 // several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, and take
@@ -25,24 +41,25 @@ func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")
 	}
-	var prompts []int
-	for _, text := range strings.Split(*splitPrompts, ",") {
-		n := 0
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			b.Fatalf("-split-prompts %s: %v", *splitPrompts, err)
-		}
-		prompts = append(prompts, n)
+	prompts, parts := numbersOf(b, *splitPrompts), []int{0}
+	if *splitParts != "" {
+		parts = numbersOf(b, *splitParts)
 	}
-	first, _, _ := strings.Cut(*splitDevices, ",")
 	models := map[string]*Model{}
 	ways := strings.Split(*splitWays, ",")
 	var all sync.WaitGroup
 	opened, errs, took := make([]*Model, len(ways)), make([]error, len(ways)), make([]time.Duration, len(ways))
 	for i, way := range ways {
-		o := Options{Device: *splitDevices, Split: way, Context: 6144}
-		if way == "one" {
-			o.Device, o.Split = first, ""
+		o := Options{Device: *splitDevices, Context: 6144, Precision: *splitNumbers}
+		n, devices := 1, strings.Split(*splitDevices, ",")
+		if way != "one" {
+			o.Split = strings.TrimRight(way, "0123456789")
+			n = numbersOf(b, way[len(o.Split):])[0]
 		}
+		if n > len(devices) {
+			b.Fatalf("-split-ways %s: there are %d -split-devices", way, len(devices))
+		}
+		o.Device = strings.Join(devices[:n], ",")
 		all.Go(func() {
 			begin := time.Now()
 			opened[i], errs[i] = Open(b.Context(), *splitModel, o)
@@ -61,7 +78,11 @@ func BenchmarkSplits(b *testing.B) {
 			}
 		})
 		models[way] = opened[i]
-		b.Logf("%s, in %.1f s: %s", way, took[i].Seconds(), models[way].Why())
+		for _, c := range opened[i].prompts {
+			b.Logf("%s: %d tokens are expected in %.1f ms", way, c.rows, c.expected/1e6)
+		}
+		b.Logf("%s, in %.1f s: %s; prompts: %s", way, took[i].Seconds(), opened[i].Why(),
+			opened[i].prompts[len(opened[i].prompts)-1].exe.Why())
 	}
 	if b.Failed() {
 		return
@@ -69,11 +90,21 @@ func BenchmarkSplits(b *testing.B) {
 	for round := range *splitRounds {
 		for _, tokens := range prompts {
 			for _, way := range ways {
-				b.Run(fmt.Sprintf("round=%d/prompt=%d/%s", round, tokens, way), func(b *testing.B) {
-					for b.Loop() {
-						benchSplit(b, models[way], tokens)
+				for _, part := range parts {
+					name, m := fmt.Sprintf("round=%d/prompt=%d/%s", round, tokens, way), models[way]
+					if part > 0 {
+						name += fmt.Sprintf("/part=%d", part)
+						m.part = part
+						for i := range m.prompts {
+							m.prompts[i].expected = 0
+						}
 					}
-				})
+					b.Run(name, func(b *testing.B) {
+						for b.Loop() {
+							benchSplit(b, m, tokens)
+						}
+					})
+				}
 			}
 		}
 	}
@@ -84,7 +115,7 @@ func benchSplit(b *testing.B, m *Model, tokens int) {
 	prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(tokens), 3)), tokens)
 	begin, n := time.Now(), 0
 	var first time.Duration
-	for _, err := range m.Generate(b.Context(), prompt, Sampling{MaxTokens: 129}) {
+	for _, err := range m.Generate(b.Context(), prompt, Sampling{MaxTokens: *splitTokens}) {
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -320,7 +320,7 @@ func (e *engine) step(ctx context.Context) {
 	if prompt == nil {
 		return
 	}
-	most := e.model.part
+	most := e.model.partFor(len(prompt.of.text) - len(prompt.past))
 	if len(rows) > 0 { // all wait for the part of one
 		most = e.model.prompts[0].rows
 	}

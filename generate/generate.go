@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -340,6 +341,7 @@ type class struct {
 	rows, length int
 	prompt       bool
 	exe          *vkc.Executable
+	expected     float64 // nanoseconds that a whole part of a prompt takes, where parts overlap
 }
 
 // classStep is how many times as many texts a class takes as the one before it.
@@ -492,12 +494,41 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		}
 		c := classes[i]
 		if c.exe = exe; c.prompt {
+			if c.expected, err = m.expect(ctx, exe, graphs[i], o); err != nil {
+				return err
+			}
 			m.prompts = append(m.prompts, c)
 		} else {
 			m.classes = append(m.classes, c)
 		}
 	}
 	return nil
+}
+
+// expect returns what a part of a prompt is expected to take by a program that goes through several devices.
+func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o Options) (float64, error) {
+	if exe.Stages() == 1 || o.Deterministic || slices.ContainsFunc(m.device.Parts(), (*vkc.Device).IsCPU) {
+		return 0, nil
+	}
+	g, err := withPrecision(g, o.Precision)
+	if err != nil {
+		return 0, err
+	}
+	return m.device.Expected(ctx, g)
+}
+
+// partFor is how many tokens are read at a time of a prompt of which so many are left: as many as there is a program
+// for. Where parts go through several devices, each device waits for the first one to come and the last one to go,
+// which is less with smaller parts: then it is those that take least together.
+func (m *Model) partFor(left int) int {
+	best, least := m.part, math.Inf(1)
+	for _, c := range m.prompts {
+		parts := (left+c.rows-1)/c.rows + c.exe.Stages() - 1
+		if took := float64(parts) * c.expected; c.expected > 0 && took < least {
+			best, least = c.rows, took
+		}
+	}
+	return best
 }
 
 // noFaster reports whether a program is a step whose kernels are those of one for longer texts. Programs that could not

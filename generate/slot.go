@@ -57,7 +57,7 @@ func (s *slot) keep(tokens int) {
 func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
 	s.keep(s.known(prompt))
 	for len(s.past) < len(prompt) {
-		if logits, err = s.readPart(ctx, prompt, s.model.part); err != nil {
+		if logits, err = s.readPart(ctx, prompt, s.model.partFor(len(prompt)-len(s.past))); err != nil {
 			return nil, err
 		}
 	}

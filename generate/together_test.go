@@ -42,3 +42,33 @@ func TestTogetherRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTogetherParts: where parts of a prompt go through two devices, it is read by those that take least together with
+// what devices wait; on one device by the largest.
+func TestTogetherParts(t *testing.T) {
+	needDevice(t)
+	path := tinyModel(t)
+	for device, want := range map[string][]int{"vulkan": {64, 64, 64, 64}, "vulkan,vulkan": {16, 16, 64, 16}} {
+		m := openModel(t, path, Options{Device: device, Context: 64})
+		few, many := m.prompts[0], m.prompts[0]
+		several := device != "vulkan"
+		if several != (few.expected > 0) {
+			t.Errorf("on %s: %g ns are expected of a part", device, few.expected)
+		}
+		few.rows, many.rows = 16, 64
+		var have []int
+		for _, c := range []struct {
+			left int
+			many float64 // what 64 tokens take, where 16 take 1
+		}{{64, 3.9}, {64, 2.6}, {64, 2.4}, {16, 1.1}} {
+			if several {
+				few.expected, many.expected = 1, c.many
+			}
+			m.prompts = []class{few, many}
+			have = append(have, m.partFor(c.left))
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("on %s: parts of %d, want %d", device, have, want)
+		}
+	}
+}
