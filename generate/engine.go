@@ -203,9 +203,11 @@ func (e *engine) run(ctx context.Context) {
 		switch {
 		case closed:
 			e.forget()
+			e.settle(ctx, nil, true)
 			return
 		case idle:
 			e.forget()
+			e.settle(ctx, nil, true)
 			<-e.news
 		default:
 			e.step(ctx)
@@ -296,6 +298,7 @@ func (e *engine) step(ctx context.Context) {
 			prompt = s
 		}
 	}
+	e.settle(ctx, prompt, len(rows) == 0)
 	if len(e.flights) == 0 {
 		rows = slices.DeleteFunc(rows, func(s *slot) bool {
 			if !s.full() {
@@ -333,6 +336,19 @@ func (e *engine) step(ctx context.Context) {
 	}
 	if err != nil || len(prompt.past) == len(text) {
 		e.after(ctx, []*slot{prompt}, []outcome{next}, err)
+	}
+}
+
+// settle waits for parts of prompts that are under way, unless all that is to come is another part of that prompt.
+func (e *engine) settle(ctx context.Context, prompt *slot, alone bool) {
+	for i := range e.slots {
+		s := &e.slots[i]
+		if s.under == nil || s == prompt && alone && s.of.scorer == nil {
+			continue
+		}
+		if err := s.settle(); err != nil && s.of != nil {
+			e.after(ctx, []*slot{s}, nil, err)
+		}
 	}
 }
 

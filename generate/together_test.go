@@ -7,13 +7,15 @@ import (
 	"testing"
 )
 
-// TestTogether has two devices make the tokens of one, each with some of the layers, in pages and by samplers too.
+// TestTogether has two devices make the tokens of one, each with some of the layers, in pages and by samplers too, of
+// prompts in several parts, which are under way on both.
 func TestTogether(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
 	var want [][]Token
 	for _, device := range []string{"vulkan", "vulkan,vulkan"} {
 		m := openModel(t, path, Options{Device: device, Context: 64, Parallel: 2, Positions: 128, Deterministic: true})
+		m.part = 2
 		if several := device != "vulkan"; strings.Contains(m.Why(), "layers over") != several {
 			t.Errorf("on %s: %s", device, m.Why())
 		}
