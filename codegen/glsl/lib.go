@@ -563,10 +563,11 @@ float f8e4m3_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, 0x7fc00000u, magnitude == 0x7fu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e4m3", f32Only, nil, `
-// Rounds to nearest even and saturates at 448.
+// Rounds to nearest even and saturates at 448, as bits: Mesa leaves abs out around inversesqrt, which is -inf of -0.
 uint f32_to_f8e4m3(float x) {
-    float a = min(448.0, abs(x));
-    uint bits = floatBitsToUint(a), rounded = (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
+    uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x43e00000u);
+    float a = uintBitsToFloat(bits);
+    uint rounded = (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
     rounded = mix(rounded, uint(roundEven(a * 512.0)), a < 0.015625);
     return mix(rounded, 0x7fu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
@@ -579,10 +580,12 @@ float f8e5m2_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, magnitude << 21 | 0x7f800000u, magnitude >= 0x7cu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e5m2", f32Only, nil, `
-// Rounds to nearest even; what does not fit is infinite, as 65536 is.
+// Rounds to nearest even; what does not fit is infinite, as 65536 is, and found so by bits: Mesa leaves abs out around
+// inversesqrt, which is -inf of -0.
 uint f32_to_f8e5m2(float x) {
-    float a = min(65536.0, abs(x));
-    uint bits = floatBitsToUint(a), rounded = (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
+    uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x47800000u);
+    float a = uintBitsToFloat(bits);
+    uint rounded = (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
     rounded = mix(rounded, uint(roundEven(min(a, 1.0) * 65536.0)), a < 0.00006103515625);
     return mix(rounded, 0x7eu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
