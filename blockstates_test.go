@@ -36,6 +36,15 @@ func TestBlockStates(t *testing.T) {
 			b.Output("y", old)
 			b.Update(s, old.MulScalar(0.5).Add(b.Input("x", ir.F32, 2, 64)).Quantize(ir.Q4_0))
 		},
+		// Invocations share such a block, and those of a row that has no place must not store theirs.
+		"rows quantized into their places": func(b *frontend.Builder) {
+			s := b.State("s", ir.Q4_K, 7, 512)
+			place := b.Input("x", ir.F32, 2, 64).Reshape(128).Slice(0, 0, 5).MulScalar(8).Cast(ir.I32)
+			x := b.Weight("rows", ir.F32, 5, 512)
+			next := s.ScatterND(place.Reshape(5, 1), x.Quantize(ir.Q4_K))
+			b.Output("y", next.Dequantize(ir.F32))
+			b.Update(s, next)
+		},
 		"in turn": func(b *frontend.Builder) {
 			s, r, q := b.State("s", ir.Q8_0, 2, 64), b.State("r", ir.Q8_0, 2, 64), b.State("q", ir.Q8_0, 2, 64)
 			b.Output("y", s.Dequantize(ir.F32).Sub(r.Dequantize(ir.F32)))
