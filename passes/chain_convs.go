@@ -38,7 +38,7 @@ func chainConvs(s *State, id plan.KernelID) []Proposal {
 // the kernel that stores the argument of another, what else that reads is there
 // before the first, and both count the same positions.
 func (s *State) feeds(from, to *storedWindows, argument plan.KernelID) bool {
-	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) ||
+	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || to.phaseShape().MaxElems() > 1 ||
 		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
 		// or its windows are not stored at all
 		!readsBuffer(s.Plan.Kernel(from.result), from.x) || len(s.Plan.Kernel(from.result).Stores) != 1 {

@@ -42,7 +42,10 @@ type storedWindows struct {
 	// before it are stored. Padding is shared: what follows the end of a line is
 	// that before the next, and of the last line of an image that before the next
 	// image.
-	pitch      ir.Shape
+	pitch ir.Shape
+	// phases is, for each spatial axis, how many parts the argument is stored in: the places that are met by elements
+	// of the window at one distance from each other, so that windows next to each other meet neighbours of a part.
+	phases     []int64
 	dtype      ir.DType
 	halfSums   bool
 	x, weights plan.ValueID  // the stored argument and weights
@@ -50,8 +53,7 @@ type storedWindows struct {
 }
 
 // newStoredWindows returns what is to be known of a convolution, or nil where
-// its operands cannot be stored so: neighbouring positions must meet neighbours
-// of the argument, all channels and all extents be known.
+// its operands cannot be stored so: there must be one group of channels, and all extents be known.
 func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 	c := s.Fusion.storing(k)
 	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
@@ -67,10 +69,14 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 		return nil
 	}
 	for i, d := range n.Arg(0).Shape()[2:] {
-		if w.Stride[i] != 1 || w.Low[i] < 0 || w.High[i] < 0 {
+		low, high, stride := w.Low[i], w.High[i], w.Stride[i]
+		if low < 0 || high < 0 {
 			return nil
 		}
-		w.pitch = append(w.pitch, ir.Dim{Add: max(d.Add+max(w.Low[i], w.High[i]), n.Shape()[2+i].Add)})
+		// A line has room for its own elements, and where windows reach beyond it they meet padding of the next one.
+		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
+		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
+		w.phases = append(w.phases, min(stride, w.Reach(i)))
 	}
 	w.x = s.Plan.Scratch(ir.Type{DType: w.dtype, Shape: ir.Shape{{Add: w.argumentElems()}}})
 	w.weights = s.Plan.Scratch(ir.Type{DType: w.dtype, Shape: w.weightShape()})
@@ -89,6 +95,14 @@ func (w *storedWindows) kernels() (stores []*kernel.Kernel, product *kernel.Kern
 	}
 	product, err = w.product()
 	return []*kernel.Kernel{x, weights}, product, err
+}
+
+// ceilDiv rounds up.
+func ceilDiv(n, by int64) int64 {
+	if n > 0 {
+		return (n + by - 1) / by
+	}
+	return n / by
 }
 
 // channels of the argument.
@@ -110,16 +124,28 @@ func (w *storedWindows) positions() int64 {
 	return n
 }
 
-// argumentShape is that of the stored argument: lines, which are positions along
-// the first spatial axis of all images, as many as any window reaches, then the
+// lines are the positions along the first spatial axis of all images, as many as any window reaches.
+func (w *storedWindows) lines() ir.Dim {
+	reached := w.positions()
+	for i := range w.Kernel {
+		reached += (w.Reach(i) - 1) / w.Stride[i] * w.apart(i)
+	}
+	return ir.Dim{Add: ceilDiv(reached, w.apart(0))}
+}
+
+// phaseShape is how many parts there are, along each axis.
+func (w *storedWindows) phaseShape() (s ir.Shape) {
+	for _, n := range w.phases {
+		s = append(s, ir.Dim{Add: n})
+	}
+	return s
+}
+
+// argumentShape is that of the stored argument: the lines of each part, then the
 // other axes, then the channels.
 func (w *storedWindows) argumentShape() ir.Shape {
-	reached := w.positions()
-	for i, k := range w.Kernel {
-		reached += (k - 1) * w.Dilation[i] * w.apart(i)
-	}
-	lines := (reached + w.apart(0) - 1) / w.apart(0)
-	return slices.Concat(ir.Shape{{Add: lines}}, w.pitch[1:], ir.Shape{w.channels()})
+	lines := w.lines().Times(w.phaseShape().MaxElems())
+	return slices.Concat(ir.Shape{lines}, w.pitch[1:], ir.Shape{w.channels()})
 }
 
 // outputs are the channels of the result.
@@ -192,7 +218,9 @@ func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
 			x, last := w.n.Arg(0), len(at)-1
-			image, first := at[0].DivMod(w.pitch[0])
+			part, line := at[0].DivMod(w.lines())
+			phase := unflatten(w.phaseShape(), part)
+			image, first := line.DivMod(w.pitch[0])
 			var t tap
 			t.meet(l, image, w.images())
 			for i, d := range x.Shape()[2:] {
@@ -200,7 +228,7 @@ func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
 				if i > 0 {
 					place = at[i]
 				}
-				t.meet(l, place.Minus(kernel.Const(w.Low[i])), d)
+				t.meet(l, place.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
 			}
 			image, t.at = t.at[0], t.at[1:]
 			return l.tapValue(x, []kernel.Index{image, at[last]}, t, paddingOf(w.n))
@@ -247,21 +275,19 @@ func (w *storedWindows) product() (*kernel.Kernel, error) {
 // addOperands adds the product of the stored operands.
 func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
-	window := w.windowShape()
-	dilation := append(slices.Clone(w.Dilation), 1)
-	position := append(slices.Clone(w.pitch), w.channels()) // what dilations count
-	if last := len(window) - 1; dilation[last-1] == 1 {     // a run goes on with the channels of the next position
-		n := window[last-1].Add * window[last].Add
-		window, dilation = append(window[:last-1:last-1], ir.Dim{Add: n}), append(dilation[:last-1:last-1], 1)
+	window, last := w.windowShape(), len(w.Kernel)-1
+	if w.Dilation[last] == 1 && w.Stride[last] == 1 { // a run goes on with the channels of the next position
+		window = append(window[:last:last], window[last].Times(window[last+1].Add))
 	}
-	at := row.Mul(kernel.DimIndex(w.channels()))
-	for i, k := range unflatten(window, fold) {
-		stride := int64(1)
-		if i < len(window)-1 {
-			stride = position[i+1:].MaxElems()
-		}
-		at = at.Plus(k.Times(dilation[i] * stride))
+	within := unflatten(window, fold)
+	at, part := row, kernel.Const(0)
+	for i, k := range within[:len(within)-1] {
+		place, phase := k.Times(w.Dilation[i]).DivMod(ir.Dim{Add: w.Stride[i]})
+		at = at.Plus(place.Times(w.apart(i)))
+		part = part.Times(w.phases[i]).Plus(phase)
 	}
+	at = at.Plus(part.Times(w.lines().Add * w.apart(0)))
+	at = at.Mul(kernel.DimIndex(w.channels())).Plus(within[len(within)-1])
 	l.k.Bindings = append(l.k.Bindings, w.argumentBinding(), w.weightBinding())
 	for i := range l.k.Bindings {
 		l.k.Bindings[i].Read = true

@@ -26,7 +26,13 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 		return 1, true
 	case f.Kind == FactorClamp && !f.D.Uses(axis):
 		return f.X.RunStride(axis, n)
-	case f.Kind != FactorDiv && f.Kind != FactorMod || !f.D.IsConst() || f.D.c%int64(n) != 0:
+	case f.Kind != FactorDiv && f.Kind != FactorMod || !f.D.IsConst():
+		return 0, false
+	}
+	if stride, ok := f.X.RunStride(axis, n); ok && stride == 0 { // it does not change within a run
+		return 0, true
+	}
+	if f.D.c%int64(n) != 0 {
 		return 0, false
 	}
 	stride, linear := f.X.Stride(axis)

@@ -20,6 +20,8 @@ func TestRunStride(t *testing.T) {
 	oddQuo, oddRem := col.DivMod(ir.D(12))
 	_, shifted := col.Plus(tap).DivMod(ir.D(16))
 	_, strided := col.Times(2).DivMod(ir.D(16))
+	half, which := quo.Plus(tap).DivMod(ir.D(2))
+	_, oddWhich := oddQuo.DivMod(ir.D(3))
 	tests := []struct {
 		name   string
 		x      Index
@@ -31,6 +33,8 @@ func TestRunStride(t *testing.T) {
 		{"twice the axis", col.Times(2), 2, true},
 		{"lines of whole runs", quo.Times(100).Plus(rem), 1, true},
 		{"number of a line", quo, 0, true},
+		{"numbers made of that", half.Times(100).Plus(which.Times(16)).Plus(rem), 1, true},
+		{"a number made of one that changes within a run", oddWhich, 0, false},
 		{"clamped", windowRow(col, -1, 16), 1, true},
 		{"clamped another axis", Clamp(tap.Minus(Const(1)), Const(2)), 0, true},
 		{"by another axis", col.Mul(other), 0, false},
