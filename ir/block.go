@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // BlockFormat is a row of the table of block formats: all that vkc knows of one but for its codec, a row of package
@@ -101,6 +102,15 @@ type BlockDecode struct {
 	Quants4 string
 	// Levels returns them as a vec4 instead, where they are no bytes.
 	Levels string
+}
+
+// ReadsOnce reports whether quants are decoded of what one reading of WORDS(at) has of the block.
+func (d BlockDecode) ReadsOnce() bool {
+	all := 0
+	for _, reader := range []string{"WORDS(", "WORD(", "SHORT(", "BYTE(", "HALF("} {
+		all += strings.Count(d.Quants, reader)
+	}
+	return all == 1 && strings.Contains(d.Quants, "WORDS(") && d.Quants4 == ""
 }
 
 // BlockOctets is how eight quants are decoded at once where parts lie in planes, by a table in shared memory or by

@@ -748,11 +748,11 @@ uint round_bytes(vec4 v) {
     return bits.x & 0xffu | (bits.y & 0xffu) << 8 | (bits.z & 0xffu) << 16 | bits.w << 24;
 }`},
 	{"digits_of", f32Only, nil, `
-// Floats that are less than 2^22 times so many steps, as signed digits to the base 256, the least lowest: the sum with
-// 3 * 2^22 has the nearest integer in its last bits. Where some are infinite or no number, those are 1 or -1, and others 0.
-uvec4 digits_of(vec4 v, float steps, bool special) {
-    vec4 scaled = special ? mix(vec4(0.0), sign(v), isinf(v)) : v * steps;
-    return floatBitsToUint(scaled + 12582912.0) - 0x4abf7f80u ^ 0x808080u;
+// Integers below 2^22, rounded to the nearest, as signed digits to the base 256, the least lowest: the sum with 3 * 2^22
+// has them in its last bits. Those of infinity are 2^22 as well.
+uvec4 digits_of(vec4 v) {
+    uvec4 bits = floatBitsToUint(max(v, -4194304.0) + 12582912.0);
+    return bits - 0x4abf7f80u ^ 0x808080u;
 }`},
 	{"dot_bytes", []string{"int", "uint"}, nil, `
 // The products of the bytes of two words, added up.

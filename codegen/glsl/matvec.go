@@ -53,7 +53,9 @@ func (e *emitter) emitMatVec() {
 		v.storeOwn()
 		return
 	}
-	v.meet(v.shareParts())
+	shared := v.newPartials()
+	v.shareParts(shared)
+	v.meet(shared)
 }
 
 // bReader is a way to read B and multiply it with rows.
@@ -99,6 +101,7 @@ type matVec struct {
 	paired   bool         // strips have a byte of either plane next to each other
 	rowSums  []string     // by phase, in shared memory: by row, its parts
 	firstCol text         // of the pass, where rows are resident
+	held     heldBlocks   // what has been read of the blocks of the pass
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -246,10 +249,9 @@ func (v *matVec) partials() (results, parts int) {
 
 // shareParts leaves the sums of every part in shared memory: rows of results,
 // one longer than they need be, so that parts hit different banks.
-func (v *matVec) shareParts() partials {
+func (v *matVec) shareParts(shared partials) {
 	s := v.s
 	results, _ := v.partials()
-	shared := v.newPartials()
 	v.line("")
 	part := quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.repeat("i", s.ThreadM, func(i text) {
@@ -264,7 +266,6 @@ func (v *matVec) shareParts() partials {
 			}
 		})
 	})
-	return shared
 }
 
 // shareFolded adds the sums of row i over a subgroup, and leaves them in shared

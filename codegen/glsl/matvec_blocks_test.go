@@ -100,8 +100,12 @@ func residentCases() []matCase {
 			}
 			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
+			if s.Ahead, s.Prefetch = 1, 0; isHeld(p, held(s)) {
+				cases = append(cases, matCase{name: fmt.Sprintf("%s held in runs of %d", t, run), p: p, s: held(s)})
+			}
 			if p.byteRows, s.Digits = false, 3; p.m.Static() == 1 && takesDigits(p, s) {
-				cases = append(cases, matCase{name: fmt.Sprintf("%s in digits in runs of %d", t, run), p: p, s: s})
+				cases = append(cases,
+					matCase{name: fmt.Sprintf("%s in digits in runs of %d", t, run), p: p, s: held(s)})
 			}
 		}
 	}
@@ -112,6 +116,17 @@ func residentCases() []matCase {
 	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
 	return append(cases, matCase{name: "bytes resident", p: bytes, s: s},
 		matCase{name: "f16 in passes", p: columns, s: blockRun(s, 0)})
+}
+
+// held is a schedule whose first blocks stay in registers, and isHeld whether settling leaves it so.
+func held(s kernel.Schedule) kernel.Schedule {
+	s.Held = true
+	return s
+}
+
+func isHeld(p product, s kernel.Schedule) bool {
+	caps, err := target.Profile("nvidia-h100")
+	return err == nil && target.Settle(p.kernel(), s, caps).Held
 }
 
 // takesDigits reports whether settling leaves a schedule its digits.

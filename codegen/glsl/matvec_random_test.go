@@ -98,6 +98,7 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 			s.Ahead, s.Prefetch = 0, r.IntN(9)
 			if coin() {
 				s.Ahead, s.Prefetch = 1, 0
+				s.Held = coin() && isHeld(p, held(s))
 			}
 		}
 		// whose texts are long, and take long to compile

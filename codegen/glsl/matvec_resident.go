@@ -32,21 +32,34 @@ func (v *matVec) unrollColumns() {
 		rows = v.loadResident()
 	}
 	nothing := v.awaitPrefetch(early)
-	v.line("")
-	v.firstCol = v.loop("first_col", primary("0u"), uintLit(v.s.TileN), v.groups*v.s.ThreadN)
-	v.declareSums(v.s.ThreadM * v.s.ThreadN)
-	if rows == nil {
-		v.stream()
-	} else {
-		v.addResident(rows)
-		if nothing.s != "" {
-			v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
+	shared := v.newPartials()
+	pass := func() {
+		v.declareSums(v.s.ThreadM * v.s.ThreadN)
+		if rows == nil {
+			v.stream()
+		} else {
+			v.addResident(rows)
+			if nothing.s != "" {
+				v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
+			}
+			v.liftSums()
 		}
-		v.liftSums()
+		v.shareParts(shared)
+		v.close()
 	}
-	shared := v.shareParts()
-	v.close()
-	v.firstCol = text{}
+	first, columns := 0, v.groups*v.s.ThreadN
+	if v.held != nil {
+		v.line("")
+		v.openScope()
+		pass()
+		v.held, first = nil, columns
+	}
+	if first < v.s.TileN {
+		v.line("")
+		v.firstCol = v.loop("first_col", uintLit(first), uintLit(v.s.TileN), columns)
+		pass()
+		v.firstCol = text{}
+	}
 	v.meet(shared)
 }
 
@@ -56,7 +69,10 @@ func (v *matVec) loadResident() resident {
 	v.line("")
 	r := v.reader.(columnReader)
 	rows := v.placeResident(r.parts())
-	if v.s.Ahead > 0 {
+	switch {
+	case v.s.Held:
+		v.holdBlocks(rows)
+	case v.s.Ahead > 0:
 		v.prefetchBlocks(rows)
 	}
 	v.rows.ready()
@@ -92,6 +108,11 @@ func (v *matVec) prefetchBlocks(rows resident) {
 			}
 		})
 	})
+	v.dependOn(asked)
+}
+
+// dependOn makes what is multiplied depend on a word that nothing comes of.
+func (v *matVec) dependOn(asked string) {
 	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
@@ -164,10 +185,11 @@ func (v *matVec) addResident(rows resident) {
 	v.line("")
 	v.repeat("j", v.s.ThreadN, func(j text) {
 		v.bindColumn(j)
-		for _, run := range rows {
+		for i, run := range rows {
 			v.openIf(run.inside)
 			for _, p := range run.parts {
 				v.openScope()
+				p.slot = heldSlot(rows, i, j)
 				v.reader.(columnReader).addColumn(p.place, p.rows, j)
 				v.close()
 			}

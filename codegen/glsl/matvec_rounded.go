@@ -95,10 +95,11 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 		v.line("float steps = 1.0 / %s;", scale)
 		return scale
 	}
-	// A power of two makes the largest element less than 2^22.
+	// A power of two makes the largest element less than 2^22. Where that is infinite or no number, so is the scale,
+	// and all others are next to nothing.
 	v.line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
 	v.line("bool special = %s >= 0x7f800000u;", top)
-	v.line("float steps = uintBitsToFloat(275u - exponent << 23);")
+	v.line("float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);")
 	return v.variable("float", "scale",
 		primary(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }
@@ -110,7 +111,7 @@ func (r *roundedRows) putWords(array string, unit, word, x text) {
 		v.line("%s[%s][%s] = round_bytes(%s * steps);", array, unit.s, word.s, x.s)
 		return
 	}
-	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s, steps, special)", x.s)))
+	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s * steps)", x.s)))
 	v.repeat("digit", v.s.Digits, func(digit text) {
 		v.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array, plus(times(digit, r.digitUnits()), unit).s,
 			word.s, digits, digit.s)

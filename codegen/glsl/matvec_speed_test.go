@@ -182,6 +182,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("small", 0, func(s *kernel.Schedule, v int) { s.Subnormals = v > 0 })
 	vary("prefetch", 0, func(s *kernel.Schedule, v int) { s.Prefetch = v })
 	vary("coarsen", 0, func(s *kernel.Schedule, v int) { s.Coarsen = v })
+	vary("held", 0, func(s *kernel.Schedule, v int) { s.Held = v > 0 })
 	vary("digits", 0, func(s *kernel.Schedule, v int) { s.Digits = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
@@ -194,7 +195,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables ||
 			o.Copies > 0, o.Copies, o.StageRows
 		s.Prefetch = o.Prefetch
-		s.Coarsen, s.Digits, s.RoundRows = o.Coarsen, o.Digits, l.rounds || o.Digits > 0
+		s.Coarsen, s.Digits, s.Held, s.RoundRows = o.Coarsen, o.Digits, o.Held, l.rounds || o.Digits > 0
 		s.TileN *= max(s.Coarsen, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !s.RoundRows || o.Subnormals
 		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, s) {

@@ -8,7 +8,10 @@ import (
 // place is where a part of a run is: in which block of a column, from which element
 // of plane 0 on, which part of the run it is and how far from that element, and
 // where it begins along the contraction.
-type place struct{ block, e, p, at, k text }
+type place struct {
+	block, e, p, at, k text
+	slot               text // its number among those that are held
+}
 
 // stream goes through the contraction run by run, of which an invocation takes every
 // LanesPerRow-th: one after another, several at once, or with rows in shared memory.

@@ -186,6 +186,9 @@ func (v *matVec) floatProduct(floats text) func(sum, x text) text {
 // readWide reads the quants of a strip and returns the name of them: a uvec4, or
 // where there are more than four quads an array of it.
 func (v *matVec) readWide(b *buffer, block text, at place) string {
+	if held, ok := v.held[b]; ok {
+		return v.decodeHeld(b, held, at)
+	}
 	if v.run.Quads == 4 {
 		return v.variable("uvec4", "quants", v.wideCall(b, block, at, primary("0u")))
 	}
@@ -236,6 +239,9 @@ func (v *matVec) quadArgs(block text, at place, t text) []text {
 
 // scaleOf declares the scale of a strip of a block.
 func (v *matVec) scaleOf(b *buffer, block text, at place) string {
+	if held, ok := v.held[b]; ok {
+		return v.variable(scaleType(v.run.Form), "scale", elementOf(held.scales, held.count, at.slot))
+	}
 	return v.variable(scaleType(v.run.Form), "scale", call("scale_"+b.base, block, within(at.e, at.at)))
 }
 

@@ -217,6 +217,30 @@ func (e *emitter) wideQuants(b *buffer) string {
 	return "quants4_" + b.base
 }
 
+// heldWords makes the text have the function that returns the words of four quads of each plane, and heldQuants that
+// which decodes those of one plane.
+func (e *emitter) heldWords(b *buffer) string {
+	_, at, _ := cutWords(e.blockFormatOf(b).Decode.Quants)
+	e.blockFunction(b, "uvec4 words_NAME(uint block, uint e)",
+		"// The words that have four quads in a row of each plane.", "return WORDS("+at+");")
+	return "words_" + b.base
+}
+
+func (e *emitter) heldQuants(b *buffer) string {
+	f := e.blockFormatOf(b)
+	before, _, after := cutWords(f.Decode.Quants)
+	e.blockFunction(b, "uvec4 quants_of_NAME(uvec4 words"+f.planeArg("uint p")+")",
+		"// Four quads of a plane, out of such words.", strings.ReplaceAll(before+"words"+after, "QUANTS", "uvec4"))
+	return "quants_of_" + b.base
+}
+
+// cutWords takes the one reading of WORDS(at) out of a text (ir.BlockDecode.ReadsOnce).
+func cutWords(body string) (before, at, after string) {
+	before, rest, _ := strings.Cut(body, "WORDS(")
+	at, after, _ = strings.Cut(rest, ")")
+	return before, at, after
+}
+
 func (e *emitter) pairQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
 	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.Decode.Quants)

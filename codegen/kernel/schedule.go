@@ -104,6 +104,9 @@ type MatVec struct {
 	// to do where quants have several planes, and nothing is asked for where they are
 	// decoded by lookup or packed, or the format needs no sums of rows (M-resident-rows).
 	Ahead int `json:"ahead,omitempty"`
+	// Held, with Coarsen and an Ahead of 1, says that what is asked for is read, and stays in registers until it is
+	// multiplied: memory is read while the row is rounded, and nothing is asked for twice.
+	Held bool `json:"held,omitempty"`
 	// Subnormals, over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.
 	Subnormals bool `json:"subnormals,omitempty"`
@@ -230,6 +233,9 @@ func (s Schedule) String() string {
 		}
 		if s.Ahead > 0 {
 			t += fmt.Sprintf(" ahead=%d", s.Ahead)
+		}
+		if s.Held {
+			t += " held"
 		}
 		if s.Subnormals {
 			t += " subnormals"

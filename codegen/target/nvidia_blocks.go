@@ -23,10 +23,11 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
 	).withResident(
-		residentVec{digits: 3, run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, least: 4096, longest: 8192},
+		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192}),
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, ahead: 1},
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1, held: true, longest: 8192},
 		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1},
 	),
 	ir.Q4_1: inPlanes(
@@ -218,6 +219,12 @@ const longRow = 12 << 10
 // columns in a pass, the blocks of some sectors asked for before it is rounded.
 func twoBitPacked(columns, prefetch int) residentVec {
 	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
+}
+
+// inDigits rounds rows of floats to three digits an element. Shorter ones were not measured as part of a model.
+func inDigits(v residentVec) residentVec {
+	v.digits, v.least = 3, 4096
+	return v
 }
 
 // upTo limits a way to so many columns of a core.

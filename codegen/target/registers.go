@@ -80,6 +80,9 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Coarsen > 0 && RowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
+	if s.Held { // beside those of the pass that follows
+		columns *= 2
+	}
 	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
 }
 

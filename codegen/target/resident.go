@@ -18,6 +18,7 @@ type residentVec struct {
 	occupancy  int   // invocations of a core that share the columns
 	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
 	ahead      int   // passes whose blocks are asked for before rows are rounded, at most 1
+	held       bool  // what is asked for stays in registers
 	prefetch   int   // sectors that an invocation asks for before its row is rounded
 	digits     int   // of each element of a row of floats, if rows are rounded though they may not become bytes
 	products   int   // matrices that the row meets for this to pay, at least
@@ -91,7 +92,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
 	if rounds {
-		s.Digits, s.Ahead, s.Prefetch = v.digits, v.ahead, v.prefetch
+		s.Digits, s.Ahead, s.Held, s.Prefetch = v.digits, v.ahead, v.held, v.prefetch
 	}
 	passes := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
 	switch {
@@ -120,7 +121,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 
 // mostGroupedPasses is how many passes more than two groups of invocations make: their rows are short, so that more
 // workgroups cost less than longer ones (M-resident-rows).
-const mostGroupedPasses = 2
+const mostGroupedPasses = 3
 
 // manyAheadPasses is how many passes are better halved where the first is asked for: half of the workgroups then make
 // their row ready while others read blocks (M-resident-rows).
@@ -224,6 +225,8 @@ func checkResident(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			"shared memory all the time")
 	case s.Ahead > 1 || s.Ahead == 1 && (!s.RoundRows || s.Coarsen == 0):
 		return fmt.Errorf("blocks of one pass at most are asked for, and only before rows are rounded")
+	case s.Held && s.Ahead != 1:
+		return fmt.Errorf("blocks are held only that are asked for before rows are rounded")
 	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Coarsen == 0):
 		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and resident",
 			s.Prefetch, maxPrefetch)

@@ -96,6 +96,11 @@ func TestResidentCheck(t *testing.T) {
 		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
 		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Prefetch = 1, 1 }), h100, "not both"},
 		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
+		{"held", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Held = 1, true }), h100, ""},
+		{"held, and not asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Held = true }), h100, ""},
+		{"digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, ""},
+		{"digits of sums that do not fit", blockMul(1, 14336, 4096, ir.Q8_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, "not settled"},
+		{"two digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 2, 128, 128 }), h100, "2 digits"},
 		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
@@ -140,7 +145,7 @@ func TestResidentGroups(t *testing.T) {
 		want     string
 	}{
 		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
-		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x32 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x48 vec=4 run=32 ahead=1 coarsen=3 rounds"},
 		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 coarsen=2 rounds"},
 		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 ahead=1 coarsen=7 rounds"},
 		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 coarsen=2 rounds"},
@@ -161,12 +166,12 @@ func TestResidentGroups(t *testing.T) {
 	}
 }
 
-// TestResidentProducts: gate and up, which one row meets together, take workgroups of one group.
+// TestResidentProducts: gate and up, which one row meets together, take workgroups of two groups.
 func TestResidentProducts(t *testing.T) {
 	k := blockMul(1, 11008, 4096, ir.Q4_0, true)
 	k.Products = append(k.Products, k.Products[0])
 	s, reason, err := Select(k, profile(t, "nvidia-h100"))
-	want := "wg=128 rows=1x16 vec=4 run=32 ahead=1 coarsen=4 rounds"
+	want := "wg=256 rows=1x32 vec=4 run=32 ahead=1 coarsen=4 rounds"
 	if err != nil || !strings.Contains(s.String(), want) {
 		t.Errorf("%s (%s), error %v, want %s", s, reason, err, want)
 	}

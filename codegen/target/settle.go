@@ -62,7 +62,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
 	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
-	s.Digits = 0
+	s.Digits, s.Held = 0, false
 	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !RowsResident(k, given) {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
@@ -105,6 +105,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	}
 	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // which hide what was asked for
 		s.Ahead = given.Ahead
+		s.Held = given.Held && s.Ahead > 0 && planes && run.Joined && row.Decode.ReadsOnce()
 	}
 	if s.RoundRows && planes {
 		s.Prefetch = min(given.Prefetch, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))

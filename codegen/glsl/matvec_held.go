@@ -1,0 +1,53 @@
+package glsl
+
+// heldBlocks are what an invocation has read of the blocks of a pass, of every B.
+type heldBlocks map[*buffer]heldRuns
+
+// heldRuns are the words that the quants of runs are decoded of, and their scales.
+type heldRuns struct {
+	words, scales string
+	count         int
+}
+
+// holdBlocks reads what the first columns need, before the row is made ready. Products depend on all of it in a way
+// that only the device can tell comes to nothing: compilers otherwise read it where it is used.
+func (v *matVec) holdBlocks(rows resident) {
+	v.held = heldBlocks{}
+	count := v.s.ThreadN * len(rows)
+	for _, o := range v.b {
+		v.held[v.blockBuffer(o)] = heldRuns{v.array("uvec4", o.name+"_words", count),
+			v.array(scaleType(v.run.Form), o.name+"_scale", count), count}
+	}
+	asked := v.variable("uint", "asked", primary("0u"))
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		v.bindColumn(j)
+		for i, run := range rows {
+			for _, o := range v.b {
+				b, s := v.blockBuffer(o), run.parts[0]
+				held, slot := v.held[b], heldSlot(rows, i, j)
+				words, scale := elementOf(held.words, count, slot), elementOf(held.scales, count, slot)
+				at := primary(v.variable("uint", "at", v.blockOf(o, s.block)))
+				v.line("%s = %s;", words.s, call(v.heldWords(b), at, s.e).s)
+				v.line("%s = %s;", scale.s, call("scale_"+b.base, at, within(s.e, s.at)).s)
+				if v.run.Form.Affine {
+					scale.s += ".x"
+				}
+				v.line("%s ^= %s.x ^ %[2]s.y ^ %[2]s.z ^ %[2]s.w ^ floatBitsToUint(%[3]s);", asked, words.s, scale.s)
+			}
+		}
+	})
+	v.dependOn(asked)
+}
+
+// heldSlot is the number of run i of column j among those that are held.
+func heldSlot(rows resident, i int, j text) text { return plus(times(j, len(rows)), uintLit(i)) }
+
+// decodeHeld decodes the quants of a strip, and returns the name of them.
+func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) string {
+	words, decode := elementOf(held.words, held.count, at.slot), v.heldQuants(b)
+	name := v.array("uvec4", "quants", v.run.Quads/4)
+	v.repeat("w", v.run.Quads/4, func(w text) {
+		v.line("%s = %s;", elementOf(name, v.run.Quads/4, w).s, call(decode, words, w).s)
+	})
+	return name
+}
