@@ -6,12 +6,17 @@
 // is atomic only within one file system), flushed to the disk, and renamed
 // over the target. The directory itself is not flushed: after a power failure
 // the old file may be back, which is still a whole file.
+//
+// A link stays, and the file that it names is replaced. What is no regular
+// file, such as /dev/null, a terminal or a pipe, has no content to replace: it
+// is sent the data, once all of it is there.
 package atomicfile
 
 import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,6 +49,7 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 type File struct {
 	*os.File
 	target string
+	stream *os.File // the target, if it is no regular file
 	done   bool
 }
 
@@ -51,22 +57,49 @@ type File struct {
 // must call Close (usually deferred), which throws the data away unless Commit
 // came first.
 func Create(path string, perm fs.FileMode) (*File, error) {
-	temp := filepath.Join(filepath.Dir(path), tempPrefix+rand.Text()+tempSuffix)
-	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
-	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
+	f := &File{target: path}
+	dir := filepath.Dir(path)
+	if st, err := os.Stat(path); err == nil && !st.IsDir() {
+		if st.Mode().IsRegular() {
+			if f.target, err = filepath.EvalSymlinks(path); err != nil {
+				return nil, err
+			}
+			dir = filepath.Dir(f.target)
+		} else {
+			if f.stream, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+				return nil, err
+			}
+			dir = os.TempDir()
+		}
+	}
+	temp := filepath.Join(dir, tempPrefix+rand.Text()+tempSuffix)
+	var err error
+	f.File, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) && f.stream == nil {
 		wrong.Path = path // whoever asked for that file knows no other
 	}
 	if err != nil {
+		if f.stream != nil {
+			f.stream.Close()
+		}
 		return nil, err
 	}
-	return &File{File: f, target: path}, nil
+	return f, nil
 }
 
-// Commit flushes the data to the disk and renames it to the final path. After
-// an error the target is untouched and the temporary file is gone.
+// Commit flushes the data to the disk and renames it to the final path, or
+// sends it to what is no regular file. After an error a regular target is
+// untouched, and the temporary file is gone.
 func (f *File) Commit() error {
 	if f.done {
 		return fmt.Errorf("commit %s: %w", f.target, fs.ErrClosed)
+	}
+	if f.stream != nil {
+		_, err := f.Seek(0, io.SeekStart)
+		if err == nil {
+			_, err = io.Copy(f.stream, f.File)
+		}
+		return errors.Join(err, f.Close())
 	}
 	f.done = true
 	err := errors.Join(f.Sync(), f.File.Close())
@@ -85,7 +118,11 @@ func (f *File) Close() error {
 		return nil
 	}
 	f.done = true
-	return errors.Join(f.File.Close(), os.Remove(f.Name()))
+	err := errors.Join(f.File.Close(), os.Remove(f.Name()))
+	if f.stream != nil {
+		err = errors.Join(err, f.stream.Close())
+	}
+	return err
 }
 
 // IsTemp reports whether name (a base name) is one that Create gives to a file
