@@ -78,6 +78,9 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	}
 	room, closing := s.room, s.closing
 	s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("a run that had not begun: %w", err) // whether there is room or not
+	}
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():

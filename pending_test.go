@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,6 +185,24 @@ func TestStartMany(t *testing.T) {
 	}
 	if held := dev.Memory()[runtime.OwnTensors]; held != 0 {
 		t.Errorf("%d bytes of tensors are left", held)
+	}
+}
+
+// TestStartCancelled: a run whose context is over already says so, not that others keep it waiting.
+func TestStartCancelled(t *testing.T) {
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	exe := summing(t, dev, 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 16 { // of which each is as likely as not to find room first
+		_, err := exe.Start(ctx, vkc.Tensors{"x": full(t, 1, 8)}).Wait()
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "had not begun") {
+			t.Fatalf("%v, want that a run that had not begun was cancelled", err)
+		}
 	}
 }
 
