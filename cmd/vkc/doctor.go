@@ -169,6 +169,10 @@ func examineVulkan(info devicesInfo, err error) []finding {
 			loader.Detail = "found"
 		}
 		driver.Detail = "none that the loader finds"
+		if only := vk.DriversEnv(); only != "" {
+			driver.Detail += ", which takes only what the environment says: " + only
+			driver.Fix = "unset that variable to take the system's drivers, or " + driver.Fix
+		}
 		return []finding{loader, driver}
 	case info.Vulkan == "": // the loader is there, and nothing came of it
 		loader.Detail, driver.Detail = "found", oneLine(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -59,7 +60,8 @@ func TestDoctorWithoutDriver(t *testing.T) {
 	ownCache(t)
 	noVulkan(t)
 	r := run(t, "doctor")
-	has(t, r.stdout, "ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers")
+	has(t, r.stdout, "ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers", "unset that variable",
+		"VK_DRIVER_FILES="+os.Getenv("VK_DRIVER_FILES"))
 	if strings.Contains(r.stdout, "libvulkan1") || r.code != exitFailure ||
 		!strings.Contains(r.stderr, "missing: Vulkan driver: "+withoutVulkan) {
 		t.Errorf("exit code %d, %s\n%s", r.code, r.stderr, r.stdout)

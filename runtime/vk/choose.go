@@ -117,8 +117,7 @@ var preference = map[target.DeviceType]int{
 // memory, then the first. The returned text says why, for the user to read.
 func Choose(devices []DeviceInfo, want string) (index int, why string, err error) {
 	if len(devices) == 0 {
-		return 0, "", &unavailableError{"no Vulkan device: the loader lists none (is a driver installed?); use " +
-			"the CPU device", ErrNoDriver}
+		return 0, "", noDriver("no Vulkan device: the loader lists none (is a driver installed?)")
 	}
 	want = strings.TrimSpace(want)
 	if n, err := strconv.Atoi(want); err == nil {

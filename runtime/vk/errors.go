@@ -3,6 +3,7 @@ package vk
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -40,6 +41,26 @@ func (e *unavailableError) Unwrap() error {
 		return e.why
 	}
 	return ErrUnavailable
+}
+
+// DriversEnv returns the variable of the environment that has the loader take
+// only the drivers that it names, as NAME=VALUE, or "" where none is set: then
+// the loader takes those of the system.
+func DriversEnv() string {
+	for _, name := range []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} { // the loader prefers the first
+		if value := os.Getenv(name); value != "" {
+			return name + "=" + value
+		}
+	}
+	return ""
+}
+
+// noDriver is the error where the loader has none to offer.
+func noDriver(text string) error {
+	if only := DriversEnv(); only != "" {
+		text += ": the environment has " + only + ", and the loader takes no others"
+	}
+	return &unavailableError{text + "; or use the CPU device", ErrNoDriver}
 }
 
 // Result is a VkResult. Zero is success, negative values are errors.

@@ -71,8 +71,8 @@ func openNative(newest target.APIVersion) (nativeInstance, error) {
 	var inst *C.vkc_instance
 	r := Result(C.vkc_instance_create(C.uint32_t(newest), &inst))
 	if r == ErrorIncompatibleDriver {
-		return nativeInstance{}, &unavailableError{"the Vulkan loader finds no usable driver (on Debian and Ubuntu " +
-			"install mesa-vulkan-drivers, or the maker's driver); or use the CPU device", ErrNoDriver}
+		return nativeInstance{}, noDriver("the Vulkan loader finds no usable driver (on Debian and Ubuntu " +
+			"install mesa-vulkan-drivers, or the maker's driver)")
 	}
 	if err := r.check("create instance"); err != nil {
 		return nativeInstance{}, err

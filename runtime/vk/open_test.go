@@ -24,6 +24,8 @@ func TestOpenWithoutDriver(t *testing.T) {
 		}
 		if text := err.Error(); !strings.Contains(text, "CPU device") || strings.Contains(text, "\n") {
 			t.Errorf("error %q does not name the CPU device in one line", text)
+		} else if !strings.Contains(text, "VK_DRIVER_FILES=/nonexistent") {
+			t.Errorf("error %q does not say that the environment hides the system's drivers", text)
 		}
 		return
 	}
