@@ -43,14 +43,14 @@ func OpenWeights(path string) (Weights, error) {
 	}
 	var w Weights
 	switch {
+	case len(head) == 0:
+		err = fmt.Errorf("%s is empty, and neither GGUF nor safetensors", path)
 	case string(head) == "GGUF":
 		w, err = opened(gguf.Open(path))
 	case strings.EqualFold(filepath.Ext(path), ".json"):
 		w, err = opened(safetensors.OpenIndex(path))
 	case strings.EqualFold(filepath.Ext(path), ".safetensors"):
 		w, err = opened(safetensors.Open(path))
-	case len(head) == 0:
-		err = fmt.Errorf("%s is empty, and neither GGUF nor safetensors", path)
 	default:
 		err = fmt.Errorf("%s is neither GGUF nor safetensors: it begins with %q and its name does not end in "+
 			".safetensors or .safetensors.index.json", path, head)
@@ -108,7 +108,8 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	begins := func(with string) bool { return bytes.HasPrefix(start, []byte(with)) }
 	switch {
 	case bytes.HasPrefix(text, []byte(filefmt.BundleMagic)):
-		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
+		return nil, fmt.Errorf("graph: %s is a compiled bundle: vkc run takes it as it is, vkc graph writes its "+
+			"graph, and OpenBundle opens it", path)
 	case begins("GGUF"):
 		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the "+
 			"graph of a language model, and the file is its weights", path)

@@ -102,6 +102,7 @@ func TestOpenWeightsRefuses(t *testing.T) {
 		write(t, "x.index.json", "no"):          "x.index.json",
 		write(t, "x.bin", "\x7fELF..."):         "neither GGUF nor safetensors",
 		write(t, "empty", ""):                   "is empty, and neither GGUF nor safetensors",
+		write(t, "empty.json", ""):              "is empty, and neither GGUF nor safetensors",
 		t.TempDir():                             "directory",
 	} {
 		w, err := vkc.OpenWeights(path)

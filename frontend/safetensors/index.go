@@ -45,9 +45,14 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 	}
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
+		Format    any               `json:"format"` // of what is no index but has one, such as a graph
 	}
 	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, src.Errorf(jsonErrorPos(err), "the index is not the JSON it should be: %v", err)
+	}
+	if len(index.WeightMap) == 0 && index.Format != nil {
+		return nil, src.Errorf(0, "the file's format is %q, and it has no weights: want the index of safetensors "+
+			`files, with "weight_map"`, fmt.Sprint(index.Format))
 	}
 	if len(index.WeightMap) == 0 {
 		return nil, src.Errorf(0, `the index has no "weight_map" from tensor names to file names`)

@@ -292,6 +292,7 @@ func TestIndexRefuses(t *testing.T) {
 		"not JSON":      {`{"weight_map"`, "not the JSON it should be"},
 		"wrong type":    {`{"weight_map":{"w":3}}`, "not the JSON it should be"},
 		"no map":        {`{}`, "weight_map"},
+		"a graph":       {`{"format":"vkc.graph","nodes":[]}`, `the file's format is "vkc.graph", and it has no weights`},
 		"absent shard":  {`{"weight_map":{"scalar":"9.safetensors"}}`, "no such file"},
 		"outside":       {`{"weight_map":{"scalar":"../0.safetensors"}}`, "want a file in the folder"},
 		"absolute":      {`{"weight_map":{"scalar":"/0.safetensors"}}`, "want a file in the folder"},

@@ -217,7 +217,7 @@ func TestFromTensorsRefuses(t *testing.T) {
 		more       []any
 		want       string
 	}{
-		{name: "no type", want: "general.type is <nil>"},
+		{name: "no type", want: "there is no general.type: want imatrix"},
 		{name: "a model", kind: "model", want: "general.type is model"},
 		{name: "chunks as text", kind: "imatrix", more: []any{"imatrix.chunk_count", "7"}, want: "chunk_count is a string"},
 		{name: "one dataset as text", kind: "imatrix", more: []any{"imatrix.datasets", "a"}, want: "datasets is a string"},

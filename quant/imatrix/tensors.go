@@ -25,7 +25,10 @@ const sumsSuffix = ".in_sum2"
 // sums (and one of counts, which ratios do not need). The matrix does not refer to
 // the file afterwards.
 func FromTensors(f Tensors) (*Matrix, error) {
-	if t, _ := f.Lookup("general.type"); t != "imatrix" {
+	if t, ok := f.Lookup("general.type"); !ok {
+		return nil, fmt.Errorf("imatrix: there is no general.type: want imatrix; the file is a model, not an " +
+			"importance matrix")
+	} else if t != "imatrix" {
 		return nil, fmt.Errorf("imatrix: general.type is %v, not imatrix: the file is a model or an adapter, not an "+
 			"importance matrix", t)
 	}
