@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
 // output is a stream that people or programs read. It keeps the first error
@@ -85,5 +87,12 @@ func writable(flag, path string) error {
 	if err != nil {
 		return fmt.Errorf("--%s %s: %w: make the directory first", flag, path, err)
 	}
-	return nil
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil // a device or a pipe, which whoever opens it changes
+	}
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w: name a place where you may write", flag, path, err)
+	}
+	return f.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -149,6 +150,9 @@ func TestNoPlaceForOutput(t *testing.T) {
 		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
 		fails(t, exitFailure, append(line, there), "that is a directory: name a file in it")
 		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
+		if runtime.GOOS == "linux" { // a directory in which even root makes no files
+			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a place where you may write")
+		}
 	}
 	fails(t, exitFailure, []string{"run", graph, "--output", "label=" + nowhere}, `output "label"`,
 		"make the directory first")
@@ -190,6 +194,7 @@ func TestWrongUsage(t *testing.T) {
 		{"cache sl --json", `unknown command "sl" for vkc cache: did you mean ls?`},
 		{"cache sl", "did you mean ls?"},
 		{"cache quux", `unknown command "quux" for vkc cache: see vkc cache --help`},
+		{"completion quux", `unknown command "quux" for vkc completion: see vkc completion --help`},
 		{"help quux", `unknown command "quux" for vkc: see vkc --help`},
 		{"help cache quux", `unknown command "quux" for vkc cache`},
 		{"help run quux", `unexpected argument "quux"`},
