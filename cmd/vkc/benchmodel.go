@@ -20,11 +20,12 @@ type benchModelFlags struct {
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048}, "with -m: read prompts of `N,…` tokens; 0 for none")
-	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,…` tokens; 0 for none")
-	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,…` tokens")
+	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048},
+		"with -m: read prompts of `N,...` tokens; 0 for none")
+	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,...` tokens; 0 for none")
+	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,...` tokens")
 	own.IntSliceVarP(&f.Batches, "batch", "b", llm.Parts(llm.LargestPart),
-		"with -m: read a prompt by programs for `N,…` tokens at most, with as many as the last one takes at a time")
+		"with -m: read a prompt by programs for `N,...` tokens at most, with as many as the last one takes at a time")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
 	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
 	own.StringVar(&f.split, "split", generate.SplitLayers, "with -m: "+splitHelp+autoHelp)

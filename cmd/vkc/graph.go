@@ -161,7 +161,8 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 			return nil, nil, usagef("--kv: %w", err)
 		}
 		if !f.step && f.texts == 0 {
-			return nil, nil, usagef("--kv goes with --step or --texts: without them nothing is kept")
+			return nil, nil, usagef("--kv goes with --step or --texts, or compile's --generate: without " +
+				"them nothing is kept")
 		}
 		options = append(options, llm.Cache(kv))
 	}

@@ -46,6 +46,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.InitDefaultCompletionCmd(args...)
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		group(c)
+	}
 	err := root.ExecuteContext(ctx)
 	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) {
 		err = errors.Join(err, fmt.Errorf("standard output: %w", lost))

@@ -121,7 +121,7 @@ func parseKeep(text string) (quantize.Rule, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return quantize.Rule{}, usagef("--keep %q: the pattern has an open bracket or a trailing backslash", text)
 	}
-	t, err := quantizeType("keep "+pattern+"=", name)
+	t, err := quantizeType("keep "+text+":", name)
 	return quantize.Rule{Pattern: pattern, Type: t}, err
 }
 

@@ -125,7 +125,7 @@ func TestQuantizeFails(t *testing.T) {
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --threads -1", []string{"--threads -1"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x", []string{"want PATTERN=TYPE"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep [=f16", []string{"open bracket"}},
-		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x=y", []string{`"y" is none of`}},
+		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x=y", []string{`--keep x=y: "y" is none of`}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --keep x=f16", []string{`no tensor matches the pattern "x"`}},
 		{exitFailure, "quantize " + in + " -o " + in + " --type q8_0", []string{"both read and written"}},
 		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is q8_0 already`, "--requantize"}},

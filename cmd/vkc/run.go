@@ -237,9 +237,9 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	if _, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols}); err != nil {
 		return err
 	}
-	if len(g.Leaves(ir.OpWeight)) > 0 && s.weights == nil {
-		return fmt.Errorf("the graph has %d weights, %q the first: pass the model's file with --weights FILE",
-			len(g.Leaves(ir.OpWeight)), g.Leaves(ir.OpWeight)[0].Name())
+	if leaves := g.Leaves(ir.OpWeight); len(leaves) > 0 && s.weights == nil {
+		return fmt.Errorf("the graph has %s, %q the first: pass the model's file with --weights FILE",
+			plural(len(leaves), "weight"), leaves[0].Name())
 	}
 	if s.flags.check {
 		s.checker, err = vkc.NewChecker(g, s.weights)
