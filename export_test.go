@@ -3,7 +3,6 @@ package vkc
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -162,7 +161,7 @@ type hostCopies struct {
 
 func (c hostCopies) Close() error { return nil }
 
-func (c hostCopies) newPlaces(words int) (places, error) {
+func (c hostCopies) newPlaces(words, _ int) (places, error) {
 	p := &hostPlaces{done: c.done}
 	for _, d := range c.devices {
 		b, err := d.NewInbox(words)
@@ -179,28 +178,29 @@ type hostPlaces struct {
 	list  []*vk.Buffer
 	done  func(int) (bool, error)
 	asked int
-	under [][4]int
+	under [][3]int // from which, where, how many words
 }
 
 func (p *hostPlaces) Address(rank int) uint64 { return p.list[rank].Address() }
 
-func (p *hostPlaces) Copy(from, to, at, words int) error {
-	p.under = append(p.under, [4]int{from, to, at, words})
+func (p *hostPlaces) Copy(from, at, words int) error {
+	p.under = append(p.under, [3]int{from, at, words})
 	return nil
 }
 
-func (p *hostPlaces) Done(from, to int) (bool, error) {
+func (p *hostPlaces) Done() (bool, error) {
 	done, err := p.done(p.asked)
 	if p.asked++; !done || err != nil {
 		return false, err
 	}
-	p.under = slices.DeleteFunc(p.under, func(c [4]int) bool {
-		if c[0] != from || c[1] != to {
-			return false
+	for _, c := range p.under {
+		for to, b := range p.list {
+			if to != c[0] {
+				copy(b.Words()[c[1]:][:c[2]], p.list[c[0]].Words()[c[1]:])
+			}
 		}
-		copy(p.list[to].Words()[c[2]:][:c[3]], p.list[from].Words()[c[2]:])
-		return true
-	})
+	}
+	p.under = nil
 	return true, nil
 }
 

@@ -77,17 +77,18 @@ type meetings struct {
 
 // copies are how values come from one device to another where the host has them copied.
 type copies interface {
-	newPlaces(words int) (places, error)
+	// newPlaces makes so many words of each device, of which so many are copied at once at most.
+	newPlaces(words, most int) (places, error)
 	Close() error
 }
 
 // places are as much memory of each device.
 type places interface {
 	Address(rank int) uint64
-	// Copy begins to copy words of one device's places, the first of which is at, to the same place of another's.
-	Copy(from, to, at, words int) error
-	// Done reports whether all is copied that was to be from one device to another.
-	Done(from, to int) (bool, error)
+	// Copy begins to copy words of one device's places, the first of which is at, to the same place of all others'.
+	Copy(from, at, words int) error
+	// Done reports whether all is copied that was to be.
+	Done() (bool, error)
 	Close() error
 }
 
@@ -99,7 +100,7 @@ func openPeers(d []*vk.Device) (copies, error) {
 	return peerCopies{p}, err
 }
 
-func (p peerCopies) newPlaces(words int) (places, error) { return p.NewPlaces(words) }
+func (p peerCopies) newPlaces(words, most int) (places, error) { return p.NewPlaces(words, most) }
 
 // choices are the ways that so many devices can go.
 type choices struct {
@@ -375,7 +376,7 @@ func (r *room) make(m *meetings, words int) (err error) {
 			return err
 		}
 	}
-	if r.places, err = m.copies.newPlaces(words); err != nil {
+	if r.places, err = m.copies.newPlaces(words, words/(3*len(m.devices))); err != nil {
 		r.places = nil
 		return err
 	}
@@ -543,36 +544,20 @@ func (x *meeting) between() func() error {
 
 // copy has each device's part of an exchange copied to all others.
 func (x *meeting) copy(parts []mailbox.Part) error {
-	pairs := func(do func(from, to int) error) error {
-		for from := range parts {
-			for to := range parts {
-				if from == to {
-					continue
-				}
-				if err := do(from, to); err != nil {
-					return err
-				}
-			}
+	for from, p := range parts {
+		if err := x.room.places.Copy(from, p.At, p.Words); err != nil {
+			return err
 		}
-		return nil
 	}
-	if err := pairs(func(from, to int) error {
-		return x.room.places.Copy(from, to, parts[from].At, parts[from].Words)
-	}); err != nil {
-		return err
-	}
-	return pairs(func(from, to int) error {
-		for {
-			done, err := x.room.places.Done(from, to)
-			if done || err != nil {
-				return err
-			}
-			if x.all.over() {
-				return mailbox.ErrStopped
-			}
-			goruntime.Gosched()
+	for {
+		switch done, err := x.room.places.Done(); {
+		case done || err != nil:
+			return err
+		case x.all.over():
+			return mailbox.ErrStopped
 		}
-	})
+		goruntime.Gosched()
+	}
 }
 
 // fail ends all waiting of a run that one of the devices does not have, once the runs before it have ended.

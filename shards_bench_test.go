@@ -63,8 +63,8 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	b.ReportMetric(4*float64(rows*width)/each, "GB/s")
 }
 
-// allReduces is a graph in which two or four devices add up rows of a width, again and again. Each time is terms of a sum, of
-// which one value goes on.
+// allReduces is a graph in which two or four devices add up rows of a width, again and again. Each time is terms of a
+// sum, of which one value goes on.
 func allReduces(tb testing.TB, rows, width, times int) *ir.Graph {
 	tb.Helper()
 	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {

@@ -15,7 +15,7 @@ var (
 	splitModel   = flag.String("split-model", "", "the GGUF file of the model whose ways over devices are measured")
 	splitDevices = flag.String("split-devices", "0,1", "the devices that have it")
 	splitPrompts = flag.String("split-prompts", "16,4096", "tokens of the prompts")
-	splitWays    = flag.String("split-ways", "one,tensor2,layers2", "ways over so many devices, which are loaded at once")
+	splitWays    = flag.String("split-ways", "one,tensor2,layers2", "ways over so many devices, all loaded at once")
 	splitRounds  = flag.Int("split-rounds", 2, "how often all take turns")
 	splitNumbers = flag.String("split-precision", "", "what products may lose, as --precision has it")
 	splitTokens  = flag.Int("split-tokens", 129, "tokens of an answer")
@@ -87,6 +87,7 @@ func BenchmarkSplits(b *testing.B) {
 	if b.Failed() {
 		return
 	}
+	seed := uint64(0)
 	for round := range *splitRounds {
 		for _, tokens := range prompts {
 			for _, way := range ways {
@@ -99,9 +100,10 @@ func BenchmarkSplits(b *testing.B) {
 							m.prompts[i].expected = 0
 						}
 					}
+					seed++ // so that nothing of the prompt is known
 					b.Run(name, func(b *testing.B) {
 						for b.Loop() {
-							benchSplit(b, m, tokens)
+							benchSplit(b, m, tokens, seed)
 						}
 					})
 				}
@@ -111,8 +113,8 @@ func BenchmarkSplits(b *testing.B) {
 }
 
 // benchSplit measures an answer: until its first token, and from there.
-func benchSplit(b *testing.B, m *Model, tokens int) {
-	prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(tokens), 3)), tokens)
+func benchSplit(b *testing.B, m *Model, tokens int, seed uint64) {
+	prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(tokens), seed)), tokens)
 	begin, n := time.Now(), 0
 	var first time.Duration
 	for _, err := range m.Generate(b.Context(), prompt, Sampling{MaxTokens: *splitTokens}) {

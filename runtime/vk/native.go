@@ -274,7 +274,8 @@ func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, im
 func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
 	out := C.vkc_export{fd: -1}
 	r := Result(C.vkc_buffer_export(n.ptr, C.uint64_t(size), &out))
-	return exported{uint64(out.buffer), uint64(out.memory), uint64(out.size), int(out.fd)}, r
+	return exported{buffer: uint64(out.buffer), memory: uint64(out.memory), size: uint64(out.size),
+		fd: int(out.fd)}, r
 }
 
 // allocateHost returns zeroed memory of the host, or nil.
@@ -470,30 +471,28 @@ func openPeers(uuids [][16]byte) (p nativePeers, err error) {
 
 func (p nativePeers) close() { C.vkc_peers_close(p.ptr) }
 
+// peerMemory is memory that CUDA has imported.
+type peerMemory = C.vkc_imported
+
 // importMemory takes a file descriptor, also where it fails.
-func (p nativePeers) importMemory(rank, fd int, size uint64) (imported unsafe.Pointer, address uint64, err error) {
-	err = locked(func() *C.char {
-		return C.vkc_peers_import(p.ptr, C.uint32_t(rank), C.int(fd), C.uint64_t(size), &imported,
-			(*C.uint64_t)(&address))
-	})
-	return imported, address, err
-}
-
-func (p nativePeers) forget(rank int, imported unsafe.Pointer, address uint64) error {
+func (p nativePeers) importMemory(rank, fd int, size, most uint64, out *peerMemory) error {
 	return locked(func() *C.char {
-		return C.vkc_peers_forget(p.ptr, C.uint32_t(rank), imported, C.uint64_t(address))
+		return C.vkc_peers_import(p.ptr, C.uint32_t(rank), C.int(fd), C.uint64_t(size), C.uint64_t(most), out)
 	})
 }
 
-func (p nativePeers) copy(from, to int, source, target, bytes uint64) error {
+func (p nativePeers) forget(rank int, m *peerMemory) error {
+	return locked(func() *C.char { return C.vkc_peers_forget(p.ptr, C.uint32_t(rank), m) })
+}
+
+func (p nativePeers) copy(rank int, list []peerMemory, at, bytes uint64) error {
 	return locked(func() *C.char {
-		return C.vkc_peers_copy(p.ptr, C.uint32_t(from), C.uint32_t(to), C.uint64_t(source), C.uint64_t(target),
-			C.uint64_t(bytes))
+		return C.vkc_peers_copy(p.ptr, C.uint32_t(rank), unsafe.SliceData(list), C.uint64_t(at), C.uint64_t(bytes))
 	})
 }
 
-func (p nativePeers) done(from, to int) (bool, error) {
+func (p nativePeers) done() (bool, error) {
 	var done C.int
-	err := locked(func() *C.char { return C.vkc_peers_done(p.ptr, C.uint32_t(from), C.uint32_t(to), &done) })
+	err := locked(func() *C.char { return C.vkc_peers_done(p.ptr, &done) })
 	return done != 0, err
 }

@@ -78,11 +78,11 @@ func (nativeDevice) timeline(int) (uint64, Result)                       { retur
 
 type nativePeers struct{}
 
-func openPeers([][16]byte) (nativePeers, error) { return nativePeers{}, errNoCgo }
-func (nativePeers) close()                      {}
-func (nativePeers) importMemory(int, int, uint64) (unsafe.Pointer, uint64, error) {
-	return nil, 0, errNoCgo
-}
-func (nativePeers) forget(int, unsafe.Pointer, uint64) error { return errNoCgo }
-func (nativePeers) copy(_, _ int, _, _, _ uint64) error      { return errNoCgo }
-func (nativePeers) done(_, _ int) (bool, error)              { return false, errNoCgo }
+func openPeers([][16]byte) (nativePeers, error)                              { return nativePeers{}, errNoCgo }
+func (nativePeers) close()                                                   {}
+func (nativePeers) importMemory(int, int, uint64, uint64, *peerMemory) error { return errNoCgo }
+func (nativePeers) forget(int, *peerMemory) error                            { return errNoCgo }
+func (nativePeers) copy(int, []peerMemory, uint64, uint64) error             { return errNoCgo }
+func (nativePeers) done() (bool, error)                                      { return false, errNoCgo }
+
+type peerMemory struct{}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 )
 
 // Peers are cards of NVIDIA that copy to one another's memory by CUDA, whose driver is loaded for it: over NVLink where
@@ -49,27 +48,22 @@ func (p *Peers) Close() error {
 // Places are as much memory of each of the peers.
 type Places struct {
 	peers *Peers
-	list  []*peerMemory
+	list  []*exported
+	cuda  []peerMemory // by rank
 }
 
 // exported is a buffer whose memory others import by a file descriptor.
 type exported struct {
 	buffer, memory, size uint64
 	fd                   int
+	device               *Device
+	address              uint64 // for kernels
 }
 
-// peerMemory is the memory of one device.
-type peerMemory struct {
-	exported
-	device   *Device
-	address  uint64 // for kernels
-	imported unsafe.Pointer
-	cuda     uint64 // the address for CUDA
-}
-
-// NewPlaces allocates so many words of 32 bits of each device's memory, which hold anything.
-func (p *Peers) NewPlaces(words int) (_ *Places, err error) {
-	all, size := &Places{peers: p}, 4*uint64(max(words, 1))
+// NewPlaces allocates so many words of 32 bits of each device's memory, which hold anything. Of each so many are copied
+// at once at most, for which CUDA allocates as much.
+func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
+	all, size := &Places{peers: p, cuda: make([]peerMemory, len(p.devices))}, 4*uint64(max(words, 1))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, all.Close())
@@ -79,16 +73,15 @@ func (p *Peers) NewPlaces(words int) (_ *Places, err error) {
 		if err := d.checkSize("that peers copy to", int64(size)); err != nil {
 			return nil, err
 		}
-		one := &peerMemory{device: d}
-		var r Result
-		one.exported, r = d.native.exportBuffer(size)
-		d.adopt(one)
-		all.list = append(all.list, one)
+		one, r := d.native.exportBuffer(size)
+		one.device = d
+		d.adopt(&one)
+		all.list = append(all.list, &one)
 		if err := d.checkResult(r, "allocate %s that CUDA is to import", formatBytes(size)); err != nil {
 			return nil, err
 		}
 		one.address = d.native.address(one.buffer)
-		if one.imported, one.cuda, err = p.native.importMemory(rank, one.fd, one.size); err != nil {
+		if err := p.native.importMemory(rank, one.fd, one.size, 4*uint64(max(most, 1)), &all.cuda[rank]); err != nil {
 			return nil, fmt.Errorf("vk: %s of %s for peer copies: %w", formatBytes(size), d.info.Caps.Name, err)
 		}
 	}
@@ -98,22 +91,21 @@ func (p *Peers) NewPlaces(words int) (_ *Places, err error) {
 // Address is where kernels of a device find its memory.
 func (p *Places) Address(rank int) uint64 { return p.list[rank].address }
 
-// Copy begins to copy words of one device's memory to the same place of another's, after those that it was asked to
-// copy between them before.
-func (p *Places) Copy(from, to, at, words int) error {
-	source, target, first := p.list[from], p.list[to], 4*uint64(at)
-	if err := p.peers.native.copy(from, to, source.cuda+first, target.cuda+first, 4*uint64(words)); err != nil {
-		return fmt.Errorf("vk: copy from %s to %s: %w", source.device.info.Caps.Name, target.device.info.Caps.Name, err)
+// Copy begins to copy words of one device's memory to the same place of all others'. What it was asked to copy from
+// there before is done.
+func (p *Places) Copy(from, at, words int) error {
+	if err := p.peers.native.copy(from, p.cuda, 4*uint64(at), 4*uint64(words)); err != nil {
+		return fmt.Errorf("vk: copy from %s to other devices: %w", p.list[from].device.info.Caps.Name, err)
 	}
 	return nil
 }
 
-// Done reports whether all is copied that was to be from one device to another.
-func (p *Places) Done(from, to int) (bool, error) {
-	done, err := p.peers.native.done(from, to)
+// Done reports whether all is copied that was to be.
+func (p *Places) Done() (bool, error) {
+	done, err := p.peers.native.done()
 	if err != nil {
-		err = fmt.Errorf("vk: copy from %s to %s: %w", p.list[from].device.info.Caps.Name,
-			p.list[to].device.info.Caps.Name, err)
+		err = fmt.Errorf("vk: copies between %d devices, the first of which is %s: %w", len(p.list),
+			p.list[0].device.info.Caps.Name, err)
 	}
 	return done, err
 }
@@ -125,18 +117,16 @@ func (p *Places) Close() error {
 	}
 	var errs []error
 	for rank, one := range p.list {
-		if one.imported != nil {
-			errs = append(errs, p.peers.native.forget(rank, one.imported, one.cuda))
-		}
+		errs = append(errs, p.peers.native.forget(rank, &p.cuda[rank]))
 		one.device.discard(one)
 	}
 	p.list = nil
 	return errors.Join(errs...)
 }
 
-func (p *peerMemory) describe() string { return "memory that peers copy to" }
+func (e *exported) describe() string { return "memory that peers copy to" }
 
-func (p *peerMemory) release() {
-	p.device.native.destroy(objectBuffer, p.buffer)
-	p.device.native.destroy(objectMemory, p.memory)
+func (e *exported) release() {
+	e.device.native.destroy(objectBuffer, e.buffer)
+	e.device.native.destroy(objectMemory, e.memory)
 }

@@ -151,15 +151,22 @@ typedef struct vkc_peers vkc_peers;
 // vkc_peers_open finds the CUDA devices of such UUIDs, which are to reach one another's memory.
 const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers **out);
 void vkc_peers_close(vkc_peers *peers);
-// vkc_peers_import gives a device's memory, by a file descriptor, which becomes CUDA's. imported stays NULL on failure.
-const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, void **imported,
-                             uint64_t *address);
-const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, void *imported, uint64_t address);
-// vkc_peers_copy begins to copy between addresses of two devices, after all that it was asked to copy between them.
-const char *vkc_peers_copy(vkc_peers *peers, uint32_t from, uint32_t to, uint64_t source, uint64_t target,
-                           uint64_t bytes);
-// vkc_peers_done writes whether all that was to be copied from one device to another is.
-const char *vkc_peers_done(vkc_peers *peers, uint32_t from, uint32_t to, int *done);
+
+typedef struct vkc_imported {
+    void *memory;
+    uint64_t address, own; // of as much memory as is copied at once, which is CUDA's own
+} vkc_imported;
+
+// vkc_peers_import gives a device's memory, by a file descriptor, which becomes CUDA's. At most so many bytes of it are
+// copied at once. What was made is written with an error too.
+const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, uint64_t most,
+                             vkc_imported *out);
+const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, const vkc_imported *imported);
+// vkc_peers_copy begins to copy bytes of a device's memory to the same place of all others', of which the list has what
+// was imported by rank. Nothing else is being copied from it.
+const char *vkc_peers_copy(vkc_peers *peers, uint32_t rank, const vkc_imported *list, uint64_t at, uint64_t bytes);
+// vkc_peers_done writes whether all that was to be copied is.
+const char *vkc_peers_done(vkc_peers *peers, int *done);
 
 int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out);
 int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out);

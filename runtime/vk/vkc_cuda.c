@@ -15,7 +15,7 @@
 
 // The part of CUDA's driver API that is called here, as its documentation has it.
 typedef int CUresult, CUdevice;
-typedef void *CUcontext, *CUstream, *CUexternalMemory;
+typedef void *CUcontext, *CUstream, *CUevent, *CUexternalMemory;
 typedef unsigned long long CUdeviceptr;
 typedef struct {
     char bytes[16];
@@ -44,6 +44,7 @@ enum {
     CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
     CUDA_EXTERNAL_MEMORY_DEDICATED = 1,
     CU_STREAM_NON_BLOCKING = 1,
+    CU_EVENT_DISABLE_TIMING = 2,
 };
 
 #define CUDA_FUNCTIONS(X) \
@@ -60,6 +61,12 @@ enum {
     X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned int)) \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
     X(cuStreamQuery, "cuStreamQuery", (CUstream)) \
+    X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned int)) \
+    X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned int)) \
+    X(cuEventRecord, "cuEventRecord", (CUevent, CUstream)) \
+    X(cuEventDestroy, "cuEventDestroy_v2", (CUevent)) \
+    X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
+    X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
     X(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)) \
     X(cuMemFree, "cuMemFree_v2", (CUdeviceptr)) \
     X(cuImportExternalMemory, "cuImportExternalMemory", \
@@ -72,11 +79,19 @@ enum {
 #define DECLARE(name, symbol, arguments) static CUresult(*name) arguments;
 CUDA_FUNCTIONS(DECLARE)
 
+// peer is a device, and what is copied from it: to memory of CUDA's own there, and from there to the others. Copies
+// straight from imported memory are as slow as by way of the host (M-two-cards).
+typedef struct peer {
+    CUdevice device;
+    CUcontext context; // NULL until it is retained
+    CUstream out;
+    CUevent ready;    // when it is in the memory of CUDA's own
+    CUstream *others; // by rank, in their contexts
+} peer;
+
 struct vkc_peers {
     uint32_t count;
-    CUdevice *devices;
-    CUcontext *contexts; // NULL until they are retained
-    CUstream *streams;   // at from * count + to: in the context of from
+    peer *list;
 };
 
 static _Thread_local char problem[256];
@@ -118,19 +133,28 @@ static void leave(void) {
     cuCtxPopCurrent(&left);
 }
 
-// open_from makes the streams from a device to all others.
-static const char *open_from(vkc_peers *p, uint32_t from) {
-    for (uint32_t to = 0; to < p->count; to++) {
+// open_from makes what copies from a device, whose context is current.
+static const char *open_from(vkc_peers *p, peer *from) {
+    CUresult r = cuStreamCreate(&from->out, CU_STREAM_NON_BLOCKING);
+    if (r == CUDA_SUCCESS) r = cuEventCreate(&from->ready, CU_EVENT_DISABLE_TIMING);
+    if (r != CUDA_SUCCESS) return failed("create stream", r);
+    for (uint32_t i = 0; i < p->count; i++) {
+        peer *to = &p->list[i];
+        if (to->device == from->device) continue;
         int can = 0;
-        CUresult r = cuDeviceCanAccessPeer(&can, p->devices[from], p->devices[to]);
+        r = cuDeviceCanAccessPeer(&can, from->device, to->device);
         if (r != CUDA_SUCCESS) return failed("ask for peer access", r);
-        if (p->devices[to] != p->devices[from]) {
-            if (!can) return "one of the devices does not reach the memory of another";
-            r = cuCtxEnablePeerAccess(p->contexts[to], 0);
-            if (r != CUDA_SUCCESS && r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-                return failed("enable peer access", r);
-        }
-        r = cuStreamCreate(&p->streams[from * p->count + to], CU_STREAM_NON_BLOCKING);
+        if (!can) return "one of the devices does not reach the memory of another";
+        r = cuCtxEnablePeerAccess(to->context, 0);
+        if (r != CUDA_SUCCESS && r != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return failed("enable peer access", r);
+    }
+    return NULL;
+}
+
+// open_to makes the streams of copies to a device, whose context is current.
+static const char *open_to(vkc_peers *p, uint32_t to) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        CUresult r = cuStreamCreate(&p->list[i].others[to], CU_STREAM_NON_BLOCKING);
         if (r != CUDA_SUCCESS) return failed("create stream", r);
     }
     return NULL;
@@ -140,15 +164,19 @@ static const char *open_all(vkc_peers *p, const uint8_t (*uuids)[16]) {
     CUresult r = cuInit(0);
     if (r != CUDA_SUCCESS) return failed("initialize", r);
     for (uint32_t i = 0; i < p->count; i++) {
-        const char *why = find(uuids[i], &p->devices[i]);
+        peer *one = &p->list[i];
+        const char *why = find(uuids[i], &one->device);
         if (why) return why;
-        r = cuDevicePrimaryCtxRetain(&p->contexts[i], p->devices[i]);
+        one->others = calloc(p->count, sizeof *one->others);
+        if (!one->others) return "out of memory";
+        r = cuDevicePrimaryCtxRetain(&one->context, one->device);
         if (r != CUDA_SUCCESS) return failed("make context", r);
     }
     for (uint32_t i = 0; i < p->count; i++) {
-        r = cuCtxPushCurrent(p->contexts[i]);
+        r = cuCtxPushCurrent(p->list[i].context);
         if (r != CUDA_SUCCESS) return failed("enter context", r);
-        const char *why = open_from(p, i);
+        const char *why = open_from(p, &p->list[i]);
+        if (!why) why = open_to(p, i);
         leave();
         if (why) return why;
     }
@@ -161,23 +189,26 @@ const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers
     vkc_peers *p = calloc(1, sizeof *p);
     if (!p) return "out of memory";
     p->count = count;
-    p->devices = calloc(count, sizeof *p->devices);
-    p->contexts = calloc(count, sizeof *p->contexts);
-    p->streams = calloc((size_t)count * count, sizeof *p->streams);
-    why = p->devices && p->contexts && p->streams ? open_all(p, uuids) : "out of memory";
+    p->list = calloc(count, sizeof *p->list);
+    why = p->list ? open_all(p, uuids) : "out of memory";
     if (why) vkc_peers_close(p);
     else *out = p;
     return why;
 }
 
 void vkc_peers_close(vkc_peers *p) {
-    for (uint32_t i = 0; p->streams && i < p->count * p->count; i++)
-        if (p->streams[i]) cuStreamDestroy(p->streams[i]);
-    for (uint32_t i = 0; p->contexts && i < p->count; i++)
-        if (p->contexts[i]) cuDevicePrimaryCtxRelease(p->devices[i]);
-    free(p->devices);
-    free(p->contexts);
-    free(p->streams);
+    for (uint32_t i = 0; p->list && i < p->count; i++) {
+        peer *one = &p->list[i];
+        for (uint32_t to = 0; one->others && to < p->count; to++)
+            if (one->others[to]) cuStreamDestroy(one->others[to]);
+        if (one->out) cuStreamDestroy(one->out);
+        if (one->ready) cuEventDestroy(one->ready);
+        free(one->others);
+    }
+    // Streams from each device are in the contexts of all.
+    for (uint32_t i = 0; p->list && i < p->count; i++)
+        if (p->list[i].context) cuDevicePrimaryCtxRelease(p->list[i].device);
+    free(p->list);
     free(p);
 }
 
@@ -201,44 +232,69 @@ static const char *map(int fd, uint64_t size, CUexternalMemory *memory, CUdevice
     return failed("map imported memory", r);
 }
 
-const char *vkc_peers_import(vkc_peers *p, uint32_t rank, int fd, uint64_t size, void **imported,
-                             uint64_t *address) {
-    CUresult r = cuCtxPushCurrent(p->contexts[rank]);
+const char *vkc_peers_import(vkc_peers *p, uint32_t rank, int fd, uint64_t size, uint64_t most, vkc_imported *out) {
+    CUresult r = cuCtxPushCurrent(p->list[rank].context);
     if (r != CUDA_SUCCESS) {
         close(fd);
         return failed("enter context", r);
     }
-    CUdeviceptr at = 0;
-    const char *why = map(fd, size, imported, &at);
-    *address = at;
+    CUdeviceptr address = 0, own = 0;
+    const char *why = map(fd, size, &out->memory, &address);
+    out->address = address;
+    if (!why) {
+        r = cuMemAlloc(&own, most);
+        if (r != CUDA_SUCCESS) why = failed("allocate memory", r);
+    }
+    out->own = own;
     leave();
     return why;
 }
 
-const char *vkc_peers_forget(vkc_peers *p, uint32_t rank, void *imported, uint64_t address) {
-    CUresult r = cuCtxPushCurrent(p->contexts[rank]);
+const char *vkc_peers_forget(vkc_peers *p, uint32_t rank, const vkc_imported *m) {
+    CUresult r = cuCtxPushCurrent(p->list[rank].context);
     if (r != CUDA_SUCCESS) return failed("enter context", r);
-    r = cuMemFree(address);
-    CUresult rest = cuDestroyExternalMemory(imported);
+    if (m->own) r = cuMemFree(m->own);
+    if (m->memory) {
+        CUresult freed = cuMemFree(m->address), gone = cuDestroyExternalMemory(m->memory);
+        if (r == CUDA_SUCCESS) r = freed;
+        if (r == CUDA_SUCCESS) r = gone;
+    }
     leave();
-    if (r != CUDA_SUCCESS || rest != CUDA_SUCCESS) return failed("give imported memory back", r ? r : rest);
-    return NULL;
+    return r == CUDA_SUCCESS ? NULL : failed("give memory back", r);
 }
 
-const char *vkc_peers_copy(vkc_peers *p, uint32_t from, uint32_t to, uint64_t source, uint64_t target,
-                           uint64_t bytes) {
-    CUresult r = cuCtxPushCurrent(p->contexts[from]);
-    if (r != CUDA_SUCCESS) return failed("enter context", r);
-    r = cuMemcpyPeerAsync(target, p->contexts[to], source, p->contexts[from], bytes,
-                          p->streams[from * p->count + to]);
+// take has a device take what another one has in the memory of CUDA's own.
+static CUresult take(peer *from, peer *to, CUstream stream, uint64_t source, uint64_t target, uint64_t bytes) {
+    CUresult r = cuCtxPushCurrent(to->context);
+    if (r != CUDA_SUCCESS) return r;
+    r = cuStreamWaitEvent(stream, from->ready, 0);
+    if (r == CUDA_SUCCESS) r = cuMemcpyPeerAsync(target, to->context, source, from->context, bytes, stream);
     leave();
+    return r;
+}
+
+const char *vkc_peers_copy(vkc_peers *p, uint32_t rank, const vkc_imported *list, uint64_t at, uint64_t bytes) {
+    peer *from = &p->list[rank];
+    CUresult r = cuCtxPushCurrent(from->context);
+    if (r != CUDA_SUCCESS) return failed("enter context", r);
+    r = cuMemcpyDtoDAsync(list[rank].own, list[rank].address + at, bytes, from->out);
+    if (r == CUDA_SUCCESS) r = cuEventRecord(from->ready, from->out);
+    leave();
+    for (uint32_t i = 0; i < p->count && r == CUDA_SUCCESS; i++)
+        if (i != rank) r = take(from, &p->list[i], from->others[i], list[rank].own, list[i].address + at, bytes);
     return r == CUDA_SUCCESS ? NULL : failed("copy", r);
 }
 
-const char *vkc_peers_done(vkc_peers *p, uint32_t from, uint32_t to, int *done) {
-    CUresult r = cuStreamQuery(p->streams[from * p->count + to]);
-    *done = r == CUDA_SUCCESS;
-    return r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY ? NULL : failed("wait for a copy", r);
+const char *vkc_peers_done(vkc_peers *p, int *done) {
+    *done = 0;
+    for (uint32_t from = 0; from < p->count; from++)
+        for (uint32_t to = 0; to < p->count; to++) {
+            CUresult r = cuStreamQuery(p->list[from].others[to]);
+            if (r == CUDA_ERROR_NOT_READY) return NULL;
+            if (r != CUDA_SUCCESS) return failed("wait for a copy", r);
+        }
+    *done = 1;
+    return NULL;
 }
 
 #else
@@ -251,25 +307,24 @@ const char *vkc_peers_open(const uint8_t (*uuids)[16], uint32_t count, vkc_peers
 // Nobody has peers here.
 void vkc_peers_close(vkc_peers *peers) { (void)peers; }
 
-const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, void **imported,
-                             uint64_t *address) {
-    (void)peers, (void)rank, (void)fd, (void)size, (void)imported, (void)address;
+const char *vkc_peers_import(vkc_peers *peers, uint32_t rank, int fd, uint64_t size, uint64_t most,
+                             vkc_imported *out) {
+    (void)peers, (void)rank, (void)fd, (void)size, (void)most, (void)out;
     return "no peers";
 }
 
-const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, void *imported, uint64_t address) {
-    (void)peers, (void)rank, (void)imported, (void)address;
+const char *vkc_peers_forget(vkc_peers *peers, uint32_t rank, const vkc_imported *imported) {
+    (void)peers, (void)rank, (void)imported;
     return "no peers";
 }
 
-const char *vkc_peers_copy(vkc_peers *peers, uint32_t from, uint32_t to, uint64_t source, uint64_t target,
-                           uint64_t bytes) {
-    (void)peers, (void)from, (void)to, (void)source, (void)target, (void)bytes;
+const char *vkc_peers_copy(vkc_peers *peers, uint32_t rank, const vkc_imported *list, uint64_t at, uint64_t bytes) {
+    (void)peers, (void)rank, (void)list, (void)at, (void)bytes;
     return "no peers";
 }
 
-const char *vkc_peers_done(vkc_peers *peers, uint32_t from, uint32_t to, int *done) {
-    (void)peers, (void)from, (void)to, (void)done;
+const char *vkc_peers_done(vkc_peers *peers, int *done) {
+    (void)peers, (void)done;
     return "no peers";
 }
 
