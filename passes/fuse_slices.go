@@ -109,6 +109,9 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	for _, st := range r.Stores {
 		st = m.Store(st)
 		st.Cols = sl.cols
+		if r.Guard != nil {
+			st.Where = m.Value(r.Guard.Point)
+		}
 		stores = append(stores, st)
 	}
 	return stores

@@ -9,21 +9,33 @@ import (
 // storeCols writes the stores of a result whose columns are stored in several
 // ways, each of some of them.
 func (m *matMul) storeCols(col text) {
-	var done []kernel.Cols
+	type part struct {
+		cols  kernel.Cols
+		where *kernel.Expr
+	}
+	var done []part
 	for _, s := range m.k.Stores {
-		if slices.Contains(done, s.Cols) {
+		p := part{s.Cols, s.Where}
+		if slices.Contains(done, p) {
 			continue
 		}
-		done = append(done, s.Cols)
+		done = append(done, p)
 		var stores []kernel.Store
 		for _, other := range m.k.Stores {
-			if other.Cols == s.Cols {
+			if (part{other.Cols, other.Where}) == p {
 				stores = append(stores, other)
 			}
 		}
-		m.openCols(s.Cols, col)
-		m.bindOtherSums(stores, s.Cols)
+		m.openCols(p.cols, col)
+		if p.where != nil {
+			m.plan([]*kernel.Expr{p.where}, nil)
+			m.openGuard("if (%s)", m.value(p.where).s)
+		}
+		m.bindOtherSums(stores, p.cols)
 		m.storeAll(stores)
+		if p.where != nil {
+			m.close()
+		}
 		m.close()
 	}
 }

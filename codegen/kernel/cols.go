@@ -24,6 +24,9 @@ func (k *Kernel) CutsCols() bool {
 func (k *Kernel) CheckCols() error {
 	for i, s := range k.Stores {
 		if s.Cols.All() {
+			if s.Where != nil {
+				return fmt.Errorf("store %d has a condition, and is of all columns", i)
+			}
 			continue
 		}
 		n := len(k.Parallel)

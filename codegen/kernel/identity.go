@@ -96,7 +96,7 @@ func (k *Kernel) Identity() Identity {
 	}
 	for _, s := range k.Stores {
 		w.line("store ")
-		w.refs(s.Value)
+		w.refs(s.Value, s.Where)
 		w.index(s.Index)
 		w.ints(int64(s.Bind), s.Cols.From, s.Cols.To)
 		w.flags(s.PerElement)

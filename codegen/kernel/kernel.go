@@ -174,6 +174,8 @@ type Store struct {
 	PerElement bool
 	// Cols, of a matrix product, are the columns for which it writes.
 	Cols Cols
+	// Where, of some columns, is a bool: where it is false nothing is written. Nil is always true.
+	Where *Expr
 }
 
 // Cols are columns From to To-1 of a matrix product, or all if both are 0. What
@@ -261,6 +263,9 @@ func (k *Kernel) Roots() []*Expr {
 	}
 	for _, s := range k.Stores {
 		roots = append(roots, s.Value)
+		if s.Where != nil {
+			roots = append(roots, s.Where)
+		}
 		addIndex(s.Index)
 	}
 	return roots
@@ -445,6 +450,9 @@ func (k *Kernel) String() string {
 			each = " per element"
 		}
 		each += s.Cols.String()
+		if s.Where != nil {
+			each += fmt.Sprintf(" where %%%d", number[s.Where])
+		}
 		fmt.Fprintf(&b, "  store %d[%s] = %%%d%s\n", s.Bind, s.Index.describe(number), number[s.Value], each)
 	}
 	return b.String()

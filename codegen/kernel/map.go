@@ -161,7 +161,7 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 
 // Store returns a store in the new kernel, which writes the buffer that it wrote.
 func (m *Mapping) Store(s Store) Store {
-	s.Index, s.Value, s.Bind = m.Index(s.Index), m.Value(s.Value), m.write(s.Bind)
+	s.Index, s.Value, s.Where, s.Bind = m.Index(s.Index), m.Value(s.Value), m.orNil(s.Where), m.write(s.Bind)
 	return s
 }
 

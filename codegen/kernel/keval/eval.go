@@ -280,11 +280,13 @@ func (r *run) stores(perElement bool) error {
 		if s.PerElement != perElement || r.leavesOut(s) {
 			continue
 		}
-		v, x, err := r.stored(s)
+		v, x, left, err := r.stored(s)
 		if err != nil {
 			return fmt.Errorf("store %d: %w", i, err)
 		}
-		r.pending = append(r.pending, pending{i, x, v})
+		if !left {
+			r.pending = append(r.pending, pending{i, x, v})
+		}
 	}
 	for _, p := range r.pending {
 		s := r.k.Stores[p.store]
@@ -307,19 +309,24 @@ func (r *run) leavesOut(s kernel.Store) bool {
 	return col < s.Cols.From || col >= s.Cols.To
 }
 
-// stored returns what is stored, and where.
-func (r *run) stored(s kernel.Store) (v number, at int64, err error) {
+// stored returns what is stored, and where, or that it is left out.
+func (r *run) stored(s kernel.Store) (v number, at int64, left bool, err error) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
 		r.moveAlong(axis, here-s.Cols.From)
 		r.firstCol = s.Cols.From
 		defer func() { r.firstCol = 0; r.moveAlong(axis, here) }()
 	}
+	if s.Where != nil {
+		if v, err = r.value(s.Where); err != nil || v.i == 0 {
+			return v, 0, true, err
+		}
+	}
 	if v, err = r.value(s.Value); err != nil {
-		return v, 0, err
+		return v, 0, false, err
 	}
 	at, err = r.index(s.Index)
-	return v, at, err
+	return v, at, false, err
 }
 
 // value returns an expression's value at the current point.
