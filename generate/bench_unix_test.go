@@ -3,11 +3,14 @@
 package generate
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,24 +18,32 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
+var (
+	answersModel     = flag.String("answers-model", "", "the GGUF file of the model that answers, in place of gollama")
+	answersPrecision = flag.String("answers-precision", "", "what its products may lose, as vkc takes it")
+	answersPlaces    = flag.String("answers-places", "1,4,8,16,16/2048",
+		"how many answers it has room for at once, each time it is loaded; and how many positions these share")
+)
+
 // BenchmarkAnswers says how many tokens a second all answers together get, of one and of several at once, on the best
 // device: in the default place, in as many places as there are answers, and where these share pages. An op is 32
 // tokens of each.
 func BenchmarkAnswers(b *testing.B) {
 	needDevice(b)
-	path := gollama
-	if data := os.Getenv("VKC_TESTDATA"); data != "" {
+	path := cmp.Or(*answersModel, gollama)
+	if data := os.Getenv("VKC_TESTDATA"); data != "" && *answersModel == "" {
 		path = filepath.Join(data, "gollama", "gollama-f16.gguf")
 	}
-	for _, o := range []Options{{Parallel: 1}, {Parallel: 4}, {Parallel: 8}, {Parallel: 16},
-		{Parallel: 16, Positions: 16 * 128}} {
-		o.Device, o.Context = "vulkan", 512
-		places, m := o.Parallel, openModel(b, path, o)
-		prompt := m.Tokenizer().Encode("func main() {\n", tokenizer.Options{Whole: true})
-		for answers := 1; answers <= places; answers *= 2 {
-			b.Run(fmt.Sprintf("places=%d/positions=%d/answers=%d", places, o.Positions, answers), func(b *testing.B) {
-				benchAnswers(b, m, answers, append(prompt, 1000), Sampling{MaxTokens: 32})
-			})
+	for _, places := range strings.Split(*answersPlaces, ",") {
+		o := Options{Device: "vulkan", Context: 512, Precision: *answersPrecision}
+		if _, err := fmt.Sscanf(places+"/0", "%d/%d", &o.Parallel, &o.Positions); err != nil {
+			b.Fatalf("-answers-places %s: %v", places, err)
+		}
+		m := openModel(b, path, o)
+		prompt := append(m.Tokenizer().Encode("func main() {\n", tokenizer.Options{Whole: true}), 1000)
+		for answers := 1; answers <= o.Parallel; answers *= 2 {
+			name := fmt.Sprintf("places=%d/positions=%d/answers=%d", o.Parallel, o.Positions, answers)
+			b.Run(name, func(b *testing.B) { benchAnswers(b, m, answers, prompt, Sampling{MaxTokens: 32}) })
 		}
 	}
 }
