@@ -236,7 +236,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	for i := range m.Repeats + 1 {
 		start := time.Now()
 		if !t.prompt {
-			if err := m.answer(ctx, t.depth, t.tokens, ahead.Depth(gpu.Median)); err != nil {
+			if err := m.answer(ctx, t.depth, t.tokens, gpu.Median); err != nil {
 				return err
 			}
 		}
@@ -275,15 +275,16 @@ func (m *Model) run(ctx context.Context, after, n int) error {
 }
 
 // answer has the model go on with a text as package generate does: each step takes the token of the one before it where
-// it lies, and the host reads tokens some of so many steps behind.
-func (m *Model) answer(ctx context.Context, after, n, depth int) error {
+// it lies, and the host reads tokens some of as many steps behind as steps that take so long are to have.
+func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) error {
 	var flying []*vkc.DeviceTensor
+	landed := 0
 	land := func(some int) error {
 		_, err := flying[some-1].Read(ctx)
 		for _, t := range flying[:some] {
 			t.Close()
 		}
-		flying = flying[some:]
+		flying, landed = flying[some:], landed+some
 		return err
 	}
 	defer func() {
@@ -292,6 +293,7 @@ func (m *Model) answer(ctx context.Context, after, n, depth int) error {
 		}
 	}()
 	for i := range n {
+		depth := ahead.Depth(pace, landed)
 		in, symbols, err := m.tokens(after+i, 1)
 		if err != nil {
 			return err

@@ -395,7 +395,7 @@ func (e *engine) depth(rows []*slot) int {
 	if e.model.ahead > 0 {
 		return e.model.ahead
 	}
-	depth := ahead.Depth(e.pace)
+	depth := ahead.Depth(e.pace, e.settled)
 	if len(rows) < e.model.places {
 		depth = min(depth, ahead.Begun(e.settled))
 	}

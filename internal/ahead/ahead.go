@@ -6,18 +6,27 @@ import "time"
 
 // The device has as many steps at a time as it takes enough for, and at least least: where they are short, so many that
 // the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a new
-// answer's wait for those that others were given, are short.
+// answer's wait for those that others were given, are short. More than few it has when so many have landed that those
+// behind the end are a small part of all.
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
-	most   = 8
+	few    = 8
+	most   = 16
+	small  = 4 // one of so many
 )
 
 // First is the pace to begin with, at which a device has the fewest steps.
 const First = enough
 
-// Depth is how many steps the device is to have at a time that take so long each.
-func Depth(pace time.Duration) int { return int(min(max(enough/max(pace, 1), least), most)) }
+// Depth is how many steps the device is to have at a time that take so long each, when so many have landed.
+func Depth(pace time.Duration, landed int) int {
+	deepest := few
+	if landed >= small*most {
+		deepest = most
+	}
+	return min(int(max(enough/max(pace, 1), least)), deepest)
+}
 
 // Begun bounds the depth where texts may join a batch, by how many of its steps have landed since one joined or left:
 // what comes at the same time as the first of them then waits for few steps, and begins with them.

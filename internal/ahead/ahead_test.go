@@ -7,10 +7,15 @@ import (
 
 func TestDepth(t *testing.T) {
 	for pace, want := range map[time.Duration]int{
-		0: most, 100 * time.Microsecond: most, 2 * time.Millisecond: 5, First: least, time.Second: least,
+		0: few, 100 * time.Microsecond: few, 2 * time.Millisecond: 5, First: least, time.Second: least,
 	} {
-		if got := Depth(pace); got != want {
+		if got := Depth(pace, 10); got != want {
 			t.Errorf("steps of %v: %d at a time, want %d", pace, got, want)
+		}
+	}
+	for pace, want := range map[time.Duration]int{0: most, time.Millisecond: 10, 2 * time.Millisecond: 5} {
+		if got := Depth(pace, 100); got != want {
+			t.Errorf("steps of %v, of which many have landed: %d at a time, want %d", pace, got, want)
 		}
 	}
 }
@@ -19,6 +24,7 @@ func TestDepth(t *testing.T) {
 func TestGathers(t *testing.T) {
 	for depth, want := range map[int][]int{
 		1: {1, 1, 1}, 2: {1, 1, 1}, 3: {1, 2, 1}, 4: {1, 1, 2, 2}, 5: {1, 1, 3, 2}, 8: {1, 3, 4, 4, 4},
+		16: {1, 7, 8, 8},
 	} {
 		flying, given := 0, 0
 		for _, group := range want {

@@ -56,10 +56,11 @@ type Device struct {
 	up      stagingRing
 	down    stagingRing
 
-	queue    sync.Mutex // held while submitting
-	gathered []uint64   // command buffers that the next submission of kernels begins with
-	awaited  uint64     // the point of copies that it waits for; 0 if there is none
-	kernels  timeline   // Points are of this one
+	queue    sync.Mutex   // held while submitting
+	gathered []*Recording // that the next submission of kernels begins with
+	dropped  []*Recording // of groups, to be closed when the queue is not held
+	awaited  uint64       // the point of copies that the next submission waits for; 0 if there is none
+	kernels  timeline     // Points are of this one
 	copies   timeline
 	lost     atomic.Bool
 	traffic  struct{ in, out atomic.Uint64 } // bytes of tensors, from and to the host

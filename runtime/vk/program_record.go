@@ -275,6 +275,7 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 	before, after []bufferCopy) (*Recording, error) {
 	borders := e.program.Borders()
 	c := e.device.NewCommandList()
+	c.grouped = stamps == nil
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -131,6 +132,7 @@ type CommandList struct {
 	boundPush      []byte
 	dispatches     int
 	writesReadback bool
+	grouped        bool // its recording is recorded once more in those of groups
 }
 
 // NewCommandList starts an empty list.
@@ -395,6 +397,11 @@ type Recording struct {
 	users        []user
 	ends         bool // the host has something to do after it
 	closed       atomic.Bool
+
+	// Of what may be in groups.
+	words          []uint64 // without what lets the host read what it writes; nil for others
+	writesReadback bool
+	groups         []*group // that end with it, under the device's queue
 }
 
 // Record records a list. The list may be discarded or added to afterwards.
@@ -422,6 +429,9 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	rec := &Recording{device: d, name: name, pool: pool, buffer: buffer}
 	for u := range c.users {
 		rec.users = append(rec.users, u)
+	}
+	if c.grouped && len(c.words) <= maxGroupWords {
+		rec.words, rec.writesReadback = slices.Clone(c.words), c.writesReadback
 	}
 	d.adopt(rec)
 	return rec, nil
@@ -458,6 +468,13 @@ func (r *Recording) Close() error {
 		return nil
 	}
 	if !r.closed.Swap(true) {
+		r.device.queue.Lock()
+		groups := r.groups
+		r.groups = nil
+		r.device.queue.Unlock()
+		for _, g := range groups {
+			_ = g.whole.Close()
+		}
 		r.device.retire(r)
 	}
 	return nil

@@ -3,7 +3,6 @@ package vk
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -70,31 +69,46 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	}
 	d.reap()
 	d.queue.Lock()
-	defer d.queue.Unlock()
-	handles := make([]uint64, 0, 8)
+	p, err := d.giveLocked(more, recordings)
+	dropped := d.dropped
+	d.dropped = nil
+	d.queue.Unlock()
+	for _, r := range dropped {
+		_ = r.Close() // retires it, which cannot fail
+	}
+	return p, err
+}
+
+// giveLocked is submit with d.queue held.
+func (d *Device) giveLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
 		if err := r.ready(d); err != nil {
 			return 0, err
 		}
-		handles = append(handles, r.buffer)
 	}
-	if more && len(d.gathered)+len(handles) <= maxGathered {
-		d.gathered = append(d.gathered, handles...)
+	before := len(d.gathered)
+	d.gathered = append(d.gathered, recordings...)
+	if more && len(d.gathered) <= maxGathered {
 		return d.latestLocked(), nil
 	}
-	return d.submitLocked(handles)
+	p, err := d.submitLocked()
+	if err != nil {
+		d.gathered = d.gathered[:before]
+	}
+	return p, err
 }
 
-// submitLocked submits command buffers, after those that were gathered, and advances the timeline by one. d.queue is
-// held.
-func (d *Device) submitLocked(buffers []uint64) (Point, error) {
+// submitLocked submits what was gathered, and advances the timeline by one. d.queue is held.
+func (d *Device) submitLocked() (Point, error) {
 	point := d.kernels.submitted.Load() + 1
-	if len(d.gathered) > 0 {
-		buffers = slices.Concat(d.gathered, buffers)
+	buffers, err := d.groupedLocked(d.gathered)
+	if err != nil {
+		return 0, err
 	}
 	if err := d.checkResult(d.native.submit(kernelQueue, buffers, d.awaited, point), "submit"); err != nil {
 		return 0, err
 	}
+	clear(d.gathered)
 	d.gathered, d.awaited = d.gathered[:0], 0 // what is submitted later begins no sooner
 	d.kernels.submitted.Store(point)
 	return Point(point), nil
@@ -110,7 +124,7 @@ func (d *Device) submitUpTo(p Point) error {
 	if latest := d.latestLocked(); p > latest {
 		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, latest)
 	}
-	_, err := d.submitLocked(nil)
+	_, err := d.submitLocked()
 	return err
 }
 
@@ -220,7 +234,7 @@ func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error)
 		o.after = d.latestLocked()
 	}
 	if uint64(o.after) > d.kernels.submitted.Load() {
-		if _, err := d.submitLocked(nil); err != nil {
+		if _, err := d.submitLocked(); err != nil {
 			return 0, err
 		}
 	}

@@ -105,7 +105,7 @@ func TestRunsBound(t *testing.T) {
 				flying, wants = flying[1:], wants[1:]
 			}
 			recordings := 0
-			for i := range 160 { // many times as many as the device may have at a time
+			for i := range 320 { // many times as many as the device may have at a time
 				in, opt := inputs(ramp(1/float32(i+1), n)), runtime.RunOptions{Keep: []string{"twice"}}
 				x := ramp(1/float32(i+1), n)
 				if i%5 != 0 { // each place in turn has runs of both kinds
@@ -127,17 +127,75 @@ func TestRunsBound(t *testing.T) {
 				if flying, wants = append(flying, r.Kept["twice"]), append(wants, want); len(flying) > ahead {
 					land()
 				}
-				if i == 120 {
+				if i == 240 {
 					recordings = exe.Stats().Recordings
 				}
 			}
-			if now := exe.Stats().Recordings; recordings < 16 || now != recordings {
-				t.Errorf("%d recordings after 120 runs, %d after 160: want 16 at least, and no more", recordings, now)
+			if now := exe.Stats().Recordings; recordings < 32 || now != recordings {
+				t.Errorf("%d recordings after 240 runs, %d after 320: want 32 at least, and no more", recordings, now)
 			}
 			for len(flying) > 0 {
 				land()
 			}
 			expect(t, "state", must(exe.ReadState("sum"))(t), sum)
+		})
+	}
+}
+
+// TestGroups: runs that are submitted together, and were before, are one recording, which goes when they are closed.
+func TestGroups(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n, together = 500, 4
+			none := d.Live()["recording"]
+			exe := counter(t, n).load(d)
+			sum := float32(0)
+			runs := func(count int, more bool) {
+				var flying []*runtime.DeviceTensor
+				for i := range count {
+					in := make([]float32, n)
+					in[n-1] = 1
+					sum++
+					opt := runtime.RunOptions{Keep: []string{"twice"}, More: more && i%together != together-1}
+					flying = append(flying, runProgram(t, exe, inputs(in), opt).Kept["twice"])
+					if i%together != together-1 && i != count-1 {
+						continue
+					}
+					for j, x := range flying {
+						want := 2 * (sum - float32(len(flying)-1-j))
+						if got := floats(must(x.Read(t.Context()))(t).Bytes)[n-1]; got != want {
+							t.Fatalf("run %d gave %v, want %v", i, got, want)
+						}
+						x.Close()
+					}
+					flying = nil
+				}
+			}
+			live := func() int { return d.Live()["recording"] }
+			runs(64, false)
+			alone := live()
+			runs(64, true)
+			if got := live() - alone; got != 4 { // a quarter each of the runs that there are places for
+				t.Errorf("%d recordings of groups, want 4", got)
+			}
+			runs(64, true)
+			if got := live() - alone; got != 4 {
+				t.Errorf("%d recordings of groups later, want 4", got)
+			}
+			for shift := range 20 { // as after answers of other lengths: groups that begin anywhere
+				runs(shift%7, false)
+				runs(64, true)
+			}
+			if got := live() - alone; got < 8 || got > 64 {
+				t.Errorf("%d recordings of groups that begin anywhere, want 8 at least, and 64 at most", got)
+			}
+			if err := exe.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if now := live(); now != none {
+				t.Errorf("%d recordings are left, and %d were there", now, none)
+			}
 		})
 	}
 }
@@ -151,18 +209,18 @@ func TestLargeKept(t *testing.T) {
 	first := runProgram(t, exe, inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"twice"}}).Kept["twice"]
 	recordings, live := 0, 0
 	nothing := inputs(make([]float32, n))
-	for i := range 40 {
+	for i := range 60 {
 		kept := runProgram(t, exe, nothing, runtime.RunOptions{Keep: []string{"twice"}}).Kept["twice"]
-		if i == 39 {
+		if i == 59 {
 			expect(t, "twice", must(kept.Read(t.Context()))(t), floats(must(first.Read(t.Context()))(t).Bytes))
 		}
 		kept.Close()
-		if i == 20 {
+		if i == 40 {
 			recordings, live = exe.Stats().Recordings, d.Live()["buffer"]
 		}
 	}
 	if now := exe.Stats().Recordings; now != recordings || d.Live()["buffer"] != live {
-		t.Errorf("%d recordings and %d buffers after 20 runs, %d and %d after 40", recordings, live, now,
+		t.Errorf("%d recordings and %d buffers after 40 runs, %d and %d after 60", recordings, live, now,
 			d.Live()["buffer"])
 	}
 	first.Close()
@@ -176,7 +234,7 @@ func TestBoundSymbols(t *testing.T) {
 			exe := symbolic(t, most).load(vktest.Device(t, options))
 			var flying []*runtime.DeviceTensor
 			rows := func(i int) int {
-				if i < 8 {
+				if i < 16 {
 					return most // so that what comes after has room for all
 				}
 				return 1 + i%most
@@ -186,7 +244,7 @@ func TestBoundSymbols(t *testing.T) {
 				flying[0].Close()
 				flying = flying[1:]
 			}
-			const runs, ahead = 96, 3
+			const runs, ahead = 192, 3
 			recordings := 0
 			for i := range runs {
 				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
@@ -201,12 +259,12 @@ func TestBoundSymbols(t *testing.T) {
 						expect(t, "y of a run between", r.Outputs["y"], ramp(float32(i+n), n*8))
 					}
 				}
-				if i == 60 {
+				if i == 120 {
 					recordings = exe.Stats().Recordings
 				}
 			}
-			if now := exe.Stats().Recordings; recordings < 8 || now != recordings {
-				t.Errorf("%d recordings after 60 runs, %d after all: want 8 at least, and no more", recordings, now)
+			if now := exe.Stats().Recordings; recordings < 16 || now != recordings {
+				t.Errorf("%d recordings after 120 runs, %d after all: want 16 at least, and no more", recordings, now)
 			}
 			for len(flying) > 0 {
 				land(runs - len(flying))
