@@ -83,6 +83,9 @@ func (a *app) writeProfile(device, path string) (err error) {
 	if !strings.HasSuffix(path, ".json") {
 		return usagef("--profile %s: want a FILE.json, by which --target tells files from names", path)
 	}
+	if err := writable("profile", path); err != nil {
+		return err
+	}
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {
 		return err

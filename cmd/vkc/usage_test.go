@@ -154,6 +154,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a place where you may write")
 		}
 	}
+	fails(t, exitFailure, []string{"devices", "--profile", nowhere + ".json"}, "make the directory first")
 	fails(t, exitFailure, []string{"run", graph, "--output", "label=" + nowhere}, `output "label"`,
 		"make the directory first")
 }

@@ -87,11 +87,11 @@ func parseProfile(name string, text []byte) (profileFile, error) {
 	var f profileFile
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields() // a misspelt limit would silently be 0
-	err := dec.Decode(&f)
-	if err == nil {
-		err = f.Caps.check()
+	if err := dec.Decode(&f); err != nil {
+		return profileFile{}, fmt.Errorf("target: profile %s: %w: want what vkc devices --profile FILE.json writes",
+			name, err)
 	}
-	if err != nil {
+	if err := f.Caps.check(); err != nil {
 		return profileFile{}, fmt.Errorf("target: profile %s: %w", name, err)
 	}
 	return f, nil

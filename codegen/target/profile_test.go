@@ -57,8 +57,9 @@ func TestProfileUnknown(t *testing.T) {
 
 func TestParseProfileRefusesUnknownFields(t *testing.T) {
 	_, err := parseProfile("x", []byte(`{"caps":{"maxSharedMemry":1}}`))
-	if err == nil || !strings.Contains(err.Error(), "maxSharedMemry") {
-		t.Errorf("got %v, want the misspelt field named", err)
+	if err == nil || !strings.Contains(err.Error(), "maxSharedMemry") ||
+		!strings.Contains(err.Error(), "vkc devices --profile") {
+		t.Errorf("got %v, want the misspelt field named, and what writes profiles", err)
 	}
 }
 
