@@ -250,12 +250,24 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 					continue
 				}
 				all = append(all, s)
-				s.RoundRows, s.Subnormals = true, false
-				for _, s.Ahead = range []int{0, 1} {
-					if roundable(k, s.Copies > 0) {
-						all = append(all, s)
-					}
-				}
+				all = append(all, roundings(k, s)...)
+			}
+		}
+	}
+	return all
+}
+
+// roundings lists the ways to round the rows of a schedule where they are resident.
+func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
+	var all []kernel.Schedule
+	s.RoundRows, s.Subnormals = true, false
+	for _, s.Digits = range []int{0, maxDigits} {
+		if s.Digits == 0 && !roundable(k, s.Copies > 0) || s.Digits > 0 && !meetsIntegers(k, false) {
+			continue
+		}
+		for _, s.Ahead = range []int{0, 1} {
+			for _, s.Held = range []bool{false, true}[:1+s.Ahead] {
+				all = append(all, s)
 			}
 		}
 	}
