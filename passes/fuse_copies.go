@@ -16,12 +16,13 @@ func fuseCopies(s *State, id plan.KernelID) []Proposal {
 	if !ok {
 		return nil
 	}
-	source, ok := s.sourceOf(c.from)
+	keep := s.readByOthers(c.from, id)
+	source, ok := s.sourceOf(c.from, keep)
 	if !ok || !s.Plan.CanMove(id, source, c.from) {
 		return nil
 	}
 	p := propose("store "+c.to.DType.String()+" at once", source,
-		c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)))
+		c.in(s.Plan.Kernel(source), keep))
 	if p.Default = c.place == nil; !p.Default {
 		p.What = "store in the order of the copy"
 	}
@@ -36,8 +37,7 @@ type copying struct {
 	place func(kernel.Index) kernel.Index // of an element, by where it was; nil is the same
 }
 
-// copyOf reports whether each element of the one buffer that k writes is one of
-// another buffer as long.
+// copyOf reports whether each element that k writes, of one buffer, is one of another buffer, all of which it reads.
 func copyOf(k *kernel.Kernel) (copying, bool) {
 	tensors := 0
 	for _, b := range k.Bindings {
@@ -48,6 +48,7 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || tensors != 2 {
 		return copying{}, false
 	}
+	k = dividedAxes(k)
 	st := k.Stores[0]
 	load, to := st.Value, k.Bindings[st.Bind]
 	if load.Kind == kernel.ExprApply && load.Op == ir.OpCast {
@@ -57,7 +58,7 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 		return copying{}, false
 	}
 	from := k.Bindings[load.Bind]
-	if from.DType.IsBlock() || from.Elems != to.Elems || ir.Shape(k.Parallel).MaxElems() != to.Elems {
+	if from.DType.IsBlock() || from.Elems > to.Elems || ir.Shape(k.Parallel).MaxElems() != from.Elems {
 		return copying{}, false
 	}
 	c := copying{from: from.Buffer, to: to}
@@ -73,6 +74,45 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 		return st.Index.Substitute(func(axis int, _ ir.Dim) kernel.Index { return at(x, axis) }, nil)
 	}
 	return c, true
+}
+
+// dividedAxes is k with axes that indices divide by a number as two axes: columns of several heads are heads, and
+// columns of each.
+func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
+	for axis := 0; axis < len(k.Parallel); axis++ {
+		by := divisorOf(k, axis)
+		outer, ok := k.Parallel[axis].Quo(by)
+		if by < 2 || !ok || outer.Is(1) {
+			continue
+		}
+		inner := ir.D(int(by))
+		k = kernel.Map(k, kernel.Edit{SameBindings: true,
+			Parallel: slices.Replace(slices.Clone(k.Parallel), axis, axis+1, outer, inner),
+			At: func(i int, extent ir.Dim) kernel.Index {
+				switch {
+				case i == axis:
+					return kernel.Axis(i, outer).Times(by).Plus(kernel.Axis(i+1, inner))
+				case i > axis:
+					i++
+				}
+				return kernel.Axis(i, extent)
+			}})
+	}
+	return k
+}
+
+// divisorOf returns a number by which an index divides the coordinate along an axis, or 1.
+func divisorOf(k *kernel.Kernel, axis int) int64 {
+	by := int64(1)
+	k.WalkIndices(func(x kernel.Index) {
+		x.Walk(func(f *kernel.Factor) {
+			divides := f.Kind == kernel.FactorDiv || f.Kind == kernel.FactorMod
+			if divides && f.D.IsConst() && f.X.Equal(kernel.Axis(axis, k.Parallel[axis])) {
+				by = f.D.Offset()
+			}
+		})
+	})
+	return by
 }
 
 // coordinates returns along each axis the coordinate of the point whose index is x,

@@ -60,7 +60,7 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 			return norm{}, false
 		}
 	}
-	_, ok := s.sourceOf(n.buffer)
+	_, ok := s.sourceOf(n.buffer, true)
 	return n, ok
 }
 

@@ -19,7 +19,7 @@ func fuseSlices(s *State, id plan.KernelID) []Proposal {
 		return nil
 	}
 	rows := storedFirst(k)
-	if _, ok := s.sourceOf(rows); !ok {
+	if _, ok := s.sourceOf(rows, true); !ok {
 		return nil
 	}
 	var readers []*kernel.Kernel

@@ -44,7 +44,7 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 			continue
 		}
 		b := k.Bindings[v.Bind]
-		source, ok := s.sourceOf(b.Buffer)
+		source, ok := s.sourceOf(b.Buffer, true)
 		if !ok || s.readByOthers(b.Buffer, id) {
 			continue
 		}

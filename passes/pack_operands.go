@@ -155,9 +155,14 @@ func (o *operandStore) place() {
 }
 
 // storing is the kernel that stores the operand; padding of the contraction is
-// 0, that of the rows repeats the last.
+// 0. That of the rows is left as it is, since what comes of it is not stored.
 func (o *operandStore) storing() *kernel.Kernel {
 	parallel := slices.Clone(o.shape)
+	for i, axis := range o.axes {
+		if axis != o.fold {
+			parallel[i] = o.k.Parallel[axis]
+		}
+	}
 	parallel[o.along] = o.depth
 	at := axes(parallel)
 	along := at[o.along]

@@ -16,7 +16,7 @@ func prescaleRows(s *State, id plan.KernelID) []Proposal {
 	if !ok {
 		return nil
 	}
-	source, ok := s.sourceOf(f.of.row)
+	source, ok := s.sourceOf(f.of.row, true)
 	if !ok {
 		return nil
 	}

@@ -54,17 +54,17 @@ func (v *values) codebook(t ir.DType) plan.ValueID {
 	return id
 }
 
-// sourceOf returns the kernel that computes all of a value, if it is one that
-// may store several. What a state is and becomes is left alone: kernels store
-// parts of it, and others read what it was before.
-func (s *State) sourceOf(v plan.ValueID) (plan.KernelID, bool) {
+// sourceOf returns the kernel that computes all of a value, if it is one that may store another in its place, or
+// several. What a state is and becomes is left alone: kernels store parts of it, and others read what it was before.
+func (s *State) sourceOf(v plan.ValueID, several bool) (plan.KernelID, bool) {
 	writers := s.Plan.Writers(v)
 	if len(writers) != 1 || s.Plan.Value(v).Origin == plan.State {
 		return 0, false
 	}
 	k := s.Plan.Kernel(writers[0])
-	single := k.Family == kernel.FamilyMap || k.Family == kernel.FamilyRow || k.Family == kernel.FamilyMatMul
-	return writers[0], single && k.Custom == nil && k.Guard == nil && !readsBuffer(k, v)
+	stores := k.Family == kernel.FamilyMap || k.Family == kernel.FamilyRow || k.Family == kernel.FamilyMatMul ||
+		k.Family == kernel.FamilyAttention && !several
+	return writers[0], stores && k.Custom == nil && k.Guard == nil && !readsBuffer(k, v)
 }
 
 // readByOthers reports whether a value is an output, what a state becomes, or read by
