@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Exports models with random weights as ONNX, with inputs and outputs beside them, and times them in PyTorch.
 
-usage: models.py FOLDER [--scale tiny|full] [--only NAME,...] [--time [--vkc VKC] [--half] [--turns N] [--lock FILE]]
+usage: models.py FOLDER [--scale tiny|full] [--only NAME,...] [--time [--vkc VKC] [--dtypes f32,f16] [--turns N]
+    [--lock FILE]]
 
 FOLDER/NAME/model.onnx and FOLDER/NAME/test_data_set_0 are what `vkc verify --onnx FOLDER` runs; FOLDER/NAME/inputs.txt
 has the --input flags of `vkc run FOLDER/NAME/model.onnx --measure`. With --time each model is timed on the GPU, by CUDA
-events after a quarter of a second of work, without TF32: eager, compiled, and compiled to CUDA graphs, in f32 and with
---half in f16, too. VKC is timed in turns with them, in full precision and in half. Printed is the best of N turns, in
-us, and the largest difference of vkc's results from PyTorch's in f32 on the processor. Several of this program may
+events after a quarter of a second of work, without TF32: eager, compiled, and compiled to CUDA graphs, in each of the
+dtypes. VKC is timed in turns with them, in full precision beside f32 and in half beside f16. Printed is the best of N
+turns, in us, and the largest difference of results from PyTorch's in f32 on the processor. Several of this program may
 prepare their models at a time: whoever times something holds the lock of FILE.
 
 It wants PyTorch 2.6 or later with torchvision, transformers, onnx and onnxscript.
@@ -181,27 +182,31 @@ def measured(vkc, folder, precision):
 
 
 def clock(name, folder, model, inputs, args):
-    runs = {}
-    for dtype in [torch.float32, torch.float16] if args.half else [torch.float32]:
+    runs, best, right = {}, {}, np.load(f"{folder}/output.npy")
+    dtypes, precisions = args.dtypes.split(","), {"f32": "full", "f16": "half"}
+    for label in dtypes:
+        dtype = {"f32": torch.float32, "f16": torch.float16}[label]
         m = copy.deepcopy(model).to("cuda", dtype)
         x = [i.to("cuda", dtype) if i.is_floating_point() else i.to("cuda") for i in inputs]
-        runs[f"{dtype} eager"] = lambda m=m, x=x: m(*x)
-        for mode in "default", "reduce-overhead":
+        runs[f"{label} eager"] = lambda m=m, x=x: m(*x)
+        for mode, what in ("default", "compiled"), ("reduce-overhead", "graphs"):
             run = torch.compile(m, mode=mode)
-            runs[f"{dtype} compiled, {mode}"] = lambda run=run, x=x: run(*x)
+            runs[f"{label} {what}"] = lambda run=run, x=x: run(*x)
     with torch.no_grad():
-        for run in runs.values():
-            run()
+        for key, run in runs.items():
+            best[f"{key} error"] = np.abs(run().float().cpu().numpy() - right).max()
         torch.cuda.synchronize()
+        for label in dtypes if args.vkc else []:
+            measured(args.vkc, folder, precisions[label])  # which compiles it
         print(f"prepared {name}", flush=True)
         with open(args.lock, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            best = {}
             for _ in range(args.turns):
                 for key, run in runs.items():
                     us = timed(run)
                     best[key] = min(best.get(key, us), us)
-                for precision in ["full", "half"] if args.vkc else []:
+                for label in dtypes if args.vkc else []:
+                    precision = precisions[label]
                     device, wall, off = measured(args.vkc, folder, precision)
                     for key, us in (f"vkc {precision} device", device), (f"vkc {precision} wall", wall):
                         best[key] = min(best.get(key, us), us)
@@ -216,7 +221,7 @@ def main():
     flags.add_argument("--time", action="store_true")
     flags.add_argument("--only", default="")
     flags.add_argument("--vkc", default="")
-    flags.add_argument("--half", action="store_true")
+    flags.add_argument("--dtypes", default="f32")
     flags.add_argument("--turns", type=int, default=3)
     flags.add_argument("--lock", default="/tmp/vkc-models.lock")
     args = flags.parse_args()

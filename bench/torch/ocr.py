@@ -5,9 +5,10 @@ usage: ocr.py FOLDER --vkc VKC [--scratch FOLDER] [--turns N]
 
 FOLDER is .tools/models/ocr/assets. onnxruntime runs on each provider that it has. PyTorch runs the ops of the models
 one by one on the GPU, as onnxruntime's CUDA provider does, by the same library of convolutions; also replayed as a CUDA
-graph, which leaves out the host; without TF32 and with it, which onnxruntime's provider allows. Times are medians of
-runs after a quarter of a second of work, the best of N turns (3): on a GPU with inputs and outputs there, of vkc both
-by the device's clock and by the wall clock with inputs and outputs on the host, as onnxruntime has them.
+graph, which leaves out the host; in f32, with TF32, which onnxruntime's provider allows, and in f16. Times are medians
+of runs after a quarter of a second of work, the best of N turns (3), onnxruntime's of one: on a GPU with inputs and
+outputs there, of vkc both by the device's clock and by the wall clock with inputs and outputs on the host, as
+onnxruntime has them.
 
 It wants PyTorch, onnx and onnxruntime.
 """
@@ -101,7 +102,8 @@ ops = {
 class Model:
     """An ONNX model by PyTorch's ops. Integers, which are shapes, stay on the host."""
 
-    def __init__(self, path):
+    def __init__(self, path, dtype):
+        self.dtype = dtype
         graph = onnx.load(path).graph
         self.constants = {i.name: self.tensor(i) for i in graph.initializer}
         scales = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
@@ -117,10 +119,9 @@ class Model:
                 a["scales"], inputs = scales[inputs[2]].tolist(), inputs[:1]
             self.nodes.append((ops[node.op_type], a, inputs, node.output[0]))
 
-    @staticmethod
-    def tensor(t):
+    def tensor(self, t):
         x = torch.from_numpy(numpy_helper.to_array(t).copy())
-        return x.cuda() if x.is_floating_point() and x.numel() else x
+        return x.to("cuda", self.dtype) if x.is_floating_point() and x.numel() else x
 
     def __call__(self, x):
         values = dict(self.constants, x=x)
@@ -185,7 +186,7 @@ def main():
     ]:
         path = os.path.join(args.folder, file)
         with torch.no_grad():
-            model = Model(path)
+            model, half = Model(path, torch.float32), Model(path, torch.float16)
             for batch in 1, 16:
                 x = np.random.default_rng(1).uniform(-1, 1, (batch, *shape)).astype(np.float32)
                 np.save(f"{args.scratch}/x.npy", x)
@@ -196,17 +197,17 @@ def main():
                     best[key] = min(best.get(key, us), us)
 
                 sessions = {p: onnxruntime.InferenceSession(path, providers=[p]) for p in providers}
-                for _ in range(args.turns):
-                    for p, session in sessions.items():
+                for turn in range(args.turns):
+                    for p, session in sessions.items() if turn == 0 else []:
                         take(f"onnxruntime {p[:-17]}", median(lambda: session.run(None, {"x": x}), lambda: None))
                         results[p] = session.run(None, {"x": x})[0]
-                    for tf32 in (False, True):
-                        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-                        mark = ", TF32" if tf32 else ""
-                        take("torch eager" + mark, timed(lambda: model(on_device)))
-                        replay, y = recorded(model, on_device)
-                        take("torch graph" + mark, timed(replay))
-                        results["torch" + mark] = y.cpu().numpy()
+                    for mark, m, given_x in [("f32", model, on_device), ("TF32", model, on_device),
+                                             ("f16", half, on_device.half())]:
+                        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mark == "TF32"
+                        take(f"torch {mark} eager", timed(lambda: m(given_x)))
+                        replay, y = recorded(m, given_x)
+                        take(f"torch {mark} graph", timed(replay))
+                        results[f"torch {mark}"] = y.float().cpu().numpy()
                     for precision in "full", "half":
                         got = measured(args.vkc, path, given, f"{args.scratch}/x.npy",
                                        f"{model.output}={args.scratch}/y.npy", precision)
