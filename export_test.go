@@ -115,10 +115,13 @@ var Ways = map[string]func(*Device){
 		if d.Parts()[0].Caps().Type == target.DeviceCPU {
 			CopyByHost(d, func(n int) (bool, error) { return n%2 == 1, nil })
 		} else {
-			d.meetings.ways = []wayPrice{{way: wayCopied}}
+			CopyByCUDA(d)
 		}
 	},
 }
+
+// CopyByCUDA has devices that share each op exchange values by copies of CUDA.
+func CopyByCUDA(d *Device) { d.meetings.ways = []wayPrice{{way: wayCopied}} }
 
 // CopyByHost has devices that share each op exchange values by copies that the processor makes, when done says that
 // they are to be there. It is asked by how often it was.

@@ -315,7 +315,7 @@ func TestTensorParallelBits(t *testing.T) {
 	for way := range vkc.Ways {
 		for _, list := range tensorDevices() {
 			n := strings.Count(list, ",") + 1
-			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) { testBits(t, way, list, n) })
+			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) { testBits(t, way, vkc.Ways[way], list, n) })
 		}
 	}
 }
@@ -328,13 +328,13 @@ func tensorDevices() []string {
 	return []string{"vulkan,vulkan", "vulkan,vulkan,vulkan,vulkan"}
 }
 
-func testBits(t *testing.T, way, list string, devices int) {
+func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, devices int) {
 	t.Helper()
 	together, one := parallel(t, list)
 	if one.Caps().Type != target.DeviceCPU && way == "shared" {
 		t.Skip("such devices do not see one another's words")
 	}
-	vkc.Ways[way](together)
+	goes(together)
 	weights := vkc.WeightMap{"up": noise(t, 64, 24), "b": noise(t, 64), "out": noise(t, 10, 64)}
 	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
 		g, err := frontend.Build("parallel", func(b *frontend.Builder) {

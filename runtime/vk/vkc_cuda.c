@@ -106,7 +106,8 @@ static const char *failed(const char *what, CUresult r) {
 // The library stays loaded, as the driver has threads of its own.
 static const char *load(void) {
     static void *library;
-    if (!library) library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *name = getenv("VKC_CUDA");
+    if (!library) library = dlopen(name && *name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return "libcuda.so.1 cannot be loaded (it comes with NVIDIA's driver)";
 #define LOAD(name, symbol, arguments) \
     *(void **)&name = dlsym(library, symbol); \

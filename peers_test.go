@@ -1,0 +1,42 @@
+package vkc_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestCopiesOfCUDA has devices exchange values by copies of CUDA, in whose place is a library that imports what
+// lavapipe exports, and ends the program where CUDA is misused: the bits are those of one device.
+func TestCopiesOfCUDA(t *testing.T) {
+	needTools(t)
+	cc, err := exec.LookPath("cc")
+	if err != nil || runtime.GOOS != "linux" {
+		t.Skip("cc on Linux makes what is in the place of CUDA's driver")
+	}
+	library := filepath.Join(t.TempDir(), "libcuda.so.1")
+	made := exec.Command(cc, "-shared", "-fPIC", "-o", library, "runtime/vk/testdata/cuda.c")
+	if out, err := made.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	one, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	caps := one.Caps()
+	if err := one.Close(); err != nil {
+		t.Error(err)
+	}
+	if caps.Type != target.DeviceCPU || !strings.Contains(caps.Name, "llvmpipe") {
+		t.Skip("the library imports memory of lavapipe")
+	}
+	t.Setenv("VKC_CUDA", library)
+	t.Setenv("VKC_TEST_UUID", caps.DeviceUUID)
+	for list, n := range map[string]int{"vulkan,vulkan": 2, "vulkan,vulkan,vulkan,vulkan": 4} {
+		testBits(t, "copied", vkc.CopyByCUDA, list, n)
+	}
+}
