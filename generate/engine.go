@@ -298,7 +298,10 @@ func (e *engine) step(ctx context.Context) {
 			prompt = s
 		}
 	}
-	e.settle(ctx, prompt, len(rows) == 0)
+	if e.settle(ctx, prompt, len(rows) == 0); prompt != nil && prompt.of == nil {
+		return // its answer has failed
+	}
+	rows = slices.DeleteFunc(rows, func(s *slot) bool { return s.of == nil })
 	if len(e.flights) == 0 {
 		rows = slices.DeleteFunc(rows, func(s *slot) bool {
 			if !s.full() {
