@@ -15,8 +15,13 @@ type Peers struct {
 	closed  atomic.Bool
 }
 
+var errNoPeers = errors.New("vk: copies between no devices, or after Close: OpenPeers and NewPlaces make what copies")
+
 // OpenPeers has CUDA find devices, which are to reach one another's memory. Its context takes some hundred MiB of each.
 func OpenPeers(devices []*Device) (*Peers, error) {
+	if len(devices) == 0 {
+		return nil, errNoPeers
+	}
 	p := &Peers{devices: devices}
 	var uuids [][16]byte
 	for _, d := range devices {
@@ -50,6 +55,7 @@ type Places struct {
 	peers *Peers
 	list  []*exported
 	cuda  []peerMemory // by rank
+	most  int          // words that are copied at once
 }
 
 // exported is a buffer whose memory others import by a file descriptor.
@@ -63,7 +69,10 @@ type exported struct {
 // NewPlaces allocates so many words of 32 bits of each device's memory, which hold anything. Of each so many are copied
 // at once at most, for which CUDA allocates as much.
 func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
-	all, size := &Places{peers: p, cuda: make([]peerMemory, len(p.devices))}, 4*uint64(max(words, 1))
+	if p == nil || p.closed.Load() {
+		return nil, errNoPeers
+	}
+	all, size := &Places{peers: p, cuda: make([]peerMemory, len(p.devices)), most: most}, 4*uint64(max(words, 1))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, all.Close())
@@ -89,11 +98,26 @@ func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 }
 
 // Address is where kernels of a device find its memory.
-func (p *Places) Address(rank int) uint64 { return p.list[rank].address }
+func (p *Places) Address(rank int) uint64 {
+	if !p.has(rank) {
+		return 0
+	}
+	return p.list[rank].address
+}
+
+// has reports whether there is memory of a device.
+func (p *Places) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
 
 // Copy begins to copy words of one device's memory to the same place of all others'. What it was asked to copy from
 // there before is done.
 func (p *Places) Copy(from, at, words int) error {
+	if !p.has(from) {
+		return errNoPeers
+	}
+	if end := 4 * (uint64(at) + uint64(words)); at < 0 || words < 0 || words > p.most || end > p.list[from].size {
+		return fmt.Errorf("vk: copy of %d words at %d: want at most %d, of %s", words, at, p.most,
+			formatBytes(p.list[from].size))
+	}
 	if err := p.peers.native.copy(from, p.cuda, 4*uint64(at), 4*uint64(words)); err != nil {
 		return fmt.Errorf("vk: copy from %s to other devices: %w", p.list[from].device.info.Caps.Name, err)
 	}
@@ -102,6 +126,9 @@ func (p *Places) Copy(from, at, words int) error {
 
 // Done reports whether all is copied that was to be.
 func (p *Places) Done() (bool, error) {
+	if !p.has(0) {
+		return false, errNoPeers
+	}
 	done, err := p.peers.native.done()
 	if err != nil {
 		err = fmt.Errorf("vk: copies between %d devices, the first of which is %s: %w", len(p.list),
