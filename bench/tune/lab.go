@@ -36,8 +36,8 @@ type device struct {
 // made for there: the device without what the GLSL tools cannot express.
 func NewLab(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
 	if dev.IsCPU() {
-		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists those that "+
-			"are there", dev.Name())
+		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists "+
+			"those that are there", dev.Name())
 	}
 	d, err := newDevice(ctx, dev.Vulkan())
 	if err != nil {

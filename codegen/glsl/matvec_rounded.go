@@ -87,12 +87,14 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 func (r *roundedRows) roundTo(top string) (scale string) {
 	v := r.v
 	if v.s.Digits == 0 {
-		// The inverse is of the scale: that of an element above 2^126 would be less than
-		// devices keep. Of zeros any number will do.
+		// The inverse is made of the mantissa and of the exponent apart: compilers take that of an element before they
+		// multiply, and above 2^126 it is less than devices keep.
+		v.line("float mantissa = uintBitsToFloat(%s & 0x7fffffu | 0x3f800000u);", top)
+		v.line("float steps = %s / mantissa * uintBitsToFloat(261u - clamp(%s >> 23, 7u, 254u) << 23);",
+			finiteLit(127.0/128, 32, "").s, top)
 		scale = v.variable("float",
 			"scale", binary("*", call("uintBitsToFloat", primary(top)),
 				primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
-		v.line("float steps = 1.0 / %s;", scale)
 		return scale
 	}
 	// A power of two makes the largest element less than 2^22. Where that is infinite or no number, so is the scale,
