@@ -218,7 +218,7 @@ func (e *emitter) wideQuants(b *buffer) string {
 }
 
 // heldWords makes the text have the function that returns the words of four quads of each plane, and heldQuants that
-// which decodes those of one plane.
+// which decodes those of one plane, once for all buffers of a format.
 func (e *emitter) heldWords(b *buffer) string {
 	_, at, _ := cutWords(e.blockFormatOf(b).Decode.Quants)
 	e.blockFunction(b, "uvec4 words_NAME(uint block, uint e)",
@@ -229,9 +229,10 @@ func (e *emitter) heldWords(b *buffer) string {
 func (e *emitter) heldQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
 	before, _, after := cutWords(f.Decode.Quants)
-	e.blockFunction(b, "uvec4 quants_of_NAME(uvec4 words"+f.planeArg("uint p")+")",
+	name := "quants_of_" + b.DType.String()
+	e.blockFunction(b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
 		"// Four quads of a plane, out of such words.", strings.ReplaceAll(before+"words"+after, "QUANTS", "uvec4"))
-	return "quants_of_" + b.base
+	return name
 }
 
 // cutWords takes the one reading of WORDS(at) out of a text (ir.BlockDecode.ReadsOnce).

@@ -16,9 +16,9 @@ type Machine struct {
 	// MeetNs is what it takes workgroups, one on each core, to wait for one another in a kernel; 0 or less: there are
 	// no persistent kernels.
 	MeetNs float64 `json:"meet_ns,omitempty"`
-	// Relayed, Copied and Staged are how values come to another device of the machine: by way of the host's memory while
-	// kernels wait until the host tells them to go on, copied from card to card between programs that end, and by way of
-	// the host's memory between those. There are no copies from card to card where Copied is zero.
+	// Relayed, Copied and Staged are how values come to another device of the machine: by way of the host's memory
+	// while kernels wait until the host tells them to go on, copied from card to card between programs that end, and
+	// by way of the host's memory between those. There are no copies from card to card where Copied is zero.
 	Relayed Link `json:"relayed,omitzero"`
 	Copied  Link `json:"copied,omitzero"`
 	Staged  Link `json:"staged,omitzero"`

@@ -1,7 +1,8 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32 lanes=128 strips.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=32 ahead=1 coarsen=2 rounds digits=3 subgroup=32 lanes=128 strips int_dot.
 #version 450
+#extension GL_EXT_integer_dot_product : require
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -18,14 +19,21 @@ layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 
+shared uvec4 a_bytes[768];
+shared float a_scales[128];
 shared float partial[68];
 
-// Four bytes as floats of 2^-24 each: the halves that are a byte in the last
-// bits and zeros before it.
-vec4 bytes_subnormal(uint bytes) {
-    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
-    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
-    return vec4(even.x, odd.x, even.y, odd.y);
+// The low byte of each, the first lowest.
+uint pack_bytes(ivec4 v) {
+    uvec4 bytes = uvec4(v) & 0xffu;
+    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+}
+
+// Integers below 2^22, rounded to the nearest, as signed digits to the base 256, the least lowest: the sum with 3 * 2^22
+// has them in its last bits. Those of infinity are 2^22 as well.
+uvec4 digits_of(vec4 v) {
+    uvec4 bits = floatBitsToUint(max(v, -4194304.0) + 12582912.0);
+    return bits - 0x4abf7f80u ^ 0x808080u;
 }
 
 uint short_b(uint block, uint at) {
@@ -54,54 +62,103 @@ uint quants_b(uint block, uint e, uint p) {
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 16u;
-    float acc[8];
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        acc[i] = 0.0;
-    }
     uint part = self % 128u;
     uint group = self / 128u;
+    int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0
 
-    for (uint step_2 = part; step_2 < 256u; step_2 += 128u) {
-        uint block = step_2 / 2u;
-        uint e = step_2 % 2u * 8u;
-        uint k = block * 32u + e;
-        [[unroll]] for (uint p = 0u; p < 2u; ++p) {
-            vec4 a_strip[2];
-            float a_sum;
-            a_sum = 0.0;
-            [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                a_strip[t] = a_vec4[(k + p * 16u + t * 4u) / 4u];
-                a_sum += dot(a_strip[t], vec4(1.0));
+    uint k = part * 32u;
+    uint asked = 0u;
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        uint col = col0 + (group * 4u + j);
+        uint at = col * 128u + part;
+        asked ^= quants_b(at, 0u, 0u);
+        asked ^= quants_b(at, 0u, 1u);
+        asked ^= floatBitsToUint(scale_b(at));
+    }
+    ones += int(gl_NumWorkGroups.x >> 31 & asked); // + 0
+    vec4 own[4];
+    [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+        uint n = self + q * 256u;
+        [[unroll]] for (uint h = 0u; h < 2u; ++h) {
+            own[q * 2u + h] = a_vec4[(n * 2u + h) * 4u / 4u];
+        }
+    }
+    [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+        uint n = self + q * 256u;
+        uvec4 size = uvec4(0u);
+        [[unroll]] for (uint h = 0u; h < 2u; ++h) {
+            size = max(size, floatBitsToUint(own[q * 2u + h]) & 0x7fffffffu);
+        }
+        uint top = max(max(size.x, size.y), max(size.z, size.w));
+        top = max(top, subgroupShuffleXor(top, 1u));
+        top = max(top, subgroupShuffleXor(top, 2u));
+        uint exponent = clamp(top >> 23, 22u, 254u);
+        bool special = top >= 0x7f800000u;
+        float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);
+        float scale = special ? uintBitsToFloat(top) : uintBitsToFloat(exponent - 21u << 23);
+        [[unroll]] for (uint h = 0u; h < 2u; ++h) {
+            uvec4 digits = digits_of(own[q * 2u + h] * steps);
+            [[unroll]] for (uint digit = 0u; digit < 3u; ++digit) {
+                a_bytes[digit * 256u + (n * 2u + h) / 4u][(n * 2u + h) % 4u] = pack_bytes(ivec4(digits >> 8u * digit));
             }
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                uint col = col0 + (group * 8u + j);
-                float dots;
-                dots = 0.0;
-                uint at = col * 128u + block;
-                [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                    vec4 levels = bytes_subnormal(quants_b(at, e | t * 4u, p));
-                    dots = dots + dot(levels, a_strip[t]);
-                }
-                float scale = scale_b(at);
-                acc[j] += scale * (16777216.0 * dots - 8.0 * a_sum);
+        }
+        if (n % 4u == 0u) {
+            a_scales[n / 4u] = scale;
+        }
+    }
+    barrier();
+    int a_strip[24];
+    float a_scale;
+    int a_sum;
+    a_scale = a_scales[k / 32u];
+    a_sum = 0;
+    [[unroll]] for (uint digit = 0u; digit < 3u; ++digit) {
+        uint quad = digit * 256u + k / 16u;
+        [[unroll]] for (uint w = 0u; w < 2u; ++w) {
+            uvec4 four = a_bytes[quad + w];
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                a_strip[digit * 8u + (w * 4u + n)] = int(four[n]);
+                a_sum += dotPacked4x8EXT(a_strip[digit * 8u + (w * 4u + n)], ones) << digit * 8u;
             }
         }
     }
 
-    bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-        acc[j] = (upper16 ? acc[j + 4u] : acc[j]) + subgroupShuffleXor(upper16 ? acc[j] : acc[j + 4u], 16u);
-    }
-    bool upper8 = (gl_SubgroupInvocationID & 8u) != 0u;
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-        acc[j] = (upper8 ? acc[j + 2u] : acc[j]) + subgroupShuffleXor(upper8 ? acc[j] : acc[j + 2u], 8u);
-    }
-    bool upper4 = (gl_SubgroupInvocationID & 4u) != 0u;
-    acc[0u] = (upper4 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper4 ? acc[0u] : acc[1u], 4u);
-    acc[0u] += subgroupShuffleXor(acc[0u], 2u);
-    acc[0u] += subgroupShuffleXor(acc[0u], 1u);
-    if (gl_SubgroupInvocationID % 4u == 0u) {
-        partial[part / 32u * 17u + (group * 8u + gl_SubgroupInvocationID / 4u)] = acc[0u];
+    for (uint first_col = 0u; first_col < 16u; first_col += 8u) {
+        float acc[4];
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            acc[i] = 0.0;
+        }
+
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + (first_col + (group * 4u + j));
+            int dots[3];
+            [[unroll]] for (uint i = 0u; i < 3u; ++i) {
+                dots[i] = 0;
+            }
+            uint at = col * 128u + part;
+            [[unroll]] for (uint t = 0u; t < 8u; ++t) {
+                int bytes = int(quants_b(at, t % 4u * 4u, t / 4u));
+                [[unroll]] for (uint digit = 0u; digit < 3u; ++digit) {
+                    dots[digit] = dots[digit] + dotPacked4x8EXT(bytes, a_strip[digit * 8u + t]);
+                }
+            }
+            int whole = dots[0u] + (dots[1u] << 8u) + (dots[2u] << 16u);
+            float scale = scale_b(at);
+            acc[j] += a_scale * scale * float(whole - 8 * a_sum);
+        }
+
+        bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            acc[j] = (upper16 ? acc[j + 2u] : acc[j]) + subgroupShuffleXor(upper16 ? acc[j] : acc[j + 2u], 16u);
+        }
+        bool upper8 = (gl_SubgroupInvocationID & 8u) != 0u;
+        acc[0u] = (upper8 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper8 ? acc[0u] : acc[1u], 8u);
+        acc[0u] += subgroupShuffleXor(acc[0u], 4u);
+        acc[0u] += subgroupShuffleXor(acc[0u], 2u);
+        acc[0u] += subgroupShuffleXor(acc[0u], 1u);
+        if (gl_SubgroupInvocationID % 8u == 0u) {
+            partial[part / 32u * 17u + (first_col + (group * 4u + gl_SubgroupInvocationID / 8u))] = acc[0u];
+        }
     }
     barrier();
 
