@@ -563,7 +563,7 @@ float f8e4m3_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, 0x7fc00000u, magnitude == 0x7fu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e4m3", f32Only, nil, `
-// Rounds to nearest even and saturates at 448, as bits: Mesa leaves abs out around inversesqrt, which is -inf of -0.
+// Rounds to nearest even and saturates at 448, as bits: some drivers leave abs out around an inversesqrt.
 uint f32_to_f8e4m3(float x) {
     uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x43e00000u);
     float a = uintBitsToFloat(bits);
@@ -580,8 +580,8 @@ float f8e5m2_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, magnitude << 21 | 0x7f800000u, magnitude >= 0x7cu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e5m2", f32Only, nil, `
-// Rounds to nearest even; what does not fit is infinite, as 65536 is, and found so by bits: Mesa leaves abs out around
-// inversesqrt, which is -inf of -0.
+// Rounds to nearest even; what does not fit is infinite, as 65536 is, and found so by bits: some drivers leave
+// abs out around an inversesqrt, which is -inf of -0.
 uint f32_to_f8e5m2(float x) {
     uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x47800000u);
     float a = uintBitsToFloat(bits);
