@@ -33,7 +33,7 @@ const (
 	wayCopied
 )
 
-// transports say of each way how it is gone.
+// transports describe the ways.
 var transports = [...]struct {
 	text   string
 	relays bool // whether the host copies flags, so that runs need not be waited for

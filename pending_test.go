@@ -22,12 +22,18 @@ import (
 // summing is a program that gives x+1 and the sum of all x that it was ever given.
 func summing(t testing.TB, dev *vkc.Device, n int) *vkc.Executable {
 	t.Helper()
-	g, err := frontend.Build("summing", func(b *frontend.Builder) {
+	return built(t, dev, "summing", func(b *frontend.Builder) {
 		x, s := b.Input("x", ir.F32, n), b.State("s", ir.F32, n)
 		b.Update(s, s.Add(x))
 		b.Output("next", x.AddScalar(1))
 		b.Output("sum", s.Add(x))
 	})
+}
+
+// built builds a graph and loads it, until the test ends.
+func built(t testing.TB, dev *vkc.Device, name string, build func(*frontend.Builder)) *vkc.Executable {
+	t.Helper()
+	g, err := frontend.Build(name, build)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,21 +426,13 @@ func TestRunBatch(t *testing.T) {
 
 // chain is a program of 100 kernels, each of which sorts what the one before it gives, so that none is fused.
 func chain(b *testing.B) (*vkc.Executable, vkc.Tensors) {
-	g, err := frontend.Build("chain", func(g *frontend.Builder) {
+	exe := built(b, openDevice(b), "chain", func(g *frontend.Builder) {
 		x := g.Input("x", ir.F32, 8)
 		for range 100 {
 			x = x.Sort(0).AddScalar(1)
 		}
 		g.Output("y", x)
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	exe, err := openDevice(b).LoadGraph(b.Context(), g, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { exe.Close() })
 	if steps := exe.Vulkan().Stats().Steps; steps < 100 {
 		b.Fatalf("%d kernels, want 100", steps)
 	}
@@ -494,7 +492,7 @@ func BenchmarkTransfers(b *testing.B) {
 	if testing.Short() {
 		size = 256
 	}
-	g, err := frontend.Build("products", func(g *frontend.Builder) {
+	exe := built(b, openDevice(b), "products", func(g *frontend.Builder) {
 		x := g.Input("x", ir.F32, size, size)
 		y := x
 		for range depth {
@@ -502,14 +500,6 @@ func BenchmarkTransfers(b *testing.B) {
 		}
 		g.Output("y", y)
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	exe, err := openDevice(b).LoadGraph(b.Context(), g, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { exe.Close() })
 	newData := func() *ir.Data {
 		d, err := ir.NewData(ir.F32, size, size)
 		if err != nil {

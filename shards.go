@@ -20,10 +20,10 @@ import (
 // the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
 // another's flags there, inside of their programs. Others need not see what another writes before their program ends.
 // Where they see what the host writes to memory of their own their kernels wait for flags there, which the host copies.
-// Else it takes programs on from one exchange to the next. Between those of NVIDIA, where libcuda.so.1 is there and the
-// cards reach one another's memory, it has many values copied from card to card meanwhile. A run goes the way that is
-// expected to take least, of those that work, which is tried. [Executable.Why] says which, of the largest run. All
-// devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+// Else each program ends at an exchange, and the host starts what follows. On cards of NVIDIA that reach one another's
+// memory the host may have CUDA (libcuda.so.1) copy the values from card to card there. Loading tries which ways work,
+// and each run goes the one of them that is expected to take least: [Executable.Why] says which the largest run goes.
+// All devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
 //
 // Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
 // take turns. Where the host copies flags, those whose outputs all stay on the devices are not waited for, up to eight

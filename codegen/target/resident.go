@@ -191,7 +191,7 @@ func roundable(k *kernel.Kernel, lookup bool) bool {
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }
 
-// meetsIntegers reports the latter.
+// meetsIntegers reports whether the blocks that rows meet hold small integers, or are looked up.
 func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {

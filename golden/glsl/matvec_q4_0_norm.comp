@@ -39,8 +39,8 @@ uint pack_bytes(ivec4 v) {
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }
 
-// Integers below 2^22, rounded to the nearest, as signed digits to the base 256, the least lowest: the sum with 3 * 2^22
-// has them in its last bits. Those of infinity are 2^22 as well.
+// Numbers below 2^22 as signed digits to the base 256, the last digit in the lowest byte: the sum with 3 * 2^22 has the
+// nearest integer in its last bits. Infinity counts as 2^22.
 uvec4 digits_of(vec4 v) {
     uvec4 bits = floatBitsToUint(max(v, -4194304.0) + 12582912.0);
     return bits - 0x4abf7f80u ^ 0x808080u;

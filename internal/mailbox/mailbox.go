@@ -171,7 +171,7 @@ func (m *Mailbox) Close() error {
 // Room is how many words there are for places.
 func (m *Mailbox) Room() int { return m.room }
 
-// Own has each device have places for itself, of so many words.
+// Own says that each device has places in memory of its own, of so many words.
 func (m *Mailbox) Own(words int) { m.room = words }
 
 // Addresses are where a device finds the mailbox, the flags to wait for, which are its inbox or the mailbox, and the

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 func embedder(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "embedder.gguf")
-	if err := gguf.Edit("../../../examples/gollama/gollama-q8_0.gguf", path, gguf.KV{Key: "llama.pooling_type", Value: uint32(3)}); err != nil {
+	const gollama = "../../../examples/gollama/gollama-q8_0.gguf"
+	if err := gguf.Edit(gollama, path, gguf.KV{Key: "llama.pooling_type", Value: uint32(3)}); err != nil {
 		t.Fatal(err)
 	}
 	return path
