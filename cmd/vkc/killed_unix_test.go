@@ -29,6 +29,12 @@ func TestKilledCompile(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// To write, too: so nothing waits for a writer to come, which one could miss that comes and goes.
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	// A compiler that hangs, and says so.
 	for _, name := range []string{"glslc", "spirv-opt"} {
 		text := "#!/bin/sh\nif [ $1 = --version ]; then echo 1.0; exit; fi\necho $$ >'" + pipe +
@@ -43,12 +49,7 @@ func TestKilledCompile(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(pipe) // waits for the compiler
-	if err != nil {
-		t.Fatal(err)
-	}
-	said, err := bufio.NewReader(f).ReadString('\n')
-	f.Close()
+	said, err := bufio.NewReader(f).ReadString('\n') // waits for the compiler
 	hung, errPid := strconv.Atoi(strings.TrimSpace(said))
 	if err != nil || errPid != nil {
 		t.Fatal(err, errPid)

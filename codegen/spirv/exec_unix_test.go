@@ -10,40 +10,43 @@ import (
 	"testing"
 )
 
-// pipe is a named pipe by which tests hear of processes that hold it open.
+// pipe is a named pipe by which tests hear of processes that hold it open. The test itself holds it until the
+// first of them has written: a wait for a writer would miss one that comes while a signal interrupts it.
 type pipe struct {
-	path string
-	file chan *os.File
+	path       string
+	read, hold *os.File
 }
 
 func newPipe(t *testing.T) pipe {
 	t.Helper()
-	p := pipe{filepath.Join(t.TempDir(), "pipe"), make(chan *os.File, 1)}
-	if err := syscall.Mkfifo(p.path, 0o600); err != nil {
+	p := pipe{path: filepath.Join(t.TempDir(), "pipe")}
+	err := syscall.Mkfifo(p.path, 0o600)
+	if err == nil {
+		p.hold, err = os.OpenFile(p.path, os.O_RDWR, 0)
+	}
+	if err == nil {
+		p.read, err = os.Open(p.path)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { p.read.Close(); p.hold.Close() })
 	return p
 }
 
 // waitForWriter returns when a process has written to the pipe.
 func (p pipe) waitForWriter(t *testing.T) {
-	f, err := os.Open(p.path) // waits for one to open it, too
-	if err == nil {
-		_, err = f.Read(make([]byte, 1))
-	}
-	if err != nil {
+	if _, err := p.read.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
 	}
-	p.file <- f
+	p.hold.Close()
 }
 
 // waitForNoWriter returns when no process has the pipe open any more: those
-// that had it have ended.
+// that had it have ended. It comes after waitForWriter.
 func (p pipe) waitForNoWriter(t *testing.T) {
 	t.Helper()
-	f := <-p.file
-	defer f.Close()
-	if _, err := io.Copy(io.Discard, f); err != nil {
+	if _, err := io.Copy(io.Discard, p.read); err != nil {
 		t.Error(err)
 	}
 }

@@ -35,33 +35,34 @@ func TestLinkStays(t *testing.T) {
 	}
 }
 
-// TestPipeIsSentTheData: a pipe stays one, gets what was committed whole, and gets nothing of what was thrown away.
-func TestPipeIsSentTheData(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", t.TempDir())
-	path := filepath.Join(dir, "pipe")
+// pipe makes a named pipe and opens it for reading. It is opened before any writer comes, and without waiting for
+// one: a wait that a signal interrupts would begin anew, and for ever if the writer had come and gone.
+func pipe(t *testing.T) (path string, reader *os.File) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	receive := func() <-chan string {
-		got := make(chan string, 1)
-		go func() {
-			f, err := os.Open(path)
-			if err != nil {
-				got <- err.Error()
-				return
-			}
-			defer f.Close()
-			data, err := io.ReadAll(f)
-			if err != nil {
-				data = []byte(err.Error())
-			}
-			got <- string(data)
-		}()
-		return got
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reader.Close() })
+	return path, reader
+}
+
+// TestPipeIsSentTheData: a pipe stays one, gets what was committed whole, and gets nothing of what was thrown away.
+func TestPipeIsSentTheData(t *testing.T) {
+	path, reader := pipe(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	received := func() string { // until the writer closed the pipe
+		data, err := io.ReadAll(reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
 	}
 
-	got := receive()
 	f, err := Create(path, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -76,11 +77,10 @@ func TestPipeIsSentTheData(t *testing.T) {
 	if err := f.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if data := <-got; data != "sum, and its end" {
+	if data := received(); data != "sum, and its end" {
 		t.Errorf("the pipe got %q", data)
 	}
 
-	got = receive()
 	if f, err = Create(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestPipeIsSentTheData(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if data := <-got; data != "" {
+	if data := received(); data != "" {
 		t.Errorf("the pipe got %q of what was thrown away", data)
 	}
 
@@ -104,14 +104,7 @@ func TestPipeIsSentTheData(t *testing.T) {
 
 // TestPipeWithoutReader: that nobody takes the data any more is an error, which names the pipe.
 func TestPipeWithoutReader(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, reader := pipe(t)
 	f, err := Create(path, 0o600)
 	if err != nil {
 		t.Fatal(err)
