@@ -202,10 +202,10 @@ type view struct {
 }
 
 // declarations are the views that the functions use.
-func (e *emitter) declarations(functions []string) (used []view) {
+func (e *emitter) declarations(functions []*definition) (used []view) {
 	for _, b := range e.buffers {
 		for _, a := range e.arraysOf(b) {
-			if mentioned, _ := calls(a.name, functions); mentioned {
+			if slices.ContainsFunc(functions, func(f *definition) bool { return mentioned(f.body, a.name) }) {
 				used = append(used, view{b, a})
 			}
 		}
@@ -225,7 +225,7 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 // in 64 bits, where the array has 2^31 bytes and more. SPIR-V takes an index as a number with a sign, and drivers may
 // count the bytes up to an element in 32 bits, whatever the address has: an H100's does. An array that a built-in
 // function is handed as a whole can be as large as that count.
-func (e *emitter) foldFar(functions []string) {
+func (e *emitter) foldFar(functions []*definition) {
 	for _, b := range e.buffers {
 		bytes := b.bytes()
 		if !b.byRows {
@@ -235,12 +235,14 @@ func (e *emitter) foldFar(functions []string) {
 			folded := make([]string, len(functions))
 			ok := true
 			for i, f := range functions {
-				if folded[i], ok = callsForIndices(f, a.name); !ok {
+				if folded[i], ok = callsForIndices(f.body, a.name); !ok {
 					break
 				}
 			}
 			if b.folded[a.name] = ok; ok {
-				copy(functions, folded)
+				for i, f := range functions {
+					f.body = folded[i]
+				}
 			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.wide && !b.DType.IsBlock() {
 				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
 					"use smaller tensors", b.Name, bytes)
@@ -330,9 +332,15 @@ func typeBytes(typ string) int {
 	return 4 * width
 }
 
-// declaration prints the block of the array. Where the binding holds the buffer's address, that is a reference
-// behind a block, and the array's name stands for what it refers to.
-func (v view) declaration() string {
+// symbol is the name of the array.
+func (v view) symbol() string { return v.array.name }
+
+// signature is the name, too.
+func (v view) signature() string { return v.array.name }
+
+// String is the declaration of the array in its block. Where the binding holds the buffer's address, that is a
+// reference behind a block, and the array's name stands for what it refers to.
+func (v view) String() string {
 	b, a := v.buffer, v.array
 	block := blockName(a.name)
 	if !b.far {

@@ -131,11 +131,11 @@ func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	if op.Expr != "" {
 		text = "    return (\n" + bracketed(op, "Expr", op.Expr, "        ") + "    );\n"
 	}
-	fn := fmt.Sprintf("%s %s(%s) {\n%s}\n", result, customName(op), strings.Join(params, ", "), text)
+	fn := newFunction(fmt.Sprintf("%s %s(%s)", result, customName(op), strings.Join(params, ", ")), text)
 	if op.Doc != "" {
-		fn = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n" + fn
+		fn.note = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n"
 	}
-	if !slices.Contains(e.custom, fn) {
+	if !slices.ContainsFunc(e.custom, func(o definition) bool { return o.String() == fn.String() }) {
 		e.custom = append(e.custom, fn)
 	}
 }

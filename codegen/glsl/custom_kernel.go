@@ -59,7 +59,7 @@ func (e *emitter) emitCustom() *Shader {
 	for _, helper := range []string{"INF", "NAN"} { // which only attributes use here
 		if e.helpers[helper+" float"] {
 			h, _ := findHelper(helper, "float")
-			buffers += strings.Trim(h.source, "\n") + "\n"
+			buffers += h.definition("float").String()
 		}
 	}
 	var b strings.Builder

@@ -108,8 +108,9 @@ type parts struct {
 	modes      []string // that the shader is executed in
 	macros     string
 	buffers    []view
-	shared     []string // declarations of shared memory
-	functions  []string // the last one is main
+	shared     []sharedArray
+	functions  []definition // and macros and constants: each uses those before it
+	main       definition
 }
 
 // text is the shader.
@@ -121,12 +122,18 @@ func (p parts) text(workgroup int) string {
 	}
 	fmt.Fprintf(&b, "%s\nlayout(local_size_x = %d) in;\n\n", p.macros, workgroup)
 	for _, v := range p.buffers {
-		b.WriteString(v.declaration())
+		b.WriteString(v.String())
 	}
-	if len(p.shared) > 0 {
-		b.WriteString("\n" + strings.Join(p.shared, "\n") + "\n")
+	for i, s := range p.shared {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(s.String() + "\n")
 	}
-	b.WriteString("\n" + strings.Join(p.functions, "\n"))
+	for _, f := range p.functions {
+		b.WriteString("\n" + f.String())
+	}
+	b.WriteString("\n" + p.main.String())
 	return b.String()
 }
 
@@ -148,17 +155,17 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	}
 	e.preserveNaN()
 	// The parts below find out what the text needs, so they come first.
-	functions, main := e.functions(pruned(append(e.symbolLines(), e.root.lines...)))
-	e.root.lines = main
-	functions = append(functions, e.root.indented())
-	e.foldFar(functions)
-	buffers := e.declarations(functions)
+	functions := e.functions()
+	main := e.root.function()
+	all := append(pointers(functions), &main)
+	e.foldFar(all)
+	buffers := e.declarations(all)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s),
 		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
 	sh.parts = parts{about: e.about(), extensions: e.extensions(), modes: e.modes(), buffers: buffers, shared: e.shared,
-		functions: functions}
+		functions: functions, main: main}
 	if target.LosesNaN(caps) {
-		sh.parts.macros = keepNaN(strings.Join(functions, "\n"))
+		sh.parts.macros = keepNaN(all)
 	}
 	sh.Source = sh.parts.text(s.Workgroup)
 	return sh, e.err
@@ -167,14 +174,16 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 // nanLosers are the built-in functions that some drivers give a number for NaN.
 var nanLosers = regexp.MustCompile(`\b(exp2?|log2?)\(`)
 
-// keepNaN has the functions that lose NaN, as far as a text calls them, keep it.
+// keepNaN has the functions that lose NaN, as far as others call them, keep it.
 // A macro is not expanded inside itself, so the call in it is the built-in.
-func keepNaN(body string) string {
+func keepNaN(functions []*definition) string {
 	var b strings.Builder
-	for _, call := range nanLosers.FindAllStringSubmatch(body, -1) {
-		line := fmt.Sprintf("#define %s(x) mix(%[1]s(x), x, isnan(x))\n", call[1])
-		if !strings.Contains(b.String(), line) {
-			b.WriteString(line)
+	for _, f := range functions {
+		for _, call := range nanLosers.FindAllStringSubmatch(f.body, -1) {
+			line := fmt.Sprintf("#define %s(x) mix(%[1]s(x), x, isnan(x))\n", call[1])
+			if !strings.Contains(b.String(), line) {
+				b.WriteString(line)
+			}
 		}
 	}
 	if b.Len() == 0 {
@@ -295,9 +304,9 @@ const (
 )
 
 func (e *emitter) unrolls() bool {
-	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool {
-		return strings.Contains(l, unroll) || strings.Contains(l, dontUnroll)
-	})
+	has := func(s string) bool { return strings.Contains(s, unroll) || strings.Contains(s, dontUnroll) }
+	return slices.ContainsFunc(e.root.lines, has) ||
+		slices.ContainsFunc(e.decoders, func(d definition) bool { return has(d.body) })
 }
 
 // wrapWords prints a comma-separated list as comment lines.

@@ -26,10 +26,10 @@ type emitter struct {
 
 	buffers  []*buffer
 	needs    map[string]bool
-	helpers  map[string]bool   // keys of lib entries
-	decoders []string          // functions that read block formats, by binding
-	custom   []string          // functions of custom ops
-	shared   []string          // declarations of shared memory
+	helpers  map[string]bool // keys of lib entries
+	decoders []definition    // functions that read block formats, by binding
+	custom   []definition    // functions of custom ops
+	shared   []sharedArray
 	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool
 	tables   map[string]bool // of decoders already written
@@ -268,7 +268,7 @@ func (e *emitter) define(head string, body func()) {
 	e.scope, e.usedSyms = e.root, map[string]bool{}
 	body()
 	e.root.lines = append(e.symbolLines(), e.root.lines...)
-	e.decoders = append(e.decoders, e.root.indented())
+	e.decoders = append(e.decoders, e.root.function())
 	e.root, e.scope, e.usedSyms = root, scope, used
 }
 
@@ -295,16 +295,14 @@ func (e *emitter) defineOver(typ, name string, params, variables []string, axes 
 	})
 }
 
-// indented returns the lines of a block with its head and braces.
-func (s *scope) indented() string {
+// function is the scope of a whole function as its definition.
+func (s *scope) function() definition {
 	var b strings.Builder
-	b.WriteString(s.head + " {\n")
 	for _, l := range pruned(s.lines) {
 		if l != "" {
 			l = "    " + l
 		}
 		b.WriteString(l + "\n")
 	}
-	b.WriteString("}\n")
-	return b.String()
+	return newFunction(s.head, b.String())
 }

@@ -76,19 +76,25 @@ func findHelper(name, typ string) (*helper, string) {
 	return only, only.types[0]
 }
 
-// functions returns the helpers and decoders that the text uses, and main as it
-// calls them.
-func (e *emitter) functions(main []string) (functions, rest []string) {
+// functions returns the helpers, decoders and custom ops that main uses, and takes out of main what they do without.
+func (e *emitter) functions() []definition {
+	main := pruned(append(e.symbolLines(), e.root.lines...))
+	var own []definition
 	for _, h := range library {
 		for _, typ := range h.types {
 			if e.helpers[h.name+" "+typ] {
-				functions = append(functions, strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ)+"\n")
+				own = append(own, h.definition(typ))
 			}
 		}
 	}
-	functions = append(functions, e.decoders...)
-	functions, rest = pruneFunctions(functions, slices.Concat(e.custom, main))
-	return append(functions, rest[:len(e.custom)]...), rest[len(e.custom):]
+	own = pruneFunctions(append(own, e.decoders...), e.custom, main)
+	e.root.lines = main
+	return append(own, e.custom...)
+}
+
+// definition is the helper for one of its types.
+func (h helper) definition(typ string) definition {
+	return parseDefinition(strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
 }
 
 // library is in the order of the text: what a function uses stands before it.

@@ -373,7 +373,7 @@ func (o *matOperand) quadName() string {
 // share declares an array of shared memory.
 func (e *emitter) share(typ, name string, size int) string {
 	name = e.fresh(e.root, name)
-	e.shared = append(e.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, size))
+	e.shared = append(e.shared, sharedArray{typ, name, fmt.Sprintf("[%d]", size)})
 	return name
 }
 

@@ -89,7 +89,7 @@ func (v *matVec) shareLookup() {
 // different banks.
 func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	t.name = v.fresh(v.root, t.name)
-	v.shared = append(v.shared, fmt.Sprintf("shared %s %s[%d][%d];", t.typ, t.name, entries, t.copies))
+	v.shared = append(v.shared, sharedArray{t.typ, t.name, fmt.Sprintf("[%d][%d]", entries, t.copies)})
 	makers := 1 // of an entry
 	for 2*makers <= t.copies && 2*makers*entries <= v.s.Workgroup {
 		makers *= 2
@@ -104,9 +104,8 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)).s, reader)
 	})
 	v.close()
-	v.decoders = append(v.decoders,
-		fmt.Sprintf("%s octet_%s(uint n) {\n    return %s[n][gl_LocalInvocationIndex %% %du];\n}\n", t.typ, reader,
-			t.name, t.copies))
+	v.decoders = append(v.decoders, newFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
+		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies)))
 }
 
 // readOctets reads the quants of a strip and returns the names of them and of

@@ -2,7 +2,6 @@ package glsl
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,52 +24,45 @@ type Phase struct {
 // have for different things get a number. Memory that changes is not private to an invocation: others read and write
 // it.
 func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shader, error) {
-	w := newPhaseWriter(phases, changes)
 	first := phases[0].Shader
-	sh := &Shader{Grid: kernel.Grid{{{Extent: ir.D(groups), Tile: 1}}}, Workgroup: first.Workgroup,
-		SubgroupSize: first.SubgroupSize}
-	about := fmt.Sprintf("// %s: %d kernels in one dispatch of %d workgroups, which wait for one another between "+
-		"them.\n", name, len(phases), groups)
-	meet, leave := w.fresh("meet"), w.fresh("leave")
-	meeting, late := w.fresh("meeting"), w.fresh("late")
-	main := "void main() {\n"
 	for i, p := range phases {
-		if one := p.Shader; one.parts.functions == nil || one.Workgroup != sh.Workgroup ||
-			one.SubgroupSize != sh.SubgroupSize {
+		if one := p.Shader; one.parts.main.name == "" || one.Workgroup != first.Workgroup ||
+			one.SubgroupSize != first.SubgroupSize {
 			return nil, fmt.Errorf("persistent kernel %s: phase %d has a text of its own, or workgroups or subgroups "+
 				"of another size than the first", name, i)
 		}
+	}
+	w := newPhaseWriter(phases, changes, groups)
+	about := fmt.Sprintf("// %s: %d kernels in one dispatch of %d workgroups, which wait for one another between "+
+		"them.\n", name, len(phases), groups)
+	meet, leave, counters := w.meeting()
+	sh := &Shader{Grid: kernel.Grid{{{Extent: ir.D(groups), Tile: 1}}}, Workgroup: first.Workgroup,
+		SubgroupSize: first.SubgroupSize, Needs: []string{NeedMemoryModel}}
+	var main strings.Builder
+	for i, p := range phases {
 		if i > 0 {
-			main += fmt.Sprintf("    %s(%du);\n", meet, i*groups)
+			fmt.Fprintf(&main, "    %s(%du);\n", meet, i*groups)
 		}
+		main.WriteString(w.add(i, p))
 		about += fmt.Sprintf("//\n// %d.%s", i+1, strings.TrimPrefix(p.Shader.parts.about, "//"))
-		main += w.add(i, p, groups)
 		sh.Needs = append(sh.Needs, p.Shader.Needs...)
 		sh.SharedBytes += p.Shader.SharedBytes
 	}
-	sh.Needs = append(sh.Needs, NeedMemoryModel)
 	slices.Sort(sh.Needs)
 	sh.Needs = slices.Compact(sh.Needs)
-	sh.parts = w.parts
-	sh.parts.about = about
-	sh.parts.extensions = append(sh.parts.extensions, "#extension "+extensions[NeedMemoryModel]+" : require\n",
+	fmt.Fprintf(&main, "    %s();\n", leave)
+	w.parts.main, w.parts.about = newFunction("void main()", main.String()), about
+	w.parts.buffers = append(w.parts.buffers, counters...)
+	w.parts.extensions = append(w.parts.extensions, "#extension "+extensions[NeedMemoryModel]+" : require\n",
 		"#pragma use_vulkan_memory_model\n")
-	for i, name := range []string{meeting, late} {
-		sh.parts.buffers = append(sh.parts.buffers, view{&buffer{slot: len(changes) + i},
-			array{typ: "uint", name: name}})
-	}
-	waits := strings.NewReplacer("MEETING", meeting, "LATE", late, "MEET", meet, "LEAVE", leave,
-		"BUFFERS", "gl_StorageSemanticsBuffer", "BOTH_WAYS",
-		"gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible",
-		"LAST", fmt.Sprintf("%du", groups-1)).Replace(waiting)
-	sh.parts.functions = slices.Concat([]string{waits}, w.parts.functions, []string{main + "    " + leave + "();\n}\n"})
+	sh.parts = w.parts
 	sh.Source = sh.parts.text(sh.Workgroup)
 	return sh, nil
 }
 
 // waiting are the functions of a persistent kernel by which its workgroups wait. They give up after 2^22 looks, which
 // take seconds: Vulkan does not promise that all workgroups of a dispatch are executed at a time.
-const waiting = `// Waits until the workgroups have been here count times in all, and sees what they wrote before.
+var waiting = []string{`// Waits until the workgroups have been here count times in all, and sees what they wrote before.
 void MEET(uint count) {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
     if (gl_LocalInvocationIndex == 0u) {
@@ -86,31 +78,34 @@ void MEET(uint count) {
     }
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
 }
-
-// The last workgroup leaves the counters as it found them.
+`, `// The last workgroup leaves the counters as it found them.
 void LEAVE() {
     if (gl_LocalInvocationIndex == 0u && atomicAdd(MEETING[1], 1u) == LAST) {
         MEETING[0] = 0u;
         MEETING[1] = 0u;
     }
 }
-`
+`}
 
 // phaseWriter puts the texts of phases together.
 type phaseWriter struct {
-	parts   parts
-	changes []bool
-	taken   map[string]bool // names that stand anywhere in a phase
-	texts   map[string]bool // what is declared for all phases
-	heads   map[string]bool // the first lines of that
-	at, of  string          // the parameters of a phase: which workgroup it is, and how many there are
-	id      string          // the invocation among those of the phase
+	parts      parts
+	changes    []bool
+	groups     int             // workgroups of the dispatch
+	taken      map[string]bool // names that stand anywhere in a phase
+	texts      map[string]bool // what is declared for all phases
+	signatures map[string]bool // of that
+	at, of     string          // the parameters of a phase: which workgroup it is, and how many there are
+	id         string          // the invocation among those of the phase
 }
 
-func newPhaseWriter(phases []Phase, changes []bool) *phaseWriter {
-	w := &phaseWriter{changes: changes, taken: map[string]bool{}, texts: map[string]bool{}, heads: map[string]bool{}}
+func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
+	w := &phaseWriter{changes: changes, groups: groups, taken: map[string]bool{}, texts: map[string]bool{},
+		signatures: map[string]bool{}}
 	for _, p := range phases {
-		eachNameOf(p.Shader.Source, func(name string) { w.taken[name] = true })
+		for line := range strings.Lines(p.Shader.Source) {
+			eachName(line, func(from, to int) { w.taken[line[from:to]] = true })
+		}
 	}
 	w.at, w.of, w.id = w.fresh("workgroup"), w.fresh("workgroups"), w.fresh("invocation")
 	return w
@@ -126,64 +121,93 @@ func (w *phaseWriter) fresh(base string) string {
 	return name
 }
 
-// add takes a phase into the text, and returns the lines that execute it.
-func (w *phaseWriter) add(number int, p Phase, groups int) string {
-	from := p.Shader.parts
-	for _, list := range []struct{ to, from *[]string }{{&w.parts.extensions, &from.extensions},
-		{&w.parts.modes, &from.modes}} {
-		for _, line := range *list.from {
-			if !slices.Contains(*list.to, line) {
-				*list.to = append(*list.to, line)
-			}
-		}
+// meeting defines the functions in which workgroups wait and end, and returns them with the buffers that they wait by.
+func (w *phaseWriter) meeting() (meet, leave string, counters []view) {
+	meet, leave = w.fresh("meet"), w.fresh("leave")
+	meeting, late := w.fresh("meeting"), w.fresh("late")
+	for i, name := range []string{meeting, late} {
+		counters = append(counters, view{&buffer{slot: len(w.changes) + i}, array{typ: "uint", name: name}})
 	}
+	names := strings.NewReplacer("MEETING", meeting, "LATE", late, "MEET", meet, "LEAVE", leave,
+		"BUFFERS", "gl_StorageSemanticsBuffer", "BOTH_WAYS",
+		"gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible",
+		"LAST", fmt.Sprintf("%du", w.groups-1))
+	for _, f := range waiting {
+		w.parts.functions = append(w.parts.functions, parseDefinition(names.Replace(f)))
+	}
+	return meet, leave, counters
+}
+
+// add takes a phase into the text, and returns the lines that execute it.
+func (w *phaseWriter) add(number int, p Phase) string {
+	from := p.Shader.parts
+	w.parts.extensions = union(w.parts.extensions, from.extensions)
+	w.parts.modes = union(w.parts.modes, from.modes)
 	if !strings.Contains(w.parts.macros, from.macros) {
 		w.parts.macros += from.macros
 	}
-	views := make([]view, len(from.buffers))
-	for i, v := range from.buffers {
-		views[i] = view{&buffer{Binding: v.Binding, slot: p.Slots[v.slot]}, v.array}
-		if w.changes[views[i].slot] {
-			views[i].qualifiers = "nonprivate " + v.qualifiers
-		}
-	}
-	last := len(from.functions) - 1
-	names := w.conflicts(views, slices.Concat(from.shared, from.functions[:last]))
+	from.buffers = w.bound(from.buffers, p.Slots)
+	names := w.conflicts(from)
 	names["gl_WorkGroupID"], names["gl_NumWorkGroups"], names["gl_GlobalInvocationID"] = w.at, w.of, w.id
-	for _, v := range views {
-		v.array.name = renamed(v.array.name, names)
-		if w.declare(v.declaration()) {
+	from = from.renamed(names)
+	for _, v := range from.buffers {
+		if w.declare(v) {
 			w.parts.buffers = append(w.parts.buffers, v)
 		}
 	}
 	for _, s := range from.shared {
-		if s = renamed(s, names); w.declare(s) {
+		if w.declare(s) {
 			w.parts.shared = append(w.parts.shared, s)
 		}
 	}
-	for _, f := range from.functions[:last] {
-		if f = renamed(f, names); w.declare(f) {
+	for _, f := range from.functions {
+		if w.declare(f) {
 			w.parts.functions = append(w.parts.functions, f)
 		}
 	}
-	phase := w.fresh(fmt.Sprintf("phase_%d", number+1))
-	main := renamed(from.functions[last], names)
-	params, counts := "uvec3 "+w.at, ""
-	if used, _ := calls(w.of, []string{main}); used {
-		params += ", uvec3 " + w.of
-		counts = fmt.Sprintf(", uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", // + 0
-			p.Grid[0], p.Grid[1], p.Grid[2])
+	phase := from.main
+	phase.name, phase.params = w.fresh(fmt.Sprintf("phase_%d", number+1)), []string{"uvec3 " + w.at}
+	counts := ""
+	if mentioned(phase.body, w.of) {
+		phase.params = append(phase.params, "uvec3 "+w.of)
+		// What is added is 0, but no compiler knows: kernels make numbers of the count that are to stay unknown.
+		counts = fmt.Sprintf(", uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", p.Grid[0], p.Grid[1], p.Grid[2])
 	}
-	begin := "void " + phase + "(" + params + ") {\n"
-	if used, _ := calls(w.id, []string{main}); used {
-		begin += fmt.Sprintf("    uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;\n", w.id, w.at)
+	if mentioned(phase.body, w.id) {
+		phase.body = fmt.Sprintf("    uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;\n%s", w.id, w.at,
+			phase.body)
 	}
-	w.parts.functions = append(w.parts.functions, strings.Replace(main, "void main() {\n", begin, 1))
-	return w.calls(phase, counts, p.Grid, groups)
+	w.parts.functions = append(w.parts.functions, phase)
+	return w.calls(phase.name, counts, p.Grid)
 }
 
-// calls are the lines in which so many workgroups execute a phase.
-func (w *phaseWriter) calls(phase, counts string, grid [3]uint32, groups int) string {
+// bound are views of buffers at other slots.
+func (w *phaseWriter) bound(views []view, slots []int) []view {
+	views = slices.Clone(views)
+	for i, v := range views {
+		b := *v.buffer
+		b.slot = slots[v.slot]
+		views[i].buffer = &b
+		if w.changes[b.slot] {
+			views[i].qualifiers = "nonprivate " + v.qualifiers
+		}
+	}
+	return views
+}
+
+// union appends the lines that are not there yet.
+func union(lines, more []string) []string {
+	for _, l := range more {
+		if !slices.Contains(lines, l) {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// calls are the lines in which the workgroups execute a phase.
+func (w *phaseWriter) calls(phase, counts string, grid [3]uint32) string {
+	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]
 	at := func(n string) string {
 		switch {
@@ -197,102 +221,76 @@ func (w *phaseWriter) calls(phase, counts string, grid [3]uint32, groups int) st
 	}
 	one := fmt.Sprintf("%s(%s%s);\n", phase, at("gl_WorkGroupID.x"), counts)
 	switch {
-	case all == uint32(groups):
+	case all == groups:
 		return "    " + one
-	case all < uint32(groups):
+	case all < groups:
 		return fmt.Sprintf("    if (gl_WorkGroupID.x < %du) {\n        %s    }\n", all, one)
 	}
 	return fmt.Sprintf("    for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n        %s(%s%s);\n"+
 		"        barrier(); // shared memory is used again\n    }\n", all, groups, phase, at("n"), counts)
 }
 
+// declared is something that the whole text sees: a view of a buffer, shared memory or a definition.
+type declared interface {
+	symbol() string    // its name
+	signature() string // what no other one may have
+	String() string
+}
+
 // declare notes what is declared, and reports whether it is not there yet.
-func (w *phaseWriter) declare(text string) bool {
-	if w.texts[text] {
+func (w *phaseWriter) declare(d declared) bool {
+	if w.texts[d.String()] {
 		return false
 	}
-	w.texts[text] = true
-	for _, head := range headsOf(text) {
-		w.heads[head] = true
-	}
+	w.texts[d.String()], w.signatures[d.signature()] = true, true
 	return true
 }
 
 // conflicts gives new names for what a phase declares otherwise than one before it. What is declared by a new name is
 // another text itself, so that what uses it may have to be called otherwise as well.
-func (w *phaseWriter) conflicts(views []view, texts []string) map[string]string {
+func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	names := map[string]string{}
 	for changed := true; changed; {
 		changed = false
-		check := func(text string) {
-			if w.texts[text] {
-				return
+		for _, d := range phase.renamed(names).declarations() {
+			if name := d.symbol(); !w.texts[d.String()] && w.signatures[d.signature()] && names[name] == "" {
+				names[name], changed = w.fresh(name), true
 			}
-			for _, head := range headsOf(text) {
-				if name := declaredBy(head); w.heads[head] && names[name] == "" {
-					names[name], changed = w.fresh(name), true
-				}
-			}
-		}
-		for _, v := range views {
-			v.array.name = renamed(v.array.name, names)
-			check(v.declaration())
-		}
-		for _, t := range texts {
-			check(renamed(t, names))
 		}
 	}
 	return names
 }
 
-// head is the first line of a declaration that all functions see: of an array in a buffer or in shared memory, a
-// constant, a macro or a function.
-var head = regexp.MustCompile(
-	`(?m)^(?:layout.* \{ \S+ (\w+)\[|shared \S+ (\w+)|const \S+ (\w+)|#define (\w+)|[a-z]\w* (\w+)\().*$`)
-
-// headsOf returns what a text declares: of functions with their arguments, by which those of one name differ, and of
-// all else the name.
-func headsOf(text string) (heads []string) {
-	for _, m := range head.FindAllStringSubmatch(text, -1) {
-		if m[5] != "" {
-			heads = append(heads, m[0])
-			continue
-		}
-		heads = append(heads, strings.Join(m[1:5], ""))
+// declarations are all that a text declares.
+func (p parts) declarations() (all []declared) {
+	for _, v := range p.buffers {
+		all = append(all, v)
 	}
-	return heads
+	for _, s := range p.shared {
+		all = append(all, s)
+	}
+	for _, f := range p.functions {
+		all = append(all, f)
+	}
+	return all
 }
 
-// declaredBy is the name in a head.
-func declaredBy(h string) string {
-	if m := head.FindStringSubmatch(h); m != nil {
-		return m[5]
-	}
-	return h
-}
-
-// renamed is a text with other names.
-func renamed(text string, names map[string]string) string {
+// renamed are the parts with other names in them.
+func (p parts) renamed(names map[string]string) parts {
 	if len(names) == 0 {
-		return text
+		return p
 	}
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		at := 0
-		eachName(line, func(from, to int) {
-			if n, ok := names[line[from:to]]; ok {
-				b.WriteString(line[at:from] + n)
-				at = to
-			}
-		})
-		b.WriteString(line[at:])
+	p.buffers, p.shared, p.functions = slices.Clone(p.buffers), slices.Clone(p.shared), slices.Clone(p.functions)
+	for i := range p.buffers {
+		a := &p.buffers[i].array
+		a.name = renamed(a.name, names)
 	}
-	return b.String()
-}
-
-// eachNameOf calls visit with the names in a text.
-func eachNameOf(text string, visit func(name string)) {
-	for line := range strings.Lines(text) {
-		eachName(line, func(from, to int) { visit(line[from:to]) })
+	for i := range p.shared {
+		p.shared[i].name = renamed(p.shared[i].name, names)
 	}
+	for i, f := range p.functions {
+		p.functions[i] = f.renamed(names)
+	}
+	p.main = p.main.renamed(names)
+	return p
 }

@@ -13,7 +13,12 @@ func phaseOf(slot int, grid [3]uint32, functions ...string) Phase {
 	b := &buffer{Binding: kernel.Binding{Name: "x", DType: ir.F32, Elems: 4}, name: "x"}
 	sh := &Shader{Workgroup: 32, Needs: []string{"int8"}, SharedBytes: 4}
 	sh.parts = parts{about: "// a phase\n", buffers: []view{{b, array{typ: "float", name: "x"}}},
-		shared: []string{"shared float sums[4];"}, functions: functions}
+		shared: []sharedArray{{"float", "sums", "[4]"}}}
+	last := len(functions) - 1
+	for _, f := range functions[:last] {
+		sh.parts.functions = append(sh.parts.functions, parseDefinition(f))
+	}
+	sh.parts.main = parseDefinition(functions[last])
 	sh.Source = sh.parts.text(32)
 	return Phase{sh, []int{slot}, grid}
 }

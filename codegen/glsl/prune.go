@@ -13,27 +13,6 @@ import (
 // declaration is a line that gives a variable its only value.
 var declaration = regexp.MustCompile(`^ *(?:const )?[a-z]\w* ([A-Za-z]\w*) = .*;$`)
 
-// eachName calls visit with the names in a piece of text but for its comments:
-// words that follow no dot.
-func eachName(s string, visit func(from, to int)) {
-	if at := strings.Index(s, "//"); at >= 0 {
-		s = s[:at]
-	}
-	for i := 0; i < len(s); {
-		if !isLetter(s[i]) && (s[i] < '0' || s[i] > '9') {
-			i++
-			continue
-		}
-		from := i
-		for i < len(s) && (isLetter(s[i]) || s[i] >= '0' && s[i] <= '9') {
-			i++
-		}
-		if isLetter(s[from]) && (from == 0 || s[from-1] != '.') {
-			visit(from, i)
-		}
-	}
-}
-
 var (
 	// empty is a line that declares a variable or an array and gives it no value.
 	empty = regexp.MustCompile(`^ *[a-z]\w* ([A-Za-z]\w*)(?:\[\w+\])?;$`)
@@ -125,91 +104,55 @@ func withoutUnused(lines []string) []string {
 	return kept
 }
 
-// definition is the head of a function, or the name of a constant.
-var definition = regexp.MustCompile(`(?m)^(?:#define (\w+) |[a-z]\w* (\w+)\((.*)\) \{$)`)
-
-// pruneFunctions leaves out functions that nothing calls, and parameters that
-// their function does not use, along with what calls pass for them. The functions
-// come in the order of the text, so that each is called by later ones alone; rest
-// is what stands after them.
-func pruneFunctions(functions, rest []string) ([]string, []string) {
-	texts := append(slices.Clone(functions), rest...)
-	n := len(functions)
+// pruneFunctions leaves out definitions that nothing uses, and parameters that their function does not use, along with
+// what calls pass for them. Definitions come in the order of the text, so that each is used by later ones alone. What
+// users define and the lines of main come last; of these only the calls change.
+func pruneFunctions(own, users []definition, main []string) []definition {
+	own = slices.Clone(own)
+	var bodies []*string // of all of the text
+	for _, d := range append(pointers(own), pointers(users)...) {
+		bodies = append(bodies, &d.body)
+	}
+	for i := range main {
+		bodies = append(bodies, &main[i])
+	}
 	// What a function does without may have been all that its callers needed theirs for.
-	for i := range n {
-		m := definition.FindStringSubmatchIndex(texts[i])
-		if m == nil || m[4] < 0 {
-			continue
-		}
-		name := texts[i][m[4]:m[5]]
-		_, byName := calls(name, texts[i+1:])
-		for _, place := range slices.Backward(unusedParameters(texts[i][m[6]:m[7]], texts[i][m[1]:])) {
-			if byName && place < elementParameters {
-				texts[i] = texts[i][:m[5]] + unnamed(texts[i][m[5]:], place)
-				continue
-			}
-			texts[i] = texts[i][:m[5]] + dropArgument(texts[i][m[5]:], place)
-			for j := i + 1; j < len(texts); j++ {
-				texts[j] = dropArguments(texts[j], name, place)
+	for i := range own {
+		d, later := &own[i], bodies[i+1:]
+		byName := usedByName(d.name, later)
+		for place, p := range slices.Backward(d.params) {
+			switch {
+			case mentioned(d.body, parameter(p)):
+			case byName && place < elementParameters:
+				d.params[place] = p[:strings.LastIndexByte(p, ' ')]
+			default:
+				d.params = slices.Delete(d.params, place, place+1)
+				for _, t := range later {
+					*t = dropArguments(*t, d.name, place)
+				}
 			}
 		}
 	}
-	for i := n - 1; i >= 0; i-- {
-		m := definition.FindStringSubmatch(texts[i])
-		if m == nil {
-			continue
-		}
-		if used, _ := calls(m[1]+m[2], texts[i+1:]); !used {
-			texts = slices.Delete(texts, i, i+1)
-			n--
+	for i := len(own) - 1; i >= 0; i-- {
+		if !slices.ContainsFunc(bodies[i+1:], func(t *string) bool { return mentioned(*t, own[i].name) }) {
+			own[i].name, own[i].body = "", "" // which mentions nothing any more
 		}
 	}
-	return texts[:n:n], texts[n:]
+	return slices.DeleteFunc(own, func(d definition) bool { return d.name == "" })
+}
+
+// pointers are the addresses of definitions.
+func pointers(list []definition) []*definition {
+	all := make([]*definition, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	return all
 }
 
 // elementParameters is how many parameters coopMatPerElementNV gives a function: row,
 // column and element. Those that it passes on follow its name.
 const elementParameters = 3
-
-// calls reports whether texts mention a function, and whether they do so without
-// calling it.
-func calls(name string, texts []string) (used, byName bool) {
-	for _, t := range texts {
-		for _, at := range mentions(t, name) {
-			used = true
-			byName = byName || !strings.HasPrefix(t[at+len(name):], "(")
-		}
-	}
-	return used, byName
-}
-
-// mentions returns where a name stands in a text of many lines.
-func mentions(t, name string) (at []int) {
-	if !strings.Contains(t, name) {
-		return nil
-	}
-	start := 0
-	for line := range strings.Lines(t) {
-		eachName(line, func(from, to int) {
-			if line[from:to] == name {
-				at = append(at, start+from)
-			}
-		})
-		start += len(line)
-	}
-	return at
-}
-
-// unusedParameters returns the places of parameters that a body does not mention.
-func unusedParameters(params, body string) (places []int) {
-	for i, p := range strings.Split(params, ", ") {
-		name, _, _ := strings.Cut(p[strings.LastIndexByte(p, ' ')+1:], "[") // of an array
-		if p != "" && len(mentions(body, name)) == 0 {
-			places = append(places, i)
-		}
-	}
-	return places
-}
 
 // dropArguments leaves one argument out of all calls of a function.
 func dropArguments(t, name string, place int) string {
@@ -227,14 +170,6 @@ func dropArguments(t, name string, place int) string {
 		}
 	}
 	return t
-}
-
-// unnamed takes the name off one of the parameters that a text begins with.
-func unnamed(t string, place int) string {
-	params := strings.Split(t[1:strings.IndexByte(t, ')')], ", ")
-	old := params[place]
-	params[place] = old[:strings.LastIndexByte(old, ' ')]
-	return "(" + strings.Join(params, ", ") + t[strings.IndexByte(t, ')'):]
 }
 
 // dropArgument leaves one out of the arguments in the brackets that a text begins

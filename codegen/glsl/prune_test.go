@@ -47,7 +47,14 @@ func TestPruneFunctions(t *testing.T) {
 	}
 	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);",
 		"apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}
-	functions, main = pruneFunctions(functions, main)
+	var list []definition
+	for _, f := range functions {
+		list = append(list, parseDefinition(f))
+	}
+	var got []string
+	for _, d := range pruneFunctions(list, nil, main) {
+		got = append(got, d.String())
+	}
 	want := []string{
 		"#define INF 1.0\n",
 		"// Reads a.\nuint low(uint at) {\n    return data[at].block;\n}\n",
@@ -57,7 +64,7 @@ func TestPruneFunctions(t *testing.T) {
 		"float largest(float x[32]) {\n    return x[3];\n}\n",
 		"x = high() + high();", "apply(m, back, none(), largest(v));",
 	}
-	if got := append(functions, main...); !slices.Equal(got, want) {
+	if got = append(got, main...); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }

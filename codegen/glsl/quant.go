@@ -281,9 +281,9 @@ func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 		text.WriteString("    " + line + "\n")
 	}
 	text.WriteString("}\n")
-	e.decoders = append(e.decoders, strings.NewReplacer("NAME", b.base, "ELEMS", fmt.Sprint(b.DType.BlockElems()),
-		"SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride), "PLANES", fmt.Sprint(f.Planes)).
-		Replace(text.String()))
+	e.decoders = append(e.decoders, parseDefinition(strings.NewReplacer("NAME", b.base, "ELEMS",
+		fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride),
+		"PLANES", fmt.Sprint(f.Planes)).Replace(text.String())))
 }
 
 // placeReaders puts the readers of a buffer for those of a snippet, and sees to
@@ -316,9 +316,10 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		e.blockReader(b, "short")
 	case "words", "pairs":
 		words := map[string]int{"words": 4, "pairs": 2}[name]
-		e.decoders = append(e.decoders,
-			fmt.Sprintf("uvec%d %s_%s(uint block, uint at) {\n    return %s[block * %du + at / %du];\n}\n",
-				words, name, b.base, e.view(b, words), b.DType.BlockBytes()/(4*words), 4*words))
+		e.decoders = append(e.decoders, newFunction(
+			fmt.Sprintf("uvec%d %s_%s(uint block, uint at)", words, name, b.base),
+			fmt.Sprintf("    return %s[block * %du + at / %du];\n", e.view(b, words), b.DType.BlockBytes()/(4*words),
+				4*words)))
 		return
 	}
 	unit := kernel.BlockUnit(b.DType)
@@ -334,7 +335,7 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		}
 		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base,
 			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit), "BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(source)
-		e.decoders = append(e.decoders, source+"\n")
+		e.decoders = append(e.decoders, parseDefinition(source+"\n"))
 		return
 	}
 	e.fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)

@@ -63,7 +63,7 @@ func (e *emitter) planeReader(b *buffer, reader, start string) string {
 	if typ == "" {
 		typ = "uint"
 	}
-	e.decoders = append(e.decoders, fmt.Sprintf("%s %s(uint block, uint at) {\n    %s\n}\n", typ, name, body))
+	e.decoders = append(e.decoders, newFunction(fmt.Sprintf("%s %s(uint block, uint at)", typ, name), "    "+body+"\n"))
 	return name
 }
 

@@ -34,8 +34,8 @@ func (e *emitter) emitQuantize() {
 	}
 	e.helper("pack_"+t.String(), "float")
 	for _, a := range exchanged {
-		e.shared = append(e.shared, fmt.Sprintf("shared %s %s[%d][%d];", a.typ, a.name, w.rows,
-			a.each(lanes, t.BlockElems())))
+		e.shared = append(e.shared, sharedArray{a.typ, a.name, fmt.Sprintf("[%d][%d]", w.rows,
+			a.each(lanes, t.BlockElems()))})
 	}
 	e.overSpace(w.place, w.shareBlock)
 }
@@ -156,6 +156,9 @@ func withQuantizers(library []helper) []helper {
 		f, _ := ir.BlockFormatOf(t)
 		for _, h := range []helper{{"quantize_" + f.Name, f32Only, nil, f.Encode},
 			{"pack_" + f.Name, f32Only, nil, f.Pack}} {
+			if h.source == "" { // of formats whose blocks nobody makes together
+				continue
+			}
 			for _, u := range library {
 				if strings.Contains(h.source, u.name+"(") || strings.Contains(h.source, u.name+"[") {
 					h.uses = append(h.uses, u.name)

@@ -139,7 +139,8 @@ func (c *staging) shiftedOctets(b *buffer) string {
 	}
 	c.tables[name] = true
 	octets := c.view(b, target.OctetElems)
-	c.decoders = append(c.decoders, strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`// Elements i to i+7.
+	c.decoders = append(c.decoders, parseDefinition(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+// Elements i to i+7.
 uvec4 NAME(uint i) {
     uint at = i / 8u, shift = i % 8u;
     uvec4 low = OCTETS[at], high = OCTETS[min(at + 1u, uint(OCTETS.length()) - 1u)];
@@ -150,7 +151,7 @@ uvec4 NAME(uint i) {
     high = mix(high, high.yyyy, by2);
     return mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
 }
-`))
+`)))
 	return name
 }
 

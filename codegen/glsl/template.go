@@ -156,6 +156,9 @@ func (p *templateParser) primary() (*node, error) {
 
 func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
+// isNameByte reports whether a name may have c after its first letter.
+func isNameByte(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
+
 // walk visits the nodes of a form.
 func (n *node) walk(visit func(*node)) {
 	visit(n)

@@ -210,7 +210,7 @@ func (e *emitter) axisName(axis int) string {
 		}
 	}
 	for i := 0; i < len(t); i++ {
-		if c := t[i]; !isLetter(c) && (c < '0' || c > '9') {
+		if !isNameByte(t[i]) {
 			t = t[:i]
 			break
 		}
