@@ -1,0 +1,122 @@
+package vkc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// Lowered is a graph taken as far as GLSL: what `vkc dump` prints.
+type Lowered struct {
+	*passes.State
+	Schedules []kernel.Schedule // by kernel
+	Reasons   []string          // why each schedule was chosen
+	GLSL      []string          // by shader
+	shaders   []*glsl.Shader    // by shader
+	SPIRV     [][]byte          // by shader; nil but for those that custom ops bring compiled
+}
+
+// pricer is what passes ask about a device, but for tests of those that answer otherwise.
+var pricer = func(caps target.Caps) passes.Pricer { return target.NewPricer(caps) }
+
+// persistence proposes persistent kernels, but for tests that have others.
+var persistence = target.Runs
+
+// Lower takes a graph through the passes, chooses schedules for a device and
+// generates GLSL. tuning has schedules that won by measurement, and may be nil.
+// It needs neither device nor compiler.
+func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
+	s, err := passes.Run(g, passes.Options{
+		Context: ctx,
+		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
+		Pricer:  pricer(caps),
+	})
+	if err != nil {
+		return nil, err
+	}
+	low := &Lowered{State: s}
+	s.Program.Target = caps.Name
+	if err := refuseMissing(s.Kernels, caps); err != nil {
+		return nil, err
+	}
+	if err := refuseLarge(s); err != nil {
+		return nil, err
+	}
+	var symbols []string
+	for _, sym := range s.Program.Symbols {
+		symbols = append(symbols, sym.Name)
+	}
+	made := map[kernel.Identity]choice{}
+	for i, k := range s.Kernels {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		id := k.Identity()
+		c, ok := made[id]
+		if !ok {
+			if c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, tuning, symbols); err != nil {
+				return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
+			}
+			made[id] = c
+		}
+		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
+		st := &s.Program.Steps[i]
+		st.Grid, st.Schedule, st.Shader = c.grid, c.text, c.shader
+		for j, b := range k.Bindings {
+			st.Binds[j].Address = target.ByAddress(k, b, caps)
+		}
+	}
+	if err := low.join(persistence(s.Program, s.Kernels, low.Schedules, caps)); err != nil {
+		return nil, err
+	}
+	if err := s.Program.Check(); err != nil {
+		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)
+	}
+	return low, nil
+}
+
+// choice is what has been decided for a kernel, and for all of its identity.
+type choice struct {
+	schedule     kernel.Schedule
+	text, reason string
+	grid         kernel.Grid
+	shader       int
+}
+
+// shade chooses the schedule of a kernel and adds its shader under a name.
+func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tuning target.Tuning,
+	symbols []string) (choice, error) {
+	sched, why, tuned, err := target.SelectTuned(k, caps, tuning)
+	if err != nil {
+		return choice{}, err
+	}
+	sh, err := glsl.Emit(k, sched, caps, symbols)
+	if err != nil {
+		return choice{}, err
+	}
+	c := choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid}
+	if tuned {
+		c.text += ", " + why
+	}
+	c.shader = low.add(name, sh, len(k.Bindings))
+	return c, nil
+}
+
+// add adds a shader under a name, and returns its number.
+func (low *Lowered) add(name string, sh *glsl.Shader, bindings int) int {
+	low.shaders = append(low.shaders, sh)
+	low.GLSL, low.SPIRV = append(low.GLSL, sh.Source), append(low.SPIRV, sh.SPIRV)
+	hash := sha256.Sum256([]byte(sh.Source))
+	low.Program.Shaders = append(low.Program.Shaders, kernel.Shader{
+		Name: name, Bindings: bindings, Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
+		Needs: sh.Needs, SharedBytes: sh.SharedBytes, GLSLHash: hex.EncodeToString(hash[:]),
+	})
+	return len(low.GLSL) - 1
+}

@@ -1,0 +1,86 @@
+package vkc
+
+import (
+	"errors"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Program is a compiled graph, ready to load on a device or write to a bundle.
+// One for the CPU fast path, which interprets the graph, has no kernels.
+type Program struct {
+	// Contents is what a bundle of the program holds. Contents.Weights is set
+	// if the program was opened from a bundle with weights; Contents.Program is
+	// nil if it is for the CPU fast path.
+	Contents bundle.Contents
+	Stats    CompileStats
+
+	file    *bundle.File // that Contents aliases; nil for a program just compiled
+	refused error        // why the device that it was compiled for does not run it
+	shards  []shard      // where it was compiled for devices that share each op; Contents then has the graph alone
+	layers  []layer      // where it was compiled for several devices; Contents then has the graph alone
+}
+
+// HasKernelsOf reports whether the program has the code of all kernels of another one, on each of their devices.
+func (p *Program) HasKernelsOf(other *Program) bool {
+	own := p.kernels()
+	for code := range other.kernels() {
+		if !own[code] {
+			return false
+		}
+	}
+	return true
+}
+
+// kernels is the code of all kernels, each on its device.
+func (p *Program) kernels() map[deviceCode]bool {
+	all := map[deviceCode]bool{}
+	if p == nil {
+		return all
+	}
+	devices := []*Program{p}
+	if p.layers != nil || p.shards != nil {
+		devices, _ = p.Parts() // of what was compiled they are there
+	}
+	for i, one := range devices {
+		for _, code := range one.Contents.SPIRV {
+			all[deviceCode{i, string(code)}] = true
+		}
+	}
+	return all
+}
+
+// deviceCode is the code of a kernel on one of a program's devices.
+type deviceCode struct {
+	device int
+	code   string
+}
+
+// Close closes the bundle that the program was opened from, if it was. The
+// bundle's weights must not be used afterwards.
+func (p *Program) Close() error {
+	if p == nil || p.file == nil {
+		return nil
+	}
+	return p.file.Close()
+}
+
+// Save writes the program to a bundle file, which appears whole or not at all.
+// With weights, the bundle holds them too and runs by itself.
+func (p *Program) Save(path string, weights ir.WeightSource) error {
+	if p == nil || p.Contents.Graph == nil {
+		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
+	}
+	if p.layers != nil || p.shards != nil {
+		return errors.New("save: the program was compiled for several devices, and a bundle is for one: compile the " +
+			"graph for one")
+	}
+	if p.Contents.Program == nil {
+		return errors.New("save: the program was made for the CPU fast path and has no kernels: compile the graph " +
+			"for a device")
+	}
+	c := p.Contents
+	c.Weights = weights
+	return bundle.Write(path, &c)
+}

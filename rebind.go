@@ -1,0 +1,117 @@
+package vkc
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rebind returns the cached program under the names of g, a graph of the same
+// hash as the one it was compiled from.
+func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
+	old, err := f.Graph()
+	if err != nil {
+		return nil, err
+	}
+	a, b := old.Interface(), g.Interface()
+	if len(a.Inputs) != len(b.Inputs) || len(a.States) != len(b.States) || len(a.Weights) != len(b.Weights) ||
+		len(a.Outputs) != len(b.Outputs) || len(a.Symbols) != len(b.Symbols) {
+		return nil, errors.New("the cached program has another interface")
+	}
+	names := renaming{symbols: pairs(a.Symbols, b.Symbols), weights: pairNodes(a.Weights, b.Weights)}
+	p := *f.Program()
+	p.Name = g.Name
+	p.Symbols = slices.Clone(p.Symbols)
+	for i := range p.Symbols {
+		p.Symbols[i].Name = names.symbol(p.Symbols[i].Name)
+	}
+	p.Buffers = slices.Clone(p.Buffers)
+	for i := range p.Buffers {
+		names.buffer(&p.Buffers[i])
+	}
+	p.Inputs = names.ports(p.Inputs, pairNodes(a.Inputs, b.Inputs))
+	p.States = names.ports(p.States, pairNodes(a.States, b.States))
+	p.Outputs = names.ports(p.Outputs, pairs(a.Outputs, b.Outputs))
+	p.Steps = slices.Clone(p.Steps)
+	for i := range p.Steps {
+		names.grid(&p.Steps[i].Grid)
+	}
+	p.Extents = names.shape(p.Extents)
+	p.Regions = slices.Clone(p.Regions)
+	for i := range p.Regions {
+		p.Regions[i].Trips = names.dim(p.Regions[i].Trips)
+	}
+	return &p, p.Check()
+}
+
+// renaming maps the names of one graph to those of another.
+type renaming struct{ symbols, weights map[string]string }
+
+func pairs(from, to []string) map[string]string {
+	m := map[string]string{}
+	for i := range from {
+		m[from[i]] = to[i]
+	}
+	return m
+}
+
+func pairNodes(from, to []*ir.Node) map[string]string {
+	m := map[string]string{}
+	for i := range from {
+		m[from[i].Name()] = to[i].Name()
+	}
+	return m
+}
+
+func (r renaming) symbol(s string) string { return r.dim(ir.Dim{Sym: s}).Sym }
+
+func (r renaming) dim(d ir.Dim) ir.Dim {
+	return d.Rename(func(symbol string) string {
+		if t, ok := r.symbols[symbol]; ok {
+			return t
+		}
+		return symbol
+	})
+}
+
+func (r renaming) shape(s ir.Shape) ir.Shape {
+	out := slices.Clone(s)
+	for i := range out {
+		out[i] = r.dim(out[i])
+	}
+	return out
+}
+
+func (r renaming) buffer(b *kernel.Buffer) {
+	b.Shape = r.shape(b.Shape)
+	b.Segments = slices.Clone(b.Segments)
+	for i := range b.Segments {
+		if s := &b.Segments[i]; s.Weight != "" {
+			s.Weight = r.weights[s.Weight]
+			if i == 0 && len(b.Segments) == 1 {
+				b.Name = s.Weight
+			}
+		}
+	}
+}
+
+func (r renaming) ports(ports []kernel.Port, names map[string]string) []kernel.Port {
+	out := slices.Clone(ports)
+	for i := range out {
+		out[i].Name = names[out[i].Name]
+		out[i].Shape = r.shape(out[i].Shape)
+	}
+	return out
+}
+
+func (r renaming) grid(g *kernel.Grid) {
+	for i := range g {
+		g[i] = slices.Clone(g[i])
+		for j := range g[i] {
+			g[i][j].Extent = r.dim(g[i][j].Extent)
+		}
+	}
+}

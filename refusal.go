@@ -1,0 +1,92 @@
+package vkc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// UnsupportedError lists what a graph needs that a device does not have.
+type UnsupportedError struct {
+	Device  string
+	Missing []string
+}
+
+// Error names the device and every gap.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s cannot run this graph: %s; choose another device, or the CPU fast path with --device cpu",
+		e.Device, e.lacks())
+}
+
+func (e *UnsupportedError) lacks() string { return "it lacks " + strings.Join(e.Missing, "; ") }
+
+// refuses reports whether an error is the device's or the machine's to have, and no mistake of the graph: the CPU
+// reference may run what it refuses.
+func refuses(err error) bool {
+	var (
+		unsupported *UnsupportedError
+		large       *kernel.RangeError
+		tools       *spirv.MissingToolError
+		memory      *vk.OutOfMemoryError
+	)
+	return errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) || errors.As(err, &memory)
+}
+
+// whyRefused is why a device does not run a graph, where another runs it already.
+func whyRefused(err error) string {
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+		return unsupported.lacks()
+	}
+	return err.Error()
+}
+
+// refuseMissing names everything that the kernels need and the device lacks,
+// all at once.
+func refuseMissing(kernels []*kernel.Kernel, caps target.Caps) error {
+	var missing []string
+	for _, k := range kernels {
+		for _, m := range target.Missing(k, caps) {
+			line := fmt.Sprintf("%s (for %s)", m, opsOf(k))
+			if !slices.Contains(missing, line) {
+				missing = append(missing, line)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &UnsupportedError{Device: caps.Name, Missing: missing}
+}
+
+// opsOf names the ops of a kernel, each once.
+func opsOf(k *kernel.Kernel) string {
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", ")
+}
+
+// refuseLarge refuses kernels whose positions 32 bits do not hold, by the names
+// of their ops and tensors.
+func refuseLarge(s *passes.State) error {
+	for i, k := range s.Kernels {
+		var large *kernel.RangeError
+		if !errors.As(k.CheckRange(), &large) {
+			continue
+		}
+		tensor := ""
+		if large.Bind >= 0 {
+			b := s.Program.Buffers[s.Program.Steps[i].Binds[large.Bind].Buffer]
+			tensor = fmt.Sprintf(" (%s %q, %s)", b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape})
+		}
+		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU fast path has no "+
+			"such limit (--device cpu)",
+			opsOf(k), tensor, large)
+	}
+	return nil
+}
