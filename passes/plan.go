@@ -2,75 +2,13 @@ package passes
 
 import (
 	"fmt"
-	"io"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
 	"github.com/vkc-go/vkc/quant"
 )
-
-// lowerAll orders the clusters by level and makes their kernels.
-func lowerAll(s *State) error {
-	f := s.Fusion
-	if cycles := f.sortClusters(); cycles != nil {
-		for c := range cycles {
-			return fmt.Errorf("kernel of %s waits for itself", c.name())
-		}
-	}
-	clusters := slices.Clone(f.Clusters)
-	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
-	s.Plan = f.values.Graph
-	for _, c := range clusters {
-		kernels, err := f.lowerRuns(c)
-		if err != nil {
-			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
-		}
-		for _, k := range kernels {
-			s.Plan.Append(k)
-		}
-	}
-	for v, n := range s.Graph.Nodes() {
-		if s.pricer != nil && isFixed(n) && n.DType().IsBlock() {
-			s.layOutWeight(v)
-		}
-	}
-	return nil
-}
-
-// canonicalize brings every kernel into the form that is emitted.
-func canonicalize(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		s.Plan.Replace(id, kernel.Canonical(s.Plan.Kernel(id)))
-	}
-	return nil
-}
-
-// layOutWeight chooses how the blocks of a weight lie, before any pass asks what a
-// kernel that reads them costs. One that copies them takes them as in the file.
-func (s *State) layOutWeight(v plan.ValueID) {
-	weight, ids := s.Plan.Value(v), s.Plan.Readers(v)
-	readers := make([]*kernel.Kernel, len(ids))
-	for i, id := range ids {
-		readers[i] = s.Plan.Kernel(id)
-		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool {
-			return b.Buffer == v && b.DType != weight.Type.DType
-		}) {
-			return
-		}
-	}
-	weight.Layout = s.pricer.Layout(weight.Type.DType, readers)
-	for _, k := range readers {
-		for i := range k.Bindings {
-			if k.Bindings[i].Buffer == v {
-				k.Bindings[i].Layout = weight.Layout
-			}
-		}
-	}
-}
 
 // planner lays out the buffers of a program.
 type planner struct {
@@ -254,161 +192,23 @@ func (sc *scope) region(loop *kernel.Kernel) error {
 	return nil
 }
 
-func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) (int, error) {
-	n, err := t.MaxBytes()
-	if err != nil {
-		return 0, err
-	}
-	pl.p.Buffers = append(pl.p.Buffers, kernel.Buffer{Kind: kind, Name: name, DType: t.DType, Shape: t.Shape,
-		Bytes: max(align(n, 16), 16), Segments: segments})
-	return len(pl.p.Buffers) - 1, nil
-}
-
-func align(n, to int64) int64 { return (n + to - 1) / to * to }
-
-// interfaceBuffers makes the buffers and ports of inputs, outputs and states.
-func (pl *scope) interfaceBuffers() error {
-	g := pl.s.Graph
-	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
-		i, ok := pl.buffers[n.ID()]
-		if !ok {
-			var err error
-			if i, err = pl.add(kind, name, n.Type()); err != nil {
-				return kernel.Port{}, err
-			}
-			pl.buffers[n.ID()] = i
-		}
-		return kernel.Port{Name: name, Buffer: i, DType: n.DType(), Shape: n.Shape()}, nil
-	}
-	for _, n := range g.Leaves(ir.OpInput) {
-		p, err := port(kernel.BufInput, n.Name(), n)
-		if err != nil {
-			return err
-		}
-		pl.p.Inputs = append(pl.p.Inputs, p)
-	}
-	for _, n := range g.Leaves(ir.OpState) {
-		p, err := port(kernel.BufState, n.Name(), n)
-		if err != nil {
-			return err
-		}
-		p.Init = ir.InitialOf(n).String()
-		pl.p.States = append(pl.p.States, p)
-	}
-	for _, o := range g.Outputs() {
-		p, err := port(kernel.BufOutput, o.Name, o.Node)
-		if err != nil {
-			return err
-		}
-		pl.p.Outputs = append(pl.p.Outputs, p)
-	}
-	return nil
-}
-
-// buffer returns the buffer that holds a value.
-func (pl *scope) buffer(id plan.ValueID) (int, error) {
-	if i, ok := pl.buffers[id]; ok {
-		return i, nil
-	}
-	if outer, ok := pl.stands[id]; ok {
-		return pl.outer.buffer(outer)
-	}
-	v := pl.s.Plan.Value(id)
-	kind, name, t := kernel.BufTemp, "", v.Type
-	var segments []kernel.Segment
-	switch {
-	case v.Origin == plan.Params:
-		kind, name = kernel.BufParams, "params"
-		t.Shape = ir.ShapeOf(len(pl.p.Symbols))
-	case v.Origin == plan.Fault:
-		kind, name = kernel.BufFault, fmt.Sprintf("fault of %s", v.Node)
-	case v.Origin == plan.Codebook:
-		d := quant.Codebook(t.DType)
-		kind, name = kernel.BufWeight, t.DType.String()+" codebook"
-		t = ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}
-		segments = []kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
-	case v.Origin == plan.Const || v.Origin == plan.Weight:
-		kind, segments = kernel.BufWeight, weightSegments(v.Node)
-		name = segments[0].Weight
-		if len(segments) > 1 {
-			name = fmt.Sprintf("%s and %d more", name, len(segments)-1)
-		} else if name == "" {
-			name = "const " + v.Node.String()
-		}
-	case v.Node == nil:
-		name = fmt.Sprintf("scratch %d", pl.scratch)
-		pl.scratch++
-	default:
-		name = fmt.Sprintf("%s %s", v.Node, v.Node.Op())
-	}
-	if kind == kernel.BufTemp && pl.isPrepared(id) {
-		kind = kernel.BufPrepared
-	}
-	shared := ""
-	if len(segments) > 0 && segments[0].Weight != "" { // loops and what is around them may read one weight
-		shared = fmt.Sprintf("%+v %s %s", segments, t, v.Layout)
-		if i, ok := pl.weights[shared]; ok {
-			pl.buffers[id] = i
-			return i, nil
-		}
-	}
-	i, err := pl.add(kind, name, t, segments...)
-	if pl.buffers[id] = i; err == nil && v.Layout != kernel.LayoutBlocks {
-		b := &pl.p.Buffers[i]
-		b.Layout = v.Layout
-		b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
-	}
-	if shared != "" {
-		pl.weights[shared] = i
-	}
-	return i, err
-}
-
-// isPrepared reports whether a value is made when the program is loaded, and read later.
-func (pl *scope) isPrepared(id plan.ValueID) bool {
-	later := func(k plan.KernelID) bool { return !pl.fixed[k] }
-	return pl.ready[id] && slices.ContainsFunc(pl.s.Plan.Readers(id), later)
-}
-
-// isFixed reports whether a node's buffer is filled when the program is loaded.
-func isFixed(n *ir.Node) bool {
-	return n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n)
-}
-
-func weightSegments(n *ir.Node) []kernel.Segment {
-	if n.Op() == ir.OpConst {
-		d := n.Attrs().Data("data")
-		return []kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
-	}
-	parts := []*ir.Node{n}
-	if isPacked(n) {
-		parts = n.Args()
-	}
-	segments := make([]kernel.Segment, len(parts))
-	for i, w := range parts {
-		dims, _ := w.Shape().Eval(nil) // weights are static
-		segments[i] = kernel.Segment{Weight: w.Name(), DType: w.DType(), Dims: dims}
-	}
-	return segments
-}
-
-func (pl *scope) step(k *kernel.Kernel) error {
+func (sc *scope) step(k *kernel.Kernel) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
-	if err := pl.fault(k); err != nil {
+	if err := sc.fault(k); err != nil {
 		return err
 	}
 	for i, b := range k.Bindings {
-		buf, err := pl.buffer(b.Buffer)
+		buf, err := sc.buffer(b.Buffer)
 		if err != nil {
 			return err
 		}
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
-		st.Moved += min(pl.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
-			windowBytes(k, i, pl.p.Buffers[buf].Bytes))
-		pl.touch(buf)
+		st.Moved += min(sc.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
+			windowBytes(k, i, sc.p.Buffers[buf].Bytes))
+		sc.touch(buf)
 	}
-	pl.p.Steps, pl.kernels = append(pl.p.Steps, st), append(pl.kernels, k)
+	sc.p.Steps, sc.kernels = append(sc.p.Steps, st), append(sc.kernels, k)
 	return nil
 }
 
@@ -423,268 +223,17 @@ func (pl *planner) touch(buf int) {
 }
 
 // fault gives the host the word in which a kernel notes a fault.
-func (pl *scope) fault(k *kernel.Kernel) error {
+func (sc *scope) fault(k *kernel.Kernel) error {
 	if k.Fault == nil {
 		return nil
 	}
 	id := k.Bindings[k.Fault.Bind].Buffer
-	buf, err := pl.buffer(id)
+	buf, err := sc.buffer(id)
 	if err != nil {
 		return err
 	}
-	n := pl.s.Plan.Value(id).Node
-	pl.p.Faults = append(pl.p.Faults, kernel.FaultPort{Buffer: buf, Op: fmt.Sprintf("%s %s", n, n.Op()),
+	n := sc.s.Plan.Value(id).Node
+	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: fmt.Sprintf("%s %s", n, n.Op()),
 		Why: quant.Refusal(n.DType()), Elems: int64(n.DType().BlockElems())})
 	return nil
-}
-
-// countAccesses counts the loads and stores of each binding that one point makes.
-func countAccesses(k *kernel.Kernel) map[int]int64 {
-	n := map[int]int64{}
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprLoad {
-			n[e.Bind]++
-		}
-	})
-	for _, s := range k.Stores {
-		n[s.Bind]++
-	}
-	return n
-}
-
-// mapBytes is about how many bytes a map, or a kernel that makes blocks, reads and writes at most of a buffer that
-// each of its points, or each element of a block, accesses some times: of a large state, only the slice that it writes.
-func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
-	points := ir.Shape(k.Parallel).MaxElems()
-	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
-		points *= k.Fold.Max()
-	} else if k.Family != kernel.FamilyMap {
-		return math.MaxInt64
-	}
-	if accesses == 0 || points > math.MaxInt32 || accesses > math.MaxInt16 {
-		return math.MaxInt64
-	}
-	blocks := points*accesses/int64(max(t.BlockElems(), 1)) + 1
-	return blocks * int64(t.BlockBytes())
-}
-
-// windowBytes is about how many of a buffer's bytes an attention reads as keys or values
-// where a window leaves most out.
-func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
-	a, used := k.Attention, false
-	if a == nil || a.Window == 0 {
-		return all
-	}
-	kernel.Walk([]*kernel.Expr{a.K, a.V}, func(e *kernel.Expr) {
-		used = used || e.Kind == kernel.ExprLoad && e.Bind == bind
-	})
-	if !used {
-		return all
-	}
-	seen := k.KeysSeen(k.Parallel[k.AttentionAxes().Query].Max())
-	return int64(float64(all) * float64(seen) / float64(max(k.Fold.Max(), 1)))
-}
-
-// kernelFlops counts arithmetic operations at the bound of every symbol.
-func kernelFlops(k *kernel.Kernel) int64 {
-	points := ir.Shape(k.Parallel).MaxElems()
-	if k.Family == kernel.FamilyAttention {
-		ax := k.AttentionAxes()
-		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
-		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.VectorElems() + value)
-	}
-	if k.Family == kernel.FamilyMatMul {
-		return 2 * points * k.Fold.Max() * int64(len(k.Products))
-	}
-	per := int64(0)
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprApply {
-			n := int64(1)
-			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan ||
-				k.Family == kernel.FamilySort {
-				n = k.Fold.Max()
-			}
-			per += n
-		}
-	})
-	for range k.Phases {
-		per += k.Fold.Max()
-	}
-	if k.Family == kernel.FamilyGroup {
-		per += k.Fold.Max()
-	}
-	return points * per
-}
-
-// arenaAlign is the alignment of temporaries: no device asks for more of a
-// storage buffer's offset.
-const arenaAlign = 256
-
-// placeTemps gives each temporary a range of the arena: largest first, at the
-// lowest offset where no temporary alive at the same level is.
-func (pl *planner) placeTemps() {
-	var temps []int
-	for i, b := range pl.p.Buffers {
-		if b.Kind == kernel.BufTemp {
-			temps = append(temps, i)
-			pl.p.TempBytes += align(b.Bytes, arenaAlign)
-		}
-	}
-	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
-	var levels []int
-	for _, t := range temps {
-		levels = append(levels, pl.lifetime[t][0], pl.lifetime[t][1])
-	}
-	taken := newShelves(levels)
-	for _, t := range temps {
-		size := align(pl.p.Buffers[t].Bytes, arenaAlign)
-		at := taken.lowest(pl.lifetime[t], size)
-		taken.take(pl.lifetime[t], at, at+size)
-		pl.p.Buffers[t].Offset = at
-		pl.p.ArenaBytes = max(pl.p.ArenaBytes, at+size)
-	}
-}
-
-// barriers puts a barrier before every step that touches what a step since
-// the last barrier wrote, or writes what one has read.
-func (pl *planner) barriers() {
-	borders := pl.p.Borders()
-	since := touched{pl: pl}
-	since.clear()
-	for i := range pl.p.Steps {
-		st := &pl.p.Steps[i]
-		if pl.p.Begins(i) {
-			since.clear()
-		}
-		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts) || borders[i]
-		if st.Barrier {
-			since.clear()
-		}
-		for _, b := range st.Binds {
-			since.add(b)
-		}
-	}
-}
-
-// touched is what steps since the last barrier have read and written: buffers,
-// and bytes of the arena.
-type touched struct {
-	pl                *planner
-	written           map[int]bool // by buffer that is touched: whether it is written
-	arena, arenaWrite spans
-}
-
-func (t *touched) clear() {
-	t.written = map[int]bool{}
-	t.arena, t.arenaWrite = t.arena[:0], t.arenaWrite[:0]
-}
-
-// bytes returns the bytes of the arena that a buffer takes, if it lies there.
-func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
-	b := t.pl.p.Buffers[buffer]
-	return b.Offset, b.Offset + align(b.Bytes, arenaAlign), b.Kind == kernel.BufTemp
-}
-
-func (t *touched) add(b kernel.Bind) {
-	from, to, ok := t.bytes(b.Buffer)
-	switch {
-	case !ok:
-		t.written[b.Buffer] = t.written[b.Buffer] || b.Write
-		return
-	case b.Write:
-		t.arenaWrite.add(from, to)
-	}
-	t.arena.add(from, to)
-}
-
-// conflicts reports whether a step that binds b must wait for those before it.
-func (t *touched) conflicts(b kernel.Bind) bool {
-	from, to, ok := t.bytes(b.Buffer)
-	if !ok {
-		written, before := t.written[b.Buffer]
-		return written || before && b.Write
-	}
-	seen := t.arenaWrite
-	if b.Write {
-		seen = t.arena
-	}
-	_, met := seen.meets(from, to)
-	return met
-}
-
-// PrintPlan writes the buffers and steps for a reader.
-func PrintPlan(w io.Writer, p *kernel.Program) {
-	once := ""
-	if p.Prepared > 0 {
-		once = fmt.Sprintf(", %d of them once when it is loaded", p.Prepared)
-	}
-	fmt.Fprintf(w, "%s: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
-		ir.Titled("program", p.Name), len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
-	for i, b := range p.Buffers {
-		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, ir.Printable(b.Name),
-			ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
-		if b.Kind == kernel.BufTemp {
-			fmt.Fprintf(w, " at %d", b.Offset)
-		}
-		if b.Layout != kernel.LayoutBlocks {
-			fmt.Fprintf(w, " in %s", b.Layout)
-		}
-		fmt.Fprintln(w)
-	}
-	for i, st := range p.Steps {
-		switch {
-		case p.Prepared > 0 && i == 0:
-			fmt.Fprintln(w, "  once, when loaded")
-		case p.Prepared > 0 && i == p.Prepared:
-			fmt.Fprintln(w, "  every run")
-		case st.Barrier:
-			fmt.Fprintln(w, "  barrier")
-		}
-		for _, r := range p.Regions {
-			if r.First == i {
-				gate := ""
-				if r.Gated {
-					gate = ", as long as its first step says so"
-				}
-				fmt.Fprintf(w, "  %s times%s: steps %d to %d\n", r.Trips, gate, r.First, r.First+r.Count-1)
-			}
-		}
-		for _, k := range p.Persistent {
-			if k.First == i {
-				fmt.Fprintf(w, "  %s: steps %d to %d [%s] ; %s\n", k.Dispatch.Name, i, i+k.Count-1, binds(k.Dispatch),
-					k.Dispatch.Schedule)
-			}
-		}
-		fmt.Fprintf(w, "  step %d %s [%s] ; %s", i, st.Name, binds(st), strings.Join(st.Ops, ", "))
-		if st.Schedule != "" {
-			fmt.Fprintf(w, " ; %s", st.Schedule)
-		}
-		fmt.Fprintln(w)
-	}
-}
-
-// binds says which buffers a step reads and writes.
-func binds(st kernel.Step) string {
-	var list []string
-	for _, b := range st.Binds {
-		mode := "r"
-		if b.Write {
-			mode = "w"
-			if b.Read {
-				mode = "rw"
-			}
-		}
-		list = append(list, fmt.Sprintf("%s%d", mode, b.Buffer))
-	}
-	return strings.Join(list, " ")
-}
-
-func countBarriers(p *kernel.Program) int {
-	n := 0
-	for _, st := range p.Steps {
-		if st.Barrier {
-			n++
-		}
-	}
-	return n
 }

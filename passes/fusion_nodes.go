@@ -1,0 +1,46 @@
+package passes
+
+import "github.com/vkc-go/vkc/ir"
+
+// isLeaf reports whether n has a buffer of its own, or is made from nothing.
+func isLeaf(n *ir.Node) bool { return n.Op().Class() == ir.ClassLeaf || isPacked(n) }
+
+// isPacked reports whether n joins whole weights along their outermost axis:
+// such a concat is a weight buffer of several segments, not a computation.
+func isPacked(n *ir.Node) bool {
+	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
+		return false
+	}
+	for _, a := range n.Args() {
+		if a.Op() != ir.OpWeight {
+			return false
+		}
+	}
+	return true
+}
+
+// isCore reports whether n needs a loop of its own.
+func isCore(n *ir.Node) bool {
+	switch n.Op().Class() {
+	case ir.ClassReduce, ir.ClassContraction, ir.ClassAttention:
+		return true
+	case ir.ClassRow:
+		return n.Op() != ir.OpRope
+	}
+	return n.Op().Info().Running != 0 || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) ||
+		isConv(n) || isWindowRow(n)
+}
+
+// isView reports whether n is only an index map.
+func isView(n *ir.Node) bool { return n.Op().Class() == ir.ClassView }
+
+// isFree reports whether computing n anew costs no more than loading it.
+func isFree(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpDequantize:
+		return true
+	case ir.OpCast:
+		return isFree(n.Arg(0)) || isLeaf(n.Arg(0)) && n.Arg(0).Op() != ir.OpInput
+	}
+	return isView(n) && isFree(n.Arg(0)) || isLeaf(n)
+}

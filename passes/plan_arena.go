@@ -1,0 +1,36 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// arenaAlign is the alignment of temporaries: no device asks for more of a
+// storage buffer's offset.
+const arenaAlign = 256
+
+// placeTemps gives each temporary a range of the arena: largest first, at the
+// lowest offset where no temporary alive at the same level is.
+func (pl *planner) placeTemps() {
+	var temps []int
+	for i, b := range pl.p.Buffers {
+		if b.Kind == kernel.BufTemp {
+			temps = append(temps, i)
+			pl.p.TempBytes += align(b.Bytes, arenaAlign)
+		}
+	}
+	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
+	var levels []int
+	for _, t := range temps {
+		levels = append(levels, pl.lifetime[t][0], pl.lifetime[t][1])
+	}
+	taken := newShelves(levels)
+	for _, t := range temps {
+		size := align(pl.p.Buffers[t].Bytes, arenaAlign)
+		at := taken.lowest(pl.lifetime[t], size)
+		taken.take(pl.lifetime[t], at, at+size)
+		pl.p.Buffers[t].Offset = at
+		pl.p.ArenaBytes = max(pl.p.ArenaBytes, at+size)
+	}
+}

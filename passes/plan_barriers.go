@@ -1,0 +1,74 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// barriers puts a barrier before every step that touches what a step since
+// the last barrier wrote, or writes what one has read.
+func (pl *planner) barriers() {
+	borders := pl.p.Borders()
+	since := touched{pl: pl}
+	since.clear()
+	for i := range pl.p.Steps {
+		st := &pl.p.Steps[i]
+		if pl.p.Begins(i) {
+			since.clear()
+		}
+		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts) || borders[i]
+		if st.Barrier {
+			since.clear()
+		}
+		for _, b := range st.Binds {
+			since.add(b)
+		}
+	}
+}
+
+// touched is what steps since the last barrier have read and written: buffers,
+// and bytes of the arena.
+type touched struct {
+	pl                *planner
+	written           map[int]bool // by buffer that is touched: whether it is written
+	arena, arenaWrite spans
+}
+
+func (t *touched) clear() {
+	t.written = map[int]bool{}
+	t.arena, t.arenaWrite = t.arena[:0], t.arenaWrite[:0]
+}
+
+// bytes returns the bytes of the arena that a buffer takes, if it lies there.
+func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
+	b := t.pl.p.Buffers[buffer]
+	return b.Offset, b.Offset + align(b.Bytes, arenaAlign), b.Kind == kernel.BufTemp
+}
+
+func (t *touched) add(b kernel.Bind) {
+	from, to, ok := t.bytes(b.Buffer)
+	switch {
+	case !ok:
+		t.written[b.Buffer] = t.written[b.Buffer] || b.Write
+		return
+	case b.Write:
+		t.arenaWrite.add(from, to)
+	}
+	t.arena.add(from, to)
+}
+
+// conflicts reports whether a step that binds b must wait for those before it.
+func (t *touched) conflicts(b kernel.Bind) bool {
+	from, to, ok := t.bytes(b.Buffer)
+	if !ok {
+		written, before := t.written[b.Buffer]
+		return written || before && b.Write
+	}
+	seen := t.arenaWrite
+	if b.Write {
+		seen = t.arena
+	}
+	_, met := seen.meets(from, to)
+	return met
+}
