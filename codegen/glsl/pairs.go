@@ -107,53 +107,53 @@ var pairOnly = []string{pair}
 
 // pairLibrary is the arithmetic of pairs, which wraps around.
 var pairLibrary = []helper{
-	{"int_to_pair", pairOnly, nil, `
+	{"int_to_pair", pairOnly, `
 uvec2 int_to_pair(int x) {
     return uvec2(uint(x), uint(x >> 31));
 }`},
-	{"pair_add", pairOnly, nil, `
+	{"pair_add", pairOnly, `
 uvec2 pair_add(uvec2 a, uvec2 b) {
     uint carry;
     uint low = uaddCarry(a.x, b.x, carry);
     return uvec2(low, a.y + b.y + carry);
 }`},
-	{"pair_subtract", pairOnly, nil, `
+	{"pair_subtract", pairOnly, `
 uvec2 pair_subtract(uvec2 a, uvec2 b) {
     uint borrow;
     uint low = usubBorrow(a.x, b.x, borrow);
     return uvec2(low, a.y - b.y - borrow);
 }`},
-	{"pair_multiply", pairOnly, nil, `
+	{"pair_multiply", pairOnly, `
 uvec2 pair_multiply(uvec2 a, uvec2 b) {
     uint high, low;
     umulExtended(a.x, b.x, high, low);
     return uvec2(low, high + a.x * b.y + a.y * b.x);
 }`},
-	{"pair_less", pairOnly, nil, `
+	{"pair_less", pairOnly, `
 bool pair_less(uvec2 a, uvec2 b) {
     return int(a.y) < int(b.y) || a.y == b.y && a.x < b.x;
 }`},
-	{"pair_negate", pairOnly, []string{"pair_add"}, `
+	{"pair_negate", pairOnly, `
 uvec2 pair_negate(uvec2 x) {
     return pair_add(~x, uvec2(1u, 0u));
 }`},
-	{"pair_min", pairOnly, []string{"pair_less"}, `
+	{"pair_min", pairOnly, `
 uvec2 pair_min(uvec2 a, uvec2 b) {
     return pair_less(b, a) ? b : a;
 }`},
-	{"pair_max", pairOnly, []string{"pair_less"}, `
+	{"pair_max", pairOnly, `
 uvec2 pair_max(uvec2 a, uvec2 b) {
     return pair_less(a, b) ? b : a;
 }`},
-	{"pair_abs", pairOnly, []string{"pair_negate"}, `
+	{"pair_abs", pairOnly, `
 uvec2 pair_abs(uvec2 x) {
     return int(x.y) < 0 ? pair_negate(x) : x;
 }`},
-	{"pair_sign", pairOnly, nil, `
+	{"pair_sign", pairOnly, `
 uvec2 pair_sign(uvec2 x) {
     return int(x.y) < 0 ? uvec2(0xffffffffu) : uvec2((x.x | x.y) == 0u ? 0u : 1u, 0u);
 }`},
-	{"pair_divide", pairOnly, nil, `
+	{"pair_divide", pairOnly, `
 // Divides numbers without a sign, up to 2^63, a bit of the quotient at a time; b is not 0.
 uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
     if (b.x == 0u) {
@@ -178,27 +178,27 @@ uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
     }
     return quotient;
 }`},
-	{"div_int", pairOnly, []string{"pair_negate", "pair_abs", "pair_divide"}, `
+	{"div_int", pairOnly, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.
 uvec2 div_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y ^ b.y) < 0 ? pair_negate(quotient) : quotient;
 }`},
-	{"rem_int", pairOnly, []string{"pair_negate", "pair_abs", "pair_divide"}, `
+	{"rem_int", pairOnly, `
 // Has the sign of a; x rem 0 is 0.
 uvec2 rem_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y) < 0 ? pair_negate(rest) : rest;
 }`},
-	{"mod_int", pairOnly, []string{"pair_add", "rem_int"}, `
+	{"mod_int", pairOnly, `
 // Has the sign of b; x mod 0 is 0.
 uvec2 mod_int(uvec2 a, uvec2 b) {
     uvec2 rest = rem_int(a, b);
     return rest != uvec2(0u) && int(rest.y ^ b.y) < 0 ? pair_add(rest, b) : rest;
 }`},
-	{"pow_int", pairOnly, []string{"pair_multiply"}, `
+	{"pow_int", pairOnly, `
 // a^b by squaring, which wraps; of negative b, truncated.
 uvec2 pow_int(uvec2 a, uvec2 b) {
     uvec2 one = uvec2(1u, 0u), y = one;
@@ -209,17 +209,17 @@ uvec2 pow_int(uvec2 a, uvec2 b) {
     }
     return y;
 }`},
-	{"argmax_beats_int", pairOnly, []string{"pair_less"}, `
+	{"argmax_beats_int", pairOnly, `
 // Whether a at place i comes before b at place j: the first of equals wins.
 bool argmax_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(b, a) || a == b && i < j;
 }`},
-	{"argmin_beats_int", pairOnly, []string{"pair_less"}, `
+	{"argmin_beats_int", pairOnly, `
 // Whether a at place i comes before b at place j: the first of equals wins.
 bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(a, b) || a == b && i < j;
 }`},
-	{"pair_to_float", pairOnly, []string{"pair_abs"}, `
+	{"pair_to_float", pairOnly, `
 // Rounds to nearest even: of 32 bits from the first that is set, the last stands for all
 // that follow.
 float pair_to_float(uvec2 x) {
@@ -234,12 +234,12 @@ float pair_to_float(uvec2 x) {
     }
     return negative ? -size : size;
 }`},
-	{"pair_to_double", pairOnly, nil, `
+	{"pair_to_double", pairOnly, `
 // Rounds once, as both parts and the product are exact.
 double pair_to_double(uvec2 x) {
     return double(int(x.y)) * 4294967296.0lf + double(x.x);
 }`},
-	{"float_to_pair", floats, []string{"pair_negate"}, `
+	{"float_to_pair", floats, `
 // Truncates and saturates; NaN gives 0.
 uvec2 float_to_pair(TYPE x) {
     if (isnan(x)) return uvec2(0u);

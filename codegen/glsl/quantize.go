@@ -3,8 +3,6 @@ package glsl
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -149,22 +147,13 @@ func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
 	w.close()
 }
 
-// withQuantizers adds the functions of block formats that make a block, which use functions of the library.
-func withQuantizers(library []helper) []helper {
-	all := slices.Clone(library)
+// quantizers are the functions of block formats that make a block.
+func quantizers() (all []helper) {
 	for _, t := range ir.QuantizeFormats() {
 		f, _ := ir.BlockFormatOf(t)
-		for _, h := range []helper{{"quantize_" + f.Name, f32Only, nil, f.Encode},
-			{"pack_" + f.Name, f32Only, nil, f.Pack}} {
-			if h.source == "" { // of formats whose blocks nobody makes together
-				continue
-			}
-			for _, u := range library {
-				if strings.Contains(h.source, u.name+"(") || strings.Contains(h.source, u.name+"[") {
-					h.uses = append(h.uses, u.name)
-				}
-			}
-			all = append(all, h)
+		all = append(all, helper{"quantize_" + f.Name, f32Only, f.Encode})
+		if f.Pack != "" { // several invocations may make a block
+			all = append(all, helper{"pack_" + f.Name, f32Only, f.Pack})
 		}
 	}
 	return all
@@ -176,13 +165,13 @@ func withQuantizers(library []helper) []helper {
 // added are precise, so that no compiler fuses them. An element of a block in these formats is found
 // from the 16-bit units of the block, the first in halves[0].
 var quantizeLibrary = []helper{
-	{"shift_even", f32Only, nil, `
+	{"shift_even", f32Only, `
 // v without its last bits, of which there is at least one, rounded to nearest even.
 uint shift_even(uint v, uint bits) {
     uint kept = v >> bits, rest = v & (1u << bits) - 1u, middle = 1u << bits - 1u;
     return rest > middle || rest == middle && (kept & 1u) != 0u ? kept + 1u : kept;
 }`},
-	{"significand", f32Only, nil, `
+	{"significand", f32Only, `
 // The 24 bits of a float other than 0 and its exponent, the bits of denormals
 // moved up.
 uint significand(uint bits, out int exponent) {
@@ -193,7 +182,7 @@ uint significand(uint bits, out int exponent) {
     exponent = 1 - up;
     return m << up;
 }`},
-	{"divide_bits", f32Only, []string{"shift_even", "significand"}, `
+	{"divide_bits", f32Only, `
 // The float nearest to a / b, all three as bits: a division by shifts, two bits
 // further than the result and with a mark where more would follow.
 uint divide_bits(uint a, uint b) {
@@ -224,7 +213,7 @@ uint divide_bits(uint a, uint b) {
     if (exponent <= 0) return sign | shift_even(quotient, uint(3 - exponent));
     return sign | (uint(exponent - 1) << 23) + shift_even(quotient, 2u);
 }`},
-	{"exact_product", f32Only, []string{"shift_even", "significand"}, `
+	{"exact_product", f32Only, `
 // a * b, rounded to nearest. A device may take denormals for zero, so the device
 // makes only the products well above them.
 float exact_product(float a, float b) {
@@ -244,10 +233,10 @@ float exact_product(float a, float b) {
     if (drop > 31) return uintBitsToFloat(sign);
     return uintBitsToFloat(sign | (uint(drop - unit) << 23) + shift_even(kept, uint(drop)));
 }`},
-	{"exceeds", f32Only, nil, `
+	{"exceeds", f32Only, `
 // Whether a > b, neither of them negative and either perhaps denormal.
 bool exceeds(float a, float b) { return floatBitsToInt(a) > max(0, floatBitsToInt(b)); }`},
-	{"half_bits", f32Only, []string{"shift_even"}, `
+	{"half_bits", f32Only, `
 // The f16 nearest to a float that is not NaN, both as bits.
 uint half_bits(uint bits) {
     uint sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
@@ -256,20 +245,20 @@ uint half_bits(uint bits) {
     if (a < 0x38800000u) return sign | shift_even(a & 0x7fffffu | 0x800000u, 126u - (a >> 23));
     return sign | shift_even(a - 0x38000000u, 13u);
 }`},
-	{"f32_to_f16", f32Only, []string{"half_bits"}, `
+	{"f32_to_f16", f32Only, `
 // The bits of the f16 nearest to x; NaN stays NaN. packHalf2x16 rounds as the device
 // likes, and SwiftShader's makes NaN of infinities.
 uint f32_to_f16(float x) {
     if (isnan(x)) return floatBitsToUint(x) >> 16 & 0x8000u | 0x7e00u;
     return half_bits(floatBitsToUint(x));
 }`},
-	{"inverse_of", f32Only, []string{"divide_bits"}, `
+	{"inverse_of", f32Only, `
 // 1/d, or 0 where that is not finite.
 float inverse_of(uint d) {
     uint inverse = divide_bits(0x3f800000u, d);
     return (inverse & 0x7fffffffu) < 0x7f800000u ? uintBitsToFloat(inverse) : 0.0;
 }`},
-	{"largest_of", f32Only, nil, `
+	{"largest_of", f32Only, `
 // The element of the largest magnitude, the first of equals, as bits.
 uint largest_of(float x[32]) {
     uint largest = 0u;
@@ -279,7 +268,7 @@ uint largest_of(float x[32]) {
     }
     return largest;
 }`},
-	{"range_of", f32Only, nil, `
+	{"range_of", f32Only, `
 // The least and the greatest element; of zeros the first.
 vec2 range_of(float x[32]) {
     vec2 range = x[0].xx;
@@ -289,33 +278,33 @@ vec2 range_of(float x[32]) {
     }
     return range;
 }`},
-	{"level_of", f32Only, nil, `
+	{"level_of", f32Only, `
 // v in units of a scale, plus an offset, without its fraction.
 uint level_of(float v, float inverse, float offset, int top) {
     precise float scaled = v * inverse;
     precise float level = scaled + offset;
     return uint(min(int(level), top));
 }`},
-	{"pack_nibbles", f32Only, nil, `
+	{"pack_nibbles", f32Only, `
 // Elements i and i+16 in each byte, two of them from element i on.
 uint pack_nibbles(uint level[32], uint i) {
     return level[i] & 15u | (level[i + 16u] & 15u) << 4 | (level[i + 1u] & 15u) << 8 | (level[i + 17u] & 15u) << 12;
 }`},
-	{"fifth_bits", f32Only, nil, `
+	{"fifth_bits", f32Only, `
 // The fifth bits of all elements.
 uint fifth_bits(uint level[32]) {
     uint bits = 0u;
     for (uint i = 0u; i < 32u; ++i) bits |= level[i] >> 4 << i;
     return bits;
 }`},
-	{"round_away", f32Only, nil, `
+	{"round_away", f32Only, `
 // v rounded to the nearest integer, halves away from 0.
 int round_away(float v) {
     precise float whole = trunc(v);
     int level = int(whole);
     return abs(v - whole) >= 0.5 ? level + (v < 0.0 ? -1 : 1) : level;
 }`},
-	{"level_iq4_nl", f32Only, nil, `
+	{"level_iq4_nl", f32Only, `
 // The number of the level nearest to v, the greater of two as near: how many middles between levels, doubled, there are
 // up to it.
 uint level_iq4_nl(float v) {
@@ -326,7 +315,7 @@ uint level_iq4_nl(float v) {
     below.xyz += uvec3(greaterThanEqual(twice.xyz, vec3(122.0, 158.0, 202.0)));
     return below.x + below.y + below.z + below.w;
 }`},
-	{"nearest_iq4_nl", f32Only, nil, `
+	{"nearest_iq4_nl", f32Only, `
 // The level nearest to v, the greater of two as near: the steps from the least one, -127, that lead up to it.
 float nearest_iq4_nl(float v) {
     vec4 twice = vec4(2.0 * v), none = vec4(0.0);
@@ -336,7 +325,7 @@ float nearest_iq4_nl(float v) {
     steps.xyz += mix(none.xyz, vec3(16.0, 20.0, 24.0), greaterThanEqual(twice.xyz, vec3(122.0, 158.0, 202.0)));
     return steps.x + steps.y + steps.z + steps.w - 127.0;
 }`},
-	{"fit_iq4_nl", f32Only, []string{"nearest_iq4_nl"}, `
+	{"fit_iq4_nl", f32Only, `
 // The sums of level times element and of level squared, weighted by the square
 // of each element, at an inverse scale.
 vec2 fit_iq4_nl(float x[32], float inverse) {
@@ -351,7 +340,7 @@ vec2 fit_iq4_nl(float x[32], float inverse) {
     }
     return sums;
 }`},
-	{"scale_iq4_nl", f32Only, []string{"divide_bits", "exact_product", "exceeds", "largest_of", "fit_iq4_nl"}, `
+	{"scale_iq4_nl", f32Only, `
 // Of 16 scales the one of least squared error, weighted by the square of each
 // element, as bits.
 uint scale_iq4_nl(float x[32]) {

@@ -5,12 +5,12 @@ package glsl
 // root exact. Groups are arrays of 32, of which formats of 16 use the first half: an invocation fits one, and exchanges
 // what it finds with those that have the block's other groups. Levels are computed again rather than kept.
 var quantizeFits = []helper{
-	{"exact_quotient", f32Only, []string{"divide_bits"}, `
+	{"exact_quotient", f32Only, `
 // a / b, rounded to nearest.
 float exact_quotient(float a, float b) {
     return uintBitsToFloat(divide_bits(floatBitsToUint(a), floatBitsToUint(b)));
 }`},
-	{"root_of", f32Only, []string{"shift_even", "significand"}, `
+	{"root_of", f32Only, `
 // The square root of v, which is not negative, rounded to nearest: two bits further
 // than the result and with a mark where more would follow.
 float root_of(float v) {
@@ -38,36 +38,36 @@ float root_of(float v) {
     int top = findMSB(root);
     return uintBitsToFloat((uint(exponent / 2 + top + 112) << 23) + shift_even(root, uint(top - 23)));
 }`},
-	{"half_value", f32Only, nil, `
+	{"half_value", f32Only, `
 // The f16 of these bits, which is finite, as it is: a device may flush denormals when it unpacks.
 float half_value(uint h) {
     uint size = h & 0x7fffu;
     float v = size < 0x400u ? float(size) * 5.9604644775390625e-8 : uintBitsToFloat((size << 13) + 0x38000000u);
     return (h & 0x8000u) != 0u ? -v : v;
 }`},
-	{"finite_half", f32Only, []string{"half_bits"}, `
+	{"finite_half", f32Only, `
 // The bits of the finite f16 nearest to v.
 uint finite_half(float v) { return half_bits(floatBitsToUint(clamp(v, -65504.0, 65504.0))); }`},
-	{"round_level", f32Only, nil, `
+	{"round_level", f32Only, `
 // v rounded to even, by pushing the fraction out.
 float round_level(float v) {
     precise float up = v + 12582912.0;
     precise float level = up - 12582912.0;
     return level;
 }`},
-	{"round_int", f32Only, nil, `
+	{"round_int", f32Only, `
 // v rounded to even; past 2^22 it is what is left of the bits.
 int round_int(float v) {
     precise float up = v + 12582912.0;
     return int(floatBitsToUint(up) & 0x7fffffu) - 0x400000;
 }`},
-	{"level_at", f32Only, []string{"round_level"}, `
+	{"level_at", f32Only, `
 // The level nearest to v at an inverse scale.
 float level_at(float v, float inverse, float least, float most) {
     precise float scaled = inverse * v;
     return clamp(round_level(scaled), least, most);
 }`},
-	{"level_sums", f32Only, []string{"level_at"}, `
+	{"level_sums", f32Only, `
 // The sums of level times element and of level squared, weighted by the square of each element, at an inverse scale.
 vec2 level_sums(float x[32], uint count, float inverse, float least, float most) {
     precise vec2 sums = vec2(0.0);
@@ -81,7 +81,7 @@ vec2 level_sums(float x[32], uint count, float inverse, float least, float most)
     }
     return sums;
 }`},
-	{"largest_of_run", f32Only, nil, `
+	{"largest_of_run", f32Only, `
 // The element of the largest magnitude of so many, the first of equals.
 float largest_of_run(float x[32], uint count) {
     float largest = 0.0;
@@ -90,7 +90,7 @@ float largest_of_run(float x[32], uint count) {
     }
     return largest;
 }`},
-	{"fit_scale", f32Only, []string{"largest_of_run", "exact_quotient", "exact_product", "exceeds", "level_sums"}, `
+	{"fit_scale", f32Only, `
 // Of 19 scales the one of least error, weighted by the square of each element, and the inverse scale of the levels that
 // it was made for: 0 where all elements count as zero. The outermost level is the least.
 float fit_scale(float x[32], uint count, float least, float most, out float inverse) {
@@ -115,8 +115,7 @@ float fit_scale(float x[32], uint count, float least, float most, out float inve
     }
     return scale;
 }`},
-	{"descend_scale", f32Only, []string{"largest_of_run", "exact_quotient", "exact_product", "exceeds", "round_int",
-		"level_at", "level_sums"}, `
+	{"descend_scale", f32Only, `
 // The scale of 16 elements in levels -4 to 3, and those: five passes move one level at a time to where the others would
 // have it. Where all elements count as zero, levels are the least.
 float descend_scale(float x[32], out float level[16]) {
@@ -157,13 +156,13 @@ float descend_scale(float x[32], out float level[16]) {
     }
     return exact_quotient(sums.x, sums.y);
 }`},
-	{"line_level", f32Only, []string{"level_at"}, `
+	{"line_level", f32Only, `
 // The level from 0 to top that is nearest to v at an inverse scale, 0 being lower.
 float line_level(float v, float inverse, float lower, float top) {
     precise float above = v - lower;
     return level_at(above, inverse, 0.0, top);
 }`},
-	{"line_error", f32Only, []string{"line_level"}, `
+	{"line_error", f32Only, `
 // The error of slope * level + start, with levels of a line. Elements weigh as much as they are large, and base.
 float line_error(float x[32], uint count, float base, vec2 line, float top, float slope, float start, bool absolute) {
     precise float sum = 0.0;
@@ -178,7 +177,7 @@ float line_error(float x[32], uint count, float base, vec2 line, float top, floa
     }
     return sum;
 }`},
-	{"fit_line", f32Only, []string{"divide_bits", "exact_quotient", "line_level", "line_error"}, `
+	{"fit_line", f32Only, `
 // The scale and depth of x as scale * level - depth: of the line from the least element to the greatest, and lines
 // through the levels at so many scales, steps of step_size apart, the one of least error. line is what gives its
 // levels: an inverse scale, and what is level 0.
@@ -238,7 +237,7 @@ vec2 fit_line(float x[32], uint count, float base, float top, float first, float
     }
     return vec2(scale, -lower);
 }`},
-	{"code_of", f32Only, []string{"inverse_of", "exact_quotient", "round_int"}, `
+	{"code_of", f32Only, `
 // A scale in units of which the greatest of a block has top.
 int code_of(float scale, float most, int top) {
     float inverse = inverse_of(floatBitsToUint(most));
@@ -246,8 +245,7 @@ int code_of(float scale, float most, int top) {
     precise float scaled = inverse * scale;
     return clamp(round_int(scaled), 0, top);
 }`},
-	{"fit_affine", f32Only, []string{"exact_quotient", "root_of", "half_value", "finite_half", "round_int", "code_of",
-		"fit_line", "line_level"}, `
+	{"fit_affine", f32Only, `
 // The levels of a group of a block whose groups have a scale and a minimum, integers times the block's two f16, which
 // are returned. Elements weigh their magnitudes, and where errors count squared the group's root mean square more.
 uint fit_affine(float x[32], uint block, uint group, uint count, float top, float first, float step_size, uint tries,
@@ -283,7 +281,7 @@ uint fit_affine(float x[32], uint block, uint group, uint count, float top, floa
     barrier();
     return d | least << 16;
 }`},
-	{"largest_fit", f32Only, nil, `
+	{"largest_fit", f32Only, `
 // The fit of the largest magnitude among those of so many groups of a block, the first of equals, as bits.
 uint largest_fit(uint block, uint groups) {
     uint largest = 0u;
@@ -293,7 +291,7 @@ uint largest_fit(uint block, uint groups) {
     }
     return largest;
 }`},
-	{"ternary_levels", f32Only, []string{"largest_of", "inverse_of", "round_away", "half_bits", "largest_fit"}, `
+	{"ternary_levels", f32Only, `
 // Levels -1 to 1, plus 1, of 32 elements of a block whose f16 is returned.
 uint ternary_levels(float x[32], uint block, uint group) {
     group_fits[block][group].x = uintBitsToFloat(largest_of(x) & 0x7fffffffu);
@@ -311,52 +309,52 @@ uint ternary_levels(float x[32], uint block, uint group) {
     barrier();
     return half_bits(d);
 }`},
-	{"levels_at", f32Only, nil, `
+	{"levels_at", f32Only, `
 // The levels of elements e to e+3 of a block, as bytes.
 uint levels_at(uint block, uint e) { return block_levels[block][e / 4u]; }`},
-	{"codes_at", f32Only, nil, `
+	{"codes_at", f32Only, `
 // Bits from shift on of the codes of groups g to g+3, as bytes.
 uint codes_at(uint block, uint g, uint shift) {
     uint codes = 0u;
     for (uint n = 0u; n < 4u; ++n) codes |= (group_codes[block][g + n] >> shift & 255u) << 8u * n;
     return codes;
 }`},
-	{"pack_nibbles_at", f32Only, []string{"levels_at"}, `
+	{"pack_nibbles_at", f32Only, `
 // Four bits of the levels of elements e to e+3, and above those four of the elements so many further on.
 uint pack_nibbles_at(uint block, uint e, uint stride) {
     return levels_at(block, e) & 0x0f0f0f0fu | (levels_at(block, e + stride) & 0x0f0f0f0fu) << 4;
 }`},
-	{"pack_crumbs", f32Only, []string{"levels_at"}, `
+	{"pack_crumbs", f32Only, `
 // Two bits of the levels of elements e to e+3, and of those 32, 64 and 96 further on.
 uint pack_crumbs(uint block, uint e) {
     uint crumbs = 0u;
     for (uint n = 0u; n < 4u; ++n) crumbs |= (levels_at(block, e + 32u * n) & 0x03030303u) << 2u * n;
     return crumbs;
 }`},
-	{"pack_planes", f32Only, []string{"levels_at"}, `
+	{"pack_planes", f32Only, `
 // A bit of the levels of elements e to e+3, and of those in every further run of 32.
 uint pack_planes(uint block, uint e, uint bit) {
     uint planes = 0u;
     for (uint n = 0u; n < 8u; ++n) planes |= (levels_at(block, e + 32u * n) >> bit & 0x01010101u) << n;
     return planes;
 }`},
-	{"pack_scales_k4", f32Only, []string{"codes_at"}, `
+	{"pack_scales_k4", f32Only, `
 // Word i of the 6-bit scales and minima of eight groups.
 uint pack_scales_k4(uint block, uint i) {
     if (i < 2u) return codes_at(block, 0u, 8u * i) | (codes_at(block, 4u, 8u * i) >> 4 & 0x03030303u) << 6;
     return codes_at(block, 4u, 0u) & 0x0f0f0f0fu | (codes_at(block, 4u, 8u) & 0x0f0f0f0fu) << 4;
 }`},
-	{"float_bits", f32Only, nil, `
+	{"float_bits", f32Only, `
 // The bits of the float m * 2^exponent, which there is.
 uint float_bits(uint m, int exponent) {
     int top = findMSB(m), unit = top + exponent;
     if (unit < -126) return m << exponent + 149;
     return uint(unit + 127) << 23 | m << 23 - top & 0x7fffffu;
 }`},
-	{"MIDDLES_FP4", f32Only, nil, `
+	{"MIDDLES_FP4", f32Only, `
 // Middles between the magnitudes of E2M1, doubled, in halves.
 const uint MIDDLES_FP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);`},
-	{"ue4m3_bits", f32Only, nil, `
+	{"ue4m3_bits", f32Only, `
 // A float that is not negative as one of eight bits: four of exponent and three behind the point, rounded to nearest,
 // halves up. Those above 2^8 are 448, as in ggml.
 uint ue4m3_bits(uint bits) {
@@ -365,7 +363,7 @@ uint ue4m3_bits(uint bits) {
     uint code = (bits >> 20) + (bits >> 19 & 1u) - 960u;
     return code < 120u ? code : 126u;
 }`},
-	{"exponent_mxfp4", f32Only, nil, `
+	{"exponent_mxfp4", f32Only, `
 // The shared exponent of a block of this largest magnitude: that of its base-2
 // logarithm as a float, which rounds magnitudes just below a power of two up to it,
 // less that of the greatest level.

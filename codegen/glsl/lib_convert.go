@@ -1,0 +1,129 @@
+package glsl
+
+// conversionLibrary converts numbers from one type to another.
+var conversionLibrary = []helper{
+	{"bf16_to_f32", f32Only, `
+float bf16_to_f32(uint bits) {
+    return uintBitsToFloat(bits << 16);
+}`},
+	{"f32_to_bf16", f32Only, `
+// Rounds to nearest even; NaN stays NaN.
+uint f32_to_bf16(float x) {
+    uint bits = floatBitsToUint(x);
+    return mix(bits + 0x7fffu + (bits >> 16 & 1u) >> 16, bits >> 16 | 0x40u, isnan(x));
+}`},
+	{"first_halves", []string{"uvec4"}, `
+// The first n of eight halves; the others are 0.
+uvec4 first_halves(uvec4 octet, uint n) {
+    const uvec4 first = uvec4(0u, 2u, 4u, 6u);
+    octet = mix(octet & 0xffffu, octet, greaterThan(uvec4(n), first + 1u));
+    return mix(uvec4(0u), octet, greaterThan(uvec4(n), first));
+}`},
+	{"pack_bf16", f32Only, `
+// Two floats rounded to bf16, the first in the low half.
+uint pack_bf16(vec2 v) {
+    return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
+}`},
+	// Decoding and rounding have no branch, as loops do many: see [target.DearBranches].
+	{"f8e4m3_to_f32", f32Only, `
+// OCP 8-bit float: 4 exponent and 3 mantissa bits, no infinity, 0x7f is NaN.
+float f8e4m3_to_f32(uint bits) {
+    uint magnitude = bits & 0x7fu, small = floatBitsToUint(float(magnitude) * 0.001953125);
+    uint x = mix((magnitude << 20) + 0x3c000000u, small, magnitude < 8u);
+    return uintBitsToFloat(mix(x, 0x7fc00000u, magnitude == 0x7fu) | (bits & 0x80u) << 24);
+}`},
+	{"f32_to_f8e4m3", f32Only, `
+// Rounds to nearest even and saturates at 448, as bits: some drivers leave abs out around an inversesqrt.
+uint f32_to_f8e4m3(float x) {
+    uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x43e00000u);
+    float a = uintBitsToFloat(bits);
+    uint rounded = (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
+    rounded = mix(rounded, uint(roundEven(a * 512.0)), a < 0.015625);
+    return mix(rounded, 0x7fu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
+}`},
+	{"f8e5m2_to_f32", f32Only, `
+// OCP 8-bit float: 5 exponent and 2 mantissa bits, the upper half of an f16. By integers, since a device may take
+// small f16 for 0.
+float f8e5m2_to_f32(uint bits) {
+    uint magnitude = bits & 0x7fu, small = floatBitsToUint(float(magnitude) * 0.0000152587890625);
+    uint x = mix((magnitude << 21) + 0x38000000u, small, magnitude < 4u);
+    return uintBitsToFloat(mix(x, magnitude << 21 | 0x7f800000u, magnitude >= 0x7cu) | (bits & 0x80u) << 24);
+}`},
+	{"f32_to_f8e5m2", f32Only, `
+// Rounds to nearest even; what does not fit is infinite, as 65536 is, and found so by bits: some drivers leave
+// abs out around an inversesqrt, which is -inf of -0.
+uint f32_to_f8e5m2(float x) {
+    uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x47800000u);
+    float a = uintBitsToFloat(bits);
+    uint rounded = (bits + 0xfffffu + (bits >> 21 & 1u) >> 21) - 448u;
+    rounded = mix(rounded, uint(roundEven(min(a, 1.0) * 65536.0)), a < 0.00006103515625);
+    return mix(rounded, 0x7eu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
+}`},
+	{"round_f8e5m2", f32Only, `
+// Rounds to the precision of f8e5m2.
+float round_f8e5m2(float x) {
+    return f8e5m2_to_f32(f32_to_f8e5m2(x));
+}`},
+	{"round_f16", f32Only, `
+// Rounds to the nearest f16, ties to even: by integers, since compilers take
+// unpackHalf2x16 of packHalf2x16 for the number itself.
+float round_f16(float x) {
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
+    precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
+    uint rounded = size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
+    rounded = mix(rounded, floatBitsToUint(small), size < 0x38800000u);
+    rounded = mix(rounded, max(size, 0x7f800000u), rounded >= 0x47800000u); // 2^16: infinite, or NaN as it is
+    return uintBitsToFloat(bits & 0x80000000u | rounded);
+}`},
+	{"round_bf16", f32Only, `
+// Rounds to the precision of bf16.
+float round_bf16(float x) {
+    return bf16_to_f32(f32_to_bf16(x));
+}`},
+	{"round_f8e4m3", f32Only, `
+// Rounds to the precision of f8e4m3.
+float round_f8e4m3(float x) {
+    return f8e4m3_to_f32(f32_to_f8e4m3(x));
+}`},
+	{"float_to_i32", floats, `
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
+int float_to_i32(TYPE x) {
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
+}`},
+	{"float_to_u32", floats, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u32(TYPE x) {
+    if (isnan(x) || x <= 0.0) return 0u;
+    return x >= 4294967296.0 ? 0xffffffffu : uint(x);
+}`},
+	{"float_to_i64", floats, `
+// Truncates and saturates; NaN gives 0.
+int64_t float_to_i64(TYPE x) {
+    if (isnan(x)) return 0L;
+    return x >= 9223372036854775808.0 ? 0x7fffffffffffffffL : x <= -9223372036854775808.0 ? -0x7fffffffffffffffL - 1L : int64_t(x);
+}`},
+	{"float_to_i16", floats, `
+// Truncates and saturates; NaN gives 0.
+int float_to_i16(TYPE x) {
+    return isnan(x) ? 0 : int(clamp(x, -32768.0, 32767.0));
+}`},
+	{"float_to_u16", floats, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u16(TYPE x) {
+    return isnan(x) ? 0u : uint(clamp(x, 0.0, 65535.0));
+}`},
+	{"float_to_i8", floats, `
+// Truncates and saturates; NaN gives 0.
+int float_to_i8(TYPE x) {
+    return isnan(x) ? 0 : int(clamp(x, -128.0, 127.0));
+}`},
+	{"float_to_u8", floats, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u8(TYPE x) {
+    return isnan(x) ? 0u : uint(clamp(x, 0.0, 255.0));
+}`},
+}
