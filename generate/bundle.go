@@ -40,7 +40,11 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 		return nil, fmt.Errorf("%s is a bundle: want the model's GGUF file", path)
 	}
 	o.Context, o.Cache, opt.Weights = m.context, m.cacheType(o), m.file
-	graphs, _, err := m.graphs(o)
+	programs, err := m.candidates(o)
+	var graphs []*ir.Graph
+	for _, c := range programs {
+		graphs = append(graphs, c.graph)
+	}
 	if err == nil && o.ContextShift {
 		var g *ir.Graph
 		g, err = llm.Shift(m.config, m.context, m.cache(o)...)

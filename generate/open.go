@@ -1,0 +1,171 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+)
+
+// Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle that Bundle has made of one: of
+// that options that are not set are what it was compiled for.
+func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
+	if m, err = prepare(ctx, path, &o); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	if err = m.loadPrograms(ctx, o); err != nil {
+		return m, err
+	}
+	if err = m.openShift(ctx, o); err != nil {
+		return m, err
+	}
+	if err = m.openSpeculation(ctx, o); err != nil {
+		return m, err
+	}
+	switch m.ahead = o.Ahead; {
+	case m.ahead < 0 || m.ahead > maxAhead:
+		return m, fmt.Errorf("generate: %d steps at a time: want 0 to %d", m.ahead, maxAhead)
+	case m.ahead == 0 && !m.step.GoesAhead():
+		m.ahead = 1
+	}
+	m.progress, m.options = nil, o // extras, which are loaded later, are small
+	m.engine = newEngine(m)
+	return m, nil
+}
+
+// prepare reads what a model's file says, completes the options by it, and opens the device. It compiles nothing.
+func prepare(ctx context.Context, path string, o *Options) (m *Model, err error) {
+	m = &Model{gpuMemory: o.GPUMemory}
+	if o.Progress != nil {
+		var one sync.Mutex
+		m.progress = func(p vkc.Progress) {
+			one.Lock()
+			defer one.Unlock()
+			o.Progress(p)
+		}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	if err = m.read(path, o); err != nil {
+		return m, err
+	}
+	want := strings.TrimSpace(o.Device)
+	m.auto = want == "" || strings.EqualFold(want, "auto")
+	if m.device, err = m.openDevice(ctx, *o); err != nil {
+		return m, err
+	}
+	m.half = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
+		return !d.IsCPU() && !d.Caps().Features.Storage16
+	})
+	if m.bundle != nil && o.Trust != nil && !m.device.IsCPU() {
+		if err = o.Trust(ctx, m.bundle); err != nil {
+			return m, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	switch {
+	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
+		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
+			sizeText(m.gpuMemory), m.device.Name())
+	case m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory():
+		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
+			"leave that out", sizeText(m.gpuMemory), m.device.Name())
+	}
+	return m, err
+}
+
+// How several devices have a model.
+const (
+	SplitLayers = "layers" // each has some of the layers, by memory: for models that have no room on one
+	SplitTensor = "tensor" // each has a part of every layer: for answers sooner than from one
+	SplitAuto   = "auto"   // whichever of these is expected to be fastest for one answer, or one device alone
+)
+
+// openDevice opens the device that the options ask for.
+func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) {
+	switch o.Split {
+	case "", SplitLayers:
+		return vkc.OpenDevice(o.Device)
+	case SplitTensor:
+		return vkc.OpenTensorParallel(o.Device)
+	case SplitAuto:
+		return m.openCheapest(ctx, o)
+	}
+	return nil, fmt.Errorf("generate: split %q: want %s, %s or %s", o.Split, SplitLayers, SplitTensor, SplitAuto)
+}
+
+// openCheapest opens several devices in the way in which a step is expected to take least.
+func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err error) {
+	if !strings.Contains(o.Device, ",") {
+		return vkc.OpenDevice(o.Device)
+	}
+	devices, err := vkc.OpenDevices(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, devices.Close())
+		}
+	}()
+	programs, err := m.candidates(o)
+	if err != nil {
+		return nil, err
+	}
+	m.cheapest = true
+	return devices.Cheapest(ctx, programs[0].graph)
+}
+
+// openFile opens the file of a model, or its bundle, which completes the options.
+func (m *Model) openFile(path string, o *Options) error {
+	isBundle, err := IsBundle(path)
+	switch {
+	case err != nil:
+		return err
+	case isBundle:
+		return m.openBundle(path, o)
+	}
+	m.file, err = gguf.Open(path)
+	return err
+}
+
+// read reads what the file of a model says, or its bundle, and completes the options by it.
+func (m *Model) read(path string, o *Options) error {
+	err := m.openFile(path, o)
+	if err != nil {
+		return err
+	}
+	if m.config, err = llm.FromGGUF(m.file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if m.tok, err = tokenizer.New(m.file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if m.context = o.Context; m.context == 0 {
+		m.context = min(defaultContext, m.config.Context)
+	}
+	if err := m.config.CheckContext(m.context); err != nil {
+		return fmt.Errorf("%s: %w: see --ctx, or Options.Context", path, err)
+	}
+	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
+		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
+	}
+	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic
+	return m.checkPositions(*o)
+}

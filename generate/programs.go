@@ -1,0 +1,290 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// class is a program of a step for so many texts at most, of so many positions, or for so many tokens of a prompt.
+type class struct {
+	rows, length int
+	prompt       bool
+	exe          *vkc.Executable
+	expected     float64 // nanoseconds that a whole part of a prompt takes, where parts overlap
+}
+
+// classStep is how many times as many texts a class takes as the one before it.
+const classStep = 4
+
+// candidate is a program that the model may have.
+type candidate struct {
+	class
+	graph   *ir.Graph
+	program *vkc.Program // nil until it is compiled, and where it cannot be had
+	// faster says that the model runs without it as well, only slower.
+	faster bool
+	short  bool // a step of texts that do not fill the context
+}
+
+// candidates are the programs that the model may have: a step of all texts first, then those of fewer or shorter ones,
+// and those of prompts last. Of the programs that read prompts the model needs the first alone, and of those of a step
+// the ones of whole texts.
+func (m *Model) candidates(o Options) (list []candidate, err error) {
+	options := m.cache(o)
+	add := func(c candidate, g *ir.Graph, failed error) {
+		c.graph, err = g, errors.Join(err, failed)
+		list = append(list, c)
+	}
+	step := func(rows, length int) {
+		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
+		c := candidate{class: class{rows: rows, length: length}, faster: length < m.context, short: length < m.context}
+		if m.places == 1 {
+			g, err := llm.Step(m.config, m.context, how...)
+			add(c, g, err)
+		} else {
+			g, err := llm.Batch(m.config, m.places, m.context, append(how, llm.AtMost(rows))...)
+			add(c, g, err)
+		}
+	}
+	step(m.places, m.context)
+	for _, rows := range m.fewTexts(o) {
+		for _, length := range append(m.shortTexts(o), m.context) {
+			if rows < m.places || length < m.context {
+				step(rows, length)
+			}
+		}
+	}
+	for i, n := range m.parts() {
+		g, failed := llm.Steps(m.config, n, m.context, options...)
+		add(candidate{class: class{rows: n, length: m.context, prompt: true}, faster: i > 0}, g, failed)
+	}
+	return list, err
+}
+
+// fewTexts are of how many texts, at most, there are steps.
+func (m *Model) fewTexts(o Options) (list []int) {
+	for n := 1; n < m.places && !o.Deterministic; n *= classStep {
+		list = append(list, n)
+	}
+	return append(list, m.places)
+}
+
+// shortTexts are how many positions the texts have that there are steps for beside those of all texts. With
+// Deterministic the texts of a step do not depend on the longest of them.
+func (m *Model) shortTexts(o Options) []int {
+	if m.device != nil && m.device.IsCPU() || m.places > 1 && o.Deterministic {
+		return nil
+	}
+	return llm.ShortTexts(m.context)
+}
+
+// parts are how many tokens of a prompt programs take at most. Processors are as fast with one program for all, and
+// where memory is short, temporaries of many tokens are not worth it.
+func (m *Model) parts() []int {
+	if m.device != nil && m.device.IsCPU() {
+		return []int{min(m.part, 512)}
+	}
+	list := llm.Parts(m.part)
+	if m.gpuMemory > 0 && len(list) > 1 {
+		list = list[:len(list)-1]
+	}
+	return list
+}
+
+// tooLarge reports whether a device refuses a program because of what it takes.
+func tooLarge(err error) bool {
+	var (
+		memory      *vk.OutOfMemoryError
+		buffer      *kernel.RangeError
+		unsupported *vkc.UnsupportedError
+	)
+	return errors.As(err, &memory) || errors.As(err, &buffer) || errors.As(err, &unsupported)
+}
+
+// loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
+// unless it is to be known before how much memory these take.
+func (m *Model) loadPrograms(ctx context.Context, o Options) error {
+	list, err := m.candidates(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first, others := &list[0], list[1:]
+	if first.program, err = m.compile(ctx, first.graph, o); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- m.compileAll(ctx, others, o) }()
+	compiled := sync.OnceValue(func() error { return <-done })
+	if m.gpuMemory > 0 {
+		if err := compiled(); err != nil {
+			return err
+		}
+		var programs []*vkc.Program
+		for _, c := range list {
+			programs = append(programs, c.program)
+		}
+		if err := m.makeRoom(programs); err != nil {
+			return err
+		}
+	}
+	if m.step, err = m.loadProgram(ctx, first.program, nil); err != nil {
+		cancel()
+		compiled() // it reads the model's file until then; why it ended is known
+		return err
+	}
+	if err := compiled(); err != nil {
+		return err
+	}
+	for _, c := range others {
+		if c.program == nil || c.isNoFaster(list) {
+			continue
+		}
+		switch err := m.loadCandidate(ctx, c, o); {
+		case c.short && tooLarge(err):
+		case c.faster && tooLarge(err):
+			return nil // those that follow are larger still
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// compileAll compiles candidates. It leaves out those that the device has no room for, if the model runs without them.
+func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) error {
+	for i := range list {
+		c := &list[i]
+		p, err := m.compile(ctx, c.graph, o)
+		switch {
+		case c.short && err != nil && (tooLarge(err) || m.bundle != nil): // a bundle of an earlier vkc has none
+		case c.faster && tooLarge(err):
+			return nil // those that follow are larger still
+		case err != nil:
+			return err
+		default:
+			c.program = p
+		}
+	}
+	return nil
+}
+
+// loadCandidate loads a program beside that of a step of all texts, and takes it among those of the model.
+func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err error) {
+	if c.faster && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
+		return nil // the processor would run it, which has neither weights nor states
+	}
+	if c.exe, err = m.loadProgram(ctx, c.program, m.step); err != nil {
+		return err
+	}
+	if !c.prompt {
+		m.classes = append(m.classes, c.class)
+		return nil
+	}
+	c.expected, err = m.expect(ctx, c.exe, c.graph, o)
+	m.prompts = append(m.prompts, c.class) // also where that failed, to be closed
+	return err
+}
+
+// expect returns what a part of a prompt is expected to take by a program that goes through several devices.
+func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o Options) (float64, error) {
+	if exe.Stages() == 1 || o.Deterministic || slices.ContainsFunc(m.device.Parts(), (*vkc.Device).IsCPU) {
+		return 0, nil
+	}
+	g, err := withPrecision(g, o.Precision)
+	if err != nil {
+		return 0, err
+	}
+	return m.device.Expected(ctx, g)
+}
+
+// isNoFaster reports whether a program is a step whose kernels are those of one for longer texts.
+func (c candidate) isNoFaster(list []candidate) bool {
+	return slices.ContainsFunc(list, func(o candidate) bool {
+		return !c.prompt && !o.prompt && o.rows == c.rows && o.length > c.length &&
+			o.program.HasKernelsOf(c.program) && c.program.HasKernelsOf(o.program)
+	})
+}
+
+func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
+	p, err := m.compile(ctx, g, o)
+	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // it is the first
+		err = m.makeRoom([]*vkc.Program{p})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.loadProgram(ctx, p, share)
+}
+
+func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
+	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
+		Progress: m.progress})
+}
+
+// compile compiles a graph that the device, or what stands in for it, has the memory for.
+func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Program, error) {
+	g, err := withPrecision(g, o.Precision)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkRoom(g); err != nil {
+		return nil, err
+	}
+	if p, err := m.fromBundle(g); p != nil || err != nil {
+		return p, err
+	}
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress, Beside: m.first})
+	if err != nil && m.bundle != nil {
+		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
+	}
+	if m.first == nil {
+		m.first = p
+	}
+	return p, err
+}
+
+// stepOf returns the program of a step of so many texts, of that length with the step.
+func (m *Model) stepOf(rows, length int) *vkc.Executable {
+	return smallest(m.classes, rows, length, m.step)
+}
+
+// smallest returns the program of the first class that takes so many rows of that length, or else another.
+func smallest(list []class, rows, length int, otherwise *vkc.Executable) *vkc.Executable {
+	for _, c := range list {
+		if rows <= c.rows && length <= c.length {
+			return c.exe
+		}
+	}
+	return otherwise
+}
+
+// promptOf returns the program that reads so many tokens of a prompt.
+func (m *Model) promptOf(tokens int) *vkc.Executable {
+	return smallest(m.prompts, tokens, m.context, m.prompts[len(m.prompts)-1].exe)
+}
+
+// partFor is how many tokens are read at a time of a prompt of which so many are left: as many as there is a program
+// for. Where parts go through several devices, each device waits for the first one to come and the last one to go,
+// which is less with smaller parts: then it is those that take least together.
+func (m *Model) partFor(left int) int {
+	best, least := m.part, math.Inf(1)
+	for _, c := range m.prompts {
+		parts := (left+c.rows-1)/c.rows + c.exe.Stages() - 1
+		if took := float64(parts) * c.expected; c.expected > 0 && took < least {
+			best, least = c.rows, took
+		}
+	}
+	return best
+}

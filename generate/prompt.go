@@ -1,0 +1,77 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+)
+
+// ChatTemplate returns the template of conversations in the model's file, or "".
+func (m *Model) ChatTemplate() string {
+	source, err := m.file.String("tokenizer.chat_template")
+	if err != nil {
+		return "" // Prompt says so
+	}
+	return source
+}
+
+// HasChatTemplate reports whether the file of a model, or its bundle, has a template of conversations. It loads no
+// weights.
+func HasChatTemplate(path string) (ok bool, err error) {
+	m := &Model{}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := m.openFile(path, &Options{}); err != nil {
+		return false, err
+	}
+	return m.ChatTemplate() != "", nil
+}
+
+// Prompt returns the tokens of a conversation, by the template in the model's file.
+// BOS and EOS of the context are the model's.
+func (m *Model) Prompt(c chat.Context) ([]int32, error) {
+	source, err := m.file.String("tokenizer.chat_template")
+	if err != nil {
+		return nil, fmt.Errorf("the model was not made for conversations: %w", err)
+	}
+	t, err := chat.Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	if bos, ok := m.tok.BOS(); ok {
+		c.BOS = m.tok.Token(bos)
+	}
+	if eos, ok := m.tok.EOS(); ok {
+		c.EOS = m.tok.Token(eos)
+	}
+	pieces, err := t.Render(c)
+	if err != nil {
+		return nil, err
+	}
+	return m.tok.EncodeChat(pieces), nil
+}
+
+// Fit is Prompt of as much of a conversation as leaves room for an answer of so many tokens:
+// its oldest messages go first, those of the system stay, and so does the last one. Forgotten
+// is how many went.
+func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
+	c.Messages = slices.Clone(c.Messages)
+	for {
+		if prompt, err = m.Prompt(c); err != nil || len(prompt)+room <= m.context {
+			return prompt, forgotten, err
+		}
+		oldest := slices.IndexFunc(c.Messages, func(m chat.Message) bool { return m.Role != "system" })
+		if oldest < 0 || oldest == len(c.Messages)-1 {
+			return nil, forgotten, fmt.Errorf("generate: the last message alone makes a prompt of %d tokens, and the "+
+				"answer is to have %d: the context is %d; shorten it or give more context", len(prompt), room,
+				m.context)
+		}
+		c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
+		forgotten++
+		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" { // an answer goes with its question
+			c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
+			forgotten++
+		}
+	}
+}
