@@ -3,6 +3,8 @@ package kernel
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // Variant names a way of running a kernel family.
@@ -198,129 +200,94 @@ type Flash struct {
 // String describes the schedule in one line. Schedules that a device may run read
 // alike only if they are the same.
 func (s Schedule) String() string {
-	t := fmt.Sprintf("%s wg=%d", s.Variant, s.Workgroup)
+	words := slices.Concat([]string{string(s.Variant), count("wg", s.Workgroup)}, s.ownWords(), s.commonWords())
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// ownWords are those of the variant; "" says nothing.
+func (s Schedule) ownWords() []string {
+	tile := size("tile", s.TileM, s.TileN, s.TileK)
+	fragment := size("fragment", s.FragM, s.FragN, s.FragK)
 	switch s.Variant {
 	case VarMap:
-		t += fmt.Sprintf(" vec=%d", s.Vec)
-		if s.Coarsen > 1 {
-			t += fmt.Sprintf(" coarsen=%d", s.Coarsen)
-		}
-	case VarSort, VarQuantize:
-		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
-	case VarSelect:
-		t += fmt.Sprintf(" cache=%d", s.Cache)
+		return []string{count("vec", s.Vec), above(1, "coarsen", s.Coarsen)}
 	case VarMapTile:
-		t += fmt.Sprintf(" vec=%d tile=%dx%d", s.Vec, s.TileM, s.TileN)
+		return []string{count("vec", s.Vec), size("tile", s.TileM, s.TileN)}
+	case VarSort, VarQuantize:
+		return []string{count("lanes", s.LanesPerRow)}
+	case VarSelect:
+		return []string{count("cache", s.Cache)}
 	case VarRowSerial:
-		t += fmt.Sprintf(" vec=%d cache=%d", s.Vec, s.Cache)
+		return []string{count("vec", s.Vec), count("cache", s.Cache)}
 	case VarRowGroup:
-		t += fmt.Sprintf(" lanes=%d cache=%d vec=%d", s.LanesPerRow, s.Cache, s.Vec)
+		return []string{count("lanes", s.LanesPerRow), count("cache", s.Cache), count("vec", s.Vec)}
 	case VarRowWindows:
-		t += fmt.Sprintf(" windows=%d", s.Coarsen)
+		return []string{count("windows", s.Coarsen)}
 	case VarScanSerial:
-		t += fmt.Sprintf(" vec=%d", s.Vec)
+		return []string{count("vec", s.Vec)}
 	case VarScanGroup:
-		t += fmt.Sprintf(" lanes=%d vec=%d", s.LanesPerRow, s.Vec)
+		return []string{count("lanes", s.LanesPerRow), count("vec", s.Vec)}
 	case VarMatTile, VarMatDirect:
-		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
-		if s.Stages > 1 {
-			t += fmt.Sprintf(" stages=%d", s.Stages)
-		}
+		return []string{tile, size("thread", s.ThreadM, s.ThreadN), above(1, "stages", s.Stages)}
 	case VarMatVec:
-		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
-		if s.TileK > 0 {
-			t += fmt.Sprintf(" run=%d", s.TileK)
-		}
-		if s.Ahead > 0 {
-			t += fmt.Sprintf(" ahead=%d", s.Ahead)
-		}
-		if s.Held {
-			t += " held"
-		}
-		if s.Subnormals {
-			t += " subnormals"
-		}
-		if s.Tables {
-			t += " tables"
-		}
-		if s.Copies > 0 {
-			t += fmt.Sprintf(" copies=%d", s.Copies)
-		}
-		if s.StageRows {
-			t += " staged"
-		}
-		if s.Coarsen > 0 {
-			t += fmt.Sprintf(" coarsen=%d", s.Coarsen)
-		}
-		if s.RoundRows {
-			t += " rounds"
-		}
-		if s.Digits > 0 {
-			t += fmt.Sprintf(" digits=%d", s.Digits)
-		}
-		if s.Prefetch > 0 {
-			t += fmt.Sprintf(" prefetch=%d", s.Prefetch)
-		}
-	case VarFlashTile:
-		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM,
-			s.ThreadN, s.Heads)
+		return []string{size("rows", s.TileM, s.TileN), count("vec", s.Vec), above(0, "run", s.TileK),
+			above(0, "ahead", s.Ahead), flag("held", s.Held), flag("subnormals", s.Subnormals),
+			flag("tables", s.Tables), above(0, "copies", s.Copies), flag("staged", s.StageRows),
+			above(0, "coarsen", s.Coarsen), flag("rounds", s.RoundRows), above(0, "digits", s.Digits),
+			above(0, "prefetch", s.Prefetch)}
 	case VarSkinny:
-		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN,
-			s.SubgroupsK, s.FragM, s.FragN, s.FragK)
+		return []string{tile, size("subgroups", s.SubgroupsN, s.SubgroupsK), fragment}
 	case VarCoopMat:
-		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM,
-			s.SubgroupsN, s.FragM, s.FragN, s.FragK)
+		return []string{tile, size("subgroups", s.SubgroupsM, s.SubgroupsN), fragment}
 	case VarCoopMat2:
-		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
-		if m, n := s.Pieces(); m*n > 1 {
-			t += fmt.Sprintf(" pieces=%dx%d", m, n)
+		m, n := s.Pieces()
+		if m*n == 1 {
+			return []string{tile}
 		}
+		return []string{tile, size("pieces", m, n)}
+	case VarFlashTile:
+		return []string{tile, size("thread", s.ThreadM, s.ThreadN), count("heads", s.Heads)}
 	case VarFlashMatrix, VarFlashMatrix2:
-		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
-		if s.SubgroupsN > 1 {
-			t += fmt.Sprintf(" shared=%d", s.SubgroupsN)
-		}
-		if s.Stages > 1 {
-			t += fmt.Sprintf(" stages=%d", s.Stages)
-		}
+		return []string{size("tile", s.TileM, s.TileN), count("heads", s.Heads), count("fragment", s.FragM),
+			above(1, "shared", s.SubgroupsN), above(1, "stages", s.Stages)}
 	case VarFlashVec:
-		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)
+		return []string{count("rows", s.TileM), count("heads", s.Heads), count("lanes", s.LanesPerRow),
+			count("keys", s.ThreadN)}
 	case VarGroup, VarCustom: // have no numbers of their own
 	}
-	if s.Paired {
-		t += " paired"
-	}
-	if s.Steps {
-		t += " steps"
-	}
-	if s.Splits > 1 {
-		t += fmt.Sprintf(" splits=%d", s.Splits)
-	}
-	if s.Band > 1 {
-		t += fmt.Sprintf(" band=%d", s.Band)
-	}
-	if s.Unroll > 0 {
-		t += fmt.Sprintf(" unroll=%d", s.Unroll)
-	}
-	if s.Subgroup > 0 {
-		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)
-	}
+	return nil
+}
+
+// commonWords are those that several variants have.
+func (s Schedule) commonWords() []string {
+	words := []string{flag("paired", s.Paired), flag("steps", s.Steps), above(1, "splits", s.Splits),
+		above(1, "band", s.Band), above(0, "unroll", s.Unroll), above(0, "subgroup", s.Subgroup)}
 	if s.Variant == VarMatVec {
-		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
+		words = append(words, count("lanes", s.LanesPerRow))
 	}
-	if s.Decode != DecodeQuads {
-		t += " " + string(s.Decode)
+	return append(words, flag(string(s.Decode), s.Decode != DecodeQuads), flag("int_dot", s.IntDot),
+		flag("chained", s.Chained), flag("hidden", s.HideSteps))
+}
+
+func count(name string, n int) string { return fmt.Sprintf("%s=%d", name, n) }
+
+// above is a count that says something only above what is usual.
+func above(usual int, name string, n int) string {
+	if n <= usual {
+		return ""
 	}
-	if s.IntDot {
-		t += " int_dot"
+	return count(name, n)
+}
+
+func size(name string, extents ...int) string {
+	return name + "=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(extents), " ", "x"), "[]")
+}
+
+func flag(name string, set bool) string {
+	if !set {
+		return ""
 	}
-	if s.Chained {
-		t += " chained"
-	}
-	if s.HideSteps {
-		t += " hidden"
-	}
-	return t
+	return name
 }
 
 // Pieces returns how many matrices the sums of a tile are divided into, down and
