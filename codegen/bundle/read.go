@@ -246,10 +246,6 @@ func (f *File) Meta() Meta { return f.content().meta }
 // Program returns the program; do not modify.
 func (f *File) Program() *kernel.Program { return f.content().program }
 
-// GraphJSON returns the graph that the program was compiled from, as
-// graph.json; do not modify.
-func (f *File) GraphJSON() []byte { return f.content().graph }
-
 // Model returns what the file of the bundle's model says beside its weights, a GGUF file without tensors, or nil where
 // the bundle is of a graph alone; do not modify.
 func (f *File) Model() []byte { return f.content().model }

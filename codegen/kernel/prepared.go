@@ -45,21 +45,6 @@ func (k *Kernel) keepsLittle() bool {
 	return float64(kept) <= max(preparedGrowth*float64(read), preparedSmall)
 }
 
-// IsFixed reports whether a value is the same in every run, at each point of
-// the axes that it uses.
-func (k *Kernel) IsFixed(v *Expr) bool {
-	for axis, d := range append(slices.Clone(k.Parallel), k.Fold) {
-		if isSymbolic(d) && v.Uses(axis) {
-			return false
-		}
-	}
-	fixed := true
-	Walk([]*Expr{v}, func(e *Expr) {
-		fixed = fixed && e.Kind != ExprAcc && (e.Kind != ExprLoad || k.Bindings[e.Bind].Fixed)
-	})
-	return fixed
-}
-
 func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 
 // Begins reports whether step i is the first of the prepared steps, or of those

@@ -20,7 +20,7 @@ var amd = class{
 			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18},
 			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
 		}
-		if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.HasMatrix(16, 16, 16, f8, f8, f32, f32) {
+		if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.hasMatrix(16, 16, 16, f8, f32) {
 			t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 shares them out
 		}
 		t.unrolledRow = 128 // as radv has it (golden/drivers)

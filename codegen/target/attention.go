@@ -137,7 +137,7 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 		idle := sh.Batch*sh.Groups*int64(2*splits) <= h.fill
 		return idle || h.flashRun > 0 && sh.Keys > h.flashRun*int64(splits)
 	}
-	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
+	for splits < maxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
 	stored := func(e *kernel.Expr) int { return kernel.Widened(e).DType.BlockBytes() }
@@ -200,7 +200,7 @@ func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 		return best
 	}
 	least := h.flashTileTime(tl, sh, 1)
-	for n := 2; n <= MaxSplits && int64(n*tl.N) <= sh.Keys; n++ {
+	for n := 2; n <= maxSplits && int64(n*tl.N) <= sh.Keys; n++ {
 		if time := h.flashSplitTime(tl, sh, n); time < least {
 			best, least = n, time
 		}
@@ -427,17 +427,17 @@ func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return subgroups * s.TileM * (ValueQuads(flashShapeOf(k).Value)*16 + 8)
 }
 
-// MaxSplits is the most runs that the keys of an attention are cut into: the
+// maxSplits is the most runs that the keys of an attention are cut into: the
 // kernel that joins them goes over them one after the other.
-const MaxSplits = 128
+const maxSplits = 128
 
 // checkSplits checks a schedule for a whole attention, which may say that it
 // is to be split, or for the runs of one that has been split.
 func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
 	have := k.Parallel[k.AttentionAxes().Split].Add
 	switch {
-	case s.Splits < 0 || s.Splits > MaxSplits:
-		return fmt.Errorf("%d splits, want 0 to %d", s.Splits, MaxSplits)
+	case s.Splits < 0 || s.Splits > maxSplits:
+		return fmt.Errorf("%d splits, want 0 to %d", s.Splits, maxSplits)
 	case have > 1 && int64(s.Splits) != have:
 		return fmt.Errorf("%d splits for an attention of %d", s.Splits, have)
 	case s.Splits > 1 && k.Fold.IsStatic() && int64(s.Splits-1)*splitLength(k, s) >= leastSeen(k):

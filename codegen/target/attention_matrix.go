@@ -54,9 +54,9 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candida
 // flashFragment is the extent of the square fragments of f16 with f32 sums that
 // a device has, or 0.
 func flashFragment(caps Caps) int {
-	for _, n := range []uint32{16, 8} {
-		if caps.HasMatrix(n, n, n, component(ir.F16), component(ir.F16), component(ir.F32), component(ir.F32)) {
-			return int(n)
+	for _, n := range []int{16, 8} {
+		if caps.hasMatrix(n, n, n, component(ir.F16), component(ir.F32)) {
+			return n
 		}
 	}
 	return 0

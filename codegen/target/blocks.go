@@ -159,7 +159,7 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps Caps) bool {
 	}
 	most := int64(MaxMatVecRows)
 	if unitsTakeBytes(t, caps) {
-		most = MaxSkinnyRows
+		most = maxSkinnyRows
 	}
 	return caps.Features.IntegerDotProduct && rows.Max() <= most && rows.Max() >= b.bytesFrom && b.bytes != nil
 }

@@ -316,8 +316,10 @@ func sortedShapes(shapes []MatrixShape) []MatrixShape {
 	return shapes
 }
 
-// HasMatrix reports whether the device offers exactly the given product at subgroup scope.
-func (c Caps) HasMatrix(m, n, k uint32, a, b, acc, r Component) bool {
-	want := MatrixShape{M: m, N: n, K: k, A: a, B: b, C: acc, R: r, Scope: ScopeSubgroup}
+// hasMatrix reports whether the device offers products of m by n results and k deep at subgroup scope, exactly: of
+// operands and of sums with these components.
+func (c Caps) hasMatrix(m, n, k int, operands, sums Component) bool {
+	want := MatrixShape{M: uint32(m), N: uint32(n), K: uint32(k), A: operands, B: operands, C: sums, R: sums,
+		Scope: ScopeSubgroup}
 	return c.Features.CooperativeMatrix && slices.Contains(c.Matrices, want)
 }

@@ -54,7 +54,7 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	for _, b := range k.Bindings {
 		if caps.InWords(b.DType) {
 			return fmt.Errorf("matrix units take %s %q as it lies in memory, and the device has no %s", b.DType, b.Name,
-				StorageFeature(b.DType))
+				storageFeature(b.DType))
 		}
 		if caps.isWide(b) {
 			return fmt.Errorf("matrix units take positions of 32 bits, and %q has %d elements", b.Name, b.Elems)

@@ -251,7 +251,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 		n += tableBytes(k)
 	}
 	n += 16 * ResidentTile(k, s)
-	if s.RoundRows && (RowsResident(k, s) || s.Coarsen == 0) {
+	if s.RoundRows && (rowsResident(k, s) || s.Coarsen == 0) {
 		a, _ := operands(k)
 		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup*s.RowBytes() + 4)
 	}

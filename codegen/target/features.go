@@ -43,9 +43,9 @@ var remedies = map[string]string{
 	"storage8":  "store the tensor as i32, f32 or f16, or compile for a device with 8-bit storage",
 }
 
-// StorageFeature returns the feature that a buffer of that dtype needs to be
+// storageFeature returns the feature that a buffer of that dtype needs to be
 // read and written in its own element size, or "".
-func StorageFeature(t ir.DType) string {
+func storageFeature(t ir.DType) string {
 	switch {
 	case t == ir.F64:
 		return "float64"
@@ -64,7 +64,7 @@ func StorageFeature(t ir.DType) string {
 // InWords reports whether kernels see buffers of that dtype as words of 32 bits, since
 // the device has no elements of 8 bits, or of 16, in them. Any device has words.
 func (c Caps) InWords(t ir.DType) bool {
-	switch StorageFeature(t) {
+	switch storageFeature(t) {
 	case "storage8":
 		return !c.Features.Storage8
 	case "storage16":
@@ -95,7 +95,7 @@ func needs(k *kernel.Kernel) map[string]string {
 		}
 	}
 	for _, b := range k.Bindings {
-		feature := StorageFeature(b.DType)
+		feature := storageFeature(b.DType)
 		if k.Custom == nil && feature != "float64" { // words and pairs of words do
 			continue
 		}
@@ -144,7 +144,7 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 	for _, b := range k.Bindings {
 		if caps.InWords(b.DType) && k.Custom == nil && caps.isWide(b) {
 			gaps = append(gaps, fmt.Sprintf("feature %s: buffer %q has %d elements of %s, and words are counted in "+
-				"32 bits; split the tensor", StorageFeature(b.DType), b.Name, b.Elems, b.DType))
+				"32 bits; split the tensor", storageFeature(b.DType), b.Name, b.Elems, b.DType))
 		}
 		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange && !ByAddress(k, b, caps) {
 			gaps = append(gaps,

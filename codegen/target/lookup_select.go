@@ -125,7 +125,7 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 	}
 	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), h.subgroup)
 	s.Coarsen, s.TileK, s.Tables, s.Copies, s.Subnormals = int(passes), v.run, true, v.copies, h.subnormals
-	if !RowsResident(k, s) {
+	if !rowsResident(k, s) {
 		return nil
 	}
 	return []Candidate{{s,

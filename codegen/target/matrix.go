@@ -216,8 +216,7 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
 		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN,
 			s.Subgroup, s.Workgroup)
-	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK),
-		c, c, sums, sums):
+	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.hasMatrix(s.FragM, s.FragN, s.FragK, c, sums):
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
 	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
 		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")

@@ -93,9 +93,9 @@ func (m *Matrix2) offers(s kernel.Schedule, c, sums Component) bool {
 	})
 }
 
-// TensorAlignment is the alignment in bytes of where a tensor begins that
+// tensorAlignment is the alignment in bytes of where a tensor begins that
 // cooperative matrices are loaded from or stored to.
-const TensorAlignment = 16
+const tensorAlignment = 16
 
 // checkTensorOperand reports why tensor addressing cannot load an operand as it
 // is, or nil.
@@ -116,8 +116,8 @@ func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, oth
 	if !rowsApart(plain.Pitch, inner, outer) {
 		return fmt.Errorf("its lines repeat or overlap")
 	}
-	if n := TensorAlignment / t.BlockBytes(); !plain.Base.RunAligned(k.FoldAxis(), n) {
-		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", TensorAlignment)
+	if n := tensorAlignment / t.BlockBytes(); !plain.Base.RunAligned(k.FoldAxis(), n) {
+		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", tensorAlignment)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok
 		return base, pitch, false
 	}
 	base = s.Index.DropAxis(r - 2).DropAxis(r - 1)
-	n := int64(TensorAlignment / b.DType.BlockBytes())
+	n := int64(tensorAlignment / b.DType.BlockBytes())
 	return base, pitch, base.Multiple(n) == n
 }
 
@@ -159,7 +159,7 @@ func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
 	if IntegerTile(k, s) {
 		return true
 	}
-	return (t == ir.F32 || t == ir.F16 || t == ir.BF16) && FloatSums(k, s.Value)
+	return (t == ir.F32 || t == ir.F16 || t == ir.BF16) && floatSums(k, s.Value)
 }
 
 // IntegerTile reports whether a store is of integer sums as they are.
@@ -170,10 +170,10 @@ func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
 // maxUnsigned is the largest product of two bytes without a sign.
 const maxUnsigned = 255 * 255
 
-// FloatSums reports whether a value takes sums as floats: that of any product
+// floatSums reports whether a value takes sums as floats: that of any product
 // of floats, and of bytes one in which casts to f32 stand around the sums, if
 // matrices of unsigned sums, which stand for signed ones, convert to the same.
-func FloatSums(k *kernel.Kernel, v *kernel.Expr) bool {
+func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	t, bytes := ByteProducts(k)
 	if !bytes {
 		return true

@@ -54,7 +54,7 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 			}
 			seen[v] = true
 			rereads := ceilDiv([]int64{sh.N, sh.M}[i], 128)
-			stays := OctetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) || rereads < minRereads
+			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) || rereads < minRereads
 			if !apart && stays {
 				padded = false
 				continue

@@ -77,7 +77,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	case rows > maxResidentRows: // blocks are decoded whole
 		row = min(row, 8)
 	}
-	if s.Coarsen > 0 && RowsResident(k, s) {
+	if s.Coarsen > 0 && rowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
 	if s.Held { // beside those of the pass that follows

@@ -106,7 +106,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 			break
 		}
 	}
-	if s.TileN = cols * groups * s.Coarsen; !RowsResident(k, s) || s.Coarsen == 1 && !rounds {
+	if s.TileN = cols * groups * s.Coarsen; !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
 		return nil // where nothing is read less often, too
 	}
 	reason := "1 row: resident in registers"
@@ -147,9 +147,9 @@ func residentLanes(depth int64, run, subgroup, most int) int {
 	return roundUp(int(ceilDiv(runs, steps)), subgroup)
 }
 
-// RowsResident reports whether the invocations of a matvec over blocks can keep
+// rowsResident reports whether the invocations of a matvec over blocks can keep
 // what they meet of the rows in registers, over all passes.
-func RowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
+func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !s.RoundRows && !readsBytes(k) {
 		return false
 	}
@@ -166,7 +166,7 @@ func RowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 // every invocation, and whole blocks.
 func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
 	const most = 16 << 10 / 16
-	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !RowsResident(k, s) {
+	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
 		return 0
 	}
 	tile := most / s.Workgroup * s.Workgroup
@@ -236,7 +236,7 @@ func checkResident(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return nil
 	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !meetsIntegers(k, false)):
 		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
-	case s.Coarsen > 0 && !RowsResident(k, s):
+	case s.Coarsen > 0 && !rowsResident(k, s):
 		return fmt.Errorf("rows that become bytes must be resident, and are too long or of no constant length")
 	case s.Subgroup < kernel.RoundedGroup/4:
 		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, kernel.RoundedGroup)

@@ -263,7 +263,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
 				note(handicap{h.besideDriver, "operands staged beside the driver's own"})
-			case OctetLoad(k, o.v, o.axis, dtype):
+			case octetLoad(k, o.v, o.axis, dtype):
 			case isWindow(k, o.v, o.axis):
 				note(handicap{h.shifted, "windows shifted into place"})
 			case plainLoad(k, o.v, dtype):
@@ -355,14 +355,14 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// OctetLoad reports whether the neighbours of an operand of dtype t that are
+// octetLoad reports whether the neighbours of an operand of dtype t that are
 // moved together are 16 aligned bytes in memory, along whichever axis it is
 // staged.
-func OctetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
+func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return UnitLoad(k, v, other, t, unitElems(t))
 }
 
-// UnitLoad is [OctetLoad] for as many neighbours as asked for.
+// UnitLoad is [octetLoad] for as many neighbours as asked for.
 func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	_, extent := stagedAxis(k, v, other)
 	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)

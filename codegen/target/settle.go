@@ -63,7 +63,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
 	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
 	s.Digits, s.Held = 0, false
-	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !RowsResident(k, given) {
+	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !rowsResident(k, given) {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// MaxSkinnyRows is the most rows that the skinny variant takes at a time: each is a
+// maxSkinnyRows is the most rows that the skinny variant takes at a time: each is a
 // line of the fragments of sums that a subgroup holds.
-const MaxSkinnyRows = 32
+const maxSkinnyRows = 32
 
 // Skinny is a skinny GEMM, a product of few rows by blocks, on matrix units. They
 // multiply quants, as they are, by rows that have a scale for each strip, a run of
@@ -162,16 +162,15 @@ func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.SubgroupsN < 1 || s.SubgroupsK < 1 || s.Workgroup != s.SubgroupsN*s.SubgroupsK*s.Subgroup:
 		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsN, s.SubgroupsK,
 			s.Subgroup, s.Workgroup)
-	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK),
-		e, e, sums, sums):
+	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.hasMatrix(s.FragM, s.FragN, s.FragK, e, sums):
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN,
 			s.FragK, r.Sums())
 	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
 		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
-	case s.TileM < 1 || s.TileM > MaxSkinnyRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
+	case s.TileM < 1 || s.TileM > maxSkinnyRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
 		s.TileN%(s.SubgroupsN*s.FragM) != 0:
 		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
-			"most", s.TileM, s.TileN, MaxSkinnyRows)
+			"most", s.TileM, s.TileN, maxSkinnyRows)
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
 		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
 			max(r.Span, kernel.RoundedGroup))

@@ -33,7 +33,7 @@ func unitsFrom(rows int64, columns, depths, step int) blockUnits {
 }
 
 func (u blockUnits) andMore(columns, depths, step int) blockUnits {
-	u.most, u.many = MaxSkinnyRows, skinnyTile{columns, depths, step}
+	u.most, u.many = maxSkinnyRows, skinnyTile{columns, depths, step}
 	return u
 }
 
@@ -140,7 +140,7 @@ const shortestStep = 128
 func (tl skinnyTile) schedule(how Skinny, sh matShape, caps Caps) (kernel.Schedule, bool) {
 	f, ok := rowFragment(how, caps)
 	sub, rows := subgroupOf(caps), max(int(f.N), 1)
-	for int64(rows) < sh.M && rows < MaxSkinnyRows {
+	for int64(rows) < sh.M && rows < maxSkinnyRows {
 		rows *= 2
 	}
 	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
@@ -167,7 +167,7 @@ func rowFragment(how Skinny, caps Caps) (best MatrixShape, ok bool) {
 func skinnySpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	how, ok := SkinnyOf(k)
 	sh := matShapeOf(k)
-	if !ok || sh.M > MaxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
+	if !ok || sh.M > maxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
 	var all []kernel.Schedule

@@ -145,7 +145,7 @@ func TestOperandInRuns(t *testing.T) {
 				t.Errorf("%d channels in steps of %d: staged %t", c.channels, step, !tensor)
 			}
 		}
-		if have := OctetLoad(k, k.Products[0].A, 1, ir.F16); have != (c.run > 0) {
+		if have := octetLoad(k, k.Products[0].A, 1, ir.F16); have != (c.run > 0) {
 			t.Errorf("%d channels: octets are aligned %t", c.channels, have)
 		}
 	}

@@ -182,9 +182,6 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 	return x.vals, nil
 }
 
-// Graph returns the graph the program runs.
-func (p *Program) Graph() *ir.Graph { return p.graph }
-
 // Run computes the graph's outputs, by name, from its inputs, and then applies
 // its state updates, all of them or, on an error, none. symbols gives values
 // of symbols by name and may be nil where input shapes determine all of them

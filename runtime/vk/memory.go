@@ -189,14 +189,6 @@ func (d *Device) freeRetired() bool {
 	return after.Reserved < reserved || after.InUse < used
 }
 
-// Name is the name the buffer was made with.
-func (b *Buffer) Name() string {
-	if b == nil {
-		return "no buffer"
-	}
-	return b.name
-}
-
 // Size is the size in bytes.
 func (b *Buffer) Size() int64 {
 	if b == nil {
