@@ -22,9 +22,10 @@ const (
 	// maxMessages bounds what a tool says of it. A compiler that finds a
 	// thousand faults in a shader says 0.1 MB.
 	maxMessages = 1 << 20
-	// killGrace is how long Wait goes on reading the pipes of a killed tool,
-	// which a grandchild may hold open.
-	killGrace = 2 * time.Second
+	// killGrace is how long Wait goes on reading the pipes of a tool that has
+	// ended, which a grandchild may hold open. A busy machine may take seconds
+	// to read what is there.
+	killGrace = 10 * time.Second
 )
 
 // limits bounds one run of a tool. Processor time and memory are the kernel's
@@ -93,9 +94,6 @@ const tooLarge = "; the shader is too large: split the chain of ops or the custo
 func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	own, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	own, cancel := context.WithTimeoutCause(own, c.limits.wall,
-		&limitError{fmt.Sprintf("had not ended after %v and was killed%s", c.limits.wall, tooLarge)})
-	defer cancel()
 	cmd := exec.CommandContext(own, tool.Path, c.args...)
 	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -127,6 +125,11 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		}
 		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
 	}
+	// The time begins when the tool has begun: one that never began would have met no limit.
+	late := time.AfterFunc(c.limits.wall, func() {
+		stop(&limitError{fmt.Sprintf("had not ended after %v and was killed%s", c.limits.wall, tooLarge)})
+	})
+	defer late.Stop()
 	if err := all.limit(c.limits); err != nil {
 		cmd.Cancel()
 		cmd.Wait()

@@ -43,9 +43,10 @@ func (p pipe) waitForWriter(t *testing.T) {
 }
 
 // waitForNoWriter returns when no process has the pipe open any more: those
-// that had it have ended. It comes after waitForWriter.
+// that had it have ended. No other may begin. A waitForWriter that has not heard of one fails.
 func (p pipe) waitForNoWriter(t *testing.T) {
 	t.Helper()
+	p.hold.Close()
 	if _, err := io.Copy(io.Discard, p.read); err != nil {
 		t.Error(err)
 	}

@@ -155,7 +155,9 @@ func testCancel(t *testing.T, tool string, s []Shader) {
 	tc := f.find(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	heard := make(chan struct{})
 	go func() {
+		defer close(heard)
 		held.waitForWriter(t)
 		cancel()
 	}()
@@ -164,6 +166,7 @@ func testCancel(t *testing.T, tool string, s []Shader) {
 		t.Errorf("got %v, %v; want context.Canceled", results, err)
 	}
 	held.waitForNoWriter(t) // without end if one of them still runs
+	<-heard
 	assertEmpty(t, temp)
 	if good, bad, err := OpenCache(opt.CacheDir).Verify(); good.Entries != 0 || bad != nil || err != nil {
 		t.Errorf("cache afterwards: %v, %v, %v", good, bad, err)
