@@ -200,10 +200,11 @@ func TestCopiesFail(t *testing.T) {
 	needTools(t)
 	for _, c := range []struct {
 		copied func(n int) (bool, error)
+		limit  time.Duration
 		want   string
 	}{
-		{func(int) (bool, error) { return false, errors.New("the cable is cut") }, "the cable is cut"},
-		{func(int) (bool, error) { return false, nil }, "in vain, for 1ms at most"},
+		{func(int) (bool, error) { return false, errors.New("the cable is cut") }, time.Hour, "the cable is cut"},
+		{func(int) (bool, error) { return false, nil }, time.Millisecond, "in vain, for 1ms at most"},
 	} {
 		together, _ := parallel(t, "vulkan,vulkan")
 		copied := func(int) (bool, error) { return true, nil }
@@ -215,7 +216,7 @@ func TestCopiesFail(t *testing.T) {
 			t.Error(err)
 		}
 		copied = c.copied
-		vkc.LimitMeetings(together, time.Millisecond)
+		vkc.LimitMeetings(together, c.limit)
 		if _, err := exe.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
@@ -275,6 +276,22 @@ func TestExchangesChosen(t *testing.T) {
 		if !strings.Contains(exe.Why(), c.want) {
 			t.Errorf("%d times %d by %d: %s, want %q", c.times, c.rows, c.width, exe.Why(), c.want)
 		}
+	}
+}
+
+// TestExchangesOfSoftware: kernels of devices that are the same processor wait for one another, once it is found out
+// that they can, for which a busy machine may need long.
+func TestExchangesOfSoftware(t *testing.T) {
+	needTools(t)
+	together, one := parallel(t, "vulkan,vulkan")
+	if one.Caps().Type != target.DeviceCPU {
+		t.Skip("the device is no software")
+	}
+	vkc.LimitTrials(together, time.Hour)
+	exe := shardedProduct(t, together)
+	defer exe.Close()
+	if want := "1 times a run: kernels wait for one another; "; !strings.Contains(exe.Why(), want) {
+		t.Errorf("%s, want %q", exe.Why(), want)
 	}
 }
 

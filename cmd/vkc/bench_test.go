@@ -195,8 +195,9 @@ func TestBenchModelSplits(t *testing.T) {
 	line := []string{"bench", "-m", gollama, "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
 		"-b", "4", "--split"}
 	for split, want := range map[string][]string{
-		"auto":   {"one device is cheapest: ", "layers: ", "tensor: "},
-		"tensor": {"tg2 runs on tensor parallel over ", "times a run: kernels wait for one another"},
+		"auto": {"one device is cheapest: ", "layers: ", "tensor: "},
+		// Whether kernels can wait for one another is found out in a limited time, and so not always on a busy machine.
+		"tensor": {"tg2 runs on tensor parallel over ", "the devices exchange values 16 times a run: "},
 	} {
 		r := ok(t, append(line, split)...)
 		has(t, r.stderr, want...)

@@ -201,11 +201,12 @@ func (m *Mailbox) Stop() {
 }
 
 // Failed returns the rank of a device that could not take what it should, and whether what it should take was not
-// there; or -1.
+// there; or -1. Once everyone was told to stop, that says nothing: who goes on without waiting writes over what others
+// have not read.
 func (m *Mailbox) Failed() (rank int, stale bool) {
 	for r := range m.ranks {
 		if epoch := atomic.LoadUint32(&m.words[failedAt+r]); epoch != 0 {
-			return r, epoch&staleBit != 0
+			return r, epoch&staleBit != 0 && atomic.LoadUint32(&m.words[0]) == 0
 		}
 	}
 	return -1, false
