@@ -23,10 +23,12 @@ const (
 	trialRuns = 8
 	// then no more runs begin; the fast path has as long as the device had, or this
 	trialTime   = 100 * time.Millisecond
-	trialLoad   = time.Second // for the fast path to compute what depends on weights alone
-	trialExtent = 64          // of symbols, or their bound where that is less
-	trialElems  = 32 << 20    // of weights, states and inputs, since both sides hold them during the trial
+	trialExtent = 64       // of symbols, or their bound where that is less
+	trialElems  = 32 << 20 // of weights, states and inputs, since both sides hold them during the trial
 )
+
+// trialLoad is how long the fast path may compute what depends on weights alone. Tests replace it.
+var trialLoad = time.Second
 
 // timeRun is how long a run takes. Tests replace it.
 var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,

@@ -33,6 +33,13 @@ func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors,
 // OpenedByAuto makes a device one that "auto" opened.
 func OpenedByAuto(d *Device) { d.auto = true }
 
+// SetTrialLoad gives the fast path so much time to load for a trial until the function that it returns is called.
+func SetTrialLoad(limit time.Duration) (restore func()) {
+	old := trialLoad
+	trialLoad = limit
+	return func() { trialLoad = old }
+}
+
 // SetCaps has programs compiled for a device as if those were its caps.
 func SetCaps(d *Device, caps target.Caps) { d.caps = caps }
 
