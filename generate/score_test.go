@@ -60,16 +60,21 @@ func TestScore(t *testing.T) {
 			}
 			m := open(t, gollama, c.o)
 			before, _ := answer(t, m, text[:20], generate.Sampling{MaxTokens: 4})
-			var others sync.WaitGroup
+			// Others that have their places: one that came later could take what is known of the text.
+			var others, begun sync.WaitGroup
 			for i := range m.Parallel() - 1 {
+				begun.Add(1)
 				others.Go(func() {
+					first := sync.OnceFunc(begun.Done)
+					defer first()
 					for _, err := range m.Generate(t.Context(), text[:10+i], generate.Sampling{MaxTokens: 20}) {
-						if err != nil {
+						if first(); err != nil {
 							t.Error(err)
 						}
 					}
 				})
 			}
+			begun.Wait()
 			for _, likeliest := range []int{0, 3} {
 				got, err := m.Score(t.Context(), text, likeliest)
 				if err != nil {
