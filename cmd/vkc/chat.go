@@ -241,11 +241,12 @@ func newConsole(ctx context.Context) (*console, error) {
 		io.Writer
 	}{c, os.Stdout}, chatMark)
 	c.SetBracketedPasteMode(true)
+	in := os.Stdin
 	go func() {
 		defer close(c.keys)
 		for {
 			keys := make([]byte, 256)
-			n, err := os.Stdin.Read(keys)
+			n, err := in.Read(keys)
 			if err != nil {
 				return
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -45,14 +44,20 @@ func TestChatInTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := make(chan int)
+	const ended = "THE CHAT HAS ENDED"
+	code := make(chan int, 1)
+	var stderr said
 	go func() {
-		code <- execute(t.Context(), []string{"chat", "-m", model, "--device", "cpu", "--stats"}, program, io.Discard)
+		code <- execute(t.Context(), []string{"chat", "-m", model, "--device", "cpu", "--stats"}, program, &stderr)
+		fmt.Fprint(program, ended) // for who waits for something else
 	}()
 	shown := ""
 	until := func(want string) {
 		t.Helper()
 		for !strings.Contains(shown, want) {
+			if strings.Contains(shown, ended) {
+				t.Fatalf("it ends before it shows %q: %q %s", want, shown, &stderr)
+			}
 			b := make([]byte, 4096)
 			n, err := user.Read(b)
 			if err != nil {

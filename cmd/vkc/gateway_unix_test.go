@@ -15,8 +15,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,8 +29,10 @@ type replica struct {
 	cmd    *exec.Cmd
 	url    *url.URL
 	stderr said
-	queue  int  // requests on their way
-	gone   bool // it takes no more
+	ended  chan struct{} // closed when the process has ended
+	err    error         // of its end
+	queue  int           // requests on their way
+	gone   bool          // it takes no more
 	served int
 }
 
@@ -37,7 +41,6 @@ type replica struct {
 type gateway struct {
 	mu       sync.Mutex
 	replicas []*replica
-	retried  int
 }
 
 // pick returns the replica with the shortest queue; nil if none takes requests.
@@ -63,7 +66,6 @@ func (g *gateway) done(r *replica, ok bool) {
 		r.served++
 	} else {
 		r.gone = true
-		g.retried++
 	}
 }
 
@@ -98,41 +100,64 @@ func (g *gateway) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 }
 
-// startReplica starts vkc serve in a process of its own.
+// all reports whether something holds of all these replicas.
+func (g *gateway) all(replicas []*replica, holds func(*replica) bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !slices.ContainsFunc(replicas, func(r *replica) bool { return !holds(r) })
+}
+
+// startReplica starts vkc serve in a process of its own. However long its answers take, it ends after them.
 func startReplica(t *testing.T, exe string) *replica {
 	t.Helper()
-	r := &replica{cmd: exec.Command(exe, "serve", "-m", gollama, "--device", "cpu", "--ctx", "32", "--listen",
-		"127.0.0.1:0", "--parallel", "2", "--name", "gollama")}
+	r := &replica{ended: make(chan struct{}), cmd: exec.Command(exe, "serve", "-m", gollama, "--device", "cpu", "--ctx",
+		"32", "--listen", "127.0.0.1:0", "--parallel", "2", "--name", "gollama", "--drain", "10h", "--timeout", "10h")}
 	r.cmd.Stderr = &r.stderr
 	r.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		r.err = r.cmd.Wait()
+		close(r.ended)
+	}()
 	t.Cleanup(func() {
 		r.cmd.Process.Kill()
-		r.cmd.Wait()
+		<-r.ended
 	})
 	return r
+}
+
+// says waits until a replica says something, and returns what matches.
+func (r *replica) says(t *testing.T, what string) []string {
+	t.Helper()
+	for over := false; ; {
+		if found := regexp.MustCompile(what).FindStringSubmatch(r.stderr.String()); found != nil {
+			return found
+		}
+		if over {
+			t.Fatalf("it has ended (%v) and not said %q: %s", r.err, what, &r.stderr)
+		}
+		select {
+		case <-r.ended:
+			over = true
+		case <-time.After(time.Millisecond): // clock: looks again, as long as it takes
+		}
+	}
 }
 
 // await returns when a replica listens.
 func (r *replica) await(t *testing.T) {
 	t.Helper()
-	address := regexp.MustCompile(`gollama at (http://\S+)`)
-	for !address.MatchString(r.stderr.String()) {
-		if err := r.cmd.Process.Signal(nil); errors.Is(err, os.ErrProcessDone) {
-			t.Fatal(&r.stderr)
-		}
-		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
-	}
 	var err error
-	if r.url, err = url.Parse(address.FindStringSubmatch(r.stderr.String())[1]); err != nil {
+	if r.url, err = url.Parse(r.says(t, `gollama at (http://\S+)`)[1]); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestReplicasBehindAGateway has clients ask three processes of vkc serve through a reverse proxy. One is killed, and
-// another is told to end, while they answer: every request is answered, with the text that one process alone gives.
+// TestReplicasBehindAGateway has clients ask three processes of vkc serve through a reverse proxy. Once all three have
+// answered, one is killed, and when a request has met that, another is told to end: every request is answered, with
+// the text that one process alone gives.
 func TestReplicasBehindAGateway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc and starts it three times")
@@ -148,7 +173,6 @@ func TestReplicasBehindAGateway(t *testing.T) {
 	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: g})
 	defer front.Close()
 
-	const clients, each = 6, 8
 	texts := []string{"func main() {\n", "package ", "// Read "}
 	want := make([]string, len(texts))
 	for i, text := range texts {
@@ -157,42 +181,49 @@ func TestReplicasBehindAGateway(t *testing.T) {
 	if want[0] == want[1] {
 		t.Fatalf("all texts go on with %q: the test would prove nothing", want[0])
 	}
-	var over sync.WaitGroup
-	answered := make(chan struct{}, clients*each)
-	for i := range clients {
-		over.Go(func() {
-			for j := range each {
-				n := (i + j) % len(texts)
-				if have := ask(t, front.URL, texts[n]); have != want[n] {
-					t.Errorf("%q goes on with %q, want %q", texts[n], have, want[n])
+	var clients sync.WaitGroup
+	var enough atomic.Bool
+	answered := make(chan struct{}) // closed when no client asks any more
+	for i := range 6 {
+		clients.Go(func() {
+			for n := i; !enough.Load(); n++ {
+				text, want := texts[n%len(texts)], want[n%len(texts)]
+				if have := ask(t, front.URL, text); have != want {
+					t.Errorf("%q goes on with %q, want %q", text, have, want)
+					return
 				}
 				answered <- struct{}{}
 			}
 		})
 	}
-	for range clients * each / 3 {
-		<-answered
-	}
-	if err := g.replicas[0].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for range clients * each / 3 {
-		<-answered
-	}
-	if err := g.replicas[1].cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	over.Wait()
-	if err := g.replicas[1].cmd.Wait(); err != nil {
-		t.Errorf("the one that was told to end: %v: %s", err, &g.replicas[1].stderr)
-	}
-	for i, r := range g.replicas {
-		if r.served == 0 {
-			t.Errorf("replica %d answered nothing", i)
+	go func() {
+		clients.Wait()
+		close(answered)
+	}()
+	until := func(holds func(*replica) bool, of ...*replica) {
+		t.Helper()
+		for !g.all(of, holds) {
+			if _, more := <-answered; !more {
+				t.FailNow()
+			}
 		}
 	}
-	if g.retried == 0 {
-		t.Error("no request met a replica that was gone")
+	gone := func(r *replica) bool { return r.gone }
+	until(func(r *replica) bool { return r.served > 0 }, g.replicas...)
+	killed, told := g.replicas[0], g.replicas[1]
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(gone, killed)
+	if err := told.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	until(gone, told)
+	enough.Store(true)
+	for range answered {
+	}
+	if <-told.ended; told.err != nil {
+		t.Errorf("the one that was told to end: %v: %s", told.err, &told.stderr)
 	}
 }
 
@@ -234,9 +265,7 @@ func TestReadyWhileItEnds(t *testing.T) {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(r.stderr.String(), "ending") {
-		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
-	}
+	r.says(t, "ending")
 	for _, path := range []string{"/ready", "/health"} {
 		if have := statusOf(t, base+path); have != http.StatusServiceUnavailable {
 			t.Errorf("%s is %d while the server ends", path, have)
@@ -255,8 +284,8 @@ func TestReadyWhileItEnds(t *testing.T) {
 	if have := <-status; have != http.StatusOK {
 		t.Errorf("the request under way is answered with %d", have)
 	}
-	if err := r.cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, &r.stderr)
+	if <-r.ended; r.err != nil {
+		t.Errorf("%v: %s", r.err, &r.stderr)
 	}
 }
 

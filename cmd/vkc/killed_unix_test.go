@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,12 @@ func TestKilledCompile(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		fmt.Fprintln(f, "vkc has ended:", err) // for who waits for the compiler
+		ended <- err
+	}()
 	said, err := bufio.NewReader(f).ReadString('\n') // waits for the compiler
 	hung, errPid := strconv.Atoi(strings.TrimSpace(said))
 	if err != nil || errPid != nil {
@@ -71,7 +78,7 @@ func TestKilledCompile(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Wait()
+	<-ended
 	if left := files(t, temp); len(left) != len(before) {
 		t.Fatalf("a killed compile cleaned up: %v", left)
 	}

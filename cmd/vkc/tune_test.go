@@ -146,6 +146,20 @@ func TestTuneFileIsForeign(t *testing.T) {
 	}
 }
 
+// untilFile is a context that is cancelled as soon as a file is there: whoever asks whether it is over finds out.
+type untilFile struct {
+	context.Context
+	cancel context.CancelFunc
+	path   string
+}
+
+func (c untilFile) Err() error {
+	if _, err := os.Stat(c.path); err == nil {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
 // TestTuneInterrupted keeps the file whole, and exits as programs do.
 func TestTuneInterrupted(t *testing.T) {
 	needDevice(t)
@@ -161,15 +175,7 @@ func TestTuneInterrupted(t *testing.T) {
 	if r.code != exitUsage {
 		t.Errorf("two graphs: %+v", r)
 	}
-	go func() { // once something is measured
-		for ctx.Err() == nil {
-			if _, err := os.Stat(tunefile.Path(dev.Caps())); err == nil {
-				cancel()
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
-	r = runCtx(t, ctx, "tune", mlpGraph, "--budget", "0")
+	r = runCtx(t, untilFile{ctx, cancel, tunefile.Path(dev.Caps())}, "tune", mlpGraph, "--budget", "0")
 	if r.code != exitInterrupted || !strings.Contains(r.stdout, "KERNEL") {
 		t.Errorf("%+v", r)
 	}
