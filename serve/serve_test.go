@@ -380,7 +380,9 @@ func TestOthers(t *testing.T) {
 func TestQueue(t *testing.T) {
 	e := newEcho(t)
 	e.hold = make(chan struct{})
-	s := start(t, e, serve.Options{Queue: 1})
+	server := serve.New(e, serve.Options{Queue: 1})
+	s := httptest.NewServer(server)
+	t.Cleanup(s.Close)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 2 {
@@ -393,16 +395,19 @@ func TestQueue(t *testing.T) {
 			}
 		})
 	}
-	wait := func(what ...string) {
-		for {
-			_, text := get(t, s.URL+"/metrics")
-			if !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) }) {
-				return
+	told := func(what ...string) {
+		t.Helper()
+		_, text := get(t, s.URL+"/metrics")
+		for _, want := range what {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in\n%s", want, text)
 			}
-			time.Sleep(time.Millisecond)
 		}
 	}
-	wait(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`, `kv_cache_usage_perc{model_name="model"} 0.5`,
+	for e.Load() != (generate.Load{Running: 1, Waiting: 1, Cache: 0.5}) {
+		time.Sleep(time.Millisecond) // clock: looks again, as long as it takes
+	}
+	told(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`, `kv_cache_usage_perc{model_name="model"} 0.5`,
 		`prefix_cache_queries_total{model_name="model"} 7`, `prefix_cache_hits_total{model_name="model"} 3`,
 		`vkc_device_memory_bytes{model_name="model"} 11`)
 	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 429 {
@@ -410,7 +415,9 @@ func TestQueue(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	wait(`running{model_name="model"} 0`, `waiting{model_name="model"} 0`, `{finished_reason="abort",model_name="model"} 2`)
+	server.Wait() // until the places of both are free
+	told(`running{model_name="model"} 0`, `waiting{model_name="model"} 0`,
+		`{finished_reason="abort",model_name="model"} 2`)
 	close(e.hold)
 	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x", "max_tokens": 1}`); status != 200 {
 		t.Errorf("%d %s", status, body)

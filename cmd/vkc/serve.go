@@ -232,8 +232,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return nil
 }
 
-// farewell is how long clients may take to read how their requests ended.
-const farewell = 2 * time.Second
+// farewell is how long clients may take to read how their requests ended, and a busy machine to tell them.
+const farewell = 10 * time.Second
 
 // await returns when all requests are answered, for which the listener stays open: whoever asks meanwhile is told that
 // the server ends. After --drain it cuts those that are under way and returns how many.
