@@ -339,20 +339,22 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// closeUnderLoad has goroutines start runs each, of a program that is closed, or whose device is, when half are over.
+// closeUnderLoad has goroutines start runs each, and more until a run says that it is closed, of a program that is, or
+// whose device is, when half of the runs are over.
 func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
 		t.Fatal(err)
 	}
 	exe := summing(t, dev, 8)
-	var over, failed atomic.Int64
+	var over atomic.Int64
 	half := make(chan struct{})
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(g), 2))
-			for i := range runs {
+			met := false
+			for i := 0; i < runs || !met; i++ { // each meets what is closed, however late that is
 				if over.Add(1) == int64(goroutines*runs/2) {
 					close(half)
 				}
@@ -374,9 +376,10 @@ func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 						t.Errorf("%v, want %v", have, v+1)
 					}
 				case errors.Is(err, vkc.ErrClosed):
-					failed.Add(1)
+					met = true
 				case !(cancelled && errors.Is(err, context.Canceled)):
 					t.Error(err)
+					return
 				}
 			}
 		})
@@ -398,9 +401,6 @@ func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 		t.Error(err)
 	}
 	wg.Wait()
-	if failed.Load() == 0 {
-		t.Error("no run met a closed program")
-	}
 }
 
 // TestRunBatch: results come in the order of inputs, and an error says of which.
