@@ -584,6 +584,37 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestOneOfMany: one answer at a time has a step for each of its tokens, and no more, whatever room others have,
+// and when some have been given, steps are not recorded any more.
+func TestOneOfMany(t *testing.T) {
+	needDevice(t)
+	path := tinyModel(t)
+	for _, places := range []int{1, 16} {
+		m := openModel(t, path, Options{Device: "vulkan", Context: 64, Parallel: places})
+		recordings := 0
+		for i := range 24 {
+			before, tokens := m.Speculated().Steps, len(answerOf(t, m, []int32{1, 5, 9}, Sampling{MaxTokens: 32}))
+			steps := m.Speculated().Steps - before
+			if i == 0 {
+				steps++ // whose token its prompt gave
+			}
+			if tokens != 32 || steps != 32 {
+				t.Errorf("%d places, answer %d: %d tokens and %d steps, want 32", places, i, tokens, steps)
+			}
+			now := m.stepOf(1, 64).Vulkan().Stats().Recordings
+			for _, c := range m.classes {
+				now += c.exe.Vulkan().Stats().Recordings
+			}
+			if i == 12 {
+				recordings = now
+			}
+			if i > 12 && now != recordings {
+				t.Errorf("%d places: %d recordings after 12 answers, %d after %d", places, recordings, now, i)
+			}
+		}
+	}
+}
+
 // TestClasses: the smallest program that holds the answers runs a step, or always the same one.
 func TestClasses(t *testing.T) {
 	path := tinyModel(t)
