@@ -1,16 +1,15 @@
 package passes
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"math"
 
-// byteGroup is how many neighbours along the contraction share a scale, and
-// largestByte what the largest of them becomes.
-const byteGroup, largestByte = 32, 127
+	"github.com/vkc-go/vkc/ir"
+)
 
 // roundRows makes bytes of the rows that meet a quantized weight, where the
 // product allows that (precision int8) and the device wants it: then both
 // operands are small integers with scales, and multiply as such. It writes down
-// what that computes, x = d * round(x/d) with d = max|x|/127 over every 32
-// neighbours, and leaves the rest to fusion: products that share rows share their
+// what that computes, by [ir.ByteSteps], and leaves the rest to fusion: products that share rows share their
 // bytes, and what the rows come from joins the kernel that rounds them. Rows that are
 // stored as bytes with scales need no rounding, and no leave to.
 func roundRows(s *State) error {
@@ -50,7 +49,8 @@ func multipliesBlocks(n *ir.Node) bool {
 	}
 	a := n.Arg(0)
 	k := a.Shape()[a.Rank()-1]
-	return blocksOf(n.Arg(1)) != ir.Invalid && a.Rank() == n.Rank() && k.IsStatic() && k.Add > 0 && k.Add%byteGroup == 0
+	return blocksOf(n.Arg(1)) != ir.Invalid && a.Rank() == n.Rank() && k.IsStatic() && k.Add > 0 &&
+		k.Add%ir.ByteGroup == 0
 }
 
 // blocksOf returns the format of a quantized weight, dequantized or not.
@@ -64,18 +64,29 @@ func blocksOf(b *ir.Node) ir.DType {
 	return ir.Invalid
 }
 
-// roundToBytes is x with every group of neighbours rounded to 255 steps. A
-// group of zeros stays one.
+// roundToBytes is x with every group of neighbours rounded to bytes and times its scale, as [ir.ByteSteps] says.
+// The inverse of the largest magnitude is made of its mantissa and its exponent apart: Vulkan's quotients are right for
+// divisors of up to 2^126 only.
 func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	shape := x.Shape()
 	k := shape[len(shape)-1].Add
-	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/byteGroup)), ir.D(byteGroup))
+	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/ir.ByteGroup)), ir.D(ir.ByteGroup))
 	x = r.reshape(r.castTo(x, ir.F32), groups)
 	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}},
 		ir.Attr{Name: "keepdims", Value: true})
-	steps := r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGt, top, r.scalar(ir.F32, 0)),
-		r.binary(ir.OpDiv, r.scalar(ir.F32, largestByte), top), r.scalar(ir.F32, 0)})
+	as := func(t ir.DType, x *ir.Node) *ir.Node {
+		return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: t})
+	}
+	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
+	bits := as(ir.U32, top)
+	const exponents, mantissas, one = 0x7f800000, 0x7fffff, 0x3f800000
+	mantissa := as(ir.F32, r.binary(ir.OpOr, r.binary(ir.OpAnd, bits, word(mantissas)), word(one)))
+	power := as(ir.F32, r.binary(ir.OpSub, word(2*one+7<<23), r.binary(ir.OpAnd, bits, word(exponents))))
+	steps := r.binary(ir.OpMul, r.binary(ir.OpDiv, r.scalar(ir.F32, 127.0/128), mantissa), power)
+	least := math.Float32bits(ir.LeastByteTop)
+	taken := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
+	steps = r.add(ir.OpWhere, []*ir.Node{taken, steps, r.scalar(ir.F32, 0)})
 	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), ir.Attr{Name: "dtype", Value: ir.I8})
-	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/largestByte))
+	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/127))
 	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, ir.Attr{Name: "dtype", Value: ir.F32}), scale), shape)
 }

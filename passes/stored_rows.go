@@ -39,7 +39,7 @@ func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.C
 		Args: []ir.ArgInfo{{Name: "x"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			s := c.Shape(0)
-			blocks := append(s[:len(s)-1:len(s)-1], ir.D(int(s[len(s)-1].Add/byteGroup)))
+			blocks := append(s[:len(s)-1:len(s)-1], ir.D(int(s[len(s)-1].Add/ir.ByteGroup)))
 			return []ir.Type{{DType: ir.I8, Shape: s}, {DType: ir.F32, Shape: blocks}}, nil
 		},
 		Kernel: &ir.CustomKernel{
@@ -56,15 +56,15 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
 		Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
 			d := args[0]
 			levels := &ir.Data{DType: ir.I8, Dims: d.Dims, Bytes: make([]byte, d.Elems())}
-			scales := make([]float64, d.Elems()/byteGroup)
+			scales := make([]float64, d.Elems()/ir.ByteGroup)
 			for n := range scales {
 				block := d.Bytes[n*t.BlockBytes() : (n+1)*t.BlockBytes()]
 				ir.DecodeFloats(scales[n:n+1], ir.F16, block)
-				for i := range byteGroup {
-					levels.Bytes[n*byteGroup+i] = byte(levelOf(block, i))
+				for i := range ir.ByteGroup {
+					levels.Bytes[n*ir.ByteGroup+i] = byte(levelOf(block, i))
 				}
 			}
-			dims := append(d.Dims[:len(d.Dims)-1:len(d.Dims)-1], d.Dims[len(d.Dims)-1]/byteGroup)
+			dims := append(d.Dims[:len(d.Dims)-1:len(d.Dims)-1], d.Dims[len(d.Dims)-1]/ir.ByteGroup)
 			out, err := ir.FromFloats(ir.F32, scales, dims...)
 			return []*ir.Data{levels, out}, err
 		},
@@ -88,7 +88,7 @@ func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
 	levels, scales := r.unary(op, blocks), r.unary(op, blocks, ir.Attr{Name: "output", Value: int64(1)})
 	shape := blocks.Shape()
 	last := len(shape) - 1
-	groups := append(shape[:last:last], ir.D(int(shape[last].Add/byteGroup)), ir.D(byteGroup))
+	groups := append(shape[:last:last], ir.D(int(shape[last].Add/ir.ByteGroup)), ir.D(ir.ByteGroup))
 	if r.err != nil {
 		return nil
 	}

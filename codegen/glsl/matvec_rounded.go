@@ -87,14 +87,11 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 func (r *roundedRows) roundTo(top string) (scale string) {
 	v := r.v
 	if v.s.Digits == 0 {
-		// The inverse is made of the mantissa and of the exponent apart: compilers take that of an element before they
-		// multiply, and above 2^126 it is less than devices keep.
-		v.line("float mantissa = uintBitsToFloat(%s & 0x7fffffu | 0x3f800000u);", top)
-		v.line("float steps = %s / mantissa * uintBitsToFloat(261u - clamp(%s >> 23, 7u, 254u) << 23);",
-			finiteLit(127.0/128, 32, "").s, top)
-		scale = v.variable("float",
-			"scale", binary("*", call("uintBitsToFloat", primary(top)),
-				primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+		// Where an element is not finite, the scale is no number, whatever that becomes as a byte.
+		v.line("float steps = byte_steps(%s);", top)
+		largest := primary(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
+		scale = v.variable("float", "scale",
+			binary("*", largest, primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
 		return scale
 	}
 	// A power of two makes the largest element less than 2^22. Where that is infinite or no number, so is the scale,

@@ -39,6 +39,7 @@ func (v *matVec) prepareArithmetic() {
 			v.helper("pack_bytes", "ivec4")
 		case v.s.RoundRows:
 			v.helper("round_bytes", "float")
+			v.helper("byte_steps", "float")
 		}
 		if v.run.Form.NeedsSums() {
 			v.declareOnes()

@@ -6,7 +6,7 @@ import "github.com/vkc-go/vkc/ir"
 const PackedPlanes = 4
 
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.
-const RoundedGroup = 32
+const RoundedGroup = ir.ByteGroup
 
 // BlockRun is how an invocation walks over blocks that lie along the
 // contraction: Elems elements of one block at a time, in strips of quads that

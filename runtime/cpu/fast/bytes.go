@@ -10,14 +10,11 @@ import (
 // A product that may round its rows to bytes (precision int8) does so where they meet blocks for which there is a
 // function in byteDots: sums of integers are quicker than decoding blocks.
 
-// byteRows are rows of floats as bytes, each group of 32 with a scale: x is about scale*byte.
+// byteRows are rows of floats as bytes, each group of 32 with a scale: x is about scale*byte, by [ir.ByteSteps].
 type byteRows struct {
 	bytes        []int8
 	scales, sums []float32 // by group: the scale, and the sum of the bytes times that
 }
-
-// byteGroup is how many neighbours share a scale.
-const byteGroup = 32
 
 var idleRows sync.Pool // of *byteRows
 
@@ -30,13 +27,13 @@ func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 // roundRows rounds the floats, rows of a multiple of 32.
 func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	r, ok := idleRows.Get().(*byteRows)
-	groups := len(x) / byteGroup
+	groups := len(x) / ir.ByteGroup
 	if !ok || cap(r.bytes) < len(x) {
 		r = &byteRows{bytes: make([]int8, len(x)), scales: make([]float32, groups), sums: make([]float32, groups)}
 	}
 	r.bytes, r.scales, r.sums = r.bytes[:len(x)], r.scales[:groups], r.sums[:groups]
-	err := c.ParallelRange(groups, byteGroup, func(lo, hi int) {
-		roundBytes(&r.bytes[lo*byteGroup], &r.scales[lo], &r.sums[lo], &x[lo*byteGroup], hi-lo)
+	err := c.ParallelRange(groups, ir.ByteGroup, func(lo, hi int) {
+		roundBytes(&r.bytes[lo*ir.ByteGroup], &r.scales[lo], &r.sums[lo], &x[lo*ir.ByteGroup], hi-lo)
 	})
 	return r, err
 }
@@ -50,7 +47,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
 	dots := byteDots[b.DType]
 	for i := range rows {
-		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/byteGroup
+		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/ir.ByteGroup
 		scale, sum := &a.scales[group], &a.sums[group]
 		j := 0
 		for ; j+4 <= cols; j += 4 {

@@ -14,20 +14,18 @@ import (
 
 // roundBytesPlain is roundBytes in Go.
 func roundBytesPlain(x []float32) (bytes []int8, scale, sum float32) {
-	top, finite := float32(0), true
+	top := float32(0)
 	for _, v := range x {
-		top, finite = max(top, float32(math.Abs(float64(v)))), finite && v-v == 0
+		top = max(top, float32(math.Abs(float64(v))))
 	}
+	steps, scale := ir.ByteSteps(top)
 	bytes = make([]int8, len(x))
-	if !finite {
-		return bytes, float32(math.NaN()), float32(math.NaN())
+	if scale != scale {
+		return bytes, scale, scale
 	}
-	scale = top * (1.0 / 127)
 	total := 0
 	for i, v := range x {
-		if top > 0 {
-			bytes[i] = int8(math.RoundToEven(float64(v * min(127/top, math.MaxFloat32))))
-		}
+		bytes[i] = int8(math.RoundToEven(float64(v * steps)))
 		total += int(bytes[i])
 	}
 	return bytes, scale, scale * float32(total)
@@ -46,10 +44,10 @@ func TestRoundBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 1))
 	for range 200 {
 		const groups = 3
-		x := make([]float32, groups*byteGroup)
+		x := make([]float32, groups*ir.ByteGroup)
 		for g := range groups {
-			group := x[g*byteGroup:][:byteGroup]
-			if copy(group, anyFloats(rng, byteGroup)); rng.IntN(2) == 0 {
+			group := x[g*ir.ByteGroup:][:ir.ByteGroup]
+			if copy(group, anyFloats(rng, ir.ByteGroup)); rng.IntN(2) == 0 {
 				scale := math.Ldexp(1, rng.IntN(280)-150)
 				for i := range group {
 					group[i] = float32(rng.NormFloat64() * scale)
@@ -60,11 +58,11 @@ func TestRoundBytes(t *testing.T) {
 		bytes[len(x)], scales[groups], sums[groups] = 7, 7, 7
 		roundBytes(&bytes[0], &scales[0], &sums[0], &x[0], groups)
 		for g := range groups {
-			want, scale, sum := roundBytesPlain(x[g*byteGroup:][:byteGroup])
-			if !same(scales[g], scale, 0) || !same(sums[g], sum, 0) ||
-				scale == scale && !slices.Equal(bytes[g*byteGroup:][:byteGroup], want) {
-				t.Fatalf("%g gives %v times %g with sum %g, want %v times %g with sum %g", x[g*byteGroup:][:byteGroup],
-					bytes[g*byteGroup:][:byteGroup], scales[g], sums[g], want, scale, sum)
+			want, scale, sum := roundBytesPlain(x[g*ir.ByteGroup:][:ir.ByteGroup])
+			have := bytes[g*ir.ByteGroup:][:ir.ByteGroup]
+			if !same(scales[g], scale, 0) || !same(sums[g], sum, 0) || scale == scale && !slices.Equal(have, want) {
+				t.Fatalf("%g gives %v times %g with sum %g, want %v times %g with sum %g",
+					x[g*ir.ByteGroup:][:ir.ByteGroup], have, scales[g], sums[g], want, scale, sum)
 			}
 		}
 		if bytes[len(x)] != 7 || scales[groups] != 7 || sums[groups] != 7 {
@@ -103,13 +101,13 @@ func TestMultiplyBytes(t *testing.T) {
 			for cols := 1; cols < 10; cols++ {
 				const row, rows, extra = 1, 3, 2
 				k := blocks * d.BlockElems()
-				a := &byteRows{bytes: make([]int8, (row+rows)*k), scales: make([]float32, (row+rows)*k/byteGroup),
-					sums: make([]float32, (row+rows)*k/byteGroup)}
+				a := &byteRows{bytes: make([]int8, (row+rows)*k), scales: make([]float32, (row+rows)*k/ir.ByteGroup),
+					sums: make([]float32, (row+rows)*k/ir.ByteGroup)}
 				x := make([]float32, (row+rows)*k)
 				for i := range x {
 					x[i] = float32(rng.NormFloat64())
 				}
-				roundBytes(&a.bytes[0], &a.scales[0], &a.sums[0], &x[0], len(x)/byteGroup)
+				roundBytes(&a.bytes[0], &a.scales[0], &a.sums[0], &x[0], len(x)/ir.ByteGroup)
 				s := finiteBlocks(t, rng, d, blocks*(cols+1))
 				b := make([]float32, cols*k)
 				if err := s.Decode(b, k); err != nil {
@@ -131,7 +129,7 @@ func TestMultiplyBytes(t *testing.T) {
 					sum, size := 0.0, 0.0
 					for e := range k {
 						at := (row+r)*k + e
-						p := float64(a.bytes[at]) * float64(a.scales[at/byteGroup]) * float64(b[c*k+e])
+						p := float64(a.bytes[at]) * float64(a.scales[at/ir.ByteGroup]) * float64(b[c*k+e])
 						sum, size = sum+p, size+math.Abs(p)
 					}
 					if math.Abs(float64(have)-sum) > 1e-6*size {

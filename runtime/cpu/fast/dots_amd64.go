@@ -62,7 +62,7 @@ func decodeQ6_K(dst *float32, src *byte, n int)
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda has no meaning.
 func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
-// roundBytes rounds n groups of 32 floats to bytes times a scale each, the largest magnitude over 127, and sets sums
+// roundBytes rounds n groups of 32 floats to bytes times a scale each, by the rule of ir.ByteSteps, and sets sums
 // to the sums of what they became.
 func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
 

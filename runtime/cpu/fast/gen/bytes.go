@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -177,11 +176,11 @@ func filled(pattern ...byte) Mem {
 
 var fills = map[string]Mem{}
 
-// roundBytes makes the function that rounds groups of 32 floats to bytes, by d = max|x|/127. A group in which a float is
+// roundBytes makes the function that rounds groups of 32 floats to bytes, by the rule of ir.ByteSteps. A group in which a float is
 // not finite has NaN for its scale.
 func roundBytes() {
 	TEXT("roundBytes", NOSPLIT, "func(bytes *int8, scales, sums, x *float32, n int)")
-	Doc("roundBytes rounds n groups of 32 floats to bytes times a scale each, the largest magnitude over 127, and sets sums",
+	Doc("roundBytes rounds n groups of 32 floats to bytes times a scale each, by the rule of ir.ByteSteps, and sets sums",
 		"to the sums of what they became.")
 	bytes, scales, sums := Load(Param("bytes"), GP64()), Load(Param("scales"), GP64()), Load(Param("sums"), GP64())
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
@@ -208,9 +207,9 @@ func roundBytes() {
 	across(bad, func(a, b, c Op) { VADDPS(a, b, c) })
 	steps := YMM()
 	VDIVPS(top, constant(YMM(), 127), steps)
-	VMINPS(constant(YMM(), math.MaxFloat32), steps, steps)
-	VCMPPS(Imm(more), zero, top, t)
+	VCMPPS(Imm(atLeast), constant(YMM(), 0x1p-118), top, t)
 	VANDPS(t, steps, steps)
+	VANDPS(t, top, top)
 	VMULPS(constant(YMM(), 1.0/127), top, top)
 	VADDPS(bad, top, top)
 	VMOVSS(top.AsX(), Mem{Base: scales})
