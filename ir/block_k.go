@@ -213,7 +213,7 @@ uint quantize_q8_K(float x[32], uint block, uint group) {
     for (uint i = 0u; i < 32u; i += 4u) {
         uint levels = 0u;
         for (uint n = 0u; n < 4u; ++n) {
-            precise float scaled = uintBitsToFloat(inverse) * x[i + n];
+            float scaled = exact_product(uintBitsToFloat(inverse), x[i + n]);
             levels |= (uint(min(round_int(scaled), 127)) & 255u) << 8u * n;
         }
         block_levels[block][8u * group + i / 4u] = zero ? 0u : levels;

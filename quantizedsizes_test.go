@@ -1,0 +1,120 @@
+package vkc_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// TestQuantizedSizes: blocks made on the device stand for exactly what those of package quant do, of whatever size
+// their elements are, from subnormal numbers to the largest that the format takes; and what is larger or no number is
+// an error on both.
+func TestQuantizedSizes(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := t.Context()
+	for _, q := range ir.QuantizeFormats() {
+		t.Run(q.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(q), 1))
+			per, most := q.BlockElems(), quant.Limit(q)
+			x := blocksOfSizes(rng, per, most)
+			g, err := frontend.Build("blocks", func(b *frontend.Builder) {
+				s, in := b.State("s", q, len(x)/per, per), b.Input("x", ir.F32, len(x)/per, per)
+				b.Output("y", in.Slice(0, 0, 1))
+				b.Update(s, in.Quantize(q))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := make([]byte, len(x)/per*q.BlockBytes())
+			if err := quant.Quantize(want, q, x, nil); err != nil {
+				t.Fatal(err)
+			}
+			decoded := make([]float32, len(x))
+			if err := quant.Dequantize(decoded, q, want); err != nil {
+				t.Fatal(err)
+			}
+			block := func(all []byte, i int) []byte { return all[i*q.BlockBytes():][:q.BlockBytes()] }
+			onEach(t, func(t *testing.T, dev *vkc.Device) {
+				exe, err := dev.LoadGraph(ctx, g, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exe.Close()
+				run := func(x []float32) error {
+					in, err := vkc.Of(x, len(x)/per, per)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = exe.Run(ctx, vkc.Tensors{"x": in})
+					return err
+				}
+				if err := run(x); err != nil {
+					t.Fatal(err)
+				}
+				have, err := exe.ReadState("s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				made, err := vkc.Values[float32](have)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range made {
+					if v != decoded[i] {
+						at := i / per
+						t.Fatalf("block %d of %g\nis   %x\nwant %x", at, x[at*per:][:per], block(have.Bytes, at),
+							block(want, at))
+					}
+				}
+				for _, v := range []float32{math.Nextafter32(most, math.MaxFloat32), math.MaxFloat32,
+					float32(math.Inf(-1)), float32(math.NaN())} {
+					bad := slices.Clone(x)
+					bad[len(x)/2] = v
+					if err := run(bad); err == nil {
+						t.Errorf("%g is quantized, and is above %g", v, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+// blocksOfSizes returns blocks of elements whose largest magnitude is of every size.
+func blocksOfSizes(rng *rand.Rand, per int, most float32) (x []float32) {
+	block := func(f func(i int) float32) {
+		for i := range per {
+			x = append(x, f(i))
+		}
+	}
+	for e := -150; e <= 128; e++ {
+		top := min(float32(math.Ldexp(1+rng.Float64(), e)), most)
+		spread := float64(rng.IntN(3)) * 8
+		block(func(int) float32 {
+			return top * float32((2*rng.Float64()-1)*math.Exp2(-spread*rng.Float64()))
+		})
+		at := len(x) - per + rng.IntN(per)
+		x[at] = top
+		if top == most && rng.IntN(2) == 0 {
+			break
+		}
+	}
+	block(func(int) float32 { return most })
+	block(func(int) float32 { return -most })
+	block(func(i int) float32 { return most * float32(1-2*(i%2)) })
+	block(func(i int) float32 { return float32(math.Copysign(0, float64(i%2)-1)) })
+	block(func(i int) float32 { return math.Float32frombits(uint32(rng.IntN(1 << 23))) })
+	block(func(i int) float32 { return math.Float32frombits(uint32(rng.IntN(1<<24)) ^ uint32(i&1)<<31) })
+	for range 40 { // exponents of any kind in one block
+		block(func(i int) float32 {
+			return max(-most, min(most, float32(math.Ldexp(rng.NormFloat64(), rng.IntN(270)-145))))
+		})
+	}
+	return x
+}
