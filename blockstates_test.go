@@ -45,6 +45,23 @@ func TestBlockStates(t *testing.T) {
 			b.Output("y", next.Dequantize(ir.F32))
 			b.Update(s, next)
 		},
+		"more rows than places": func(b *frontend.Builder) {
+			s, x := b.State("s", ir.Q8_0, 3, 32), b.Input("x", ir.F32, 2, 64)
+			next := s.ScatterND(x.Slice(0, 0, 1).Slice(1, 0, 4).MulScalar(3).Cast(ir.I32).Reshape(4, 1),
+				x.Reshape(4, 32).Quantize(ir.Q8_0))
+			b.Output("y", next.Dequantize(ir.F32))
+			b.Update(s, next)
+		},
+		"rows that are written twice and read": func(b *frontend.Builder) {
+			s, x := b.State("s", ir.Q8_0, 5, 32), b.Input("x", ir.F32, 2, 64)
+			rows := x.Reshape(4, 32).Quantize(ir.Q8_0)
+			places := x.Reshape(128).MulScalar(5).Cast(ir.I32)
+			next := s.ScatterND(places.Slice(0, 0, 4).Reshape(4, 1), rows)
+			next = next.ScatterND(places.Slice(0, 4, 8).Reshape(4, 1), rows)
+			b.Output("y", next.Dequantize(ir.F32))
+			b.Output("rows", rows.Dequantize(ir.F32))
+			b.Update(s, next)
+		},
 		"in turn": func(b *frontend.Builder) {
 			s, r, q := b.State("s", ir.Q8_0, 2, 64), b.State("r", ir.Q8_0, 2, 64), b.State("q", ir.Q8_0, 2, 64)
 			b.Output("y", s.Dequantize(ir.F32).Sub(r.Dequantize(ir.F32)))
@@ -100,5 +117,32 @@ func TestBlockStates(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBlockWritesRefused: blocks are written by rows only in place, and only those that quantize makes; an error says
+// so, and where.
+func TestBlockWritesRefused(t *testing.T) {
+	for want, build := range map[string]func(b *frontend.Builder, s, places frontend.Tensor){
+		"the old value is needed": func(b *frontend.Builder, s, places frontend.Tensor) {
+			next := s.ScatterND(places, b.Input("x", ir.F32, 4, 32).Quantize(ir.Q8_0))
+			b.Output("y", next.Dequantize(ir.F32).Sub(s.Dequantize(ir.F32)))
+			b.Update(s, next)
+		},
+		"no state is updated with it": func(b *frontend.Builder, s, places frontend.Tensor) {
+			b.Output("y", s.ScatterND(places, b.Input("x", ir.F32, 4, 32).Quantize(ir.Q8_0)).Dequantize(ir.F32))
+		},
+		"that are not made by quantize": func(b *frontend.Builder, s, places frontend.Tensor) {
+			b.Update(s, s.ScatterND(places, b.State("r", ir.Q8_0, 4, 32)))
+		},
+	} {
+		g, err := frontend.Build("refused", func(b *frontend.Builder) {
+			build(b, b.State("s", ir.Q8_0, 3, 32), b.Input("places", ir.I32, 4, 1))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vkc.Lower(t.Context(), g, profile(t, "generic"), nil)
+		wantError(t, err, want, "blockstates_test.go", "scatter_nd")
 	}
 }

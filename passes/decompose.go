@@ -216,7 +216,8 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 // ownValues inserts a copy where an output is a leaf or a state's slice written
 // in place, before every update that is not done in place, and of what writes in place take
 // of the old value: a reshape to its own shape, which fusion turns into a store. Blocks that nothing else reads are
-// made in the state itself. Scatters that are not in place after all are taken apart.
+// made in the state itself, and others once more for each write. Scatters that are not in place after all are taken
+// apart.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	before := newOverwrites(g, false)
 	states := before.writes()
@@ -229,6 +230,19 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		}
 		if r.err != nil {
 			return nil, r.err
+		}
+		if w, ok := writeOf(n); ok && w.op == n && n.DType().IsBlock() {
+			if !states[n] {
+				return nil, fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s", opAt(n),
+					before.whyNot(w))
+			}
+			i := slices.Index(n.Args(), w.values())
+			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.once(x) { // what makes them stores them there
+				args[i] = r.unary(ir.OpQuantize, args[i].Arg(0), x.Attrs()...)
+			}
+			if r.err != nil {
+				return nil, r.err
+			}
 		}
 		if isScatter(n) && !states[n] { // it was to be in place, until other passes had it read elsewhere
 			out := r.decomposed(n, args)

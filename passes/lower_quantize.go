@@ -38,7 +38,8 @@ func (l *lowerer) faulty(n *ir.Node) {
 func (l *lowerer) lowerQuantizedUpdate(w write) error {
 	n := w.op
 	if len(l.c.Cores) == 0 {
-		return fmt.Errorf("%s writes blocks into a state that are not made by quantize for that alone", n)
+		return fmt.Errorf("%s writes blocks into a state that are not made by quantize: others are not written by rows",
+			opAt(n))
 	}
 	l.ops[n] = true
 	at, err := l.quantized(l.c.Cores[0])

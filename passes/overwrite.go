@@ -78,9 +78,10 @@ func (w write) values() *ir.Node {
 	return w.op.Arg(1)
 }
 
-// suits reports whether a write is better in place: it writes no more elements than a copy has.
+// suits reports whether a write is better in place: it writes no more elements than a copy has. Blocks are written no
+// other way.
 func (w write) suits() bool {
-	return !isScatter(w.op) || w.values().Shape().MaxElems() <= w.op.Shape().MaxElems()
+	return !isScatter(w.op) || w.op.DType().IsBlock() || w.values().Shape().MaxElems() <= w.op.Shape().MaxElems()
 }
 
 // overwrites knows which states of a graph are updated in place.
@@ -166,6 +167,29 @@ func newValue(u ir.Update) *ir.Node {
 		return u.Value.Arg(0)
 	}
 	return u.Value
+}
+
+// opAt is a node's op for an error, and where it was written if that is known.
+func opAt(n *ir.Node) string {
+	if n.Pos() == "" {
+		return fmt.Sprintf("%s = %s", n, n.Op())
+	}
+	return n.Pos() + ": " + n.Op().String()
+}
+
+// whyNot says why a write is not in place.
+func (o *overwrites) whyNot(w write) string {
+	for {
+		next, ok := writeOf(w.base)
+		if !ok {
+			break
+		}
+		w = next
+	}
+	if why := o.whole[w.base]; why != "" {
+		return why
+	}
+	return fmt.Sprintf("no state is updated with it, or not the one that %s is", w.base)
 }
 
 // chain follows a state's new value through writes to the old one. It returns the values
