@@ -170,8 +170,9 @@ func (s *starts) close() {
 //
 // Copies between host and device go beside the runs, on devices that have a queue for transfers. A run overlaps with
 // those before it if its larger inputs from the host (above 64 KiB) have at most 64 MiB, no op of the program can fail,
-// and opt does not ask for Profile; else it is complete before the next one begins. If ctx ends, Wait returns at once;
-// a run that the device has goes on.
+// and opt does not ask for Profile; else it is complete before the next one begins. Larger inputs of all runs of the
+// executable take at most 128 MiB on the device, which bounds how many overlap. If ctx ends, Wait returns at once; a
+// run that the device has goes on.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{})}
 	o, err := runtime.CheckRun(ctx, opt)

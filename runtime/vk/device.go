@@ -31,6 +31,8 @@ type DeviceOptions struct {
 
 	// forceStaging makes transfers go through the rings where they need not, for tests.
 	forceStaging bool
+	// givenBytes is what stands for maxGiven, for tests, if it is not 0.
+	givenBytes int64
 	// ownAsHost takes memory of the device for that of the host, for tests where there is no other.
 	ownAsHost bool
 }

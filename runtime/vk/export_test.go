@@ -49,3 +49,9 @@ func (d *Device) MarkLost() error { return d.checkResult(ErrorDeviceLost, "test"
 
 // CostOf is costOf.
 var CostOf = costOf
+
+// LimitGiven leaves so many bytes for larger inputs of runs ahead.
+func LimitGiven(o DeviceOptions, bytes int64) DeviceOptions {
+	o.givenBytes = bytes
+	return o
+}

@@ -86,6 +86,7 @@ type Executable struct {
 	copiesOut copies
 	ahead     [maxAhead]ahead
 	nextAhead int
+	given     int64          // how many bytes the larger inputs of all turns have
 	kept      places         // of outputs, by port, which runs share: see sharedKept
 	between   func() error   // what the host does each time that devices have given one another values; nil for nothing
 	guards    *guards        // nil without LoadOptions.Guards

@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,9 +19,9 @@ const (
 	// smallGiven is up to which size an input that the host gives such a run has its place in memory that is made once,
 	// in the device's where the host reaches that.
 	smallGiven = 64 << 10
-	// maxGiven is how many bytes the host may give such a run in larger inputs, which bounds the memory that holds them
-	// for all runs under way.
-	maxGiven = 64 << 20
+	// maxGiven is how many bytes such memory has for the larger inputs of all these runs: where those of maxAhead runs
+	// take more, fewer are under way. A run may be given half of that, so that two are.
+	maxGiven = 128 << 20
 	// reusedKept is up to which size the memory of a kept output serves later runs that have the same place in turn: to
 	// make some costs as much as to start a run.
 	reusedKept = 1 << 20
@@ -38,7 +39,7 @@ const (
 // runs before.
 type ahead struct {
 	host          *Buffer   // small inputs, symbols and grids, as the host gives them; nil before the first run
-	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one
+	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one. See room.
 	kept          places    // of outputs, by port
 	before, after copies
 	bound         []*bound // at most maxBound, the latest first
@@ -95,11 +96,16 @@ func (a *ahead) Close() error {
 		_ = b.Close() // retires it, which cannot fail
 	}
 	a.bound = nil
+	a.dropLarge()
+	return nil
+}
+
+// dropLarge frees the memory of larger inputs, once the device is done with it.
+func (a *ahead) dropLarge() {
 	for _, b := range a.large {
-		b.Close() // the same
+		b.Close() // retires it, which cannot fail
 	}
 	a.large = nil
-	return nil
 }
 
 // goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
@@ -113,8 +119,10 @@ func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, o
 			return false
 		}
 	}
-	return len(outputs) > 0 && largeGiven(in) <= maxGiven
+	return len(outputs) > 0 && largeGiven(in) <= e.device.maxGiven()/2
 }
+
+func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
 
 // largeGiven is how much room inputs take that are not small.
 func largeGiven(in map[string]*ir.Data) int64 {
@@ -127,11 +135,60 @@ func largeGiven(in map[string]*ir.Data) int64 {
 	return size
 }
 
-// runAhead submits a run, once the one that was submitted maxAhead before it is done.
+// rooms are how much room the device has for those inputs of a run, by port: for the longest, so that kernels may read
+// them there, unless that is too much. It is nil where all are small.
+func (e *Executable) rooms(in map[string]*ir.Data) []int64 {
+	given := largeGiven(in)
+	if given == 0 {
+		return nil
+	}
+	exact, whole, all := make([]int64, len(e.inputs)), make([]int64, len(e.inputs)), int64(0)
+	for i, port := range e.Inputs() {
+		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallGiven {
+			exact[i], whole[i] = int64(len(d.Bytes)), e.inputs[i].size
+			all += aligned(whole[i])
+		}
+	}
+	if all <= e.device.maxGiven()/2 {
+		return whole
+	}
+	return exact
+}
+
+// lacks is how many bytes of such rooms a turn has not yet.
+func (a *ahead) lacks(rooms []int64) (n int64) {
+	for i, room := range rooms {
+		if a.large == nil || a.large[i] == nil {
+			n += room
+		} else {
+			n += max(room-a.large[i].size, 0)
+		}
+	}
+	return n
+}
+
+// turnFor returns the turn of a run whose larger inputs take so much room. The first turn follows the last one, or the
+// one after which there is no room for more; where the first turn has not enough, all begin anew.
+func (e *Executable) turnFor(rooms []int64) *ahead {
+	fits := func() bool { return e.given+e.ahead[e.nextAhead].lacks(rooms) <= e.device.maxGiven() }
+	if !fits() {
+		e.nextAhead = 0
+	}
+	if !fits() {
+		for i := range e.ahead {
+			e.ahead[i].dropLarge()
+		}
+		e.given = 0
+	}
+	return &e.ahead[e.nextAhead]
+}
+
+// runAhead submits a run, once the one that had its turn before is done.
 func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor,
 	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64, more bool) (_ *runtime.Result,
 	err error) {
-	a := &e.ahead[e.nextAhead]
+	rooms := e.rooms(in)
+	a := e.turnFor(rooms)
 	if err := errors.Join(e.device.Wait(ctx, a.busy), e.late()); err != nil {
 		return nil, err
 	}
@@ -144,7 +201,7 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 			closeAll(kept)
 		}
 	}()
-	if from, err = a.bring(ctx, e, in, from); err != nil {
+	if from, err = a.bring(ctx, e, in, from, rooms); err != nil {
 		return nil, err
 	}
 	given, err := a.give(e, in, there, from, symbols)
@@ -194,8 +251,9 @@ func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, ou
 }
 
 // bring starts to bring larger inputs to the device, and returns where inputs lie there, by port.
-func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data, from []*Buffer) ([]*Buffer, error) {
-	if largeGiven(in) == 0 {
+func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data, from []*Buffer,
+	rooms []int64) ([]*Buffer, error) {
+	if rooms == nil {
 		return from, nil
 	}
 	from = slices.Clone(from)
@@ -203,24 +261,23 @@ func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data
 		a.large = make([]*Buffer, len(from))
 	}
 	for i, port := range e.Inputs() {
-		d := in[port.Name]
-		if d == nil || int64(len(d.Bytes)) <= smallGiven {
+		if rooms[i] == 0 {
 			continue
 		}
-		size := int64(len(d.Bytes))
-		if b := a.large[i]; b == nil || b.size < size {
-			if whole := e.inputs[i].size; whole <= maxGiven {
-				size = whole // so that kernels may read it there
+		if b := a.large[i]; b == nil || b.size < rooms[i] {
+			if b != nil {
+				e.given -= b.size
+				b.Close() // retires it, which cannot fail
 			}
-			b.Close() // retires it, which cannot fail
 			var err error
-			if a.large[i], err = e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run", size,
+			if a.large[i], err = e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run", rooms[i],
 				DeviceMemory); err != nil {
 				return nil, err
 			}
+			e.given += a.large[i].size
 		}
 		from[i] = a.large[i]
-		if err := e.device.fill(ctx, from[i], 0, d.Bytes); err != nil {
+		if err := e.device.fill(ctx, from[i], 0, in[port.Name].Bytes); err != nil {
 			return nil, err
 		}
 	}
