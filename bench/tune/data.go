@@ -36,7 +36,7 @@ type operand struct {
 // operands makes random data for the bindings of a kernel. What is only written
 // has none.
 func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
-	list := make([]operand, len(k.step.Binds))
+	list, places := make([]operand, len(k.step.Binds)), placing(k.Kernel)
 	for i, bind := range k.step.Binds {
 		b := &k.program.Buffers[bind.Buffer]
 		dims, err := b.Shape.Eval(symbols)
@@ -50,7 +50,7 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp &&
 			b.Kind != kernel.BufParams && b.Kind != kernel.BufFault}
 		if bind.Read || !bind.Write {
-			if o.data, err = k.fill(i, &o, symbols); err != nil {
+			if o.data, err = k.fill(i, &o, symbols, places[i]); err != nil {
 				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
 			}
 		}
@@ -59,8 +59,8 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	return list, nil
 }
 
-// fill makes the content of a binding that is read.
-func (k *Kernel) fill(i int, o *operand, symbols map[string]int64) ([]byte, error) {
+// fill makes the content of a binding that is read. places says that it is of those that say where results go.
+func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) ([]byte, error) {
 	switch o.buffer.Kind {
 	case kernel.BufParams:
 		var words []byte
@@ -83,8 +83,11 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64) ([]byte, erro
 		}
 		return all, nil
 	}
-	if t := o.buffer.DType; o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64) {
-		return ramp(t, o.dims)
+	switch t := o.buffer.DType; {
+	case places && t.IsInteger():
+		return counted(t, o.dims, true)
+	case o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64):
+		return counted(t, o.dims, false)
 	}
 	d, err := bench.Random(fmt.Sprintf("binding %d", i), o.buffer.DType, bench.Fill{}, o.dims...)
 	if err != nil {
@@ -93,17 +96,45 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64) ([]byte, erro
 	return d.Bytes, nil
 }
 
-// ramp counts up from 0. Integers that another kernel made are mostly orders of
-// rows or where groups of them begin; random ones would send two rows to one
-// place, and which of them stays there depends on the schedule.
-func ramp(t ir.DType, dims []int) ([]byte, error) {
+// placing are the bindings that say where a kernel's results go. In a run no two of them go to one place: a graph says
+// that indices differ (attribute unique), or kernels before this one have left out all but one of equal ones. Of random
+// ones some would be equal, and which result stays would depend on the schedule.
+func placing(k *kernel.Kernel) map[int]bool {
+	var roots []*kernel.Expr
+	for _, s := range k.Stores {
+		s.Index.Walk(func(f *kernel.Factor) {
+			if f.Kind == kernel.FactorValue {
+				roots = append(roots, f.Value)
+			}
+		})
+	}
+	if k.Guard != nil && len(roots) > 0 {
+		roots = append(roots, k.Guard.Point)
+	}
+	binds := map[int]bool{}
+	kernel.Walk(roots, func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			binds[e.Bind] = true
+		}
+	})
+	return binds
+}
+
+// counted counts up from 0, along the first axis first if outer is set: rows of a coordinate or a page each then differ
+// in their first one, and are small. Integers that another kernel made are mostly orders of rows or where groups of
+// them begin.
+func counted(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
 		return nil, err
 	}
 	values := make([]int64, d.Elems())
+	rows, width := 1, len(values)
+	if outer && len(dims) > 0 && dims[0] > 0 {
+		rows, width = dims[0], len(values)/dims[0]
+	}
 	for i := range values {
-		values[i] = int64(i)
+		values[i] = int64(i%width*rows + i/width)
 	}
 	ir.EncodeInts(d.Bytes, t, values)
 	return d.Bytes, nil

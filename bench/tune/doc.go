@@ -1,7 +1,8 @@
 // Package tune measures candidate schedules of kernels on a device and keeps
 // the best.
 //
-// Each distinct kernel of a program is run alone, on random data. Its default
+// Each distinct kernel of a program is run alone, on random data, but for
+// integers that say where results go: as in a run, no two have one place. Its default
 // schedule is compared with the host evaluator where the kernel is small enough
 // for that; every other schedule must give what the default gives, within the
 // tolerance of the fused ops, at two lengths where the kernel has symbols, and

@@ -1,0 +1,118 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// TestPlaces: what says where a kernel's results go says another place for each, which there is, as in a run of the
+// graph: rows at their texts' positions, in their pages, and at places that another kernel computed.
+func TestPlaces(t *testing.T) {
+	const heads, width, rows = 2, 32, 6
+	for name, place := range map[string]func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor{
+		"texts": func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor {
+			return b.Input("texts", ir.I32, rows).MulScalar(16).Add(positions)
+		},
+		"a ring of each text": func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor {
+			return b.Input("texts", ir.I32, rows).MulScalar(4).Add(positions.Mod(positions.Lit(4)))
+		},
+		"pages of each text": func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor {
+			pages := b.Input("pages", ir.I32, rows, 9).Gather(1, positions.Div(positions.Lit(16)).Reshape(rows, 1))
+			return pages.Reshape(rows).MulScalar(16).Add(positions.Mod(positions.Lit(16)))
+		},
+		"stored": func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor {
+			return positions.Argsort(0)
+		},
+	} {
+		for _, dtype := range []ir.DType{ir.F32, ir.Q8_0} {
+			g, err := frontend.Build("places", func(b *frontend.Builder) {
+				s, x := b.State("s", dtype, heads, 128, width), b.Input("x", ir.F32, heads, rows, width)
+				at := place(b, b.Input("positions", ir.I32, rows)).Reshape(1, rows, 1)
+				if dtype.IsBlock() {
+					at = b.Iota(ir.I32, 0, heads, rows, 1).Concat(2, at.Broadcast(heads, rows, 1))
+					b.Update(s, s.ScatterNDDistinct(at, x.Quantize(dtype)))
+					return
+				}
+				b.Update(s, s.ScatterDistinct(1, at.Broadcast(heads, rows, width), x.AddScalar(2)))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := Kernels(context.Background(), g, caps(t, "lavapipe"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writes := 0
+			for _, k := range list {
+				if len(placing(k.Kernel)) == 0 {
+					continue
+				}
+				writes++
+				if n := stored(t, k); n != heads*rows*width {
+					t.Errorf("%s, %s: %d elements of %d have a place", name, dtype, n, heads*rows*width)
+				}
+			}
+			if writes != 1 {
+				t.Errorf("%s, %s: %d kernels write where integers say, want 1", name, dtype, writes)
+			}
+		}
+	}
+}
+
+// stored runs a kernel on the host on its data, and returns how many elements it has changed of a state of zeros.
+func stored(t *testing.T, k *Kernel) (n int) {
+	t.Helper()
+	list, err := k.operands(k.Symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &kernel.Program{Name: "stored", Symbols: k.program.Symbols}
+	step, in, state := k.step, map[string]*ir.Data{}, ""
+	step.Binds, step.Barrier = nil, false
+	for i, o := range list {
+		b := *o.buffer
+		b.Name, b.Segments, b.Offset = fmt.Sprint("binding ", i), nil, 0
+		port := kernel.Port{Name: b.Name, Buffer: i, DType: b.DType, Shape: b.Shape}
+		switch {
+		case b.Kind == kernel.BufParams || b.Kind == kernel.BufFault:
+		case o.binding.Write:
+			b.Kind, state = kernel.BufState, b.Name
+			p.States = append(p.States, port)
+		default:
+			b.Kind = kernel.BufInput
+			p.Inputs = append(p.Inputs, port)
+			in[b.Name] = &ir.Data{DType: b.DType, Dims: o.dims, Bytes: o.data}
+		}
+		p.Buffers = append(p.Buffers, b)
+		step.Binds = append(step.Binds, kernel.Bind{Buffer: i, Read: o.binding.Read, Write: o.binding.Write})
+	}
+	p.Steps = []kernel.Step{step}
+	encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize, Encode: encode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Run(in, k.Symbols); err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.State(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(d.Bytes); at += d.DType.BlockBytes() {
+		for _, b := range d.Bytes[at:][:d.DType.BlockBytes()] {
+			if b != 0 {
+				n += d.DType.BlockElems()
+				break
+			}
+		}
+	}
+	return n
+}
