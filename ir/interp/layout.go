@@ -111,6 +111,9 @@ func broadcastStrides(dims, to []int) []int {
 // remap makes the result of elements of x whose coordinate along each axis
 // depends on the result's along that axis alone.
 func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
+	if elems(c.dims) == 0 { // then x may have none along an axis that the result has some
+		return makeLike(x, c.dims)
+	}
 	offsets := make([][]int, len(c.dims)) // by axis and coordinate
 	strides := whole(x.dims).strides
 	for axis, n := range c.dims {
