@@ -3,6 +3,7 @@ package vkc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -140,6 +141,13 @@ func CopyByHost(d *Device, done func(n int) (bool, error)) {
 // LackCopies has devices that share each op copy to one another by CUDA, which does not know them.
 func LackCopies(d *Device) {
 	d.meetings.ways = []wayPrice{{wayCopied, target.Link{}, true}, {way: wayStaged}}
+}
+
+// Under is how many runs are on their way, by device.
+func Under(r *Replicas) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.under)
 }
 
 // SharesOf is how devices share bytes.

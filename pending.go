@@ -18,6 +18,7 @@ const maxStarted = 16
 // Pending is a run that [Executable.Start] has begun. Any number of goroutines may wait for it.
 type Pending struct {
 	done   chan struct{}
+	ended  func() // called before anybody hears that the run is done; nil for nothing
 	result *Result
 	err    error
 }
@@ -49,7 +50,9 @@ func (p *Pending) Wait() (*Result, error) {
 
 // finish is called once.
 func (p *Pending) finish(r *Result, err error) {
-	p.result, p.err = r, err
+	if p.result, p.err = r, err; p.ended != nil {
+		p.ended()
+	}
 	close(p.done)
 }
 
@@ -174,7 +177,12 @@ func (s *starts) close() {
 // executable take at most 128 MiB on the device, which bounds how many overlap. If ctx ends, Wait returns at once; a
 // run that the device has goes on.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
-	p := &Pending{done: make(chan struct{})}
+	return e.start(ctx, in, nil, opt)
+}
+
+// start is Start of a run whose end is told to ended first.
+func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []RunOptions) *Pending {
+	p := &Pending{done: make(chan struct{}), ended: ended}
 	o, err := runtime.CheckRun(ctx, opt)
 	if err == nil && !e.loaded() {
 		err = errNotLoaded

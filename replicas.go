@@ -138,12 +138,7 @@ func (r *Replicas) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Res
 // Start is [Executable.Start] on one of the devices.
 func (r *Replicas) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	exe, done := r.pick()
-	p := exe.Start(ctx, in, opt...)
-	go func() {
-		<-p.Done()
-		done()
-	}()
-	return p
+	return exe.start(ctx, in, done, opt)
 }
 
 // RunBatch is [Executable.RunBatch] on all devices.

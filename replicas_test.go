@@ -1,6 +1,7 @@
 package vkc_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -39,6 +40,9 @@ func TestReplicas(t *testing.T) {
 	results, err := r.RunBatch(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if under := vkc.Under(r); !slices.Equal(under, make([]int, len(devices))) {
+		t.Errorf("after a batch %v runs count as under way, by device, and the next ones go elsewhere", under)
 	}
 	for i, d := range devices {
 		if d.Traffic() == before[i] {

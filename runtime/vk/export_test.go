@@ -41,6 +41,27 @@ func (d *Device) Retired() int {
 	return len(d.retired)
 }
 
+// DownloadsAfter is a download of a whole buffer of what is there at a point.
+func (d *Device) DownloadsAfter(ctx context.Context, b *Buffer, p Point) error {
+	return d.download(ctx, make([]byte, b.size), b, 0, order{beside: true, after: p})
+}
+
+// Downloading reports whether a download has the ring.
+func (d *Device) Downloading() bool {
+	if d.down.mu.TryLock() {
+		d.down.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// Waits is how many wait for the device's kernels.
+func (d *Device) Waits() int {
+	d.kernels.mu.Lock()
+	defer d.kernels.mu.Unlock()
+	return len(d.kernels.asked) + len(d.kernels.waiting)
+}
+
 // CachePath is the file of the pipeline cache.
 func (d *Device) CachePath() string { return d.cache.path }
 

@@ -3,7 +3,6 @@ package vk
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -15,23 +14,6 @@ const (
 	copyQueue          // copies beside them
 	queueCount
 )
-
-// timeline is how far a queue has come, which reaches one point after the other.
-type timeline struct {
-	queue     int
-	submitted atomic.Uint64 // the last point that was submitted
-	completed atomic.Uint64 // a point known to have been reached
-}
-
-// note notes that a point has been reached.
-func (t *timeline) note(value uint64) {
-	for {
-		known := t.completed.Load()
-		if value <= known || t.completed.CompareAndSwap(known, value) {
-			return
-		}
-	}
-}
 
 // Point is a place in a device's timeline: everything submitted up to it is done once it is reached.
 // Point 0 is reached from the start.
@@ -179,9 +161,11 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 
 // waitOn waits until a queue has reached what was submitted to it.
 func (d *Device) waitOn(ctx context.Context, t *timeline, point uint64) error {
-	if point <= t.completed.Load() {
-		return nil
-	}
+	return t.wait(ctx, point, func() error { return d.ask(ctx, t, point) })
+}
+
+// ask asks the device for a point until it is reached, and notes that.
+func (d *Device) ask(ctx context.Context, t *timeline, point uint64) error {
 	spin := spinTime
 	if point < t.submitted.Load() {
 		spin = 0 // the device has more to do, so that it does not wait for whoever wakes up late
@@ -191,8 +175,8 @@ func (d *Device) waitOn(ctx context.Context, t *timeline, point uint64) error {
 		slice = cancelTime
 	}
 	for ; ; spin = 0 {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("vk: wait: %w", err)
+		if ctx.Err() != nil {
+			return endedWait(ctx)
 		}
 		r := d.native.wait(t.queue, point, uint64(slice), uint64(spin))
 		if err := d.checkResult(r, "wait"); err != nil {

@@ -193,6 +193,13 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 			return nil
 		}, o)
 	}
+	// Who has the ring keeps it until the device is there. So nobody takes it before the device is at what it reads:
+	// else runs ahead of that would not be over, as far as anybody knows, and make no room for others.
+	if o.beside && o.after > 0 {
+		if err := d.Wait(ctx, o.after-1); err != nil {
+			return err
+		}
+	}
 	d.down.mu.Lock()
 	defer d.down.mu.Unlock()
 	if err := d.down.open(); err != nil {

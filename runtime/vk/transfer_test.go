@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -146,6 +147,40 @@ func TestTransferOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLateDownload: a download of what comes late does not keep earlier ones from the ring.
+func TestLateDownload(t *testing.T) {
+	d := vktest.Device(t, vk.ForceStaging(vk.DeviceOptions{}))
+	const n = 1 << 20
+	x, y := buffer(t, d, "x", 4*n, vk.DeviceMemory), buffer(t, d, "y", 4*n, vk.DeviceMemory)
+	fill(t, d, x, 1)
+	fill(t, d, y, 0)
+	r := longRecording(t, d, x, y, 20)
+	run(t, d, r)
+	// The device may be done before the download waits: more work is given to it until it is not.
+	for more, seen := 1, false; !seen; more *= 2 {
+		if more > 1000 {
+			t.Fatalf("with %d runs under way a download waited for none of them", more)
+		}
+		var before, last vk.Point
+		for range more {
+			before = must(d.Submit(r))(t)
+		}
+		last = must(d.Submit(r))(t)
+		done := make(chan error)
+		go func() { done <- d.DownloadsAfter(context.Background(), x, last) }()
+		for d.Waits() == 0 && !d.Downloading() && !d.Done(before) {
+			runtime.Gosched()
+		}
+		has := d.Downloading()
+		if seen = !d.Done(before); seen && has {
+			t.Error("a download has the ring while the device is not at what it reads")
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -1,0 +1,141 @@
+package vk
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// fakeQueue is a timeline whose device reaches points when it is told to.
+type fakeQueue struct {
+	timeline
+	asks map[uint64]chan error // what the device is asked for, and what it answers
+}
+
+func newFakeQueue(points uint64) *fakeQueue {
+	q := &fakeQueue{asks: map[uint64]chan error{}}
+	for p := range points {
+		q.asks[p+1] = make(chan error)
+	}
+	return q
+}
+
+// start begins to wait for a point, and returns once it is asked for or told of by another.
+func (q *fakeQueue) start(ctx context.Context, point uint64) (done chan error) {
+	done = make(chan error, 1)
+	q.mu.Lock()
+	before := len(q.asked) + len(q.waiting)
+	q.mu.Unlock()
+	go func() {
+		done <- q.wait(ctx, point, func() error {
+			err := <-q.asks[point]
+			if err == nil {
+				q.note(point)
+			}
+			return err
+		})
+	}()
+	q.until(func(asked []uint64, waiting int) bool { return len(asked)+waiting > before })
+	return done
+}
+
+// until returns when it is so.
+func (q *fakeQueue) until(so func(asked []uint64, waiting int) bool) {
+	for {
+		q.mu.Lock()
+		is := so(q.asked, len(q.waiting))
+		q.mu.Unlock()
+		if is {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// check compares what the device is asked for now, and how many wait for that.
+func (q *fakeQueue) check(t *testing.T, what string, waiting int, asked ...uint64) {
+	t.Helper()
+	q.until(func(have []uint64, n int) bool {
+		return len(have)+n >= len(asked)+waiting && len(have) >= len(asked)
+	})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Equal(q.asked, asked) || len(q.waiting) != waiting {
+		t.Errorf("%s: asked for %v, %d others wait; want %v, %d", what, q.asked, len(q.waiting), asked, waiting)
+	}
+}
+
+// TestOneAsks: of all who wait for a queue one asks the device, the one whose point comes first.
+func TestOneAsks(t *testing.T) {
+	ctx := t.Context()
+	q := newFakeQueue(9)
+	five := q.start(ctx, 5)
+	seven, six, again := q.start(ctx, 7), q.start(ctx, 6), q.start(ctx, 5)
+	q.check(t, "later ones wait", 3, 5)
+	three := q.start(ctx, 3) // which the one that asks for 5 would hear of too late
+	four := q.start(ctx, 4)
+	q.check(t, "an earlier one asks", 4, 5, 3)
+	q.asks[3] <- nil
+	if err := <-three; err != nil {
+		t.Error(err)
+	}
+	q.check(t, "the next one asks", 3, 5, 4)
+	q.asks[5] <- nil // which says the same of 4
+	for _, done := range []chan error{five, again} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	q.check(t, "4 has yet to hear", 2, 4)
+	q.asks[4] <- nil
+	if err := <-four; err != nil {
+		t.Error(err)
+	}
+	q.check(t, "6 goes ahead of 7", 1, 6)
+	q.asks[6] <- nil
+	q.asks[7] <- nil
+	for _, done := range []chan error{six, seven} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := q.wait(ctx, 7, func() error { return errors.New("asked for what is known") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitersEnd: who gives up, or hears of a failure, leaves it to the next to ask.
+func TestWaitersEnd(t *testing.T) {
+	q := newFakeQueue(9)
+	ctx, cancel := context.WithCancel(t.Context())
+	one := q.start(t.Context(), 1)
+	two, three := q.start(ctx, 2), q.start(t.Context(), 3)
+	cancel()
+	if err := <-two; !errors.Is(err, context.Canceled) {
+		t.Errorf("a wait that was cancelled: %v", err)
+	}
+	q.check(t, "who has given up is forgotten", 1, 1)
+	failed := errors.New("lost")
+	q.asks[1] <- failed
+	if err := <-one; err != failed {
+		t.Errorf("who asked hears %v", err)
+	}
+	q.check(t, "the next one asks after a failure", 0, 3)
+	q.asks[3] <- failed
+	if err := <-three; err != failed {
+		t.Errorf("the next one hears %v", err)
+	}
+	// One that is told to ask and gives up at the same time.
+	w := &waiter{4, make(chan struct{})}
+	later := &waiter{5, make(chan struct{})}
+	q.asked, q.waiting = []uint64{4}, []*waiter{w, later}
+	q.leave(4)
+	<-w.told
+	q.drop(w)
+	<-later.told
+	if len(q.waiting) != 0 {
+		t.Errorf("%d wait for nobody", len(q.waiting))
+	}
+}
