@@ -29,7 +29,8 @@ const (
 	wayRelayed
 	// Programs end at each exchange, and the host takes them on when all are there.
 	wayStaged
-	// So they do, and the host has values copied from card to card in between.
+	// So they do, and the host has values copied from card to card in between. Kernels do not wait for a copy, since
+	// CUDA is another context of the card, and nothing promises that it has its turn before they end (M-two-cards).
 	wayCopied
 )
 
