@@ -310,10 +310,8 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	switch {
-	case d.meetings != nil:
-		return d.compileShards(ctx, g, opt)
 	case d.parts != nil:
-		return d.compileLayers(ctx, g, opt)
+		return d.compileParts(ctx, g, opt)
 	case d.IsCPU():
 		return interpreted(g, nil), g.Verify()
 	}
@@ -415,10 +413,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	if d.parts != nil {
 		opt.Weights = weights
-		if d.meetings != nil {
-			return d.loadShards(ctx, p, opt)
-		}
-		return d.loadLayers(ctx, p, opt)
+		return d.loadParts(ctx, p, opt)
 	}
 	onProcessor := d.IsCPU() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
 		opt.Share.Vulkan() == nil

@@ -232,9 +232,8 @@ func (p *hostPlaces) Close() error {
 
 // LosePart has the last of several devices leave out its part of a program.
 func LosePart(e *Executable) {
-	parts := e.program().(*sharded).parts
-	last := &parts[len(parts)-1]
-	last.Executable = &Executable{backend: lost{last.Executable.program()}}
+	parts := severalOf(e).exes
+	parts[len(parts)-1] = &Executable{backend: lost{parts[len(parts)-1].program()}}
 }
 
 type lost struct{ runtime.Executable }
@@ -243,8 +242,8 @@ func (lost) Run(context.Context, Tensors, ...RunOptions) (*Result, error) { retu
 
 // ClosePart closes what the last of several devices has of a program, as if it were lost.
 func ClosePart(e *Executable) error {
-	parts := e.program().(*sharded).parts
-	return parts[len(parts)-1].Executable.Close()
+	parts := severalOf(e).exes
+	return parts[len(parts)-1].Close()
 }
 
 // SetPersistence has persistent kernels do those runs of steps until the function that it returns is called.

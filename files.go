@@ -161,14 +161,8 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 // Load them with those. They are none where the bundle is of a graph alone. Of a program that was compiled for several
 // devices they are what each of them runs.
 func (p *Program) Parts() (list []*Program, err error) {
-	if p != nil && p.layers != nil {
-		for _, l := range p.layers {
-			list = append(list, l.Program)
-		}
-		return list, nil
-	}
-	if p != nil && p.shards != nil {
-		for _, one := range p.shards {
+	if p != nil && p.parts != nil {
+		for _, one := range p.parts {
 			list = append(list, one.Program)
 		}
 		return list, nil

@@ -46,45 +46,25 @@ func (d Devices) Together() (*Device, error) {
 	return one, nil
 }
 
-// layer is a part of a program that runs on a device of several.
-type layer struct {
-	*Program
-	passes.Part
-}
-
-// compileLayers cuts a graph and compiles each part for its device.
-func (d *Device) compileLayers(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	g, fitted, err := fitWeights(g, opt)
-	if err != nil {
-		return nil, err
-	}
+// layers cuts a graph into parts that follow one another, where those of a program beside it are.
+func (d *Device) layers(_ context.Context, g *ir.Graph, beside *Program) (list []part, err error) {
 	var home map[string]int
-	if opt.Beside != nil {
+	if beside != nil {
 		var others []passes.Part
-		for _, l := range opt.Beside.layers {
-			others = append(others, l.Part)
+		for _, one := range beside.parts {
+			others = append(others, one.layer)
 		}
-		home, opt.Beside = passes.Homes(others), nil
+		home = passes.Homes(others)
 	}
 	stored, err := storedBy(g)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := passes.SplitLayers(g, d.parts.shares(stored), home)
-	if err != nil {
-		return nil, err
+	cut, err := passes.SplitLayers(g, d.parts.shares(stored), home)
+	for _, one := range cut {
+		list = append(list, part{graph: one.Graph, device: one.Device, layer: one})
 	}
-	p := interpreted(g, nil)
-	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
-	for i, part := range parts {
-		one, err := d.parts[part.Device].Compile(ctx, part.Graph, opt)
-		if err != nil {
-			return nil, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(parts), d.parts[part.Device].Name(), err)
-		}
-		p.layers = append(p.layers, layer{one, part})
-		p.Stats.add(one.Stats)
-	}
-	return p, nil
+	return list, err
 }
 
 // storedBy is how many bytes the weights and states of a graph have.
@@ -101,57 +81,24 @@ func storedBy(g *ir.Graph) (stored int64, err error) {
 	return stored, nil
 }
 
-// loadLayers loads each part of a program on its device.
-func (d *Device) loadLayers(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
-	switch {
-	case p.layers == nil || p.layers[len(p.layers)-1].Device >= len(d.parts):
-		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
-			d.Name())
-	case opt.WeightRoom > 0 && len(p.layers) > 1:
-		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+// following has the parts of a program follow one another.
+func (x *several) following() (*Executable, error) {
+	if len(x.parts) == 1 {
+		return x.exes[0], nil
 	}
-	share, _ := opt.Share.program().(*layered)
-	if opt.Share != nil && share == nil {
-		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
-	}
-	opt.NoTrial = true
-	load := func(l layer) (*Executable, error) {
-		one := opt
-		one.Share = nil
-		if share != nil {
-			one.Share = share.on(l.Device)
-		}
-		return d.parts[l.Device].Load(ctx, l.Program, one)
-	}
-	if len(p.layers) == 1 {
-		return load(p.layers[0])
-	}
-	x := &layered{Signature: runtime.SignatureOf(p.Contents.Graph), states: map[string]int{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, x.Close())
-		}
-	}()
 	var why []string
-	for i, l := range p.layers {
-		name := d.parts[l.Device].Name()
-		exe, err := load(l)
-		if err != nil {
-			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(p.layers), name, err)
-		}
-		x.parts = append(x.parts, &layerPart{Executable: exe, device: l.Device, gives: l.Gives,
-			turn: make(chan struct{}, 1)})
-		for _, s := range exe.States() {
-			x.states[s.Name] = i
-		}
-		why = append(why, fmt.Sprintf("%s with %.1f MiB of weights and states", name, float64(l.Stored)/(1<<20)))
+	l := &layered{several: x}
+	for _, one := range x.parts {
+		l.turns = append(l.turns, make(chan struct{}, 1))
+		why = append(why, fmt.Sprintf("%s with %.1f MiB of weights and states", x.of.parts[one.device].Name(),
+			float64(one.layer.Stored)/(1<<20)))
 	}
 	for _, s := range x.States() {
-		if _, ok := x.states[s.Name]; !ok {
-			return nil, fmt.Errorf("load on %s: nothing reads or updates state %q: leave it out", d.Name(), s.Name)
+		if len(x.states[s.Name].parts) == 0 {
+			return nil, fmt.Errorf("load on %s: nothing reads or updates state %q: leave it out", x.of.Name(), s.Name)
 		}
 	}
-	return &Executable{backend: x, why: "layers over " + strings.Join(why, ", then ")}, nil
+	return &Executable{backend: l, why: "layers over " + strings.Join(why, ", then ")}, nil
 }
 
 // shares are how much of so many bytes each device is to have: by how fast it reads its memory, up to what it has left
@@ -210,33 +157,15 @@ func sharesOf(stored float64, rooms, speeds []float64) []float64 {
 	return shares
 }
 
-// layered is a program in parts, which runs take one after the other.
+// layered is a program in parts that follow one another. The turn of a part holds a token while a run is in it: runs
+// come to each part in the order in which they came to the first, since each takes the turn of the next part before it
+// gives that of its own back.
 type layered struct {
-	*runtime.Signature
-	parts  []*layerPart
-	states map[string]int // the part that has a state
-}
-
-// layerPart is a part of a program. turn holds a token while a run is in it: runs come to each part in the order in
-// which they came to the first, since each takes the turn of the next part before it gives that of its own back.
-type layerPart struct {
-	*Executable
-	device int
-	gives  []string
-	turn   chan struct{}
+	*several
+	turns []chan struct{} // by part
 }
 
 var _ runtime.Executable = (*layered)(nil)
-
-// on returns the part on a device, or nil.
-func (x *layered) on(device int) *Executable {
-	for _, p := range x.parts {
-		if p.device == device {
-			return p.Executable
-		}
-	}
-	return nil
-}
 
 // Run implements runtime.Executable.
 func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
@@ -251,17 +180,7 @@ func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (_ *Result, err error) {
 	once := func() { begun(); begun = func() {} }
 	defer func() { once() }()
-	if opt.Profile {
-		return nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
-	}
-	symbols, err := x.Bind(in, opt)
-	if err == nil {
-		_, err = x.NewOutputs(symbols, opt)
-	}
-	if err != nil {
-		return nil, err
-	}
-	own, err := x.statesOf(opt)
+	symbols, own, err := x.check(in, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -282,42 +201,42 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 	}()
 	// A run that has begun goes through all parts, so that none of the states misses it.
 	part := context.WithoutCancel(ctx)
-	for i, p := range x.parts {
+	for i, turn := range x.turns {
 		if i == 0 {
 			select {
-			case p.turn <- struct{}{}:
+			case turn <- struct{}{}:
 			case <-ctx.Done():
 				return nil, fmt.Errorf("another run is under way: %w", ctx.Err())
 			}
 			if err := ctx.Err(); err != nil {
-				<-p.turn
+				<-turn
 				return nil, err
 			}
 		} else {
-			p.turn <- struct{}{}
-			<-x.parts[i-1].turn
+			turn <- struct{}{}
+			<-x.turns[i-1]
 			once()
 		}
-		if err := p.run(part, values, opt, symbols, own, i, result); err != nil {
-			<-p.turn
-			return nil, fmt.Errorf("part %d of %d, on %s: %w", i+1, len(x.parts), p.Device(), err)
+		if err := x.runPart(part, i, values, opt, symbols, own[i], result); err != nil {
+			<-turn
+			return nil, x.failed(i, err)
 		}
 	}
-	<-x.parts[len(x.parts)-1].turn
+	<-x.turns[len(x.turns)-1]
 	return result, nil
 }
 
-// run runs the part. What later parts read goes to values, what the program gives to result.
-func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, symbols map[string]int64,
-	own layeredStates, i int, result *Result) error {
-	in, mine := Tensors{}, RunOptions{Symbols: map[string]int64{}, Into: Tensors{}}
-	for _, port := range p.Inputs() {
+// runPart runs a part. What later parts read goes to values, what the program gives to result.
+func (x *layered) runPart(ctx context.Context, i int, values Tensors, opt RunOptions, symbols map[string]int64,
+	own States, result *Result) error {
+	e, in, mine := x.exes[i], Tensors{}, RunOptions{Symbols: map[string]int64{}, Into: Tensors{}, States: own}
+	for _, port := range e.Inputs() {
 		in[port.Name] = values[port.Name]
 	}
-	for _, s := range p.Symbols() {
+	for _, s := range e.Symbols() {
 		mine.Symbols[s.Name] = symbols[s.Name]
 	}
-	for _, port := range p.Outputs() {
+	for _, port := range e.Outputs() {
 		if d := opt.Into[port.Name]; d != nil {
 			mine.Into[port.Name] = d
 		}
@@ -325,15 +244,12 @@ func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, sym
 			mine.Keep = append(mine.Keep, port.Name)
 		}
 	}
-	if own != nil {
-		mine.States = own[i]
-	}
-	r, err := p.Executable.Run(ctx, in, mine)
+	r, err := e.Run(ctx, in, mine)
 	if err != nil {
 		return err
 	}
 	for name, d := range r.Outputs {
-		if slices.Contains(p.gives, name) {
+		if slices.Contains(x.parts[i].layer.Gives, name) {
 			values[name] = d
 		} else {
 			result.Outputs[name] = d
@@ -350,146 +266,10 @@ func (p *layerPart) run(ctx context.Context, values Tensors, opt RunOptions, sym
 
 // Upload implements runtime.Executable: to the first device.
 func (x *layered) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
-	return x.parts[0].Upload(ctx, d)
+	return x.exes[0].Upload(ctx, d)
 }
 
 // UploadFrom implements runtime.Executable: to the first device.
 func (x *layered) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
-	return x.parts[0].UploadFrom(ctx, t, dims, from)
-}
-
-// stateOf returns the part that has a state.
-func (x *layered) stateOf(name string) (*layerPart, error) {
-	if _, err := x.State(name); err != nil {
-		return nil, err
-	}
-	return x.parts[x.states[name]], nil
-}
-
-// ReadState implements runtime.Executable.
-func (x *layered) ReadState(name string) (*ir.Data, error) {
-	p, err := x.stateOf(name)
-	if err != nil {
-		return nil, err
-	}
-	return p.ReadState(name)
-}
-
-// WriteState implements runtime.Executable.
-func (x *layered) WriteState(name string, d *ir.Data) error {
-	p, err := x.stateOf(name)
-	if err != nil {
-		return err
-	}
-	return p.WriteState(name, d)
-}
-
-// ResetStates implements runtime.Executable.
-func (x *layered) ResetStates() error {
-	var errs []error
-	for _, p := range x.parts {
-		errs = append(errs, p.ResetStates())
-	}
-	return errors.Join(errs...)
-}
-
-// layeredStates are states by part; nil where a part has none.
-type layeredStates []States
-
-// NewStates implements runtime.Executable.
-func (x *layered) NewStates() (States, error) {
-	if len(x.States()) == 0 {
-		return nil, runtime.ErrNoStates
-	}
-	all := ownLayers{of: x, parts: make(layeredStates, len(x.parts))}
-	for i, p := range x.parts {
-		if len(p.States()) == 0 {
-			continue
-		}
-		s, err := p.NewStates()
-		if err != nil {
-			return nil, errors.Join(err, all.Close())
-		}
-		all.parts[i] = s
-	}
-	return all, nil
-}
-
-// ownLayers are states of a run's own.
-type ownLayers struct {
-	of    *layered
-	parts layeredStates
-}
-
-// statesOf returns the states that a run is given; nil for the program's own.
-func (x *layered) statesOf(opt RunOptions) (layeredStates, error) {
-	if opt.States == nil {
-		return nil, nil
-	}
-	own, ok := opt.States.(ownLayers)
-	if !ok || own.of != x {
-		return nil, runtime.ErrStates
-	}
-	return own.parts, nil
-}
-
-// part returns the states of the part that has a state of that name.
-func (s ownLayers) part(name string) (States, error) {
-	if _, err := s.of.State(name); err != nil {
-		return nil, err
-	}
-	return s.parts[s.of.states[name]], nil
-}
-
-// Read implements runtime.States.
-func (s ownLayers) Read(name string) (*ir.Data, error) {
-	p, err := s.part(name)
-	if err != nil {
-		return nil, err
-	}
-	return p.Read(name)
-}
-
-// Write implements runtime.States.
-func (s ownLayers) Write(name string, d *ir.Data) error {
-	p, err := s.part(name)
-	if err != nil {
-		return err
-	}
-	return p.Write(name, d)
-}
-
-// each calls do for the states of all parts.
-func (s ownLayers) each(do func(States) error) error {
-	var errs []error
-	for _, p := range s.parts {
-		if p != nil {
-			errs = append(errs, do(p))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Reset implements runtime.States.
-func (s ownLayers) Reset() error { return s.each(States.Reset) }
-
-// Close implements runtime.States.
-func (s ownLayers) Close() error { return s.each(States.Close) }
-
-// Device implements runtime.Executable.
-func (x *layered) Device() string {
-	var names []string
-	for _, p := range x.parts {
-		names = append(names, p.Device())
-	}
-	return strings.Join(names, ", then ")
-}
-
-// Close implements runtime.Executable.
-func (x *layered) Close() error {
-	var errs []error
-	for _, p := range x.parts {
-		errs = append(errs, p.Executable.Close())
-	}
-	return errors.Join(errs...)
+	return x.exes[0].UploadFrom(ctx, t, dims, from)
 }

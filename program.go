@@ -18,8 +18,7 @@ type Program struct {
 
 	file    *bundle.File // that Contents aliases; nil for a program just compiled
 	refused error        // why the device that it was compiled for does not run it
-	shards  []shard      // where it was compiled for devices that share each op; Contents then has the graph alone
-	layers  []layer      // where it was compiled for several devices; Contents then has the graph alone
+	parts   []part       // where it was compiled for several devices; Contents then has the graph alone
 }
 
 // HasKernelsOf reports whether the program has the code of all kernels of another one, on each of their devices.
@@ -40,7 +39,7 @@ func (p *Program) kernels() map[deviceCode]bool {
 		return all
 	}
 	devices := []*Program{p}
-	if p.layers != nil || p.shards != nil {
+	if p.parts != nil {
 		devices, _ = p.Parts() // of what was compiled they are there
 	}
 	for i, one := range devices {
@@ -72,7 +71,7 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 	if p == nil || p.Contents.Graph == nil {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
 	}
-	if p.layers != nil || p.shards != nil {
+	if p.parts != nil {
 		return errors.New("save: the program was compiled for several devices, and a bundle is for one: compile the " +
 			"graph for one")
 	}

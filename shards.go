@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,85 +57,35 @@ func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
 	return d, nil
 }
 
-// shard is what one of the devices runs of a program.
-type shard struct {
-	*Program
-	passes.Shard
-}
-
-// compileShards compiles what each device has of a graph.
-func (d *Device) compileShards(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	g, fitted, err := fitWeights(g, opt)
-	if err != nil {
-		return nil, err
-	}
-	opt.Beside = nil
-	p := interpreted(g, nil)
-	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+// shards are what each device has of a graph.
+func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []part, err error) {
 	waits, err := d.meetings.waits(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	for rank, part := range d.parts {
+	for rank := range d.parts {
 		s, err := passes.SplitTensor(g, len(d.parts), rank, waits)
 		if err != nil {
 			return nil, err
 		}
-		own := opt
-		own.Weights = cutWeights(opt.Weights, s.Cut, len(d.parts), rank)
-		one, err := part.Compile(ctx, s.Graph, own)
-		if err != nil {
-			return nil, fmt.Errorf("part %d of %d, for %s: %w", rank+1, len(d.parts), part.Name(), err)
-		}
-		p.shards = append(p.shards, shard{one, s})
-		p.Stats.add(one.Stats)
+		list = append(list, part{graph: s.Graph, device: rank, shard: s})
 	}
-	return p, nil
+	return list, nil
 }
 
-// loadShards loads what each device has of a program.
-func (d *Device) loadShards(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
-	switch {
-	case len(p.shards) != len(d.parts):
-		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
-			d.Name())
-	case opt.WeightRoom > 0:
-		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
-	}
-	opt.NoTrial = true
-	share, _ := opt.Share.program().(*sharded)
-	if opt.Share != nil && share == nil {
-		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
-	}
-	x := &sharded{Signature: runtime.SignatureOf(p.Contents.Graph), meetings: d.meetings, alike: alike(p.shards)}
-	x.ahead = x.alike
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, x.Close())
-		}
-	}()
-	for rank, s := range p.shards {
-		one := opt
-		if one.Share = nil; share != nil {
-			one.Share = share.parts[rank].Executable
-		}
-		one.Weights = cutWeights(opt.Weights, s.Cut, len(p.shards), rank)
-		exe, err := d.parts[rank].Load(ctx, s.Program, one)
-		if err != nil {
-			return nil, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(p.shards), d.parts[rank].Name(),
-				err)
-		}
-		x.parts = append(x.parts, shardPart{exe, s.Shard})
-	}
-	first := p.shards[0]
-	how := ""
+// sharing has the parts of a program run at the same time.
+func (x *several) sharing(ctx context.Context) (*Executable, error) {
+	s := &sharded{several: x, meetings: x.of.meetings, alike: alike(x.parts)}
+	s.ahead = s.alike
+	first, how := x.parts[0].shard, ""
 	if len(first.Meetings) > 0 {
-		if how, err = x.meet(ctx, first.Shard); err != nil {
-			return nil, fmt.Errorf("load on %s: %w", d.Name(), err)
+		var err error
+		if how, err = s.meet(ctx, first); err != nil {
+			return nil, fmt.Errorf("load on %s: %w", x.of.Name(), err)
 		}
 	}
-	return &Executable{backend: x, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
-		"and the devices exchange values %d times a run%s", d.Name(), len(first.Cut),
+	return &Executable{backend: s, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+
+		"and the devices exchange values %d times a run%s", x.of.Name(), len(first.Cut),
 		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Meetings), how)}, nil
 }
 
@@ -161,7 +110,7 @@ func (x *sharded) meet(ctx context.Context, s passes.Shard) (how string, err err
 // roomFor returns the room for exchanges of the program, which differ with its symbols.
 func (x *sharded) roomFor(ctx context.Context, exchanges []int) (*room, error) {
 	r, err := x.meetings.reserve(ctx, exchanges)
-	if err == nil && x.parts[0].Waits && transports[r.way].ends {
+	if err == nil && x.parts[0].shard.Waits && transports[r.way].ends {
 		err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
 			"compile the graph for these")
 	}
@@ -259,21 +208,15 @@ func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 
 // sharded is a program whose ops several devices share.
 type sharded struct {
-	*runtime.Signature
+	*several
 	meetings *meetings
-	parts    []shardPart
 	alike    bool // whether all compute what is whole by the same kernels, and so have the same bits of it
 	ahead    bool // whether a run is not waited for that keeps all outputs
 }
 
-type shardPart struct {
-	*Executable
-	passes.Shard
-}
-
 // alike reports whether all devices are of one kind and have the same kernels.
-func alike(shards []shard) bool {
-	kernels := func(s shard) (list []string) {
+func alike(parts []part) bool {
+	kernels := func(s part) (list []string) {
 		if p := s.Contents.Program; p != nil {
 			list = append(list, s.Contents.Meta.Target.Fingerprint())
 			for _, step := range p.Steps {
@@ -282,7 +225,7 @@ func alike(shards []shard) bool {
 		}
 		return list
 	}
-	return !slices.ContainsFunc(shards[1:], func(s shard) bool { return !slices.Equal(kernels(s), kernels(shards[0])) })
+	return !slices.ContainsFunc(parts[1:], func(s part) bool { return !slices.Equal(kernels(s), kernels(parts[0])) })
 }
 
 var _ runtime.Executable = (*sharded)(nil)
@@ -294,17 +237,7 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	if err != nil {
 		return nil, err
 	}
-	if opt.Profile {
-		return nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
-	}
-	symbols, err := x.Bind(in, opt)
-	if err == nil {
-		_, err = x.NewOutputs(symbols, opt)
-	}
-	if err != nil {
-		return nil, err
-	}
-	own, err := x.statesOf(opt)
+	symbols, own, err := x.check(in, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +270,7 @@ func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []sh
 	var under sync.WaitGroup
 	for rank := range x.parts {
 		under.Go(func() {
-			results[rank], errs[rank] = x.parts[rank].run(rank, values[rank], links[rank], meeting.between(), opt, own)
+			results[rank], errs[rank] = x.runPart(rank, values[rank], links[rank], meeting.between(), opt, own[rank])
 			if errs[rank] != nil {
 				meeting.fail() // the others wait in vain
 			}
@@ -362,10 +295,10 @@ func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []sh
 
 // begin begins the exchanges of a run, if it has any, and returns what each device is given for them.
 func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting, []*ir.Data, error) {
-	if len(x.parts[0].Meetings) == 0 {
+	if len(x.parts[0].shard.Meetings) == 0 {
 		return nil, make([]*ir.Data, len(x.parts)), nil
 	}
-	exchanges, err := x.parts[0].Exchanges(symbols)
+	exchanges, err := x.parts[0].shard.Exchanges(symbols)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -385,7 +318,7 @@ func (x *sharded) ended(m *meeting, errs []error) error {
 		case errors.Is(e, mailbox.ErrStopped):
 			stopped = rank
 		case e != nil:
-			err = errors.Join(err, fmt.Errorf("part %d of %d, on %s: %w", rank+1, len(errs), x.parts[rank].Device(), e))
+			err = errors.Join(err, x.failed(rank, e))
 		}
 	}
 	err = errors.Join(err, x.meetings.idle())
@@ -396,7 +329,7 @@ func (x *sharded) ended(m *meeting, errs []error) error {
 		err = failed
 	}
 	if err == nil && stopped >= 0 {
-		err = failedAs(x.parts[stopped].Device(), false, m.limit)
+		err = failedAs(x.exes[stopped].Device(), false, m.limit)
 	}
 	return lostStates(err)
 }
@@ -410,24 +343,22 @@ func failedAs(device string, stale bool, limit time.Duration) error {
 		limit)
 }
 
-// run runs the part of a rank. The first gives the results; what others give is left on their devices.
-func (p *shardPart) run(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
-	own []States) (*Result, error) {
-	in, mine := values.host, RunOptions{Symbols: opt.Symbols, Inputs: values.device}
+// runPart runs the part of a rank. The first gives the results; what others give is left on their devices.
+func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
+	own States) (*Result, error) {
+	e, in := x.exes[rank], values.host
+	mine := RunOptions{Symbols: opt.Symbols, Inputs: values.device, States: own}
 	if link != nil {
-		in[p.Link] = link
-	}
-	if own != nil {
-		mine.States = own[rank]
+		in[x.parts[rank].shard.Link] = link
 	}
 	if rank == 0 {
 		mine.Into, mine.Keep = opt.Into, opt.Keep
 	} else {
-		for _, o := range p.Executable.Outputs() {
+		for _, o := range e.Outputs() {
 			mine.Keep = append(mine.Keep, o.Name)
 		}
 	}
-	return p.runInParts(context.Background(), in, between, mine)
+	return e.runInParts(context.Background(), in, between, mine)
 }
 
 // runInParts runs a program, and does something each time that others are to have what it has given to an exchange; nil
@@ -438,138 +369,4 @@ func (e *Executable) runInParts(ctx context.Context, in Tensors, between func() 
 		return e.Vulkan().RunInParts(ctx, in, between, opt...)
 	}
 	return e.Run(ctx, in, opt...)
-}
-
-// ReadState implements runtime.Executable.
-func (x *sharded) ReadState(name string) (*ir.Data, error) {
-	return x.readState(name, func(rank int) (*ir.Data, error) { return x.parts[rank].ReadState(name) })
-}
-
-// readState puts a state together from what read says that each device has.
-func (x *sharded) readState(name string, read func(rank int) (*ir.Data, error)) (*ir.Data, error) {
-	if _, err := x.State(name); err != nil {
-		return nil, err
-	}
-	axis, cut := x.parts[0].Cut[name]
-	if !cut {
-		return read(0)
-	}
-	var parts []*ir.Data
-	for rank := range x.parts {
-		d, err := read(rank)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, d)
-	}
-	return joinData(parts, axis)
-}
-
-// WriteState implements runtime.Executable.
-func (x *sharded) WriteState(name string, d *ir.Data) error {
-	return x.writeState(name, d, func(rank int, part *ir.Data) error { return x.parts[rank].WriteState(name, part) })
-}
-
-// writeState gives each device its part of a state.
-func (x *sharded) writeState(name string, d *ir.Data, write func(rank int, part *ir.Data) error) error {
-	if _, err := x.CheckState(name, d); err != nil {
-		return err
-	}
-	axis, cut := x.parts[0].Cut[name]
-	for rank := range x.parts {
-		part := d
-		if cut {
-			var err error
-			if part, err = cutData(d, axis, len(x.parts), rank); err != nil {
-				return err
-			}
-		}
-		if err := write(rank, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ResetStates implements runtime.Executable.
-func (x *sharded) ResetStates() error {
-	var errs []error
-	for _, p := range x.parts {
-		errs = append(errs, p.ResetStates())
-	}
-	return errors.Join(errs...)
-}
-
-// NewStates implements runtime.Executable.
-func (x *sharded) NewStates() (States, error) {
-	own := &ownShards{of: x}
-	for _, p := range x.parts {
-		s, err := p.NewStates()
-		if err != nil {
-			return nil, errors.Join(err, own.Close())
-		}
-		own.parts = append(own.parts, s)
-	}
-	return own, nil
-}
-
-// ownShards are states of a run's own, by rank.
-type ownShards struct {
-	of    *sharded
-	parts []States
-}
-
-// statesOf returns the states that a run is given, by rank; nil for the program's own.
-func (x *sharded) statesOf(opt RunOptions) ([]States, error) {
-	if opt.States == nil {
-		return nil, nil
-	}
-	own, ok := opt.States.(*ownShards)
-	if !ok || own.of != x {
-		return nil, runtime.ErrStates
-	}
-	return own.parts, nil
-}
-
-// Read implements runtime.States.
-func (s *ownShards) Read(name string) (*ir.Data, error) {
-	return s.of.readState(name, func(rank int) (*ir.Data, error) { return s.parts[rank].Read(name) })
-}
-
-// Write implements runtime.States.
-func (s *ownShards) Write(name string, d *ir.Data) error {
-	return s.of.writeState(name, d, func(rank int, part *ir.Data) error { return s.parts[rank].Write(name, part) })
-}
-
-// each calls do for the states of all devices.
-func (s *ownShards) each(do func(States) error) error {
-	var errs []error
-	for _, p := range s.parts {
-		errs = append(errs, do(p))
-	}
-	return errors.Join(errs...)
-}
-
-// Reset implements runtime.States.
-func (s *ownShards) Reset() error { return s.each(States.Reset) }
-
-// Close implements runtime.States.
-func (s *ownShards) Close() error { return s.each(States.Close) }
-
-// Device implements runtime.Executable.
-func (x *sharded) Device() string {
-	var names []string
-	for _, p := range x.parts {
-		names = append(names, p.Device())
-	}
-	return strings.Join(names, " and ")
-}
-
-// Close implements runtime.Executable.
-func (x *sharded) Close() error {
-	var errs []error
-	for _, p := range x.parts {
-		errs = append(errs, p.Executable.Close())
-	}
-	return errors.Join(errs...)
 }

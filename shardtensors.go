@@ -113,18 +113,18 @@ func closeKept(r *Result) error {
 
 // Upload implements runtime.Executable: to each device.
 func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
-	return x.onEach(func(p shardPart) (*DeviceTensor, error) { return p.Upload(ctx, d) })
+	return x.onEach(func(p *Executable) (*DeviceTensor, error) { return p.Upload(ctx, d) })
 }
 
 // UploadFrom implements runtime.Executable: to each device.
 func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
-	return x.onEach(func(p shardPart) (*DeviceTensor, error) { return p.UploadFrom(ctx, t, dims, from) })
+	return x.onEach(func(p *Executable) (*DeviceTensor, error) { return p.UploadFrom(ctx, t, dims, from) })
 }
 
 // onEach has each device upload a tensor.
-func (x *sharded) onEach(upload func(shardPart) (*DeviceTensor, error)) (*DeviceTensor, error) {
+func (x *sharded) onEach(upload func(*Executable) (*DeviceTensor, error)) (*DeviceTensor, error) {
 	t := &shardTensor{of: x.meetings}
-	for _, p := range x.parts {
+	for _, p := range x.exes {
 		one, err := upload(p)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())

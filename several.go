@@ -1,0 +1,301 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// part is what one of several devices has of a program: some of its layers, or its part of each op.
+type part struct {
+	*Program
+	graph  *ir.Graph
+	device int          // which of them
+	layer  passes.Part  // where parts follow one another
+	shard  passes.Shard // where devices share each op
+}
+
+// compileParts compiles what each of several devices has of a graph.
+func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	g, fitted, err := fitWeights(g, opt)
+	if err != nil {
+		return nil, err
+	}
+	split := d.layers
+	if d.meetings != nil {
+		split = d.shards
+	}
+	p := interpreted(g, nil)
+	if p.parts, err = split(ctx, g, opt.Beside); err != nil {
+		return nil, err
+	}
+	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
+	for i := range p.parts {
+		one, own := &p.parts[i], opt
+		own.Beside, own.Weights = nil, one.weights(opt.Weights, p)
+		if one.Program, err = d.parts[one.device].Compile(ctx, one.graph, own); err != nil {
+			return nil, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts), d.parts[one.device].Name(), err)
+		}
+		p.Stats.add(one.Stats)
+	}
+	return p, nil
+}
+
+// weights is what the part has of a source of weights.
+func (one *part) weights(from ir.WeightSource, p *Program) ir.WeightSource {
+	if len(one.shard.Cut) == 0 {
+		return from
+	}
+	return cutWeights(from, one.shard.Cut, len(p.parts), one.device)
+}
+
+// loadParts loads each part of a program on its device.
+func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
+	shares := d.meetings != nil
+	switch n := len(p.parts); {
+	case n == 0 || p.parts[n-1].device >= len(d.parts) || shares != (p.parts[0].shard.Graph != nil),
+		shares && n != len(d.parts):
+		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
+			d.Name())
+	case opt.WeightRoom > 0 && n > 1:
+		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+	}
+	share := severalOf(opt.Share)
+	if opt.Share != nil && (share == nil || share.of != d) {
+		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+	}
+	opt.NoTrial = true
+	x := &several{Signature: runtime.SignatureOf(p.Contents.Graph), of: d, parts: p.parts, states: map[string]home{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.Close())
+		}
+	}()
+	for i := range p.parts {
+		one := &p.parts[i]
+		own := opt
+		own.Share, own.Weights = share.on(one.device), one.weights(opt.Weights, p)
+		exe, err := d.parts[one.device].Load(ctx, one.Program, own)
+		if err != nil {
+			return nil, x.failed(i, err)
+		}
+		x.exes = append(x.exes, exe)
+		for _, s := range exe.States() {
+			x.states[s.Name] = x.states[s.Name].and(i, one.shard.Cut, s.Name)
+		}
+	}
+	if shares {
+		return x.sharing(ctx)
+	}
+	return x.following()
+}
+
+// several is a program in parts on several devices, with all that layers and parts of ops have in common: whatever does
+// not run.
+type several struct {
+	*runtime.Signature
+	of     *Device
+	parts  []part
+	exes   []*Executable // by part
+	states map[string]home
+}
+
+// home is where a state lies: in some of the parts, which have it cut along an axis, or each the whole.
+type home struct {
+	parts []int
+	cut   bool
+	axis  int
+}
+
+// and is the home with another part, whose states are cut along these axes.
+func (h home) and(part int, cut map[string]int, name string) home {
+	h.parts = append(h.parts, part)
+	h.axis, h.cut = cut[name]
+	return h
+}
+
+// severalOf returns what an executable has on several devices, or nil.
+func severalOf(e *Executable) *several {
+	switch x := e.program().(type) {
+	case *layered:
+		return x.several
+	case *sharded:
+		return x.several
+	}
+	return nil
+}
+
+// on returns the part on a device, or nil.
+func (x *several) on(device int) *Executable {
+	if x == nil {
+		return nil
+	}
+	for i, p := range x.parts {
+		if p.device == device {
+			return x.exes[i]
+		}
+	}
+	return nil
+}
+
+// failed says which part an error is of.
+func (x *several) failed(part int, err error) error {
+	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(x.parts), x.of.parts[x.parts[part].device].Name(), err)
+}
+
+// check checks a run, and returns its symbols and the states that it is given, by part; nil for the program's own.
+func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, own []States, err error) {
+	if opt.Profile {
+		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
+	}
+	if symbols, err = x.Bind(in, opt); err == nil {
+		_, err = x.NewOutputs(symbols, opt)
+	}
+	if err != nil || opt.States == nil {
+		return symbols, make([]States, len(x.parts)), err
+	}
+	s, ok := opt.States.(*severalStates)
+	if !ok || s.of != x {
+		return nil, nil, runtime.ErrStates
+	}
+	return symbols, s.parts, nil
+}
+
+// Device implements runtime.Executable.
+func (x *several) Device() string {
+	and := ", then "
+	if x.of.meetings != nil {
+		and = " and "
+	}
+	var names []string
+	for _, e := range x.exes {
+		names = append(names, e.Device())
+	}
+	return strings.Join(names, and)
+}
+
+// Close implements runtime.Executable.
+func (x *several) Close() error {
+	var errs []error
+	for _, e := range x.exes {
+		errs = append(errs, e.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ReadState implements runtime.Executable.
+func (x *several) ReadState(name string) (*ir.Data, error) {
+	return x.readState(name, func(part int) (*ir.Data, error) { return x.exes[part].ReadState(name) })
+}
+
+// readState puts a state together from what read says that each part has.
+func (x *several) readState(name string, read func(part int) (*ir.Data, error)) (*ir.Data, error) {
+	if _, err := x.State(name); err != nil {
+		return nil, err
+	}
+	h := x.states[name]
+	if !h.cut {
+		return read(h.parts[0])
+	}
+	var list []*ir.Data
+	for _, part := range h.parts {
+		d, err := read(part)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return joinData(list, h.axis)
+}
+
+// WriteState implements runtime.Executable.
+func (x *several) WriteState(name string, d *ir.Data) error {
+	return x.writeState(name, d, func(part int, d *ir.Data) error { return x.exes[part].WriteState(name, d) })
+}
+
+// writeState gives each part what it has of a state.
+func (x *several) writeState(name string, d *ir.Data, write func(part int, d *ir.Data) error) error {
+	if _, err := x.CheckState(name, d); err != nil {
+		return err
+	}
+	h := x.states[name]
+	for i, part := range h.parts {
+		own := d
+		if h.cut {
+			var err error
+			if own, err = cutData(d, h.axis, len(h.parts), i); err != nil {
+				return err
+			}
+		}
+		if err := write(part, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ResetStates implements runtime.Executable.
+func (x *several) ResetStates() error {
+	var errs []error
+	for _, e := range x.exes {
+		errs = append(errs, e.ResetStates())
+	}
+	return errors.Join(errs...)
+}
+
+// NewStates implements runtime.Executable.
+func (x *several) NewStates() (States, error) {
+	if len(x.States()) == 0 {
+		return nil, runtime.ErrNoStates
+	}
+	own := &severalStates{of: x, parts: make([]States, len(x.exes))}
+	for i, e := range x.exes {
+		if len(e.States()) == 0 {
+			continue
+		}
+		s, err := e.NewStates()
+		if err != nil {
+			return nil, errors.Join(err, own.Close())
+		}
+		own.parts[i] = s
+	}
+	return own, nil
+}
+
+// severalStates are states of a run's own, by part; nil where a part has none.
+type severalStates struct {
+	of    *several
+	parts []States
+}
+
+// Read implements runtime.States.
+func (s *severalStates) Read(name string) (*ir.Data, error) {
+	return s.of.readState(name, func(part int) (*ir.Data, error) { return s.parts[part].Read(name) })
+}
+
+// Write implements runtime.States.
+func (s *severalStates) Write(name string, d *ir.Data) error {
+	return s.of.writeState(name, d, func(part int, d *ir.Data) error { return s.parts[part].Write(name, d) })
+}
+
+// each calls do for the states of all parts.
+func (s *severalStates) each(do func(States) error) error {
+	var errs []error
+	for _, p := range s.parts {
+		if p != nil {
+			errs = append(errs, do(p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reset implements runtime.States.
+func (s *severalStates) Reset() error { return s.each(States.Reset) }
+
+// Close implements runtime.States.
+func (s *severalStates) Close() error { return s.each(States.Close) }
