@@ -150,6 +150,18 @@ func Under(r *Replicas) []int {
 	return slices.Clone(r.under)
 }
 
+// Passed is how often memory was made for what parts of a program give to later ones, for how many values there is some
+// that nobody uses, and how many values there are.
+func Passed(e *Executable) (made, free, values int) {
+	x := e.program().(*layered)
+	x.pass.mu.Lock()
+	defer x.pass.mu.Unlock()
+	for _, one := range x.parts {
+		values += len(one.layer.Gives)
+	}
+	return x.pass.made, len(x.pass.free), values
+}
+
 // SharesOf is how devices share bytes.
 var SharesOf = sharesOf
 

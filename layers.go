@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
@@ -163,6 +164,7 @@ func sharesOf(stored float64, rooms, speeds []float64) []float64 {
 type layered struct {
 	*several
 	turns []chan struct{} // by part
+	pass  passing
 }
 
 var _ runtime.Executable = (*layered)(nil)
@@ -192,7 +194,9 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 		}
 	}
 	result := &Result{Outputs: Tensors{}}
+	given := Tensors{} // by parts to later ones
 	defer func() {
+		x.pass.give(given)
 		if err != nil {
 			for _, t := range result.Kept {
 				err = errors.Join(err, t.Close())
@@ -217,7 +221,7 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 			<-x.turns[i-1]
 			once()
 		}
-		if err := x.runPart(part, i, values, opt, symbols, own[i], result); err != nil {
+		if err := x.runPart(part, i, values, given, opt, symbols, own[i], result); err != nil {
 			<-turn
 			return nil, x.failed(i, err)
 		}
@@ -226,9 +230,9 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 	return result, nil
 }
 
-// runPart runs a part. What later parts read goes to values, what the program gives to result.
-func (x *layered) runPart(ctx context.Context, i int, values Tensors, opt RunOptions, symbols map[string]int64,
-	own States, result *Result) error {
+// runPart runs a part. What later parts read goes to given and values, what the program gives to result.
+func (x *layered) runPart(ctx context.Context, i int, values, given Tensors, opt RunOptions, symbols map[string]int64,
+	own States, result *Result) (err error) {
 	e, in, mine := x.exes[i], Tensors{}, RunOptions{Symbols: map[string]int64{}, Into: Tensors{}, States: own}
 	for _, port := range e.Inputs() {
 		in[port.Name] = values[port.Name]
@@ -237,7 +241,12 @@ func (x *layered) runPart(ctx context.Context, i int, values Tensors, opt RunOpt
 		mine.Symbols[s.Name] = symbols[s.Name]
 	}
 	for _, port := range e.Outputs() {
-		if d := opt.Into[port.Name]; d != nil {
+		if slices.Contains(x.parts[i].layer.Gives, port.Name) {
+			if given[port.Name], err = x.pass.take(port, symbols); err != nil {
+				return err
+			}
+			values[port.Name], mine.Into[port.Name] = given[port.Name], given[port.Name]
+		} else if d := opt.Into[port.Name]; d != nil {
 			mine.Into[port.Name] = d
 		}
 		if slices.Contains(opt.Keep, port.Name) {
@@ -249,9 +258,7 @@ func (x *layered) runPart(ctx context.Context, i int, values Tensors, opt RunOpt
 		return err
 	}
 	for name, d := range r.Outputs {
-		if slices.Contains(x.parts[i].layer.Gives, name) {
-			values[name] = d
-		} else {
+		if given[name] == nil {
 			result.Outputs[name] = d
 		}
 	}
@@ -272,4 +279,68 @@ func (x *layered) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error)
 // UploadFrom implements runtime.Executable: to the first device.
 func (x *layered) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
 	return x.exes[0].UploadFrom(ctx, t, dims, from)
+}
+
+// Close implements runtime.Executable.
+func (x *layered) Close() error {
+	x.pass.close()
+	return x.several.Close()
+}
+
+// passing is memory of the host for what parts give to later ones. Runs use it in turn: as many as there are parts are
+// under way at a time.
+type passing struct {
+	mu     sync.Mutex
+	free   map[string][][]byte // by value
+	made   int
+	closed bool
+}
+
+// take returns memory for a value of a run with such symbols.
+func (p *passing) take(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
+	d := &ir.Data{DType: port.Type.DType}
+	whole, err := port.Type.MaxBytes()
+	if err == nil {
+		d.Dims, err = port.Type.Shape.Eval(symbols)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size, err := ir.ByteSize(d.DType, d.Dims)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.free[port.Name]
+	if n := len(list); n > 0 {
+		d.Bytes, p.free[port.Name] = list[n-1], list[:n-1]
+	} else {
+		d.Bytes = make([]byte, whole)
+		p.made++
+	}
+	d.Bytes = d.Bytes[:size]
+	return d, nil
+}
+
+// give takes back what a run has had, which is over.
+func (p *passing) give(values Tensors) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if p.free == nil {
+		p.free = map[string][][]byte{}
+	}
+	for name, d := range values {
+		p.free[name] = append(p.free[name], d.Bytes[:cap(d.Bytes)])
+	}
+}
+
+// close frees what nobody uses, and what is given back later.
+func (p *passing) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free, p.closed = nil, true
 }

@@ -93,6 +93,11 @@ func TestTogether(t *testing.T) {
 	for i := range in {
 		compare(i, have[i].Outputs, want[i].Outputs)
 	}
+	made, free, values := vkc.Passed(exe)
+	if most := values * exe.Stages(); made < values || made > most || free != values {
+		t.Errorf("after %d runs memory was made %d times for %d values, of which %d have some that is free: want %d "+
+			"times at most, and all", len(in), made, values, free, most)
+	}
 	for _, s := range exe.States() {
 		a, err := exe.ReadState(s.Name)
 		if err != nil {
@@ -136,6 +141,9 @@ func TestTogether(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+	if _, free, _ := vkc.Passed(exe); free != 0 {
+		t.Errorf("a closed program has memory for %d values", free)
 	}
 }
 
