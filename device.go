@@ -23,6 +23,7 @@ import (
 // after the Close of everything loaded on it.
 type Device struct {
 	parts    Devices      // that are one device together; nil for one by itself
+	lanes    lanes        // of runs, where parts follow one another
 	meetings *meetings    // where parts exchange values, if they share each op; nil if they follow one another
 	inst     *vk.Instance // nil for the CPU fast path and for several devices, as is dev
 	dev      *vk.Device

@@ -145,14 +145,22 @@ func (e *Executable) Why() string {
 // Vulkan returns the program on its Vulkan device, for what this package has no
 // call for, such as measuring; nil on the CPU fast path. Close closes it.
 func (e *Executable) Vulkan() *vk.Executable {
+	if x, ok := e.program().(*layered); ok && len(x.exes) == 1 {
+		return x.exes[0].Vulkan()
+	}
 	exe, _ := e.program().(*vk.Executable)
 	return exe
 }
 
 // GoesAhead reports whether a run that keeps all outputs returns before it has ended, as [RunOptions].Keep says.
 func (e *Executable) GoesAhead() bool {
-	x, ok := e.program().(*sharded)
-	return ok && x.ahead || e.Vulkan() != nil
+	switch x := e.program().(type) {
+	case *sharded:
+		return x.ahead
+	case *layered:
+		return x.ahead
+	}
+	return e.Vulkan() != nil
 }
 
 // Stages is how many devices a run goes through, one after the other: so many runs are under way at the same time. It

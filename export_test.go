@@ -162,6 +162,17 @@ func Passed(e *Executable) (made, free, values int) {
 	return x.pass.made, len(x.pass.free), values
 }
 
+// HoldLayers keeps runs of programs in parts from beginning until the function that it returns is called.
+func HoldLayers(e *Executable) (let func()) { return severalOf(e).turn() }
+
+// UnderWay is how many runs in parts are under way that nobody waits for.
+func UnderWay(e *Executable) int {
+	x := e.program().(*layered)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.under)
+}
+
 // SharesOf is how devices share bytes.
 var SharesOf = sharesOf
 

@@ -1,6 +1,7 @@
 package vkc_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,6 +146,174 @@ func TestTogether(t *testing.T) {
 	if _, free, _ := vkc.Passed(exe); free != 0 {
 		t.Errorf("a closed program has memory for %d values", free)
 	}
+}
+
+// TestTogetherAhead: runs that keep all outputs return before they begin, each with what the one before it makes, go in
+// their order with runs of other programs over the same states, and give the bits of one device.
+func TestTogetherAhead(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	const runs = 8
+	devices, err := vkc.OpenDevices("vulkan,vulkan")
+	vktest.Need(t, err)
+	steps := func(g *frontend.Builder, x frontend.Tensor) {
+		for i := range 4 {
+			x = x.MatMul(g.Weight(fmt.Sprint("w", i), ir.F32, 24, 24)).Softmax(-1)
+			sum := g.State(fmt.Sprint("s", i), ir.F32, 24)
+			next := sum.Add(x.Sum(0))
+			g.Update(sum, next)
+			x = x.Add(next)
+		}
+		g.Output("y", x)
+	}
+	g, err := frontend.Build("step", func(b *frontend.Builder) { steps(b, b.Input("x", ir.F32, 3, 24)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := frontend.Build("after", func(b *frontend.Builder) { // which has no part on the first device
+		b.Output("z", b.Input("y", ir.F32, 3, 24).MulScalar(3).Sum(-1))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := vkc.WeightMap{}
+	for i := range 4 {
+		weights[fmt.Sprint("w", i)] = noise(t, 24, 24)
+	}
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := noise(t, 3, 24)
+	answers := func(d *vkc.Device, held bool) (list []string) {
+		var exes []*vkc.Executable
+		for i, graph := range []*ir.Graph{g, g, after} {
+			var opt vkc.LoadOptions
+			if i == 1 {
+				opt.Share = exes[0] // its states
+			}
+			exe, err := d.LoadGraph(t.Context(), graph, weights, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exes = append(exes, exe)
+		}
+		if held && (exes[0].Stages() != 2 || exes[2].Stages() != 1 || !exes[0].GoesAhead() || !exes[2].GoesAhead()) {
+			t.Errorf("%d and %d stages, ahead %v, %v", exes[0].Stages(), exes[2].Stages(), exes[0].GoesAhead(),
+				exes[2].GoesAhead())
+		}
+		let := func() {}
+		if held {
+			let = vkc.HoldLayers(exes[0])
+		}
+		var kept []*vkc.DeviceTensor
+		x := &ir.Data{DType: ir.F32, Dims: []int{3, 24}, Bytes: slices.Clone(first.Bytes)}
+		in, there := vkc.Tensors{"x": x}, map[string]*vkc.DeviceTensor(nil)
+		for i := range runs {
+			r, err := exes[i%2].Run(t.Context(), in, vkc.RunOptions{Keep: []string{"y"}, Inputs: there})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(x.Bytes) // which the run has taken
+			z, err := exes[2].Run(t.Context(), nil, vkc.RunOptions{Keep: []string{"z"},
+				Inputs: map[string]*vkc.DeviceTensor{"y": r.Kept["y"]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, there = nil, map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}
+			kept = append(kept, r.Kept["y"], z.Kept["z"])
+		}
+		if held {
+			a, b, c := vkc.UnderWay(exes[0]), vkc.UnderWay(exes[1]), vkc.UnderWay(exes[2])
+			if a+b != runs || c != runs {
+				t.Errorf("%d and %d of %d runs are under way, and %d of what follows each", a, b, runs, c)
+			}
+		}
+		kept[0].Close() // what the second run reads
+		let()
+		for _, tensor := range kept[1:] {
+			d, err := tensor.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, string(d.Bytes))
+			if err := tensor.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, s := range exes[0].States() {
+			d, err := exes[0].ReadState(s.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, string(d.Bytes))
+		}
+		for _, exe := range exes {
+			if err := exe.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		return list
+	}
+	if have, want := answers(together, true), answers(devices[0], false); !slices.Equal(have, want) {
+		t.Error("results differ from those of one device")
+	}
+	if err := together.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTogetherAheadFails: why a run has failed that is not waited for is told whoever reads what it makes, or else by
+// the next run.
+func TestTogetherAheadFails(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan,vulkan")
+	vktest.Need(t, err)
+	defer devices.Close()
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, weights := deep(t, 2)
+	exe, err := together.LoadGraph(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := vkc.ClosePart(exe); err != nil {
+		t.Fatal(err)
+	}
+	opt := vkc.RunOptions{Keep: []string{"early", "y"}}
+	in := vkc.Tensors{"x": noise(t, 3, 24)}
+	r, err := exe.Run(t.Context(), in, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Kept["y"].Read(t.Context()); !errors.Is(err, vkc.ErrClosed) {
+		t.Errorf("reading of a run that has failed: %v", err)
+	} else {
+		wantError(t, err, "part 2 of 2")
+	}
+	opt.Inputs = map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}
+	follows, err := exe.Run(t.Context(), nil, opt)
+	if err != nil {
+		t.Fatal(err) // somebody was told
+	}
+	_, err = follows.Kept["early"].Read(t.Context())
+	wantError(t, err, `input "x"`)
+	opt.Inputs = nil
+	for err == nil || !strings.Contains(err.Error(), "was not waited for") {
+		if r, err = exe.Run(t.Context(), in, opt); err == nil {
+			for _, kept := range r.Kept {
+				kept.Close()
+			}
+		}
+	}
+	if err := exe.Close(); err != nil {
+		wantError(t, err, "was not waited for")
+	}
+	_, err = exe.Run(t.Context(), in, opt)
+	wantError(t, err, "already closed")
 }
 
 // TestTogetherTogether: runs of several goroutines have their own results.

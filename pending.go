@@ -210,7 +210,7 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 // runStarted is Run in two halves: begun is called as soon as the device has the run, whose outputs stay there until
 // they are read.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
-	if x, ok := e.backend.(*layered); ok {
+	if x, ok := e.backend.(*layered); ok && !x.ahead {
 		return x.run(ctx, in, opt, begun)
 	}
 	if opt.Profile {

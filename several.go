@@ -103,6 +103,15 @@ type several struct {
 	parts  []part
 	exes   []*Executable // by part
 	states map[string]home
+	turn   func() (end func()) // waits for runs under way, for who reads or writes states; nil where parts do
+}
+
+// inTurn is turn where there is one.
+func (x *several) inTurn() (end func()) {
+	if x.turn == nil {
+		return func() {}
+	}
+	return x.turn()
 }
 
 // home is where a state lies: in some of the parts, which have it cut along an axis, or each the whole.
@@ -150,7 +159,7 @@ func (x *several) failed(part int, err error) error {
 
 // check checks a run, and returns its symbols and the states that it is given, by part; nil for the program's own.
 func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, own []States, err error) {
-	if opt.Profile {
+	if opt.Profile && len(x.parts) > 1 {
 		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
 	}
 	if symbols, err = x.Bind(in, opt); err == nil {
@@ -198,6 +207,7 @@ func (x *several) readState(name string, read func(part int) (*ir.Data, error)) 
 	if _, err := x.State(name); err != nil {
 		return nil, err
 	}
+	defer x.inTurn()()
 	h := x.states[name]
 	if !h.cut {
 		return read(h.parts[0])
@@ -223,6 +233,7 @@ func (x *several) writeState(name string, d *ir.Data, write func(part int, d *ir
 	if _, err := x.CheckState(name, d); err != nil {
 		return err
 	}
+	defer x.inTurn()()
 	h := x.states[name]
 	for i, part := range h.parts {
 		own := d
@@ -241,6 +252,7 @@ func (x *several) writeState(name string, d *ir.Data, write func(part int, d *ir
 
 // ResetStates implements runtime.Executable.
 func (x *several) ResetStates() error {
+	defer x.inTurn()()
 	var errs []error
 	for _, e := range x.exes {
 		errs = append(errs, e.ResetStates())
@@ -295,7 +307,13 @@ func (s *severalStates) each(do func(States) error) error {
 }
 
 // Reset implements runtime.States.
-func (s *severalStates) Reset() error { return s.each(States.Reset) }
+func (s *severalStates) Reset() error {
+	defer s.of.inTurn()()
+	return s.each(States.Reset)
+}
 
 // Close implements runtime.States.
-func (s *severalStates) Close() error { return s.each(States.Close) }
+func (s *severalStates) Close() error {
+	defer s.of.inTurn()()
+	return s.each(States.Close)
+}

@@ -203,11 +203,9 @@ func (e *engine) run(ctx context.Context) {
 		switch {
 		case closed:
 			e.forget()
-			e.settle(ctx, nil, true)
 			return
 		case idle:
 			e.forget()
-			e.settle(ctx, nil, true)
 			<-e.news
 		default:
 			e.step(ctx)
@@ -298,10 +296,6 @@ func (e *engine) step(ctx context.Context) {
 			prompt = s
 		}
 	}
-	if e.settle(ctx, prompt, len(rows) == 0); prompt != nil && prompt.of == nil {
-		return // its answer has failed
-	}
-	rows = slices.DeleteFunc(rows, func(s *slot) bool { return s.of == nil })
 	if len(e.flights) == 0 {
 		rows = slices.DeleteFunc(rows, func(s *slot) bool {
 			if !s.full() {
@@ -339,19 +333,6 @@ func (e *engine) step(ctx context.Context) {
 	}
 	if err != nil || len(prompt.past) == len(text) {
 		e.after(ctx, []*slot{prompt}, []outcome{next}, err)
-	}
-}
-
-// settle waits for parts of prompts that are under way, unless all that is to come is another part of that prompt.
-func (e *engine) settle(ctx context.Context, prompt *slot, alone bool) {
-	for i := range e.slots {
-		s := &e.slots[i]
-		if s.under == nil || s == prompt && alone && s.of.scorer == nil {
-			continue
-		}
-		if err := s.settle(); err != nil && s.of != nil {
-			e.after(ctx, []*slot{s}, nil, err)
-		}
 	}
 }
 

@@ -547,6 +547,7 @@ func TestAhead(t *testing.T) {
 	for _, o := range []Options{
 		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"}, {Device: "vulkan", Ahead: 7},
 		{Device: "vulkan", Ahead: 20, Parallel: 3}, {Device: "vulkan", Parallel: 5, Deterministic: true},
+		{Device: "vulkan,vulkan"}, {Device: "vulkan,vulkan", Ahead: 7, Parallel: 3, Deterministic: true},
 	} {
 		o.Context = 48
 		m := openModel(t, path, o)

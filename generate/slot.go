@@ -2,7 +2,6 @@ package generate
 
 import (
 	"context"
-	"errors"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -19,8 +18,6 @@ type slot struct {
 	pages   []int32 // where keys and values of its positions are, where texts share pages
 	parts   int     // tokens that were read in whole parts of a prompt, from the text's beginning on
 	guessed
-	under []*vkc.Pending // parts of a prompt that are under way, by program on
-	on    *vkc.Executable
 
 	// Of an engine.
 	of    *answer // what the text is for, or nil
@@ -83,13 +80,8 @@ func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32,
 }
 
 // run has the device take tokens that go on the text, and returns the logits that a program gives, if they are wanted:
-// else it is not waited for. Where a program goes through several devices, parts are under way on all of them.
+// else it is not waited for, and where a program goes through several devices, parts are under way on all of them.
 func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
-	if exe != s.on {
-		if err := s.settle(); err != nil {
-			return nil, err
-		}
-	}
 	inputs, err := s.inputs(tokens)
 	if err != nil {
 		return nil, err
@@ -102,18 +94,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 			o.Keep = append(o.Keep, port.Name)
 		}
 	}
-	var res *vkc.Result
-	switch {
-	case exe.Stages() == 1:
-		res, err = exe.Run(ctx, inputs, o)
-	case !wanted:
-		s.on, s.under = exe, append(s.under, exe.Start(ctx, inputs, o))
-		s.past = append(s.past, tokens...)
-		return nil, nil
-	default:
-		res, err = exe.Start(ctx, inputs, o).Wait() // behind those that are under way
-		err = errors.Join(err, s.settle())
-	}
+	res, err := exe.Run(ctx, inputs, o)
 	if err != nil {
 		return nil, err
 	}
@@ -123,20 +104,6 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 		return nil, nil
 	}
 	return vkc.Values[float32](res.Outputs["logits"])
-}
-
-// settle waits for the parts of a prompt that are under way.
-func (s *slot) settle() error {
-	var errs []error
-	for _, p := range s.under {
-		res, err := p.Wait()
-		if err == nil {
-			closeAll(res.Kept)
-		}
-		errs = append(errs, err)
-	}
-	s.on, s.under = nil, nil
-	return errors.Join(errs...)
 }
 
 // inputs are what a program is given that takes tokens which go on the text.

@@ -1,0 +1,506 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// lanes keep the runs of all programs that follow one another on several devices in one order: each device does what it
+// has of a run when it has done what it has of those that came before.
+type lanes struct {
+	mu   sync.Mutex
+	last map[int]chan struct{} // by device: closed when what came last is done there
+}
+
+// turns are those of a run, or of who reads or writes states, by part.
+type turns []turn
+
+// turn begins on a device when before is closed, and ends by closing over.
+type turn struct{ before, over chan struct{} }
+
+// join has a run come last on the devices of parts.
+func (l *lanes) join(parts []part) turns {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[int]chan struct{}{}
+	}
+	list := make(turns, len(parts))
+	for i, p := range parts {
+		list[i] = turn{closedDone, make(chan struct{})}
+		if last := l.last[p.device]; last != nil {
+			list[i].before = last
+		}
+		l.last[p.device] = list[i].over
+	}
+	return list
+}
+
+// leave ends turns in which nothing more is done, each when it begins.
+func (list turns) leave() {
+	for i, t := range list {
+		select {
+		case <-t.before:
+			close(t.over)
+			continue
+		default:
+		}
+		go func() {
+			<-t.before
+			close(t.over)
+			list[i+1:].leave()
+		}()
+		return
+	}
+}
+
+// layered is a program in parts that follow one another.
+type layered struct {
+	*several
+	ahead bool // whether a run is not waited for that keeps all outputs
+	pass  passing
+
+	mu     sync.Mutex
+	under  []*layersRun // that nobody waits for, at most maxStarted that are not done
+	late   *layersRun   // one of those that has failed, unless somebody was told
+	closed bool
+}
+
+var _ runtime.Executable = (*layered)(nil)
+
+// Run implements runtime.Executable. A run whose outputs all stay on Vulkan devices is not waited for, unless the host
+// gives it much.
+func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if x.goesAhead(in, opt) {
+		return x.runAhead(ctx, in, opt)
+	}
+	return x.run(ctx, in, opt, func() {})
+}
+
+// run is Run of what is waited for. It calls begun when the next run may begin.
+func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
+	r := &layersRun{of: x, opt: opt, begun: begun}
+	defer func() { r.begun() }()
+	if err := r.join(in); err != nil {
+		return nil, err
+	}
+	return r.run(ctx)
+}
+
+// maxAheadGiven is how many bytes the host may give a run that is not waited for.
+const maxAheadGiven = 64 << 20
+
+func (x *layered) goesAhead(in Tensors, opt RunOptions) bool {
+	size := 0
+	for _, d := range in {
+		if d != nil {
+			size += len(d.Bytes)
+		}
+	}
+	return x.ahead && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
+}
+
+// runAhead begins a run whose results are there later.
+func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *Result, err error) {
+	if err := x.settle(ctx, maxStarted-1); err != nil {
+		return nil, err
+	}
+	own := Tensors{} // since the caller may change what it has given once this returns
+	for name, d := range in {
+		if d != nil {
+			own[name] = &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, fmt.Errorf("run on %s: the executable is %w", x.Device(), ErrClosed)
+	}
+	r := &layersRun{of: x, opt: opt, begun: func() {}, done: make(chan struct{})}
+	if err := r.join(own); err != nil {
+		return nil, err
+	}
+	result, err := r.later()
+	x.under = append(x.under, r)
+	go func() { r.finish(r.run(context.WithoutCancel(ctx))) }()
+	return result, err
+}
+
+// settle waits until at most so many runs are under way that nobody waits for, and returns why one has failed, if
+// nobody was told.
+func (x *layered) settle(ctx context.Context, most int) error {
+	for {
+		x.mu.Lock()
+		late := x.late
+		x.late = nil
+		var first *layersRun
+		if len(x.under) > most {
+			first = x.under[0]
+		}
+		x.mu.Unlock()
+		if late != nil {
+			return fmt.Errorf("a run that was not waited for has failed: %w", late.err)
+		}
+		if first == nil {
+			return nil
+		}
+		select {
+		case <-first.done:
+			x.mu.Lock()
+			if len(x.under) > 0 && x.under[0] == first {
+				x.under = x.under[1:]
+			}
+			x.mu.Unlock()
+		case <-ctx.Done():
+			return fmt.Errorf("%d runs are under way: %w", maxStarted, ctx.Err())
+		}
+	}
+}
+
+// Close implements runtime.Executable.
+func (x *layered) Close() error {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	first := x.settle(context.Background(), 0)
+	for err := first; err != nil; {
+		err = x.settle(context.Background(), 0) // of those after the first that has failed
+	}
+	x.pass.close()
+	return errors.Join(first, x.several.Close())
+}
+
+// Upload implements runtime.Executable: to the first device.
+func (x *layered) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
+	return x.exes[0].Upload(ctx, d)
+}
+
+// UploadFrom implements runtime.Executable: to the first device.
+func (x *layered) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
+	return x.exes[0].UploadFrom(ctx, t, dims, from)
+}
+
+// layersRun is a run of such a program.
+type layersRun struct {
+	of      *layered
+	opt     RunOptions
+	symbols map[string]int64
+	own     []States // by part
+	turns   turns
+	held    map[string]runtime.Memory // inputs that lie on devices
+	release func()
+	values  Tensors                  // inputs, and what parts have given
+	there   map[string]*DeviceTensor // inputs that lie where the only part runs
+	given   Tensors                  // by parts to later ones
+	follows bool                     // whether it has failed since one before it has
+	begun   func()                   // called when the next run may begin
+	done    chan struct{}            // closed when it is over that nobody waits for
+
+	result *Result // with err, when it is done
+	err    error
+
+	mu   sync.Mutex
+	left []string // outputs that nobody wants any more, until it is done
+}
+
+// join checks a run and has it come last.
+func (r *layersRun) join(in Tensors) (err error) {
+	if r.symbols, r.own, err = r.of.check(in, r.opt); err != nil {
+		return err
+	}
+	if r.held, r.release, err = runtime.Hold(r.opt.Inputs); err != nil {
+		return err
+	}
+	r.values, r.given, r.there = maps.Clone(in), Tensors{}, map[string]*DeviceTensor{}
+	if r.values == nil {
+		r.values = Tensors{}
+	}
+	r.turns = r.of.of.lanes.join(r.of.parts)
+	return nil
+}
+
+// run goes through the parts. It ends early where ctx does before it has begun.
+func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
+	result, left := &Result{Outputs: Tensors{}}, r.turns
+	defer func() {
+		r.of.pass.give(r.given)
+		left.leave()
+		r.release()
+		if err != nil {
+			for _, t := range result.Kept {
+				err = errors.Join(err, t.Close())
+			}
+		}
+	}()
+	if err := r.bring(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case <-left[0].before:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("another run is under way: %w", err)
+	}
+	// A run that has begun goes through all parts, so that none of the states misses it.
+	ctx = context.WithoutCancel(ctx)
+	for i, t := range r.turns {
+		// It leaves a part when it is in the next one, so that no more runs than parts have memory for what passes.
+		if <-t.before; i > 0 {
+			close(left[0].over)
+			left = left[1:]
+			r.begun()
+			r.begun = func() {}
+		}
+		if err := r.runPart(ctx, i, result); err != nil {
+			return nil, r.of.failed(i, err)
+		}
+	}
+	return result, nil
+}
+
+// bring reads inputs that lie on devices, unless the only part runs there.
+func (r *layersRun) bring(ctx context.Context) error {
+	for name, memory := range r.held {
+		t := r.opt.Inputs[name]
+		device := -1
+		if later, ok := memory.(*laterTensor); ok {
+			made, err := later.wait(ctx)
+			if err != nil {
+				r.follows = true
+				return fmt.Errorf("input %q: %w", name, err)
+			}
+			if later.run.of.of == r.of.of {
+				device = later.device
+			}
+			if len(r.turns) == 1 && device == r.of.parts[0].device {
+				r.there[name] = made
+				continue
+			}
+		} else if len(r.turns) == 1 {
+			same, err := runtime.NewDeviceTensor("input "+name, t.DType(), t.Dims(), memory) // t may be closed by now
+			if err != nil {
+				return err
+			}
+			r.there[name] = same
+			continue
+		}
+		d := &ir.Data{DType: t.DType(), Dims: t.Dims(), Bytes: make([]byte, t.Size())}
+		if err := memory.ReadAt(ctx, d.Bytes, 0); err != nil {
+			return err
+		}
+		r.values[name] = d
+	}
+	return nil
+}
+
+// runPart runs a part. What later parts read goes to given and values, what the program gives to result.
+func (r *layersRun) runPart(ctx context.Context, i int, result *Result) (err error) {
+	e, in, gives := r.of.exes[i], Tensors{}, r.of.parts[i].layer.Gives
+	mine := RunOptions{Symbols: map[string]int64{}, Into: Tensors{}, States: r.own[i], Inputs: r.there,
+		Profile: r.opt.Profile, More: r.opt.More && i == len(r.turns)-1}
+	for _, port := range e.Inputs() {
+		if r.there[port.Name] == nil {
+			in[port.Name] = r.values[port.Name]
+		}
+	}
+	for _, s := range e.Symbols() {
+		mine.Symbols[s.Name] = r.symbols[s.Name]
+	}
+	for _, port := range e.Outputs() {
+		if slices.Contains(gives, port.Name) {
+			if r.given[port.Name], err = r.of.pass.take(port, r.symbols); err != nil {
+				return err
+			}
+			r.values[port.Name], mine.Into[port.Name] = r.given[port.Name], r.given[port.Name]
+		} else if d := r.opt.Into[port.Name]; d != nil {
+			mine.Into[port.Name] = d
+		}
+		if slices.Contains(r.opt.Keep, port.Name) {
+			mine.Keep = append(mine.Keep, port.Name)
+		}
+	}
+	one, err := e.Run(ctx, in, mine)
+	if err != nil {
+		return err
+	}
+	for name, d := range one.Outputs {
+		if r.given[name] == nil {
+			result.Outputs[name] = d
+		}
+	}
+	for name, t := range one.Kept {
+		if result.Kept == nil {
+			result.Kept = map[string]*DeviceTensor{}
+		}
+		result.Kept[name] = t
+	}
+	result.Profile = one.Profile
+	return nil
+}
+
+// finish ends a run that nobody waits for.
+func (r *layersRun) finish(result *Result, err error) {
+	// A result, which knows its run, does not keep what that has read: results of runs before it.
+	r.opt, r.held, r.values, r.there, r.given = RunOptions{}, nil, nil, nil, nil
+	if r.result, r.err = result, err; err != nil && !r.follows {
+		r.of.mu.Lock()
+		r.of.late = r
+		r.of.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range r.left {
+		if err == nil {
+			result.Kept[name].Close() // retires it, which cannot fail
+		}
+	}
+	close(r.done)
+}
+
+// later is what a run gives that is under way.
+func (r *layersRun) later() (*Result, error) {
+	outputs, err := r.of.NewOutputs(r.symbols, r.opt)
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Outputs: Tensors{}, Kept: map[string]*DeviceTensor{}}
+	for i, port := range r.of.Outputs() {
+		t := &laterTensor{run: r, name: port.Name}
+		for part, e := range r.of.exes {
+			if slices.ContainsFunc(e.Outputs(), func(p runtime.Port) bool { return p.Name == port.Name }) {
+				t.device = r.of.parts[part].device
+			}
+		}
+		result.Kept[port.Name], err = runtime.NewDeviceTensor(fmt.Sprintf("output %q", port.Name), port.Type.DType,
+			outputs[i].Dims, t)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// laterTensor is an output of a run that may be under way.
+type laterTensor struct {
+	run    *layersRun
+	name   string
+	device int // that it lies on
+}
+
+// wait waits for the run, and returns the tensor.
+func (t *laterTensor) wait(ctx context.Context) (*DeviceTensor, error) {
+	select {
+	case <-t.run.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if t.run.err == nil {
+		return t.run.result.Kept[t.name], nil
+	}
+	x := t.run.of
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.late == t.run {
+		x.late = nil // who reads it is told
+	}
+	return nil, t.run.err
+}
+
+// ReadAt implements runtime.Memory.
+func (t *laterTensor) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	made, err := t.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return made.ReadBytes(ctx, p, offset)
+}
+
+// Close implements runtime.Memory.
+func (t *laterTensor) Close() error {
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	select {
+	case <-t.run.done:
+	default:
+		t.run.left = append(t.run.left, t.name)
+		return nil
+	}
+	if t.run.err != nil {
+		return nil
+	}
+	return t.run.result.Kept[t.name].Close()
+}
+
+// Device implements runtime.Memory.
+func (t *laterTensor) Device() string { return t.run.of.Device() }
+
+// passing is memory of the host for what parts give to later ones. Runs use it in turn: as many as there are parts are
+// under way at a time.
+type passing struct {
+	mu     sync.Mutex
+	free   map[string][][]byte // by value
+	made   int
+	closed bool
+}
+
+// take returns memory for a value of a run with such symbols.
+func (p *passing) take(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
+	d := &ir.Data{DType: port.Type.DType}
+	whole, err := port.Type.MaxBytes()
+	if err == nil {
+		d.Dims, err = port.Type.Shape.Eval(symbols)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size, err := ir.ByteSize(d.DType, d.Dims)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.free[port.Name]
+	if n := len(list); n > 0 {
+		d.Bytes, p.free[port.Name] = list[n-1], list[:n-1]
+	} else {
+		d.Bytes = make([]byte, whole)
+		p.made++
+	}
+	d.Bytes = d.Bytes[:size]
+	return d, nil
+}
+
+// give takes back what a run has had, which is over.
+func (p *passing) give(values Tensors) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if p.free == nil {
+		p.free = map[string][][]byte{}
+	}
+	for name, d := range values {
+		p.free[name] = append(p.free[name], d.Bytes[:cap(d.Bytes)])
+	}
+}
+
+// close frees what nobody uses, and what is given back later.
+func (p *passing) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free, p.closed = nil, true
+}
