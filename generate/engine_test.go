@@ -382,7 +382,7 @@ func TestParallelRefuses(t *testing.T) {
 	for want, o := range map[string]Options{
 		"-1 answers at once":                {Parallel: -1},
 		"1025 answers at once: want 1 to":   {Parallel: 1025},
-		"not a whole number of q8_0 blocks": {Parallel: 2, Cache: ir.Q8_0}, // heads of 8
+		"q8_0: want one of [f32 f16":        {Parallel: 2, Cache: ir.Q8_0}, // heads of 8
 		"2 guesses at a time for each of 3": {Parallel: 3, Speculation: Speculation{Tokens: 2}},
 	} {
 		o.Device, o.Context = "cpu", 16

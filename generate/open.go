@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle that Bundle has made of one: of
@@ -35,10 +36,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if err = m.openSpeculation(ctx, o); err != nil {
 		return m, err
 	}
-	switch m.ahead = o.Ahead; {
-	case m.ahead < 0 || m.ahead > maxAhead:
-		return m, fmt.Errorf("generate: %d steps at a time: want 0 to %d", m.ahead, maxAhead)
-	case m.ahead == 0 && !m.step.GoesAhead():
+	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.GoesAhead() {
 		m.ahead = 1
 	}
 	m.progress, m.options = nil, o // extras, which are loaded later, are small
@@ -104,10 +102,8 @@ func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) 
 		return vkc.OpenDevice(o.Device)
 	case SplitTensor:
 		return vkc.OpenTensorParallel(o.Device)
-	case SplitAuto:
-		return m.openCheapest(ctx, o)
 	}
-	return nil, fmt.Errorf("generate: split %q: want %s, %s or %s", o.Split, SplitLayers, SplitTensor, SplitAuto)
+	return m.openCheapest(ctx, o)
 }
 
 // openCheapest opens several devices in the way in which a step is expected to take least.
@@ -147,7 +143,10 @@ func (m *Model) openFile(path string, o *Options) error {
 
 // read reads what the file of a model says, or its bundle, and completes the options by it.
 func (m *Model) read(path string, o *Options) error {
-	err := m.openFile(path, o)
+	err := o.Check()
+	if err == nil {
+		err = m.openFile(path, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -161,11 +160,14 @@ func (m *Model) read(path string, o *Options) error {
 		m.context = min(defaultContext, m.config.Context)
 	}
 	if err := m.config.CheckContext(m.context); err != nil {
-		return fmt.Errorf("%s: %w: see --ctx, or Options.Context", path, err)
+		return wrongOption("Context", "%s: %w", path, err)
 	}
-	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
-		return fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
+	if o.Cache != ir.Invalid {
+		if err := m.config.CheckCache(o.Cache); err != nil {
+			return wrongOption("Cache", "%s: %w", path, err)
+		}
 	}
+	m.places = max(o.Parallel, 1)
 	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic
 	return m.checkPositions(*o)
 }

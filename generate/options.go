@@ -2,6 +2,9 @@ package generate
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -100,3 +103,52 @@ const (
 	maxParallel = 1024
 	maxAhead    = 64 // of Options.Ahead
 )
+
+// OptionError is what is wrong with a field of Options.
+type OptionError struct {
+	Field string // its name here; of Options.Speculation "Tokens" or "Draft"
+	what  string
+}
+
+func (e *OptionError) Error() string { return "generate: " + e.Of(e.Field) }
+
+// Of is the error for whoever knows the field by another name.
+func (e *OptionError) Of(name string) string { return name + ": " + e.what }
+
+func wrongOption(field, format string, args ...any) error {
+	return &OptionError{field, fmt.Errorf(format, args...).Error()}
+}
+
+// Check says what is wrong with options for any model: an *OptionError, as what Open says of those that the model
+// does not take.
+func (o Options) Check() error {
+	precisions := append(vkc.Precisions(), "")
+	splits := []string{SplitLayers, SplitTensor, SplitAuto}
+	guess := o.Speculation
+	switch {
+	case o.Context < 0:
+		return wrongOption("Context", "%d positions: want at least 1, or 0 for the default", o.Context)
+	case o.Parallel < 0 || o.Parallel > maxParallel:
+		return wrongOption("Parallel", "%d answers at once: want 1 to %d", o.Parallel, maxParallel)
+	case o.Positions < 0:
+		return wrongOption("Positions", "room for %d positions that answers share: want as many as the context has",
+			o.Positions)
+	case o.Keep < 0:
+		return wrongOption("Keep", "the first %d tokens stay in a context: want at least 0", o.Keep)
+	case o.Ahead < 0 || o.Ahead > maxAhead:
+		return wrongOption("Ahead", "%d steps at a time: want 0 to %d", o.Ahead, maxAhead)
+	case guess.Tokens < 0 || guess.Tokens > maxGuesses:
+		return wrongOption("Tokens", "%d guesses at a time: want 0 to %d", guess.Tokens, maxGuesses)
+	case guess.Tokens == 0 && guess.Draft != "":
+		return wrongOption("Tokens", "a draft model makes 0 guesses at a time: want at least 1")
+	case o.Cache != ir.Invalid && !o.Cache.IsFloat() && !slices.Contains(ir.QuantizeFormats(), o.Cache):
+		return wrongOption("Cache", "keys and values in %s: want floats, or one of %v", o.Cache,
+			ir.QuantizeFormats())
+	case !slices.Contains(precisions, o.Precision):
+		return wrongOption("Precision", "no precision %q: want one of %s", o.Precision,
+			strings.Join(vkc.Precisions(), ", "))
+	case o.Split != "" && !slices.Contains(splits, o.Split):
+		return wrongOption("Split", "no split %q: want one of %s", o.Split, strings.Join(splits, ", "))
+	}
+	return nil
+}

@@ -1,8 +1,6 @@
 package generate
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
@@ -12,10 +10,10 @@ func (m *Model) checkPositions(o Options) error {
 	switch {
 	case o.Positions == 0:
 	case m.places == 1:
-		return fmt.Errorf("generate: room for %d positions that answers share: want at least 2 answers at once",
+		return wrongOption("Positions", "room for %d positions that answers share: want at least 2 answers at once",
 			o.Positions)
 	case o.Positions < m.context:
-		return fmt.Errorf("generate: room for %d positions that answers share, and a context of %d: want at least as "+
+		return wrongOption("Positions", "room for %d positions that answers share, and a context of %d: want at least as "+
 			"many", o.Positions, m.context)
 	}
 	return nil

@@ -2,7 +2,6 @@ package generate
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc"
@@ -21,9 +20,8 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 	if !o.ContextShift {
 		return nil
 	}
-	if most := m.context - 3; m.keep < 0 || m.keep > most { // one goes, one moves, and one comes
-		return fmt.Errorf("generate: the first %d tokens stay in a context of %d: want 0 to %d", m.keep, m.context,
-			most)
+	if most := m.context - 3; m.keep > most { // one goes, one moves, and one comes
+		return wrongOption("Keep", "the first %d tokens stay in a context of %d: want 0 to %d", m.keep, m.context, most)
 	}
 	g, err := llm.Shift(m.config, m.context, m.cache(o)...)
 	if err == nil {

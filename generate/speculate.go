@@ -39,14 +39,10 @@ type drafter interface {
 func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	s := o.Speculation
 	switch {
-	case s.Tokens < 0 || s.Tokens > maxGuesses:
-		return fmt.Errorf("generate: %d guesses at a time: want 0 to %d", s.Tokens, maxGuesses)
-	case s.Tokens == 0 && s.Draft != "":
-		return errors.New("generate: a draft model makes 0 guesses at a time: want at least 1")
 	case s.Tokens == 0:
 		return nil
 	case m.places > 1:
-		return fmt.Errorf("generate: %d guesses at a time for each of %d answers at once: want one or the other",
+		return wrongOption("Tokens", "%d guesses at a time for each of %d answers at once: want one or the other",
 			s.Tokens, m.places)
 	}
 	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...)

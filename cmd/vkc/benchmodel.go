@@ -53,10 +53,8 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 	if err := oneOf("split", f.split, splits); err != nil {
 		return err
 	}
-	if f.Cache, err = ir.ParseDType(f.kv); err != nil {
-		return usagef("--kv: %w", err)
-	}
-	return nil
+	f.Cache, err = parseKV(f.kv)
+	return err
 }
 
 // open opens the model's file, if there is one.

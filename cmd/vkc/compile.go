@@ -110,13 +110,14 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 		return usagef("--generate makes all programs of a model, with its weights: leave out --step, --weights and " +
 			"--dump-dir")
 	}
-	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision}
-	if m.kv != "" {
-		var err error
-		if o.Cache, err = ir.ParseDType(m.kv); err != nil {
-			return usagef("--kv: %w", err)
-		}
+	if err := m.check(); err != nil {
+		return err
 	}
+	kv, err := parseKV(m.kv)
+	if err != nil {
+		return err
+	}
+	o := generate.Options{Context: m.context, Parallel: m.texts, Precision: f.graph.precision, Cache: kv}
 	signer, err := readSigner(f.sign)
 	if err != nil {
 		return err

@@ -139,15 +139,33 @@ func (f *loadFlags) check(command string) error {
 	if !slices.Contains(splits, f.options.Split) {
 		return usagef("--split %s: want one of %s", f.options.Split, strings.Join(splits, ", "))
 	}
-	if f.kv == "" {
-		return nil
-	}
 	var err error
-	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
-		return usagef("--kv: %w", err)
+	if f.options.Cache, err = parseKV(f.kv); err != nil {
+		return err
 	}
-	return nil
+	o := f.options
+	o.Split = "" // serve has one more
+	return o.Check()
 }
+
+// parseKV reads what keys and values are kept in; empty is the default.
+func parseKV(text string) (ir.DType, error) {
+	if text == "" {
+		return ir.Invalid, nil
+	}
+	t, err := ir.ParseDType(text)
+	if err == nil {
+		err = generate.Options{Cache: t}.Check()
+	}
+	if wrong := (*generate.OptionError)(nil); err != nil && !errors.As(err, &wrong) {
+		err = usagef("--kv: %w", err)
+	}
+	return t, err
+}
+
+// optionFlags are the flags by what of generate.Options they set.
+var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
+	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split"}
 
 // open checks the flags and loads the model.
 func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {

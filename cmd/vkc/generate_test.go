@@ -27,7 +27,7 @@ func TestGenerate(t *testing.T) {
 	fails(t, exitUsage, append(line, "--top-p", "2"), "vkc: --top-p is 2: want 0 to 1")
 	fails(t, exitUsage, append(line, "-n", "-5"), "vkc: -n is -5: want at least 0")
 	fails(t, exitUsage, append(line, "--kv", "f17"), "--kv", "f17")
-	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024", "see --ctx")
+	fails(t, exitUsage, append(line, "--ctx", "5000"), "--ctx: ", "5000 positions: want 1 to 1024")
 	r = run(t, append(line, "--ctx", "5000")...)
 	if n := strings.Count(r.stderr, "positions"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, r.stderr)
@@ -69,5 +69,5 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", guess, r, plain.stdout)
 		}
 	}
-	fails(t, exitFailure, append(line, "--draft-tokens", "99"), "99 guesses at a time")
+	fails(t, exitUsage, append(line, "--draft-tokens", "99"), "--draft-tokens: 99 guesses at a time")
 }

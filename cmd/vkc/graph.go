@@ -147,19 +147,29 @@ func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 	return g, nil, err
 }
 
-func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err error) {
-	if f.step && f.texts != 0 {
-		return nil, nil, usagef("--step is the graph of one text, and --texts that of several: give one of them")
+// check refuses flags of GGUF models that are wrong for any.
+func (f *modelFlags) check() error {
+	switch {
+	case f.step && f.texts != 0:
+		return usagef("--step is the graph of one text, and --texts that of several: give one of them")
+	case f.context < 0:
+		return usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
+	case f.texts < 0:
+		return usagef("--texts %d: want at least 1, or 0 for the graph of one text", f.texts)
 	}
-	if f.context < 0 {
-		return nil, nil, usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
+	return nil
+}
+
+func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err error) {
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
+	kv, err := parseKV(f.kv)
+	if err != nil {
+		return nil, nil, err
 	}
 	var options []llm.Option
 	if f.kv != "" {
-		kv, err := ir.ParseDType(f.kv)
-		if err != nil {
-			return nil, nil, usagef("--kv: %w", err)
-		}
 		if !f.step && f.texts == 0 {
 			return nil, nil, usagef("--kv goes with --step or --texts, or compile's --generate: without " +
 				"them nothing is kept")
@@ -182,6 +192,14 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	tokens := f.context
 	if tokens == 0 {
 		tokens = min(modelContext, cfg.Context)
+	}
+	if err := cfg.CheckContext(tokens); err != nil {
+		return nil, nil, usagef("--ctx: %w", err)
+	}
+	if kv != ir.Invalid {
+		if err := cfg.CheckCache(kv); err != nil {
+			return nil, nil, usagef("--kv: %w", err)
+		}
 	}
 	var g *ir.Graph
 	switch {

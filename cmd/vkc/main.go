@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -60,6 +61,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if last := (*lastWord)(nil); ctx.Err() != nil && !errors.As(err, &last) {
 		a.say("interrupted")
 		return exitInterrupted
+	}
+	if wrong := (*generate.OptionError)(nil); errors.As(err, &wrong) && optionFlags[wrong.Field] != "" {
+		err = usagef("%s", wrong.Of(optionFlags[wrong.Field]))
 	}
 	all, weights := (ir.ReadErrors)(nil), (*ir.WeightError)(nil)
 	switch {

@@ -18,6 +18,7 @@ package llm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -111,9 +112,8 @@ func newDecoding(options []Option) decoding {
 	return how
 }
 
-// Cache sets what keys and values are kept in: f32 unless set, f16, bf16, or a
-// block format that devices quantize to (q8_0, q4_0 and so on, if a head is a
-// whole number of blocks). Attention reads them as they are: half the bytes take
+// Cache sets what keys and values are kept in: f32 unless set, or another type
+// that CheckCache takes. Attention reads them as they are: half the bytes take
 // half the time.
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 
@@ -189,6 +189,9 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 // state is what a layer keeps of keys or values: so many positions of each text or, where texts share pages, of all. A
 // ring is no longer than its window needs, and each text has its own.
 func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, positions int) frontend.Tensor {
+	if err := l.CheckCache(d.cache); err != nil {
+		b.Fail("llm", err)
+	}
 	all := d.texts * positions
 	if d.pages > 0 && !ring {
 		all = d.pages * PageSize
@@ -219,6 +222,20 @@ func (c Config) CheckContext(n int) error {
 		return fmt.Errorf("llm: %d positions: want 1 to %d, the context of the model", n, c.Context)
 	}
 	return nil
+}
+
+// CheckCache refuses what keys and values cannot be kept in: they are floats, or blocks that devices quantize to, of
+// which a head is a whole number. Integers would round them to nothing.
+func (c Config) CheckCache(t ir.DType) error {
+	if c.keeps(t) {
+		return nil
+	}
+	return fmt.Errorf("keys and values in %s: want one of %v, for heads of %d elements", t,
+		slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool { return !c.keeps(t) }), c.HeadDim)
+}
+
+func (c Config) keeps(t ir.DType) bool {
+	return t.IsFloat() || slices.Contains(ir.QuantizeFormats(), t) && c.HeadDim%t.BlockElems() == 0
 }
 
 func graphName(cfg Config, what string) string {

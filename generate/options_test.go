@@ -1,0 +1,61 @@
+package generate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestOptions: what is wrong with options is said before a file is opened, with the field.
+func TestOptions(t *testing.T) {
+	for _, tt := range []struct {
+		field, want string
+		o           Options
+	}{
+		{"Context", "-1 positions", Options{Context: -1}},
+		{"Parallel", "1025 answers at once: want 1 to 1024", Options{Parallel: 1025}},
+		{"Positions", "room for -4 positions", Options{Positions: -4}},
+		{"Keep", "the first -1 tokens", Options{Keep: -1}},
+		{"Ahead", "65 steps at a time: want 0 to 64", Options{Ahead: 65}},
+		{"Tokens", "65 guesses at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
+		{"Tokens", "0 guesses at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
+		{"Precision", `no precision "quarter": want one of full`, Options{Precision: "quarter"}},
+		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
+		{"Cache", "keys and values in i8: want floats, or one of [q4_0", Options{Cache: ir.I8}},
+		{"Cache", "keys and values in bool", Options{Cache: ir.Bool}},
+		{"Cache", "keys and values in iq2_s", Options{Cache: ir.IQ2_S}},
+	} {
+		_, err := Open(t.Context(), "no such file", tt.o)
+		wrong := (*OptionError)(nil)
+		if !errors.As(err, &wrong) || wrong.Field != tt.field || !strings.Contains(wrong.Of("--x"), "--x: ") ||
+			!strings.Contains(err.Error(), "generate: "+tt.field+": ") || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %q of %s", tt.o, err, tt.want, tt.field)
+		}
+	}
+	if err := (Options{Cache: ir.BF16, Keep: 3, Context: 5}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCacheOfIntegers: a graph that would round keys and values to whole numbers, or cut heads within a block, is none.
+func TestCacheOfIntegers(t *testing.T) {
+	m := openModel(t, gollama, Options{Device: "cpu", Context: 16})
+	for _, c := range []ir.DType{ir.I32, ir.U8, ir.Bool, ir.Q4_K, ir.IQ1_S} { // heads of 64, and blocks of 256
+		_, err := llm.Step(m.config, 16, llm.Cache(c))
+		_, batch := llm.Batch(m.config, 2, 16, llm.Cache(c))
+		for _, err := range []error{err, batch, m.config.CheckCache(c)} {
+			if err == nil || !strings.Contains(err.Error(), "keys and values in "+c.String()+": want one of [f32 f16") ||
+				!strings.Contains(err.Error(), "q8_0") || strings.Contains(err.Error(), "q2_K") {
+				t.Errorf("%s: %v", c, err)
+			}
+		}
+	}
+	for _, c := range []ir.DType{ir.F8E4M3, ir.F64, ir.Q8_0, ir.MXFP4} {
+		if err := m.config.CheckCache(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
