@@ -42,6 +42,9 @@ type ArgInfo struct {
 	Name     string
 	Optional bool // may be left out, together with all after it
 	Variadic bool // one or more; only the last argument
+	// Picks names the argument whose elements the op picks by this one: indices of its axis, which is attribute axis,
+	// or the outermost. One out of range stands for the nearest.
+	Picks string
 }
 
 // GLSL is the scalar form of an elementwise op, per kind of arithmetic: an

@@ -8,7 +8,7 @@ import (
 func init() {
 	rows(
 		OpInfo{Op: OpMatMulID, Name: "matmul_id", Class: ClassContraction,
-			Args:  []ArgInfo{{Name: "x"}, {Name: "weights"}, {Name: "ids"}, {Name: "groups", Optional: true}},
+			Args:  []ArgInfo{{Name: "x"}, {Name: "weights"}, {Name: "ids", Picks: "weights"}, {Name: "groups", Optional: true}},
 			Attrs: []AttrInfo{precisionAttr}, Infer: inferMatMulID, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
 			Doc: "Products with the matrices that indices pick, as mixtures of experts have them: result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k], for x[T, U, K] or [T, 1, K], weights[E, N, K], which may be quantized, and ids[T, U]; accumulated in f32, of x's dtype. Out-of-range ids are clamped, and refused where they are constants. groups, which passes add, is expert_groups of the same ids: rows are then multiplied in those groups."},
 		OpInfo{Op: OpExpertGroups, Name: "expert_groups", Class: ClassIndexing, Args: []ArgInfo{{Name: "ids"}},

@@ -9,14 +9,14 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	exact := Tolerance{}
 	rows(
-		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
-			Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
+		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing,
+			Args: []ArgInfo{{Name: "x"}, {Name: "indices", Picks: "x"}}, Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
 			Doc: "result[i,j,…] = x at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Out-of-range indices are clamped."},
 		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing,
-			Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
+			Args: []ArgInfo{{Name: "x"}, {Name: "indices", Picks: "x"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
 			Doc: "Slices of x along the axis, picked by a vector of indices. Out-of-range indices are clamped."},
 		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing,
-			Args:  []ArgInfo{{Name: "table"}, {Name: "ids"}},
+			Args:  []ArgInfo{{Name: "table"}, {Name: "ids", Picks: "table"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype of a quantized table; others keep their own"}}, Infer: inferEmbedding, Tol: Tolerance{Eps: 2},
 			Doc: "Rows of a [V, D] table, one per id, in the shape of ids with D appended. The table may be quantized. Out-of-range ids are clamped."},
 		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Args: []ArgInfo{{Name: "x", Variadic: true}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 )
@@ -29,19 +30,65 @@ func writeNPY(t *testing.T, dtype ir.DType, dims ...int) string {
 func TestWrongInputs(t *testing.T) {
 	ownCache(t)
 	garbage := write(t, "garbage.npy", []byte("no array"))
-	for _, tt := range []struct{ name, input, want string }{
-		{"shape", writeNPY(t, ir.F32, 3, 9), "axis 1"},
-		{"rank", writeNPY(t, ir.F32, 24), "rank 1 is not 2"},
-		{"past the bound", writeNPY(t, ir.F32, 65, 8), "at most 64"},
-		{"dtype", writeNPY(t, ir.F16, 3, 8), `input "x" is f16[3 8], want f32[T,8]: save the array again with a.astype("<f4")`},
-		{"numbers of another shape", "[[1,2,3]]", "is 3, not 8"},
-		{"no file", filepath.Join(t.TempDir(), "none.npy"), "no such file"},
-		{"no array", garbage, "garbage.npy"},
+	for _, tt := range []struct {
+		name, input string
+		code        int
+		want        string
+	}{
+		{"shape", writeNPY(t, ir.F32, 3, 9), exitUsage, "axis 1"},
+		{"rank", writeNPY(t, ir.F32, 24), exitUsage, "rank 1 is not 2"},
+		{"past the bound", writeNPY(t, ir.F32, 65, 8), exitUsage, "at most 64"},
+		{"dtype", writeNPY(t, ir.F16, 3, 8), exitUsage,
+			`input "x" is f16[3 8], want f32[T,8]: save the array again with a.astype("<f4")`},
+		{"numbers of another shape", "[[1,2,3]]", exitUsage, "is 3, not 8"},
+		{"numbers cut short", "[[1,2,3", exitUsage, "--input x: "},
+		{"neither file nor numbers", "pixels", exitUsage,
+			"--input x=pixels: there is no such file: want FILE.npy, [1,2,3]"},
+		{"no seed", "random", exitUsage, "random:SEED"},
+		{"no file", filepath.Join(t.TempDir(), "none.npy"), exitFailure, "no such file"},
+		{"no array", garbage, exitFailure, "garbage.npy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fails(t, exitFailure, []string{"run", mlpGraph, "--device", "cpu", "--weights", mlpWeights(t), "--input",
+			fails(t, tt.code, []string{"run", mlpGraph, "--device", "cpu", "--weights", mlpWeights(t), "--input",
 				"x=" + tt.input}, tt.want)
 		})
+	}
+}
+
+// TestIndicesInRange: what stands for an index is checked where it is given, as is that there is something to pick.
+func TestIndicesInRange(t *testing.T) {
+	ownCache(t)
+	line := []string{"run", "../../examples/gollama/gollama-q8_0.gguf", "--ctx", "16", "--device", "reference",
+		"--input"}
+	fails(t, exitUsage, append(line, "tokens=[0,4096]"), `input "tokens": element [1] is 4096: want 0 to 4095`, "--clamp")
+	fails(t, exitUsage, append(line, "tokens=[-1]"), `input "tokens": element [0] is -1: want 0 to 4095`)
+	for _, more := range [][]string{{}, {"--clamp"}} {
+		fails(t, exitUsage, append(append(line, "tokens=[]"), more...), `input "tokens": T is 0, and index_select`,
+			"want at least 1 element along axis 0")
+	}
+	fails(t, exitUsage, append(line, "tokens=random:1", "--symbol", "T=0"), `input "tokens": T is 0`)
+	last := okJSON[runInfo](t, append(line, "tokens=[4095]")...)
+	if got := okJSON[runInfo](t, append(line, "tokens=[70000]", "--clamp")...); !cmp.Equal(got.Outputs, last.Outputs) {
+		t.Errorf("--clamp gives %v, and the last token %v", got.Outputs, last.Outputs)
+	}
+}
+
+// TestRandomIndices: random numbers that stand for indices are in range.
+func TestRandomIndices(t *testing.T) {
+	ownCache(t)
+	graph := write(t, "g.ir", []byte(`graph "g" {
+  %0 = input {name="ids", dtype=i32, shape=[500]} : i32[500]
+  %1 = iota {shape=[7]} : i32[7]
+  %2 = index_select %1, %0 {axis=0} : i32[500]
+  output "picked" %2
+  output "ids" %0
+}
+`))
+	info := okJSON[runInfo](t, "run", graph, "--device", "reference", "--input", "ids=random:1")
+	for _, o := range info.Outputs {
+		if o.Min == nil || o.Max == nil || *o.Min != 0 || *o.Max != 6 {
+			t.Errorf("%+v", o)
+		}
 	}
 }
 
@@ -51,7 +98,7 @@ func TestWrongWeights(t *testing.T) {
 		return append([]string{"run", mlpGraph, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"},
 			weights...)
 	}
-	fails(t, exitFailure, line(), "3 weights", "--weights FILE")
+	fails(t, exitUsage, line(), "3 weights", "--weights FILE")
 	fails(t, exitFailure, line("--weights", mlpWeights(t, "layer.0.bias")), `"layer.0.bias"`)
 	fails(t, exitFailure, line("--weights", filepath.Join(t.TempDir(), "none.gguf")), "no such file")
 	fails(t, exitFailure, line("--weights", mlpGraph), "mlp.json")

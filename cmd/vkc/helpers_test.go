@@ -224,7 +224,7 @@ func mlpWeights(t *testing.T, without ...string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err = fillRandom(rng, d); err != nil {
+		if d, err = fillRandom(rng, d, maxRandomInt); err != nil {
 			t.Fatal(err)
 		}
 		tensors = append(tensors, safetensors.Named{Name: name, Data: d})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -33,9 +34,27 @@ func parseSymbols(list []string) (map[string]int64, error) {
 	return symbols, nil
 }
 
+// checkSymbols refuses symbols that a program does not have, and values out of their bounds.
+func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64) error {
+	var names []runtime.Port
+	for _, s := range sig.Symbols() {
+		names = append(names, runtime.Port{Name: s.Name})
+		if v, given := symbols[s.Name]; given && (v < least || v > s.Bound) {
+			return usagef("symbol %s = %d is outside %d..%d, its declared bound", s.Name, v, least, s.Bound)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(symbols)) {
+		if !hasPort(names, name) {
+			return usagef("--symbol: there is no symbol %q; the program has %s", name, portNames(names))
+		}
+	}
+	return nil
+}
+
 // readInputs makes the tensors that --input flags ask for. Random ones come
 // last, since their shapes may depend on the others.
-func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64) (map[string]*ir.Data, error) {
+func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[string]*ir.Data, error) {
+	sig := runtime.SignatureOf(g)
 	values, err := parsePairs("input", "FILE.npy, NAME=[1,2,3] or NAME=random:SEED", flags)
 	if err != nil {
 		return nil, err
@@ -47,6 +66,11 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 	}
 	if err := missingInputs(sig.Inputs(), values); err != nil {
 		return nil, err
+	}
+	for name, text := range values {
+		if err := checkValue(text); err != nil {
+			return nil, usagef("--input %s=%s: %w", name, text, err)
+		}
 	}
 	known := maps.Clone(symbols)
 	in := map[string]*ir.Data{}
@@ -67,11 +91,29 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 	}
 	left := int64(maxRandomBytes)
 	for _, p := range random {
-		if in[p.Name], err = randomInput(p, values[p.Name], known, &left); err != nil {
+		limit, err := randomLimit(g, p, known)
+		if err != nil {
+			return nil, err
+		}
+		if in[p.Name], err = randomInput(p, values[p.Name], known, limit, &left); err != nil {
 			return nil, err
 		}
 	}
 	return in, nil
+}
+
+// checkValue refuses what is neither a seed nor numbers nor a file.
+func checkValue(text string) error {
+	if seed, ok := strings.CutPrefix(text, randomPrefix); ok {
+		if _, err := strconv.ParseUint(seed, 10, 64); err != nil {
+			return errors.New("want random:SEED, a number")
+		}
+		return nil
+	}
+	if !isLiteral(text) && !isFile(text) && !strings.ContainsAny(text, "./") {
+		return errors.New("there is no such file: want FILE.npy, [1,2,3] or random:SEED")
+	}
+	return nil
 }
 
 // missingInputs names the inputs that have no flag.
@@ -116,7 +158,7 @@ func readInput(p runtime.Port, text string) (*ir.Data, error) {
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
 		if descr, ok := npy.Descr(p.Type.DType); ok && d.DType != p.Type.DType {
-			return nil, fmt.Errorf("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType,
+			return nil, usagef("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType,
 				d.Dims, p.Type, descr)
 		}
 		return d, nil
@@ -162,24 +204,32 @@ const randomPrefix = "random:"
 // made in memory, and most devices bind no buffer above 4 GiB.
 const maxRandomBytes = 4 << 30
 
-// maxRandomInt bounds random integers, which are often indices.
+// maxRandomInt bounds random integers.
 const maxRandomInt = 100
 
-// randomInput makes a tensor that depends on the seed and the input's name
-// alone: floats uniform in [-1, 1), integers in [0, 100), bools by a coin. left
-// is how many bytes it may still take.
-func randomInput(p runtime.Port, text string, symbols map[string]int64, left *int64) (*ir.Data, error) {
+// randomLimit is what random integers are below: they are indices that there are, where the graph takes them for some.
+func randomLimit(g *ir.Graph, p runtime.Port, symbols map[string]int64) (int64, error) {
+	limit := int64(maxRandomInt)
+	for _, r := range g.IndexRanges() {
+		if r.Input != p.Name {
+			continue
+		}
+		extent, err := r.Extent.Eval(symbols)
+		if err != nil {
+			return 0, fmt.Errorf("input %q: %w", p.Name, err)
+		}
+		limit = min(limit, max(extent, 1))
+	}
+	return limit, nil
+}
+
+// randomInput makes a tensor that depends on the seed, the input's name and the
+// limit alone: floats uniform in [-1, 1), integers from 0 to below the limit, bools
+// by a coin. left is how many bytes it may still take.
+func randomInput(p runtime.Port, text string, symbols map[string]int64, limit int64, left *int64) (*ir.Data, error) {
 	seed, err := strconv.ParseUint(strings.TrimPrefix(text, randomPrefix), 10, 64)
 	if err != nil {
-		return nil, usagef("--input %s=%s: want random:SEED, a number", p.Name, text)
-	}
-	for _, d := range p.Type.Shape {
-		if !ir.IsIdent(d.Sym) {
-			continue // a number, or what follows from other symbols
-		}
-		if v := symbols[d.Sym]; v < 0 || v > d.Bound {
-			return nil, usagef("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
-		}
+		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
 	dims, err := p.Type.Shape.Eval(symbols)
 	if err != nil {
@@ -201,17 +251,16 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, left *in
 	if err != nil {
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
-	return fillRandom(rng, d)
+	return fillRandom(rng, d, limit)
 }
 
 // randomChunk is how many elements are made at a time.
 const randomChunk = 1 << 16
 
-func fillRandom(rng *rand.Rand, d *ir.Data) (*ir.Data, error) {
+func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 	if d.DType.IsBlock() {
 		return nil, fmt.Errorf("%s: there are no random blocks: pass a FILE.npy", d)
 	}
-	limit := int64(maxRandomInt)
 	if d.DType == ir.Bool {
 		limit = 2
 	}

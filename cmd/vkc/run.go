@@ -22,7 +22,7 @@ type runFlags struct {
 	device, weights, trace   string
 	inputs, outputs, symbols []string
 	check, profile, measure  bool
-	sandbox                  bool
+	sandbox, clamp           bool
 	noCache, json            bool
 	top, repeat              int
 	tuning                   tuningFlags
@@ -37,7 +37,8 @@ func (a *app) runCommand() *cobra.Command {
 Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
 
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
-The sizes of random inputs come from the other inputs, or from --symbol.
+The sizes of random inputs come from the other inputs, or from --symbol. Where the graph takes an input's elements for
+indices, such as tokens of a vocabulary, those out of range are refused, unless --clamp is given.
 
 Where the best device is a software one, auto tries the graph there and on the CPU fast path, and takes the faster. A graph
 that the device cannot run, auto runs on the fast path, and says why. Neither is so with --check, --profile and --trace,
@@ -70,6 +71,7 @@ its ops have.`,
 	flags.StringArrayVar(&f.symbols, "symbol", nil,
 		"`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
 	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
+	flags.BoolVar(&f.clamp, "clamp", false, "let indices be out of range: ops then take the nearest element")
 	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer "+
 		"access), for bundles from elsewhere; slower")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its part of what the device "+
@@ -222,23 +224,26 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 			return usagef("--output: there is no output %q; the program has %s", name, portNames(sig.Outputs()))
 		}
 	}
-	var symbols []runtime.Port // by name alone
-	for _, one := range sig.Symbols() {
-		symbols = append(symbols, runtime.Port{Name: one.Name})
+	if err := checkSymbols(sig, s.symbols, 0); err != nil {
+		return err
 	}
-	for name := range s.symbols {
-		if !hasPort(symbols, name) {
-			return usagef("--symbol: there is no symbol %q; the program has %s", name, portNames(symbols))
+	if s.inputs, err = readInputs(g, s.flags.inputs, s.symbols); err != nil {
+		return err
+	}
+	symbols, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols})
+	if err == nil {
+		err = ir.CheckPicks(g, symbols)
+	}
+	if err != nil {
+		return usagef("%w", err)
+	}
+	if !s.flags.clamp {
+		if err := ir.CheckIndices(g, s.inputs, symbols); err != nil {
+			return usagef("%w; --clamp takes the nearest that there is", err)
 		}
 	}
-	if s.inputs, err = readInputs(sig, s.flags.inputs, s.symbols); err != nil {
-		return err
-	}
-	if _, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols}); err != nil {
-		return err
-	}
 	if leaves := g.Leaves(ir.OpWeight); len(leaves) > 0 && s.weights == nil {
-		return fmt.Errorf("the graph has %s, %q the first: pass the model's file with --weights FILE",
+		return usagef("the graph has %s, %q the first: pass the model's file with --weights FILE",
 			plural(len(leaves), "weight"), leaves[0].Name())
 	}
 	if s.flags.check {
@@ -247,9 +252,16 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	return err
 }
 
+// noteFallback says why the CPU stands in for a device that was not asked for by name, if it does.
+func (a *app) noteFallback(why error) bool {
+	if why != nil {
+		a.say("no Vulkan device, so this runs on the CPU fast path, slower than a GPU: %s", oneLine(why))
+	}
+	return why != nil
+}
+
 func (s *session) noteDevice() {
-	if err := s.device.Fallback(); err != nil {
-		s.say("no Vulkan device, so this runs on the CPU fast path, slower than a GPU: %s", oneLine(err))
+	if s.noteFallback(s.device.Fallback()) {
 		return
 	}
 	s.note("device %s", s.device.Why())

@@ -228,7 +228,7 @@ func TestRandomInputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err = fillRandom(testRand(), d); err != nil {
+		if d, err = fillRandom(testRand(), d, maxRandomInt); err != nil {
 			t.Fatal(err)
 		}
 		info, err := describe("x", d)

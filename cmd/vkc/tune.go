@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 type tuneFlags struct {
@@ -48,6 +50,7 @@ left out early; one that is more than 2 % faster than the default (10 % on a pro
 All measurements are kept in a file for this device and driver. The next vkc tune goes on where this one ended; Ctrl-C
 loses a few schedules at most. compile, run and bench read the file by themselves, unless --no-tuning is given; compile
 --tuning FILE takes one from another machine. A file that is damaged, or from another device or version, is not used.
+--output writes over no file of something else, and over that of another device or version with --reset alone.
 
 --estimate runs nothing. It takes for the time of a schedule what the driver's statistics of the compiled kernel come to
 (vkc dump --stats), with the speed that its class of devices is taken to have: for devices that are not here, on drivers
@@ -213,11 +216,20 @@ func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
 	return err
 }
 
+// micros are microseconds in four digits, or in whole ones where there are more, and never as a power of ten.
+func micros(us float64) string {
+	digits := 0
+	for scale := us; scale < 1000 && digits < 3; scale *= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(us, 'f', digits, 64)
+}
+
 // progressText says how far a tuning is.
 func progressText(p tune.Progress) string {
 	text := fmt.Sprintf("%d of %d kernels done, %s", p.Done, p.Kernels, p.About)
 	if p.Default > 0 {
-		text += fmt.Sprintf(": %.4g us, best %.4g", p.Default, p.Best)
+		text += fmt.Sprintf(": %s us, best %s", micros(p.Default), micros(p.Best))
 	}
 	return text
 }
@@ -228,6 +240,9 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 	if len(args) > 0 {
 		g, err := f.graph.read(args[0])
 		if err != nil {
+			return nil, err
+		}
+		if err := checkSymbols(runtime.SignatureOf(g), symbols, 1); err != nil {
 			return nil, err
 		}
 		list, err := tune.Kernels(ctx, g, caps, symbols)
@@ -276,6 +291,12 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 	if path == "" {
 		return "", nil, errors.New("caches are off, so there is no place to keep measurements: pass --output FILE")
 	}
+	if f.output != "" {
+		if own, err := tunefile.Written(path); err != nil || !own {
+			return "", nil, errors.Join(err, fmt.Errorf("--output %s: there is a file that is not of vkc tune, which "+
+				"would take its place: name another", path))
+		}
+	}
 	if f.reset {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", nil, err
@@ -286,6 +307,10 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 		err = file.Fits(caps)
 	}
 	if err != nil {
+		if foreign := (*tunefile.ForeignError)(nil); f.output != "" && errors.As(err, &foreign) {
+			return "", nil, fmt.Errorf("--output %s: %w: name another file, or pass --reset to lose what is in it",
+				path, err)
+		}
 		if !tunefile.Absent(err) {
 			a.note("the earlier measurements are not used: %s", oneLine(err))
 		}
@@ -349,16 +374,16 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 		}
 		measured++
 		before, after = before+float64(r.Uses)*r.Default, after+float64(r.Uses)*r.Best
-		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.4g\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, r.Default, r.Best,
-			r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, micros(r.Default),
+			micros(r.Best), r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%d of %s measured", measured, plural(len(rows), "kernel"))
 	if measured > 0 {
-		text += fmt.Sprintf(", each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s", before, after,
-			before/after, path)
+		text += fmt.Sprintf(", each for itself: %s us, tuned %s us (%.2fx); kept in %s", micros(before),
+			micros(after), before/after, path)
 	}
 	if slices.ContainsFunc(rows, func(r tune.Row) bool { return r.Best == 0 && r.Tried == 0 }) {
 		text += "\nthere was no time for the others: the same command goes on from here, and --budget gives it longer"

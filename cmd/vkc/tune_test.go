@@ -141,6 +141,8 @@ func TestTuneFileIsForeign(t *testing.T) {
 	if r := ok(t, mlpArgs(t, "--check")...); !strings.Contains(r.stderr, "is not used") {
 		t.Errorf("run: %s", r.stderr)
 	}
+	theirs := write(t, "voodoo.json", encode(foreign))
+	fails(t, exitFailure, []string{"tune", mlpGraph, "--list", "--output", theirs}, "Voodoo 2", "pass --reset to lose")
 	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "the earlier measurements are not used") {
 		t.Errorf("tune: %s", r.stderr)
 	}
@@ -198,9 +200,29 @@ func TestTuneRefusesOnDevice(t *testing.T) {
 	ownCache(t)
 	fails(t, exitFailure, []string{"tune", "none.json"}, "none.json")
 	fails(t, exitUsage, []string{"tune", mlpGraph, "--filter", "^nothing"}, "matches no kernel", "matmul")
-	fails(t, exitFailure, []string{"tune", mlpGraph, "--symbol", "U=1"}, `no symbol "U"`)
+	fails(t, exitUsage, []string{"tune", mlpGraph, "--symbol", "U=1"}, `no symbol "U"`)
+	fails(t, exitUsage, []string{"tune", mlpGraph, "--symbol", "T=0"}, "symbol T = 0 is outside 1..64")
+	text := []byte("# Not to be lost\n")
+	notes := write(t, "notes.md", text)
+	for _, more := range [][]string{{}, {"--reset"}, {"--list"}} { // --output takes nobody's file
+		fails(t, exitFailure, append([]string{"tune", mlpGraph, "--budget", "1ms", "--output", notes}, more...),
+			"--output "+notes+": there is a file that is not of vkc tune", "name another")
+	}
+	if left, err := os.ReadFile(notes); err != nil || string(left) != string(text) {
+		t.Errorf("left is %q: %v", left, err)
+	}
 	t.Setenv("VKC_CACHE", "off")
 	fails(t, exitFailure, []string{"tune", mlpGraph}, "caches are off", "--output")
+}
+
+// TestMicros: times are read at a glance, large ones too.
+func TestMicros(t *testing.T) {
+	for us, want := range map[float64]string{0.04711: "0.047", 1.25: "1.250", 155.84: "155.8", 999.95: "1000.0",
+		5251: "5251", 118612.3: "118612"} {
+		if got := micros(us); got != want {
+			t.Errorf("%v is %s, want %s", us, got, want)
+		}
+	}
 }
 
 func TestProgressText(t *testing.T) {

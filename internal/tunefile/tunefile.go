@@ -32,7 +32,9 @@ import (
 // Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
 // that left out how large their buffers are, those of vkc.tuning.2 schedules by words
 // that are no longer theirs; what they say is not used.
-const Format = "vkc.tuning.3"
+const Format = formatFamily + "3"
+
+const formatFamily = "vkc.tuning."
 
 // Limits of a file, above any that vkc tune writes.
 const (
@@ -143,6 +145,24 @@ func ReadCached(path string) (*File, error) {
 		return nil, err
 	}
 	return Read(path)
+}
+
+// Written reports whether vkc tune wrote a file, in whichever version and for whichever device, or may write it, as
+// there is none or it is empty. So that it takes nobody's file for its own.
+func Written(path string) (bool, error) {
+	st, err := os.Stat(path)
+	if Absent(err) || err == nil && (st.Size() == 0 || !st.Mode().IsRegular()) {
+		return true, nil
+	}
+	if err != nil || st.Size() > maxFile {
+		return false, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	var e envelope
+	return json.Unmarshal(text, &e) == nil && strings.HasPrefix(e.Format, formatFamily), nil
 }
 
 // Parse reads the text of a file.

@@ -210,3 +210,30 @@ func TestOnKeepsWhatIsOff(t *testing.T) {
 		t.Errorf("a device was measured: %+v", m)
 	}
 }
+
+// TestWritten: what vkc tune has not written is nothing to write over.
+func TestWritten(t *testing.T) {
+	dir := t.TempDir()
+	for name, tt := range map[string]struct {
+		text string
+		want bool
+	}{
+		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.3"}`, true}, "older": {`{"format": "vkc.tuning.1", "x": 1}`, true},
+		"graph": {`{"format": "vkc.graph"}`, false}, "text": {"# Notes\n", false}, "cut": {`{"format": "vkc.tuning.3"`, false},
+		"number": {"1", false},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Written(path); err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if got, err := Written(filepath.Join(dir, "none")); err != nil || !got {
+		t.Errorf("no file: %v, %v", got, err)
+	}
+	if got, _ := Written(filepath.Join(dir, "text", "x")); got {
+		t.Error("a place below a file may be written")
+	}
+}

@@ -1,0 +1,132 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// IndexRange says what the elements of an input are for: a node picks by them from an axis of its argument, so that
+// they are meant to be 0 to Extent-1. The node itself takes the nearest element for others, see [ArgInfo.Picks].
+type IndexRange struct {
+	Input  string
+	Node   *Node
+	From   *Node // the argument that it picks from
+	Axis   int
+	Extent Dim
+}
+
+// IndexRanges lists the inputs whose elements reach a node as indices, as they were given: by views that keep every
+// element, and by casts. What is computed of an input first, such as its remainder, is not the host's any more.
+func (g *Graph) IndexRanges() []IndexRange {
+	var list []IndexRange
+	given := map[*Node]string{} // the input that a node has the elements of
+	for _, n := range g.nodes {
+		switch {
+		case n.op == OpInput && n.typ.DType.IsInteger():
+			given[n] = n.Name()
+		case n.op.Class() == ClassView && n.op != OpSlice || n.op == OpCast && n.typ.DType.IsInteger():
+			if name, ok := given[n.args[0]]; ok {
+				given[n] = name
+			}
+		}
+		if r, by, ok := n.picks(); ok && given[by] != "" {
+			r.Input = given[by]
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// picks says from what a node picks elements, and by which argument.
+func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
+	info := n.op.Info()
+	for i, a := range info.Args[:min(len(info.Args), len(n.args))] {
+		if a.Picks == "" {
+			continue
+		}
+		from := n.args[info.Arg(a.Picks)]
+		axis := 0
+		if slices.ContainsFunc(info.Attrs, func(a AttrInfo) bool { return a.Name == "axis" }) {
+			axis = int(n.attrs.Int("axis"))
+		}
+		if axis < 0 {
+			axis += from.Rank()
+		}
+		return IndexRange{Node: n, From: from, Axis: axis, Extent: from.Shape()[axis]}, n.args[i], true
+	}
+	return r, nil, false
+}
+
+// CheckPicks refuses values of symbols by which an axis has no elements that a node is to pick from, by indices that
+// there are.
+func CheckPicks(g *Graph, symbols map[string]int64) error {
+	for _, n := range g.nodes {
+		if r, by, ok := n.picks(); ok {
+			if err := r.checkEmpty(g, by, symbols); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CheckIndices refuses elements of inputs that IndexRanges lists which are out of their range. A run would have the
+// nodes take the nearest element for them. It reads all elements of such inputs.
+func CheckIndices(g *Graph, in map[string]*Data, symbols map[string]int64) error {
+	for _, r := range g.IndexRanges() {
+		if err := r.check(in[r.Input], symbols); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEmpty refuses an axis without elements to pick from by indices that there are.
+func (r IndexRange) checkEmpty(g *Graph, by *Node, symbols map[string]int64) error {
+	n, err := r.Extent.Eval(symbols)
+	if err != nil || n > 0 {
+		return err
+	}
+	dims, err := by.Shape().Eval(symbols)
+	if err != nil || slices.Contains(dims, 0) {
+		return err
+	}
+	picks := fmt.Sprintf("%s is 0, and %s %s picks from axis %d of %s", r.Extent, r.Node.op, r.Node, r.Axis, r.From.typ)
+	for _, in := range g.Leaves(OpInput) {
+		if axis := slices.Index(in.Shape(), r.Extent); axis >= 0 {
+			return fmt.Errorf("input %q: %s: want at least 1 element along axis %d", in.Name(), picks, axis)
+		}
+	}
+	return fmt.Errorf("%s: want at least 1", picks)
+}
+
+// check refuses elements out of range.
+func (r IndexRange) check(d *Data, symbols map[string]int64) error {
+	extent, err := r.Extent.Eval(symbols)
+	if err != nil {
+		return err
+	}
+	values, err := d.Ints()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(values, func(v int64) bool { return v < 0 || v >= extent })
+	if i < 0 {
+		return nil
+	}
+	from := r.From.typ.String()
+	if name := r.From.Name(); name != "" {
+		from += fmt.Sprintf(" %q", name)
+	}
+	return fmt.Errorf("input %q: element %v is %d: want 0 to %d, an index of axis %d of %s, from which %s %s picks",
+		r.Input, coordinates(i, d.Dims), values[i], extent-1, r.Axis, from, r.Node.op, r.Node)
+}
+
+// coordinates are those of element i in row-major order.
+func coordinates(i int, dims []int) []int {
+	at := make([]int, len(dims))
+	for axis := len(dims) - 1; axis >= 0; axis-- {
+		at[axis], i = i%dims[axis], i/dims[axis]
+	}
+	return at
+}
