@@ -1,6 +1,9 @@
 package target
 
-import "github.com/vkc-go/vkc/codegen/kernel"
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
 
 // Registers estimates how many registers of 32 bits an invocation of a kernel has in use at once on a device, by what
 // it keeps through its loops: sums, operands, cached elements. It is 0 where nothing is known. The constants fit what
@@ -58,7 +61,7 @@ func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
 	lanes := int64(max(s.LanesPerRow, 1))
-	if s.TileK == 0 {
+	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one by one, of blocks too
 		steps, each := 1, int64(4) // elements, in as many words
 		if s.Decode == kernel.DecodeWords {
 			each = 16

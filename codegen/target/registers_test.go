@@ -40,6 +40,20 @@ func TestRegistersSelect(t *testing.T) {
 	}
 }
 
+// TestRegistersOfPartsOfBlocks: the parts of a contraction that is split may end within blocks, which then are read
+// element by element.
+func TestRegistersOfPartsOfBlocks(t *testing.T) {
+	for _, name := range Profiles() {
+		for _, rows := range []int{1, 2, 8, 9} {
+			k := blockMul(rows, 64, 320, ir.Q2_K, true) // a part of 1280
+			if s, _, err := Select(k, profile(t, name)); err != nil ||
+				s.Variant == kernel.VarMatVec && s.TileK != 0 {
+				t.Errorf("%d rows on %s: %s, error %v, want no run of a block", rows, name, s, err)
+			}
+		}
+	}
+}
+
 // TestRegistersOfCompiler: of two compilers for the same devices one does well with what spills by the other.
 func TestRegistersOfCompiler(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
