@@ -12,6 +12,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/lint"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -266,6 +267,30 @@ func TestMeasurements(t *testing.T) {
 			if keys[key] == 0 {
 				t.Errorf("%s names %s: docs/measurements.md has no such heading", f, key)
 			}
+		}
+	}
+}
+
+// TestPackages: docs/ARCHITECTURE.md has a row for each part of the module that has rules of its own for what it
+// imports, and names each folder of internal.
+func TestPackages(t *testing.T) {
+	_, text, _ := strings.Cut(read(t, "docs/ARCHITECTURE.md"), "\n## Packages\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	// These are no parts of the program, and internal/lint stands in the second table.
+	unlisted := []string{"examples", "golden", "docs", "internal/lint"}
+	for _, r := range lint.Rules {
+		if row := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(r.Path) + "/?`.* \\| "); !row.MatchString(text) &&
+			!slices.Contains(unlisted, r.Path) {
+			t.Errorf("docs/ARCHITECTURE.md has no row for %s", r.Path)
+		}
+	}
+	folders, err := os.ReadDir(filepath.Join(root, "internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		if f.IsDir() && !strings.Contains(text, "`"+f.Name()+"`") {
+			t.Errorf("docs/ARCHITECTURE.md does not say what internal/%s is for", f.Name())
 		}
 	}
 }
