@@ -44,11 +44,17 @@ func (g *group) outOfTime(limits) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
 }
 
-// maxMemory returns the most memory in bytes that a process had.
+// maxMemory returns the most memory in bytes that a process had. The kernel counts to it
+// what this process had when it started that one: who had no more than about so much,
+// as the kernel's counts are not exact, is taken to have had nothing.
 func (g *group) maxMemory() (int64, bool) {
 	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
+	var own syscall.Rusage
+	if !ok || syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil {
 		return 0, false
+	}
+	if usage.Maxrss <= own.Maxrss+own.Maxrss/8 {
+		return 0, true
 	}
 	return usage.Maxrss << 10, true
 }

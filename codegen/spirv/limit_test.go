@@ -1,6 +1,7 @@
 package spirv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -93,6 +94,20 @@ func TestHungTool(t *testing.T) {
 	if found := compileErrors(t, err); !strings.Contains(found[0].Message, "had not ended after 1ms and was killed") {
 		t.Errorf("it says %v", err)
 	}
+}
+
+// TestCrashBesideMuchMemory: a tool that crashes has not used the memory that this process has.
+func TestCrashBesideMuchMemory(t *testing.T) {
+	f := newFakes(t)
+	f.set(t, "glslc", "kill -SEGV $$")
+	tc := f.find(t, "")
+	tc.limits.memory = 64 << 20
+	much := bytes.Repeat([]byte{1}, 2*int(tc.limits.memory))
+	_, _, err := tc.Compile(t.Context(), shaders(1), Options{})
+	if found := compileErrors(t, err); !strings.Contains(found[0].Message, "segmentation fault") {
+		t.Errorf("it says %v", err)
+	}
+	runtime.KeepAlive(much)
 }
 
 // TestManyMessages: the first of a shader's countless faults is named, although
