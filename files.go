@@ -109,7 +109,7 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	switch {
 	case bytes.HasPrefix(text, []byte(filefmt.BundleMagic)):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: vkc run takes it as it is, vkc graph writes its "+
-			"graph, and OpenBundle opens it", path)
+			"graph; in Go OpenBundle opens it", path)
 	case begins("GGUF"):
 		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the "+
 			"graph of a language model, and the file is its weights", path)
@@ -119,9 +119,13 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 			where.File = path
 		}
 		return g, err
-	case len(start) > 0 && !begins("{") && !begins("["):
+	case !begins("{") && !begins("["):
+		found := "the end of the file"
+		if len(start) > 0 {
+			found = beginning(start)
+		}
 		return nil, fmt.Errorf("graph: %s:1:1: found %s, expected a graph: JSON, which begins with {, or text IR, "+
-			"which begins with the word graph", path, beginning(start))
+			"which begins with the word graph", path, found)
 	}
 	return ir.ReadJSON(path, text)
 }

@@ -13,8 +13,8 @@ func (m *Model) checkPositions(o Options) error {
 		return wrongOption("Positions", "room for %d positions that answers share: want at least 2 answers at once",
 			o.Positions)
 	case o.Positions < m.context:
-		return wrongOption("Positions", "room for %d positions that answers share, and a context of %d: want at least as "+
-			"many", o.Positions, m.context)
+		return wrongOption("Positions", "room for %d positions that answers share, and a context of %d: want at least "+
+			"as many", o.Positions, m.context)
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, err
 	}
 	if m.context < 4 {
-		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, since the second half counts", m.context)
+		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, since the second half counts",
+			m.context)
 	}
 	most := min(defaultChunk, m.part, m.context) // logits of all of them are there at once
 	g, err := llm.Scores(m.config, most, m.context, 0, m.cache(o)...)

@@ -8,6 +8,9 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
+// Fallback says why the model runs on the CPU fast path, where the device was vkc's choice and there is no other.
+func (m *Model) Fallback() error { return m.device.Fallback() }
+
 // ChatTemplate returns the template of conversations in the model's file, or "".
 func (m *Model) ChatTemplate() string {
 	source, err := m.file.String("tokenizer.chat_template")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,5 +85,31 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usagef("%w: did you mean --%s?", err, strings.Join(names, " or --"))
 		}
 	}
+	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+		f := wrong.GetFlag()
+		want := map[string]string{"int": "a whole number", "int64": "a whole number",
+			"uint64": "a whole number of at least 0", "float64": "a number",
+			"duration": "a time with its unit, such as 30s or 2m"}[f.Value.Type()]
+		if want == "" {
+			return usagef("--%s: %w", f.Name, errors.Unwrap(err))
+		}
+		return usagef("--%s %s: want %s", f.Name, wrong.GetValue(), want)
+	}
 	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// noEmptyFlags refuses flags that are given without a value, as by a variable of a script that is not set. A text may
+// be empty.
+func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		what, _ := pflag.UnquoteUsage(f)
+		if err == nil && (len(values) == 0 || slices.Contains(values, "")) && what != "TEXT" {
+			err = usagef("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
 }

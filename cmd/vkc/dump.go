@@ -91,7 +91,7 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	flags.StringVar(&f.stage, "stage", stageGraph, strings.Join(stages, ", "))
 	flags.StringVar(&f.after, "after", "", "the program after this `PASS`")
 	flags.BoolVar(&f.all, "all", false, "the program after every pass")
-	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
+	flags.IntVar(&f.kernel, "kernel", noKernel, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.BoolVar(&f.decisions, "decisions", false,
 		"which other kernels were proposed for the device, what they would gain, and what was taken")
@@ -104,6 +104,9 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	f.tuning.add(cmd, true)
 	return cmd
 }
+
+// noKernel is --kernel where it is not given.
+const noKernel = -1
 
 // complete fills in the stage that other flags imply, and refuses flags that
 // do not go together.
@@ -119,6 +122,8 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 		return err
 	}
 	switch {
+	case f.kernel < noKernel:
+		return usagef("--kernel %d: kernels are counted from 0", f.kernel)
 	case (f.after != "" || f.all) && f.stage != stagePasses:
 		return usagef("--after and --all go with --stage passes, not %s", f.stage)
 	case f.after != "" && f.all:

@@ -42,8 +42,8 @@ the text itself what it is for, such as "search_query: ".`,
 }
 
 func (a *app) embed(ctx context.Context, f *embedFlags, texts []string) (err error) {
-	if f.model.path == "" {
-		return usagef("embed: -m MODEL.gguf is missing; see vkc embed --help")
+	if err := f.model.check("embed"); err != nil {
+		return err
 	}
 	e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
 	if err != nil {

@@ -172,8 +172,13 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	if err := f.check(command); err != nil {
 		return nil, err
 	}
-	defer f.attend(a)()
-	return generate.Open(ctx, f.path, f.options)
+	done := f.attend(a)
+	m, err := generate.Open(ctx, f.path, f.options)
+	done()
+	if err == nil {
+		a.noteFallback(m.Fallback())
+	}
+	return m, err
 }
 
 // attend has loading show how far it is, until done is called, and ask which bundles are trusted.

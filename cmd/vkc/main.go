@@ -5,10 +5,8 @@
 //	vkc dump GRAPH.json --stage glsl
 //	vkc doctor
 //
-// Run vkc help for all commands. It exits with 0 on success, 1 on failure
-// (results past the tolerance of --check are one), 2 on wrong usage and 130
-// when interrupted. An error is one line on standard error; of a graph file all
-// mistakes are told, one a line.
+// Run vkc help for all commands and what the exit codes mean. An error is one
+// line on standard error; of a graph file all mistakes are told, one a line.
 package main
 
 import (
@@ -32,6 +30,26 @@ const (
 	exitUsage       = 2
 	exitInterrupted = 130 // 128 + SIGINT, as shells have it
 )
+
+// exitMeanings is what each exit code says.
+var exitMeanings = []struct {
+	code    int
+	meaning string
+}{
+	{exitOK, "success"},
+	{exitFailure, "failure: a file cannot be read or written, a device or tool is missing, a result is wrong"},
+	{exitUsage, "wrong usage: the command line is no command's, or gives what the program or model does not take"},
+	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
+}
+
+// exitCodes is exitMeanings for the help.
+func exitCodes() string {
+	var b strings.Builder
+	for _, e := range exitMeanings {
+		fmt.Fprintf(&b, "  %-4d %s\n", e.code, e.meaning)
+	}
+	return b.String()
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -55,7 +55,8 @@ func TestVerifyONNX(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, []string{"verify", "--ops", "--atol", "1"}, "--atol goes with --onnx")
-	fails(t, exitUsage, []string{"verify", "--onnx", t.TempDir()}, "there is no case")
+	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "there is no case: want folders with model.onnx")
+	fails(t, exitUsage, []string{"verify", "--onnx", onnxCases, "--filter", "^quux$"}, "matches no case", "like ")
 }
 
 // TestONNXBundle runs the bundle of a model: what is not found is not printed.

@@ -77,6 +77,9 @@ func writable(flag, path string) error {
 	if path == "" {
 		return nil
 	}
+	if path == "-" {
+		return usagef("--%s -: that would be a file of this name: give /dev/stdout for standard output, or ./-", flag)
+	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return fmt.Errorf("--%s %s: that is a directory: name a file in it", flag, path)
 	}

@@ -127,7 +127,7 @@ func parseKeep(text string) (quantize.Rule, error) {
 
 func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
 	if sameFile(in, f.output) {
-		return fmt.Errorf("%s is both read and written: name another output", in)
+		return usagef("%s is both read and written: name another output", in)
 	}
 	if f.imatrix != "" {
 		if opt.Imatrix, err = readImatrix(f.imatrix); err != nil {

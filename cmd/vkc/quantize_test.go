@@ -127,7 +127,7 @@ func TestQuantizeFails(t *testing.T) {
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep [=f16", []string{"open bracket"}},
 		{exitUsage, "quantize " + in + " -o " + out + " --type q8_0 --keep x=y", []string{`--keep x=y: "y" is none of`}},
 		{exitFailure, "quantize " + in + " -o " + out + " --type q8_0 --keep x=f16", []string{`no tensor matches the pattern "x"`}},
-		{exitFailure, "quantize " + in + " -o " + in + " --type q8_0", []string{"both read and written"}},
+		{exitUsage, "quantize " + in + " -o " + in + " --type q8_0", []string{"both read and written"}},
 		{exitFailure, "quantize " + gollama + " -o " + out + " --type q4_0", []string{`"token_embd.weight": it is q8_0 already`, "--requantize"}},
 		{exitFailure, "quantize " + smallSafetensors(t, math.Inf(1)) + " -o " + out + " --type q4_0", []string{`tensor "fc.weight"`, "element [1 2]", "+Inf"}},
 		{exitFailure, "quantize none.gguf -o " + out + " --type q4_0", []string{"none.gguf"}},

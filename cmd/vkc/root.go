@@ -47,13 +47,18 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: `vkc compiles tensor programs to fused Vulkan compute kernels, and runs them.
 
 A program is a graph: graph.json or text IR, its weights in a GGUF or safetensors file. Compiled, it is a bundle (.vkb)
-that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.`,
+that runs where no compiler is.
+
+Exit codes:
+` + exitCodes() + `
+Errors are on standard error, results on standard output.`,
 		Example: `  vkc doctor
   vkc generate -m MODEL.gguf -p 'Once upon a time'
   vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check
   vkc compile GRAPH.json -o OUT.vkb --target auto`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		PersistentPreRunE: noEmptyFlags,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
 	}
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
 	root.SetFlagErrorFunc(flagError)
@@ -129,13 +134,19 @@ func group(cmd *cobra.Command) {
 }
 
 // exactArgs wants those arguments, which are named for the error.
-func exactArgs(names ...string) cobra.PositionalArgs {
+func exactArgs(names ...string) cobra.PositionalArgs { return atLeastArgs(len(names), names...) }
+
+// atLeastArgs is exactArgs where those after so many may be left out.
+func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		verb := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 		switch {
-		case len(args) < len(names):
-			return usagef("%s: %s is missing; see %s --help", cmd.Name(), names[len(args)], cmd.CommandPath())
+		case len(args) < least:
+			return usagef("%s: %s is missing; see %s --help", verb, names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return usagef("%s: unexpected argument %q; see %s --help", cmd.Name(), args[len(names)], cmd.CommandPath())
+			return usagef("%s: unexpected argument %q; see %s --help", verb, args[len(names)], cmd.CommandPath())
+		case slices.Contains(args, ""):
+			return usagef("%s: %s is empty; see %s --help", verb, names[slices.Index(args, "")], cmd.CommandPath())
 		}
 		return nil
 	}

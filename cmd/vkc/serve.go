@@ -86,12 +86,22 @@ const maxKey = 4096
 
 // check completes the options from the flags.
 func (f *serveFlags) check() error {
-	host, _, err := net.SplitHostPort(f.address)
+	host, port, err := net.SplitHostPort(f.address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return usagef("--listen: %w; want HOST:PORT", err)
 	}
-	if f.serve.Queue < 1 || f.serve.MaxTokens < 0 || f.serve.Timeout <= 0 || f.drain < 0 {
-		return usagef("serve: --queue, --timeout want more than 0, --max-tokens and --drain no less")
+	switch {
+	case f.serve.Queue < 1:
+		return usagef("--queue %d: want at least 1", f.serve.Queue)
+	case f.serve.MaxTokens < 0:
+		return usagef("--max-tokens %d: want at least 1, or 0 for as many as fit", f.serve.MaxTokens)
+	case f.serve.Timeout <= 0:
+		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
+	case f.drain < 0:
+		return usagef("--drain %v: want 0 or more", f.drain)
 	}
 	if f.keyFile != "" {
 		var err error

@@ -136,6 +136,6 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
 	fails(t, exitUsage, append(line, "--split", "rows"), "--split rows", "want one of layers, tensor, auto, none")
 	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
-	fails(t, exitFailure, append(line, "--draft-tokens", "3", "--parallel", "2"), "want one or the other")
+	fails(t, exitUsage, append(line, "--draft-tokens", "3", "--parallel", "2"), "want one or the other")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
 }

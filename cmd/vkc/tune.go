@@ -61,12 +61,7 @@ how alike they order them to what was measured.`,
   vkc tune GRAPH.json --list
   vkc tune GRAPH.json --output h100.json
   vkc tune GRAPH.json --estimate --output estimated.json --against h100.json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("tune: unexpected argument %q; see vkc tune --help", args[1])
-			}
-			return nil
-		},
+		Args: atLeastArgs(0, "GRAPH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
 				return err

@@ -84,7 +84,7 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
   vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub
   vkc verify --onnx DIR --device cpu
   vkc verify --onnx DIR --except FILE --atol 1e-5`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atLeastArgs(0, "BUNDLE.vkb"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.report != "" && (!f.ops || f.onnx != "") {
 				return usagef("--report goes with --ops")

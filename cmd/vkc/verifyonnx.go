@@ -48,11 +48,14 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 		if err != nil {
 			return usagef("--filter %q: %w", f.filter, err)
 		}
-		cases = slices.DeleteFunc(cases, func(c onnx.Case) bool { return !re.MatchString(c.Name) })
+		all := cases
+		cases = slices.DeleteFunc(slices.Clone(all), func(c onnx.Case) bool { return !re.MatchString(c.Name) })
+		if len(cases) == 0 && len(all) > 0 {
+			return usagef("--filter %q matches no case; their names are like %s", f.filter, all[0].Name)
+		}
 	}
 	if len(cases) == 0 {
-		return usagef("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0, and a --filter "+
-			"that matches them", f.onnx)
+		return fmt.Errorf("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0", f.onnx)
 	}
 	excepted, err := readExceptions(f.except)
 	if err != nil {

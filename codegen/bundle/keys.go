@@ -4,8 +4,10 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -119,6 +121,9 @@ func WriteKeys(path string) (ed25519.PublicKey, error) {
 
 func writePEM(path, kind string, content []byte, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("key: %w: a key is not written over, so name another file", err)
+	}
 	if err != nil {
 		return fmt.Errorf("key: %w", err)
 	}

@@ -162,7 +162,7 @@ func parse(src filefmt.Source, data []byte) (*File, error) {
 
 func (f *File) readVersion(c *cursor) {
 	if m := c.take(len(magic), "the magic"); c.err == nil && string(m) != magic {
-		c.failAt(0, "the file begins with %q: want %q", m, magic)
+		c.failAt(0, "the file begins with %q: want %q, as a GGUF model does", m, magic)
 	}
 	at := c.pos
 	f.version = c.u32("the version")

@@ -72,6 +72,8 @@ func mapWhole(f *os.File, path string) ([]byte, error) {
 	}
 	size := info.Size()
 	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory and not a regular file", path)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: cannot map: not a regular file (%s)", path, info.Mode().Type())
 	case size > math.MaxInt:
