@@ -110,16 +110,16 @@ func (a *ahead) dropLarge() {
 
 // goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
 // what the host gives it, and no op of it may fail.
-func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, outputs []runtime.Output) bool {
-	if opt.Profile || len(e.program.Faults) > 0 || e.guards != nil {
+func (e *Executable) goesAhead(j *job) bool {
+	if j.profiled || len(e.program.Faults) > 0 || e.guards != nil {
 		return false
 	}
-	for _, x := range outputs {
+	for _, x := range j.outputs {
 		if !x.Keep {
 			return false
 		}
 	}
-	return len(outputs) > 0 && largeGiven(in) <= e.device.maxGiven()/2
+	return len(j.outputs) > 0 && largeGiven(j.in) <= e.device.maxGiven()/2
 }
 
 func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
@@ -184,31 +184,28 @@ func (e *Executable) turnFor(rooms []int64) *ahead {
 }
 
 // runAhead submits a run, once the one that had its turn before is done.
-func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor,
-	own *states, outputs []runtime.Output, from []*Buffer, symbols map[string]int64, more bool) (_ *runtime.Result,
-	err error) {
-	rooms := e.rooms(in)
+func (e *Executable) runAhead(ctx context.Context, j *job) (_ *runtime.Result, err error) {
+	rooms := e.rooms(j.in)
 	a := e.turnFor(rooms)
 	if err := errors.Join(e.device.Wait(ctx, a.busy), e.late()); err != nil {
 		return nil, err
 	}
-	kept, err := a.keep(e, outputs)
-	if err != nil {
+	if j.kept, err = a.keep(e, j.outputs); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			closeAll(kept)
+			closeAll(j.kept)
 		}
 	}()
-	if from, err = a.bring(ctx, e, in, from, rooms); err != nil {
+	if err := a.bring(ctx, e, j, rooms); err != nil {
 		return nil, err
 	}
-	given, err := a.give(e, in, there, from, symbols)
+	given, err := a.give(e, j)
 	if err != nil {
 		return nil, err
 	}
-	list, bound, err := a.recordings(e, given, from, outputs, kept, own, symbols)
+	list, bound, err := a.recordings(e, given, j)
 	if err != nil {
 		return nil, err
 	}
@@ -217,28 +214,27 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	}
 	e.symbols = nil // in case it fails
 	submit := e.device.Submit
-	if more {
+	if j.more {
 		submit = e.device.Gather
 	}
 	if e.pending, err = submit(list...); err != nil {
 		return nil, err
 	}
 	if a.busy = e.pending; !bound {
-		e.symbols = symbols
+		e.symbols = j.symbols
 	}
 	e.nextAhead = (e.nextAhead + 1) % maxAhead
 	result := &runtime.Result{}
-	return result, e.readOutputs(result, outputs, kept)
+	return result, e.readOutputs(result, j)
 }
 
 // recordings are what a run submits: its steps bound to the memory of its tensors where those lie as in an earlier run,
 // and else copies around the steps on the program's own.
-func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, outputs []runtime.Output,
-	kept []deviceMemory, own *states, symbols map[string]int64) (list []*Recording, bound bool, err error) {
-	if r, err := a.steps(e, given, from, kept, own, symbols); r != nil || err != nil {
+func (a *ahead) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool, err error) {
+	if r, err := a.steps(e, given, j); r != nil || err != nil {
 		return []*Recording{r}, true, err
 	}
-	main, err := e.stepsOn(own, symbols)
+	main, err := e.stepsOn(j.own, j.symbols)
 	if err != nil {
 		return nil, false, err
 	}
@@ -246,19 +242,18 @@ func (a *ahead) recordings(e *Executable, given []bufferCopy, from []*Buffer, ou
 	if err != nil {
 		return nil, false, err
 	}
-	after, err := a.after.prepare(e, "outputs", e.copiesAfter(outputs, kept, true))
+	after, err := a.after.prepare(e, "outputs", e.copiesAfter(j.outputs, j.kept, true))
 	return present(before, main, after), false, err
 }
 
-// bring starts to bring larger inputs to the device, and returns where inputs lie there, by port.
-func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data, from []*Buffer,
-	rooms []int64) ([]*Buffer, error) {
+// bring starts to bring larger inputs to the device, where they then lie as others do.
+func (a *ahead) bring(ctx context.Context, e *Executable, j *job, rooms []int64) error {
 	if rooms == nil {
-		return from, nil
+		return nil
 	}
-	from = slices.Clone(from)
+	j.from = slices.Clone(j.from)
 	if a.large == nil {
-		a.large = make([]*Buffer, len(from))
+		a.large = make([]*Buffer, len(j.from))
 	}
 	for i, port := range e.Inputs() {
 		if rooms[i] == 0 {
@@ -272,22 +267,21 @@ func (a *ahead) bring(ctx context.Context, e *Executable, in map[string]*ir.Data
 			var err error
 			if a.large[i], err = e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run", rooms[i],
 				DeviceMemory); err != nil {
-				return nil, err
+				return err
 			}
 			e.given += a.large[i].size
 		}
-		from[i] = a.large[i]
-		if err := e.device.fill(ctx, from[i], 0, in[port.Name].Bytes); err != nil {
-			return nil, err
+		j.from[i] = a.large[i]
+		if err := e.device.fill(ctx, j.from[i], 0, j.in[port.Name].Bytes); err != nil {
+			return err
 		}
 	}
-	return from, nil
+	return nil
 }
 
 // give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them. What is
 // small is copied with all the room that it has, so that copies do not depend on its length.
-func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor, from []*Buffer,
-	symbols map[string]int64) (list []bufferCopy, err error) {
+func (a *ahead) give(e *Executable, j *job) (list []bufferCopy, err error) {
 	if err := a.open(e); err != nil {
 		return nil, err
 	}
@@ -301,9 +295,9 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 	sizes := make([]int64, len(e.inputs)) // of what lies on the device
 	for i, port := range e.Inputs() {
 		x := e.inputs[i]
-		if t := there[port.Name]; t != nil {
+		if t := j.there[port.Name]; t != nil {
 			sizes[i] = t.Size()
-		} else if d := in[port.Name]; from[i] != nil {
+		} else if d := j.in[port.Name]; j.from[i] != nil {
 			sizes[i] = int64(len(d.Bytes))
 		} else if len(d.Bytes) > 0 {
 			copy(put(x.own, x.ownAt, min(x.size, smallGiven)), d.Bytes)
@@ -311,16 +305,16 @@ func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*ru
 		}
 	}
 	for _, b := range e.allGrids() {
-		if err := e.putGrids(b, put(b, 0, b.size), symbols); err != nil {
+		if err := e.putGrids(b, put(b, 0, b.size), j.symbols); err != nil {
 			return nil, err
 		}
 	}
 	if size := 4 * int64(len(e.program.Symbols)); size > 0 {
 		for _, b := range e.params {
-			e.putSymbols(put(b, 0, size), symbols)
+			e.putSymbols(put(b, 0, size), j.symbols)
 		}
 	}
-	return append(list, e.copiesBefore(sizes, from, true)...), nil
+	return append(list, e.copiesBefore(sizes, j.from, true)...), nil
 }
 
 // aligned is a size with what follows it up to where something else may begin.

@@ -40,9 +40,8 @@ func (b *bound) Close() error {
 // steps returns the recording of a run whose tensors lie as those of an earlier one in this place in turn, or nil where
 // there was none, or where kernels cannot reach all its outputs where they are to go. The device must be done with that
 // earlier run.
-func (a *ahead) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
-	symbols map[string]int64) (*Recording, error) {
-	if !a.prepareKey(e, given, from, kept, own, symbols) {
+func (a *ahead) steps(e *Executable, given []bufferCopy, j *job) (*Recording, error) {
+	if !a.prepareKey(e, given, j) {
 		return nil, nil
 	}
 	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
@@ -59,7 +58,7 @@ func (a *ahead) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 	copy(a.bound[1:at+1], a.bound[:at])
 	a.bound[0] = b
 	if b.recording == nil {
-		if err := b.record(e, symbols); err != nil {
+		if err := b.record(e, j.symbols); err != nil {
 			return nil, err
 		}
 	}
@@ -67,11 +66,10 @@ func (a *ahead) steps(e *Executable, given []bufferCopy, from []*Buffer, kept []
 }
 
 // prepareKey makes the key of a run. It reports false where there can be none.
-func (a *ahead) prepareKey(e *Executable, given []bufferCopy, from []*Buffer, kept []deviceMemory, own *states,
-	symbols map[string]int64) bool {
+func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key := &a.key
-	key.own, key.trips, key.inputs = own, e.tripsOf(symbols), append(key.inputs[:0], from...)
-	for i, x := range from {
+	key.own, key.trips, key.inputs = j.own, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
+	for i, x := range j.from {
 		if x != nil && !e.bindsTo(e.program.Inputs[i].Buffer, x) {
 			key.inputs[i] = nil
 		}
@@ -87,7 +85,7 @@ func (a *ahead) prepareKey(e *Executable, given []bufferCopy, from []*Buffer, ke
 		}
 	}
 	key.kept = key.kept[:0]
-	for i, m := range kept {
+	for i, m := range j.kept {
 		port := e.program.Outputs[i].Buffer
 		// What kernels read would take them long from memory of the host.
 		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.uses[port].read {

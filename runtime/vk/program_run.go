@@ -53,6 +53,22 @@ func (e *Executable) wrap(doing string, err error) error {
 	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
 }
 
+// job is a run whose arguments have been checked: what it takes and where its results go.
+type job struct {
+	in      map[string]*ir.Data              // inputs that the host gives
+	there   map[string]*runtime.DeviceTensor // inputs that lie on the device
+	from    []*Buffer                        // where those lie, by port; nil for what the host gives
+	symbols map[string]int64
+	own     *states          // nil for the program's own
+	outputs []runtime.Output // by port
+	kept    []deviceMemory   // of outputs that stay on the device, by port
+	// profiled says that a profile is asked for; profiler is nil where there are no steps, or no times of them.
+	profiled bool
+	profiler *profiler
+	more     bool // others follow at once; see runtime.RunOptions.More
+	log      *runLog
+}
+
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt)
@@ -62,84 +78,80 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := e.NewOutputs(symbols, opt)
-	if err != nil {
+	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More, log: log}
+	if j.outputs, err = e.NewOutputs(symbols, opt); err != nil {
 		return nil, err
 	}
-	from, release, err := e.holdInputs(opt.Inputs)
-	if err != nil {
+	var release func()
+	if j.from, release, err = e.holdInputs(opt.Inputs); err != nil {
 		return nil, err
 	}
 	defer release() // by then the device knows that it uses them, or never will
-	own, err := e.statesOf(opt)
-	if err != nil {
+	if j.own, err = e.statesOf(opt); err != nil {
 		return nil, err
 	}
-	var p *profiler
-	if opt.Profile {
-		if p, err = e.profiler(symbols); err != nil {
+	if j.profiled {
+		if j.profiler, err = e.profiler(symbols); err != nil {
 			return nil, err
 		}
 	}
-	if e.between == nil && e.goesAhead(in, opt, outputs) {
-		return e.runAhead(ctx, in, opt.Inputs, own, outputs, from, symbols, opt.More)
+	if e.between == nil && e.goesAhead(j) {
+		return e.runAhead(ctx, j)
 	}
-	kept, err := e.newKeptAll(outputs)
-	if err != nil {
+	if j.kept, err = e.newKeptAll(j.outputs); err != nil {
 		return nil, err
 	}
 	log.note("check inputs, make outputs")
-	result, err := e.runWith(ctx, in, opt, own, outputs, from, kept, symbols, p, log)
+	result, err := e.runWaiting(ctx, j)
 	if err != nil {
-		closeAll(kept)
+		closeAll(j.kept)
 		return nil, err
 	}
 	return result, nil
 }
 
-// runWith is run for a run that is waited for, once it is known where inputs come from and outputs go to.
-func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions, own *states,
-	outputs []runtime.Output, from []*Buffer, kept []deviceMemory, symbols map[string]int64, p *profiler,
-	log *runLog) (*runtime.Result, error) {
+// runWaiting does a run that is waited for.
+func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, error) {
 	// What the host writes below, a run that was not waited for may still be reading.
 	if err := e.device.Wait(ctx, e.pending); err != nil {
 		return nil, err
 	}
-	log.note("wait for the device")
+	j.log.note("wait for the device")
 	_ = e.takeFaults() // of a run whose caller gave up waiting
-	if err := e.setSymbols(symbols); err != nil {
+	if err := e.setSymbols(j.symbols); err != nil {
 		return nil, err
 	}
-	recordings, err := e.submissions(p, own, e.writeInputs(in, opt.Inputs), from, outputs, kept, symbols)
+	recordings, err := e.submissions(j, e.writeInputs(j))
 	if err != nil {
 		return nil, err
 	}
 	if err := e.fillGuards(ctx); err != nil {
 		return nil, err
 	}
-	log.note("write inputs")
-	if err := e.submit(ctx, recordings, log); err != nil {
+	j.log.note("write inputs")
+	if err := e.submit(ctx, recordings, j.log); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(e.late(), e.takeFaults()); err != nil {
 		return nil, err
 	}
-	if err := e.checkGuards(ctx, symbols); err != nil {
+	if err := e.checkGuards(ctx, j.symbols); err != nil {
 		return nil, err
 	}
 	result := &runtime.Result{}
-	if err := e.readOutputs(result, outputs, kept); err != nil {
+	if err := e.readOutputs(result, j); err != nil {
 		return nil, err
 	}
-	log.note("read outputs")
-	if opt.Profile {
-		result.Profile, err = e.readProfile(p, symbols, log)
+	j.log.note("read outputs")
+	if j.profiled {
+		result.Profile, err = e.readProfile(j.profiler, j.symbols, j.log)
 	}
 	return result, err
 }
 
 // readOutputs copies what the host reads to where it is to go, and hands out what is kept.
-func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Output, kept []deviceMemory) error {
+func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
+	outputs, kept := j.outputs, j.kept
 	result.Outputs = map[string]*ir.Data{}
 	for i, port := range e.Outputs() {
 		if kept[i].Buffer != nil {
@@ -188,47 +200,46 @@ func (e *Executable) hasSymbols(symbols map[string]int64) bool {
 }
 
 // writeInputs puts the inputs where the device finds them, and returns the lengths of all.
-func (e *Executable) writeInputs(in map[string]*ir.Data, there map[string]*runtime.DeviceTensor) []int64 {
+func (e *Executable) writeInputs(j *job) []int64 {
 	sizes := make([]int64, len(e.inputs))
 	for i, port := range e.Inputs() {
-		if t := there[port.Name]; t != nil {
+		if t := j.there[port.Name]; t != nil {
 			sizes[i] = t.Size()
 			continue
 		}
 		x := e.inputs[i]
-		sizes[i] = int64(copy(x.host.Bytes()[x.hostAt():], in[port.Name].Bytes))
+		sizes[i] = int64(copy(x.host.Bytes()[x.hostAt():], j.in[port.Name].Bytes))
 		e.device.traffic.in.Add(uint64(sizes[i]))
 	}
 	return sizes
 }
 
-// submissions lists what a run submits.
-func (e *Executable) submissions(p *profiler, own *states, sizes []int64, from []*Buffer, outputs []runtime.Output,
-	kept []deviceMemory, symbols map[string]int64) (_ []*Recording, err error) {
+// submissions lists what a run submits. sizes are those of its inputs.
+func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	var main *Recording
 	var parts []*Recording
 	recorded := false // whether main does the copies that are the same in every run
 	switch {
-	case p != nil:
-		main = p.recording
+	case j.profiler != nil:
+		main = j.profiler.recording
 	case e.between != nil:
-		parts, err = e.partsOn(own, symbols)
-	case own != nil || slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
-		main, err = e.stepsOn(own, symbols)
+		parts, err = e.partsOn(j.own, j.symbols)
+	case j.own != nil || slices.ContainsFunc(j.from, isSet) || slices.ContainsFunc(j.kept, isKept):
+		main, err = e.stepsOn(j.own, j.symbols)
 	default:
-		main, err = e.mainSteps(symbols)
+		main, err = e.mainSteps(j.symbols)
 		recorded = true
 	}
 	if err != nil {
 		return nil, err
 	}
-	before, err := e.copiesIn.prepare(e, "inputs", e.copiesBefore(sizes, from, recorded))
+	before, err := e.copiesIn.prepare(e, "inputs", e.copiesBefore(sizes, j.from, recorded))
 	if err != nil {
 		return nil, err
 	}
-	after, err := e.copiesOut.prepare(e, "outputs", e.copiesAfter(outputs, kept, recorded))
+	after, err := e.copiesOut.prepare(e, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
 	if err != nil {
 		return nil, err
 	}
