@@ -97,70 +97,62 @@ func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
 	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
-		switch {
-		case n.Op() == ir.OpIf:
-			results := r.branches(n, args)
-			if r.err != nil {
-				return nil, r.err
+		var out *ir.Node // or nil: n stays, on other arguments
+		switch op := n.Op(); {
+		case op == ir.OpIf:
+			if results := r.branches(n, args); r.err == nil {
+				branches[results[0]], out = results, results[0]
 			}
-			branches[results[0]] = results
-			return results[0], nil
-		case n.Op() == ir.OpResult && branches[args[0]] != nil:
-			return branches[args[0]][n.Attrs().Int("index")], nil
-		case n.Op().Class() == ir.ClassControl:
-			return rw.Copy(n, args)
-		}
-		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
-			return r.zeros(n), r.err
-		}
-		switch n.Op() {
-		case ir.OpSqueeze, ir.OpUnsqueeze:
-			return r.reshape(args[0], n.Shape()), r.err
-		case ir.OpAttention, ir.OpAttentionLSE, ir.OpAttentionGrad:
-			if mask := n.Op().Info().Arg("mask"); mask < len(args) && !args[mask].DType().IsFloat() {
-				args = slices.Clone(args)
-				args[mask] = r.addedMask(args[mask], n.Arg(0).DType())
-				if r.err != nil {
-					return nil, r.err
-				}
+		case op == ir.OpResult && branches[args[0]] != nil:
+			out = branches[args[0]][n.Attrs().Int("index")]
+		case op.Class() == ir.ClassControl:
+		case op.Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock():
+			out = r.zeros(n)
+		case op == ir.OpSqueeze || op == ir.OpUnsqueeze:
+			out = r.reshape(args[0], n.Shape())
+		case op.Class() == ir.ClassAttention:
+			if args = r.addingMask(n, args); r.err == nil && (attentionRefusal(n) != "" || stored[n]) {
+				out = r.attentionOf(n, args)
 			}
-			if attentionRefusal(n) == "" && !stored[n] {
-				return rw.Copy(n, args)
-			}
-			var out *ir.Node
-			switch n.Op() {
-			case ir.OpAttentionLSE:
-				out = r.attentionLSE(n, args)
-			case ir.OpAttentionGrad:
-				out = r.attentionGrad(n, args)
-			default:
-				out = r.attention(n, args)
-			}
-			return out, r.err
-		case ir.OpRope:
+		case op == ir.OpRope:
 			if len(args) == 2 {
 				args = append(slices.Clone(args), r.turns(n))
 			}
-			if r.err != nil {
-				return nil, r.err
+		case states[n] && isScatter(n) && !n.Attrs().Bool("unique"):
+			out = r.distinct(n, args)
+		case states[n]:
+		default:
+			if out = r.decomposed(n, args); out == nil && r.err == nil {
+				out = r.longFold(n, args)
 			}
-			return rw.Copy(n, args)
 		}
-		if states[n] && isScatter(n) && !n.Attrs().Bool("unique") {
-			out := r.distinct(n, args)
-			return out, r.err
-		}
-		if states[n] {
-			return rw.Copy(n, args)
-		}
-		if out := r.decomposed(n, args); out != nil || r.err != nil {
-			return out, r.err
-		}
-		if out := r.longFold(n, args); out != nil || r.err != nil {
+		if out != nil || r.err != nil {
 			return out, r.err
 		}
 		return rw.Copy(n, args)
 	})
+}
+
+// addingMask are the arguments of an attention whose mask, if it has one, is added to scores.
+func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
+	mask := n.Op().Info().Arg("mask")
+	if mask >= len(args) || args[mask].DType().IsFloat() {
+		return args
+	}
+	args = slices.Clone(args)
+	args[mask] = r.addedMask(args[mask], n.Arg(0).DType())
+	return args
+}
+
+// attentionOf is an attention, or an op that goes with it, of ops that store its scores.
+func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
+	switch n.Op() {
+	case ir.OpAttentionLSE:
+		return r.attentionLSE(n, args)
+	case ir.OpAttentionGrad:
+		return r.attentionGrad(n, args)
+	}
+	return r.attention(n, args)
 }
 
 // zeros returns a value of n's type whose elements, if it has any, are 0.

@@ -41,85 +41,17 @@ func attentionRefusal(n *ir.Node) string {
 // over.
 func (l *lowerer) lowerAttention() error {
 	n := l.c.Cores[0]
-	in := n.Op().Info()
-	q, k := n.Arg(0), n.Arg(1)
-	rank := q.Rank()
-	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
-	perGroup, ok := heads.Quo(groups.Add)
-	if !ok {
-		return fmt.Errorf("%s query heads for %s key heads", heads, groups)
+	p, err := l.openAttention(n)
+	if err != nil {
+		return err
 	}
-	grad := ""
-	if in.Arg("grad") >= 0 {
-		grad = n.Attrs().String_("of")
-	}
-	reversed := grad == "k" || grad == "v"
-	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
-	rows := ir.Shape{groups, perGroup, queries}
-	if reversed {
-		l.k.Fold, rows = queries, ir.Shape{heads, ir.D(1), keys}
-	}
-	l.space = n.Shape()
-	width := ir.D(1)
-	if n.Rank() == rank {
-		width = n.Shape()[rank-1]
-	}
-	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, q.Shape()[:rank-3], rows, ir.Shape{width}))
-	batch, value := at[1:rank-2], at[rank+1]
-	ax := l.k.AttentionAxes()
-	l.k.Attention = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: attentionScale(n) * math.Log2E,
-		Causal: n.Attrs().Bool("causal"), Reversed: n.Attrs().Bool("causal") && reversed}
-	a := l.k.Attention
-	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
-		a.Scale, a.Softcap = attentionScale(n)/softcap, softcap*math.Log2E
-	}
-	p := attentionPoint{l: l, n: n, batch: batch, group: at[rank-2],
-		head: at[rank-2].Times(perGroup.Add).Plus(at[rank-1]), query: at[rank], key: kernel.Axis(ax.Key, keys), reversed: reversed}
-	if reversed {
-		p.head = at[rank-2]
-		p.group, _ = p.head.DivMod(perGroup)
-		p.query, p.key = kernel.Axis(ax.Key, queries), at[rank]
-	}
-	l.at = slices.Concat(batch, []kernel.Index{p.head, at[rank], value})[:n.Rank()]
-	l.ops[n] = true
-
-	along := kernel.Axis(ax.Dot, a.Dot)
-	a.Q, a.K = p.ofQuery("q", along), p.ofKey("k", along)
-	if reversed {
-		a.Q, a.K = a.K, a.Q
-	}
-	switch {
-	case grad == "k":
-		a.V = p.ofQuery("q", value)
-	case grad == "v":
-		a.V = p.ofQuery("grad", value)
-	case grad == "q":
-		a.V = p.ofKey("k", value)
-	case in.Arg("v") >= 0:
-		a.V, a.Half = p.ofKey("v", value), n.Attrs().String_("precision") == ir.PrecisionHalf
-	default: // only the weights count
-		a.V = l.b.Float(ir.F32, 1)
-	}
-	if grad == "q" || grad == "k" {
-		f := &kernel.AttentionFactor{Dot: n.Arg(3).Shape()[rank-1], Less: p.ofQuery("delta")}
-		over := kernel.Axis(ax.Factor, f.Dot)
-		if f.Q, f.K = p.ofQuery("grad", over), p.ofKey("v", over); reversed {
-			f.Q, f.K = f.K, f.Q
-		}
-		a.Factor = f
-	}
+	p.readOperands()
+	p.readFactor()
 	if p.addMask(); p.err != nil {
 		return p.err
 	}
-	if a.Window = int64(n.Attrs().Int("window")); a.Window >= l.k.Fold.Max() {
-		a.Window = 0
-	}
-	if l.k.SkipsFirst() {
-		row, over := at[rank], kernel.Axis(ax.Key, l.k.Fold)
-		before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(row)))
-		p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
-	}
-	result, err := p.result(grad)
+	p.limitKeys()
+	result, err := p.result()
 	if err != nil {
 		return err
 	}
@@ -131,10 +63,109 @@ func (l *lowerer) lowerAttention() error {
 type attentionPoint struct {
 	l                       *lowerer
 	n                       *ir.Node
+	a                       *kernel.Attention
+	grad                    string // of which operand it is a gradient, if it is one
+	reversed                bool   // keys are rows
 	batch                   []kernel.Index
 	head, group, query, key kernel.Index
-	reversed                bool // keys are rows
+	row, value              kernel.Index // of the result
 	err                     error
+}
+
+// openAttention gives the kernel of an attention its axes and what depends on attributes alone.
+func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
+	q, k := n.Arg(0), n.Arg(1)
+	rank := q.Rank()
+	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
+	perGroup, ok := heads.Quo(groups.Add)
+	if !ok {
+		return nil, fmt.Errorf("%s query heads for %s key heads", heads, groups)
+	}
+	p := &attentionPoint{l: l, n: n}
+	if n.Op().Info().Arg("grad") >= 0 {
+		p.grad = n.Attrs().String_("of")
+	}
+	p.reversed = p.grad == "k" || p.grad == "v"
+	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
+	rows := ir.Shape{groups, perGroup, queries}
+	if p.reversed {
+		l.k.Fold, rows = queries, ir.Shape{heads, ir.D(1), keys}
+	}
+	l.space = n.Shape()
+	width := ir.D(1)
+	if n.Rank() == rank {
+		width = n.Shape()[rank-1]
+	}
+	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, q.Shape()[:rank-3], rows, ir.Shape{width}))
+	p.batch, p.row, p.value = at[1:rank-2], at[rank], at[rank+1]
+	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
+	if p.reversed {
+		p.head, p.query, p.key = at[rank-2], over, p.row
+		p.group, _ = p.head.DivMod(perGroup)
+	} else {
+		p.head, p.query, p.key = at[rank-2].Times(perGroup.Add).Plus(at[rank-1]), p.row, over
+		p.group = at[rank-2]
+	}
+	l.at = slices.Concat(p.batch, []kernel.Index{p.head, p.row, p.value})[:n.Rank()]
+	l.ops[n] = true
+
+	causal := n.Attrs().Bool("causal")
+	p.a = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: attentionScale(n) * math.Log2E, Causal: causal,
+		Reversed: causal && p.reversed}
+	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
+		p.a.Scale, p.a.Softcap = attentionScale(n)/softcap, softcap*math.Log2E
+	}
+	l.k.Attention = p.a
+	return p, nil
+}
+
+// readOperands reads what scores are made of, and what they weigh.
+func (p *attentionPoint) readOperands() {
+	a := p.a
+	along := kernel.Axis(p.l.k.AttentionAxes().Dot, a.Dot)
+	a.Q, a.K = p.ofQuery("q", along), p.ofKey("k", along)
+	if p.reversed {
+		a.Q, a.K = a.K, a.Q
+	}
+	switch {
+	case p.grad == "k":
+		a.V = p.ofQuery("q", p.value)
+	case p.grad == "v":
+		a.V = p.ofQuery("grad", p.value)
+	case p.grad == "q":
+		a.V = p.ofKey("k", p.value)
+	case p.n.Op().Info().Arg("v") >= 0:
+		a.V, a.Half = p.ofKey("v", p.value), p.n.Attrs().String_("precision") == ir.PrecisionHalf
+	default: // only the weights count
+		a.V = p.l.b.Float(ir.F32, 1)
+	}
+}
+
+// readFactor reads what gradients of queries and keys multiply weights by.
+func (p *attentionPoint) readFactor() {
+	if p.grad != "q" && p.grad != "k" {
+		return
+	}
+	f := &kernel.AttentionFactor{Dot: p.n.Arg(3).Shape()[p.n.Arg(0).Rank()-1], Less: p.ofQuery("delta")}
+	along := kernel.Axis(p.l.k.AttentionAxes().Factor, f.Dot)
+	if f.Q, f.K = p.ofQuery("grad", along), p.ofKey("v", along); p.reversed {
+		f.Q, f.K = f.K, f.Q
+	}
+	p.a.Factor = f
+}
+
+// limitKeys has a row see no more keys than its window. What a schedule may read of keys before these is hidden.
+func (p *attentionPoint) limitKeys() {
+	l := p.l
+	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
+		p.a.Window = 0
+	}
+	if !l.k.SkipsFirst() {
+		return
+	}
+	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
+	before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(p.row)))
+	p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
 }
 
 // read is an argument at a coordinate.
@@ -158,16 +189,15 @@ func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr 
 
 // add adds to the mask.
 func (p *attentionPoint) add(e *kernel.Expr) {
-	a := p.l.k.Attention
-	if a.Mask != nil {
-		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, a.Mask, e)
+	if p.a.Mask != nil {
+		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, p.a.Mask, e)
 	}
-	a.Mask = e
+	p.a.Mask = e
 }
 
 // addMask adds the op's mask, and takes what a gradient's weights are divided by off the scores.
 func (p *attentionPoint) addMask() {
-	l, a, in := p.l, p.l.k.Attention, p.n.Op().Info()
+	l, in := p.l, p.n.Op().Info()
 	times := func(e *kernel.Expr, by float64) *kernel.Expr {
 		return l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
 	}
@@ -177,8 +207,8 @@ func (p *attentionPoint) addMask() {
 		if mask, p.err = l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at)); p.err != nil {
 			return
 		}
-		if !a.Causal && !p.reversed {
-			a.End = l.endOfKeys(mask, p.key, l.k.Fold)
+		if !p.a.Causal && !p.reversed {
+			p.a.End = l.endOfKeys(mask, p.key, l.k.Fold)
 		}
 		p.add(times(mask, math.Log2E))
 	}
@@ -194,13 +224,13 @@ func (p *attentionPoint) addMask() {
 }
 
 // result is what a row stores, made of what the kernel computes.
-func (p *attentionPoint) result(grad string) (*kernel.Expr, error) {
+func (p *attentionPoint) result() (*kernel.Expr, error) {
 	l, n, in := p.l, p.n, p.n.Op().Info()
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	if grad != "" { // weights are relative to the largest, and not to be divided by their sum
+	if p.grad != "" { // weights are relative to the largest, and not to be divided by their sum
 		scale := 1.0
-		if grad != "v" {
+		if p.grad != "v" {
 			scale = attentionScale(n)
 		}
 		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale)), nil
