@@ -148,42 +148,22 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 
 func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (_ *Executable, err error) {
-	signature, err := checkProgram(p, spirv)
+	e, err := d.newExecutable(p, spirv, weights, opt)
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{Signature: signature, device: d, program: p, steps: p.Dispatches(), uses: usesOf(p),
-		signed: signedExtents(p), turn: make(chan struct{}, 1),
-		machine: opt.Machine, weights: weights,
-		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
-	if opt.Guards {
-		e.guards = &guards{}
-	}
-	e.turn <- struct{}{}
 	defer func() {
 		if err != nil {
 			e.release()
 		}
 	}()
-	if from := opt.Share; from != nil {
-		if from.device != d {
-			return nil, errors.New("the program to share with is on another device")
-		}
-		if err := from.take(ctx); err != nil {
-			return nil, fmt.Errorf("share with another program: %w", err)
-		}
-		defer from.give()
-		if err := e.borrow(from); err != nil {
+	if opt.Share != nil {
+		if err := opt.Share.lendTo(ctx, e); err != nil {
 			return nil, err
 		}
+		defer opt.Share.give()
 	}
-	if err := d.checkFit(p); err != nil {
-		return nil, err
-	}
-	if err := d.checkModules(p, spirv); err != nil {
-		return nil, err
-	}
-	if err := bundle.CheckWeights(e.missing(), weights); err != nil {
+	if err := e.checkLoad(spirv); err != nil {
 		return nil, err
 	}
 	uploaded, err := d.weights.take(ctx)
@@ -191,17 +171,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	defer uploaded()
-	if err := e.findWeights(ctx, weights); err != nil {
-		return nil, err
-	}
-	e.findPrepared(spirv)
-	if err := e.placeWeights(opt); err != nil {
-		return nil, err
-	}
-	if err := d.checkTotal(e.onDevice()); err != nil {
-		return nil, err
-	}
-	if err := e.allocate(); err != nil {
+	if err := e.place(ctx, spirv, opt); err != nil {
 		return nil, err
 	}
 	report := reporter(opt.Progress)
@@ -224,15 +194,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}
 	e.addPrepared(spirv)
 	uploaded()
-	if err := e.keepStates(ctx, func() error {
-		if err := e.warm(ctx, report); err != nil {
-			return err
-		}
-		_ = e.takeFaults() // what a warm-up computes is nobody's result
-		return e.resetStates(ctx, e.reset, e.ranges, func(state int) bool {
-			return !e.borrowed[e.program.States[state].Buffer]
-		})
-	}); err != nil {
+	if err := e.warmUp(ctx, report); err != nil {
 		return nil, err
 	}
 	if err := e.recordMain(); err != nil {
@@ -240,6 +202,63 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}
 	e.stats.CacheErr = d.SavePipelineCache()
 	return e, nil
+}
+
+// newExecutable is a program that holds together, before anything of it is on the device.
+func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (*Executable, error) {
+	signature, err := checkProgram(p, spirv)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executable{Signature: signature, device: d, program: p, steps: p.Dispatches(), uses: usesOf(p),
+		signed: signedExtents(p), turn: make(chan struct{}, 1),
+		machine: opt.Machine, weights: weights,
+		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
+	if opt.Guards {
+		e.guards = &guards{}
+	}
+	e.turn <- struct{}{}
+	return e, nil
+}
+
+// checkLoad refuses what does not fit the device, and weights that are not all there.
+func (e *Executable) checkLoad(spirv [][]byte) error {
+	if err := e.device.checkFit(e.program); err != nil {
+		return err
+	}
+	if err := e.device.checkModules(e.program, spirv); err != nil {
+		return err
+	}
+	return bundle.CheckWeights(e.missing(), e.weights)
+}
+
+// place finds what is on the device already and makes the memory of all else.
+func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) error {
+	if err := e.findWeights(ctx, e.weights); err != nil {
+		return err
+	}
+	e.findPrepared(spirv)
+	if err := e.placeWeights(opt); err != nil {
+		return err
+	}
+	if err := e.device.checkTotal(e.onDevice()); err != nil {
+		return err
+	}
+	return e.allocate()
+}
+
+// warmUp runs the program once, and leaves states as they are to be before the first run.
+func (e *Executable) warmUp(ctx context.Context, report func(stage runtime.Stage, done, total int64)) error {
+	return e.keepStates(ctx, func() error {
+		if err := e.warm(ctx, report); err != nil {
+			return err
+		}
+		_ = e.takeFaults() // what a warm-up computes is nobody's result
+		return e.resetStates(ctx, e.reset, e.ranges, func(state int) bool {
+			return !e.borrowed[e.program.States[state].Buffer]
+		})
+	})
 }
 
 // errNoProgram is returned by the methods of a nil Executable.

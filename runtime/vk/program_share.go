@@ -2,6 +2,7 @@ package vk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -57,6 +58,22 @@ func (e *Executable) use(i int, s *sharedBuffer) {
 func (e *Executable) hold(i int, s *sharedBuffer) {
 	e.lent[i] = s
 	e.keep(s)
+}
+
+// lendTo has a program that is being loaded use this one's weights and states. It takes this one's turn, which the
+// caller gives back.
+func (e *Executable) lendTo(ctx context.Context, other *Executable) error {
+	if e.device != other.device {
+		return errors.New("the program to share with is on another device")
+	}
+	if err := e.take(ctx); err != nil {
+		return fmt.Errorf("share with another program: %w", err)
+	}
+	if err := other.borrow(e); err != nil {
+		e.give()
+		return err
+	}
+	return nil
 }
 
 // borrow takes what the program can have of another one's weights and states: weights of the same names that lie
