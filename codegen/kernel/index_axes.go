@@ -1,0 +1,125 @@
+package kernel
+
+import "github.com/vkc-go/vkc/ir"
+
+// Walk calls visit for every factor of x, those inside quotients, remainders
+// and clamps included.
+func (x Index) Walk(visit func(*Factor)) {
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			visit(f)
+			switch f.Kind {
+			case FactorDiv, FactorMod, FactorClamp:
+				f.X.Walk(visit)
+				f.D.Walk(visit)
+			}
+		}
+	}
+}
+
+// Uses reports whether x depends on the axis, through loaded values too.
+func (x Index) Uses(axis int) bool {
+	used := false
+	x.Walk(func(f *Factor) {
+		switch f.Kind {
+		case FactorAxis:
+			used = used || f.Axis == axis
+		case FactorValue:
+			used = used || f.Value.Uses(axis)
+		}
+	})
+	return used
+}
+
+// Stride returns the polynomial that x grows by per step along the axis, and
+// false where x is not linear in it.
+func (x Index) Stride(axis int) (Index, bool) {
+	var terms []Term
+	for _, t := range x.terms {
+		n := 0
+		var rest []*Factor
+		for _, f := range t.Factors {
+			switch {
+			case f.Kind == FactorAxis && f.Axis == axis:
+				n++
+			case single(f).Uses(axis):
+				return Index{}, false
+			default:
+				rest = append(rest, f)
+			}
+		}
+		if n > 1 {
+			return Index{}, false
+		}
+		if n == 1 {
+			terms = append(terms, Term{t.Coef, rest})
+		}
+	}
+	return canonical(terms, 0).foldEmpty(), true
+}
+
+// DropAxis returns x at coordinate 0 of the axis; x must be linear in it.
+func (x Index) DropAxis(axis int) Index {
+	s, _ := x.Stride(axis)
+	// An extent that is never 1 keeps the axis a factor.
+	return x.Minus(s.Mul(Axis(axis, ir.D(2))))
+}
+
+// Multiple returns the largest power of two, up to limit, that provably
+// divides every value of x.
+func (x Index) Multiple(limit int64) int64 {
+	m := limit
+	for m > 1 && x.c%m != 0 {
+		m /= 2
+	}
+	for _, t := range x.terms {
+		for m > 1 && t.Coef%m != 0 {
+			m /= 2
+		}
+	}
+	return m
+}
+
+// Substitute returns x with every axis replaced by what at gives for it.
+func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
+	out := Const(x.c)
+	for _, t := range x.terms {
+		prod := Const(t.Coef)
+		for _, f := range t.Factors {
+			prod = prod.Mul(f.substitute(at, value))
+		}
+		out = out.Plus(prod)
+	}
+	return out
+}
+
+func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr) Index {
+	sub := func(x Index) Index { return x.Substitute(at, value) }
+	switch f.Kind {
+	case FactorAxis:
+		return at(f.Axis, f.Extent)
+	case FactorDiv, FactorMod:
+		x, d := sub(f.X), sub(f.D)
+		if !d.IsConst() || d.c < 1 {
+			return single(newFactor(Factor{Kind: f.Kind, X: x, D: d}))
+		}
+		quo, rem := x.DivMod(ir.D(int(d.c)))
+		if f.Kind == FactorMod {
+			return rem
+		}
+		return quo
+	case FactorClamp:
+		return Clamp(sub(f.X), sub(f.D))
+	case FactorValue:
+		return single(newFactor(Factor{Kind: FactorValue, Value: value(f.Value)}))
+	}
+	return single(f)
+}
+
+// Adjacent reports whether x grows by one per step along the axis, and whether
+// it is a multiple of n wherever the coordinate along the axis is: then n
+// neighbours are one aligned vector.
+func (x Index) Adjacent(axis, n int) bool {
+	stride, linear := x.Stride(axis)
+	return linear && stride.Equal(Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
+}

@@ -1,0 +1,185 @@
+package kernel
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// DivMod returns floor(x/d) and x mod d for x of at least 0 and a dim d of at
+// least 1.
+func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
+	if d.Is(1) {
+		return x, Index{}
+	}
+	div := DimIndex(d)
+	quo, rem = x.longDivide(div)
+	if rem.inRange(div) {
+		return quo, rem
+	}
+	quo, rem = giveBack(x, div, quo, rem)
+	if d.IsStatic() {
+		if q, r, ok := rem.divideByParts(d.Add); ok {
+			return quo.Plus(q), r
+		}
+	}
+	if d.Min() == 0 && hasClamp(rem) {
+		div = Clamp(div.Minus(Const(1)), Const(max(d.Max()-1, 0))).Plus(Const(1))
+	}
+	q := single(newFactor(Factor{Kind: FactorDiv, X: rem, D: div}))
+	r := single(newFactor(Factor{Kind: FactorMod, X: rem, D: div}))
+	return quo.Plus(q), r
+}
+
+// hasClamp reports whether x is a position that may have been limited to an
+// empty axis: then what is read there is not used, but a division by the
+// extent, which is 0, could lead outside of the buffer.
+func hasClamp(x Index) bool {
+	found := false
+	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
+	return found
+}
+
+// longDivide is the long division of polynomials: while a term of what is left
+// is a multiple of the leading term of d, that multiple of d is taken out. So
+// x = quo*d + rem.
+func (x Index) longDivide(d Index) (quo, rem Index) {
+	if len(d.terms) == 0 {
+		return x.divideTerms(d.c)
+	}
+	lead := d.terms[0]
+	for _, t := range d.terms[1:] {
+		if len(t.Factors) > len(lead.Factors) {
+			lead = t
+		}
+	}
+	rem = x
+	// Each step lowers the degree of a term, so few are needed.
+	for range 64 {
+		i := slices.IndexFunc(rem.terms, func(t Term) bool {
+			_, ok := without(t.Factors, lead.Factors)
+			return ok && t.Coef%lead.Coef == 0
+		})
+		if i < 0 {
+			break
+		}
+		fs, _ := without(rem.terms[i].Factors, lead.Factors)
+		part := canonicalTerm(rem.terms[i].Coef/lead.Coef, fs)
+		quo = quo.Plus(part)
+		rem = rem.Minus(part.Mul(d))
+	}
+	return quo, rem
+}
+
+// divideTerms takes multiples of a number out of every term.
+func (x Index) divideTerms(d int64) (quo, rem Index) {
+	for _, t := range x.terms {
+		if t.Coef%d == 0 {
+			quo.terms = append(quo.terms, Term{t.Coef / d, t.Factors})
+		}
+	}
+	quo.c = floorDiv(x.c, d)
+	return quo, x.Minus(quo.Times(d))
+}
+
+// giveBack makes the remainder of a division at least 0 again, where taking
+// too much out of x has left it negative: quotients of negative numbers are not
+// the same on all devices.
+func giveBack(x, div, quo, rem Index) (Index, Index) {
+	if rem.nonNegative() {
+		return quo, rem
+	}
+	low, ok := rem.lowest()
+	if !ok || !div.IsConst() {
+		return Index{}, x
+	}
+	n := floorDiv(-low+div.c-1, div.c)
+	return quo.Minus(Const(n)), rem.Plus(Const(n * div.c))
+}
+
+// lowest returns a number that x is never below.
+func (x Index) lowest() (int64, bool) {
+	low := x.c
+	for _, t := range x.terms {
+		if t.Coef < 0 {
+			up := upper(t.Factors)
+			if !up.IsConst() {
+				return 0, false
+			}
+			low += t.Coef * up.c
+		}
+	}
+	return low, true
+}
+
+// foldEmpty turns terms without factors into the constant.
+func (x Index) foldEmpty() Index {
+	out := Index{c: x.c}
+	for _, t := range x.terms {
+		if len(t.Factors) == 0 {
+			out.c += t.Coef
+		} else {
+			out.terms = append(out.terms, t)
+		}
+	}
+	return out
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// without removes each factor of take once.
+func without(fs, take []*Factor) ([]*Factor, bool) {
+	rest := append([]*Factor(nil), fs...)
+	for _, t := range take {
+		i := slices.IndexFunc(rest, func(f *Factor) bool { return f.key == t.key })
+		if i >= 0 {
+			rest = append(rest[:i], rest[i+1:]...)
+			continue
+		}
+		i = slices.IndexFunc(rest, func(f *Factor) bool { return f.Kind == FactorSym && t.Kind == FactorSym })
+		if i < 0 {
+			return nil, false
+		}
+		other, ok := rest[i].symbol().Quo2(t.symbol())
+		if !ok || other.Add != 0 {
+			return nil, false
+		}
+		rest[i] = DimIndex(other).terms[0].Factors[0]
+	}
+	sort.SliceStable(rest, func(i, j int) bool { return rest[i].key < rest[j].key })
+	return rest, true
+}
+
+// divideByParts handles x = g*a + b with g dividing d and 0 <= b < g: then
+// floor(x/d) = floor(a/(d/g)) and x mod d = g*(a mod d/g) + b.
+func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
+	for _, t := range x.terms {
+		g := gcd(abs(t.Coef), d)
+		if g <= 1 || g == d {
+			continue
+		}
+		a, b := x.longDivide(Const(g))
+		if !b.inRange(Const(g)) || !a.nonNegative() {
+			continue
+		}
+		q, r := a.DivMod(ir.D(int(d / g)))
+		return q, r.Times(g).Plus(b), true
+	}
+	return Index{}, Index{}, false
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func abs(a int64) int64 { return max(a, -a) }

@@ -1,0 +1,102 @@
+package kernel
+
+// inRange reports whether 0 <= x < d is proven.
+func (x Index) inRange(d Index) bool {
+	return x.nonNegative() && d.Minus(Const(1)).Minus(x).nonNegative()
+}
+
+// NonNegative reports whether x >= 0 is proven for all axes and symbols.
+func (x Index) NonNegative() bool { return !hasValue(x) && x.nonNegative() }
+
+// nonNegative reports whether x >= 0 is proven for all axes and symbols: with
+// every negative term at its largest and every positive term that could be 0
+// at 0, what is left has no negative coefficient.
+func (x Index) nonNegative() bool {
+	low := Const(x.c)
+	for _, t := range x.terms {
+		switch {
+		case t.Coef < 0:
+			low = low.Plus(upper(t.Factors).Times(t.Coef))
+		case symbolsOnly(t.Factors):
+			low = low.Plus(Index{terms: []Term{t}})
+		}
+	}
+	for _, t := range low.terms {
+		if t.Coef < 0 {
+			return false
+		}
+	}
+	return low.c >= 0
+}
+
+func symbolsOnly(fs []*Factor) bool {
+	for _, f := range fs {
+		if f.Kind != FactorSym {
+			return false
+		}
+	}
+	return true
+}
+
+// upper returns a polynomial in symbols that is no less than the product.
+func upper(fs []*Factor) Index {
+	out := Const(1)
+	for _, f := range fs {
+		out = out.Mul(f.upper())
+	}
+	return out
+}
+
+func (f *Factor) upper() Index {
+	switch f.Kind {
+	case FactorAxis:
+		return DimIndex(f.Extent).Minus(Const(1))
+	case FactorMod:
+		return f.D.Minus(Const(1))
+	case FactorClamp:
+		if !f.D.nonNegative() { // an axis that can be empty: D can be -1, the clamp is 0
+			return upperSum(f.D).Plus(Const(1))
+		}
+		return upperSum(f.D)
+	case FactorDiv:
+		if f.D.IsConst() {
+			if up := upperSum(f.X); up.IsConst() {
+				return Const(floorDiv(max(up.c, 0), f.D.c))
+			}
+		}
+		return upperSum(f.X)
+	case FactorSym:
+		return single(f)
+	}
+	return Const(1 << 40) // FactorValue: unknown
+}
+
+// upperSum bounds x from above by dropping its negative terms.
+func upperSum(x Index) Index {
+	out := Const(x.c)
+	for _, t := range x.terms {
+		if t.Coef > 0 {
+			out = out.Plus(upper(t.Factors).Times(t.Coef))
+		} else if symbolsOnly(t.Factors) {
+			out = out.Plus(Index{terms: []Term{t}})
+		}
+	}
+	return out
+}
+
+// Upper returns a number that x is never above, and false where none is known.
+func (x Index) Upper() (int64, bool) {
+	up := upperSum(x)
+	return up.c, up.IsConst() && !hasValue(x)
+}
+
+func hasValue(x Index) bool {
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			if f.Kind == FactorValue {
+				return true
+			}
+		}
+	}
+	return false
+}

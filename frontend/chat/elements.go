@@ -1,0 +1,139 @@
+package chat
+
+func (a attribute) eval(r *run, s *scope) value {
+	x := a.x.eval(r, s)
+	r.step(1)
+	if u, ok := x.(undefined); ok {
+		fail("%q is not defined, so it has no %q", u.name, a.name)
+	}
+	if m := method(bare(x), a.name); m != nil {
+		return m
+	}
+	return lookup(x, text(a.name))
+}
+
+// lookup returns the item of a mapping, or what is not defined.
+func lookup(x value, key str) value {
+	switch x := x.(type) {
+	case *dict:
+		if v, ok := x.get(key); ok {
+			return v
+		}
+	case *namespace:
+		if v, ok := x.get(key); ok {
+			return v
+		}
+	case *loopValue:
+		return x.get(key.String())
+	}
+	return undefined{key.String()}
+}
+
+func (it item) eval(r *run, s *scope) value {
+	return at(r, it.x.eval(r, s), it.key.eval(r, s))
+}
+
+// at is x[key].
+func at(r *run, x, key value) value {
+	r.step(1)
+	x, key = bare(x), bare(key)
+	if u, ok := x.(undefined); ok {
+		fail("%q is not defined, so it has no items", u.name)
+	}
+	if s, ok := key.(str); ok {
+		v := lookup(x, s)
+		if _, missing := v.(undefined); missing {
+			if m := method(x, s.String()); m != nil {
+				return m
+			}
+		}
+		return v
+	}
+	i, isInt := key.(int)
+	switch x := x.(type) {
+	case *dict:
+		if v, ok := x.get(key); ok {
+			return v
+		}
+	case *list:
+		if i < 0 {
+			i += len(x.items)
+		}
+		if isInt && x.kind != generator && i >= 0 && i < len(x.items) {
+			return x.items[i]
+		}
+	case str:
+		if i < 0 {
+			i += len(x)
+		}
+		if isInt && i >= 0 && i < len(x) {
+			return x[i : i+1 : i+1]
+		}
+	}
+	return undefined{"an item"}
+}
+
+func (sl slice) eval(r *run, s *scope) value {
+	x := bare(sl.x.eval(r, s))
+	bound := func(e expr, missing int) (int, bool) {
+		if e == nil {
+			return missing, false
+		}
+		switch v := e.eval(r, s).(type) {
+		case nil:
+			return missing, false
+		case int:
+			return v, true
+		default:
+			fail("a bound of a slice is a %s: want an integer", describe(v))
+		}
+		return 0, false
+	}
+	step, _ := bound(sl.step, 1)
+	if step == 0 {
+		fail("the step of a slice is 0")
+	}
+	indices := func(n int) (list []int) {
+		clamp := func(e expr, missing int) int {
+			i, given := bound(e, missing)
+			if given && i < 0 {
+				i += n
+			}
+			if step > 0 {
+				return max(0, min(i, n))
+			}
+			if !given {
+				return i
+			}
+			return max(-1, min(i, n-1))
+		}
+		from, to := clamp(sl.from, 0), clamp(sl.to, n)
+		if step < 0 {
+			from, to = clamp(sl.from, n-1), clamp(sl.to, -1)
+		}
+		step := max(-n-1, min(step, n+1))
+		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+			list = append(list, i)
+		}
+		r.step(len(list))
+		return list
+	}
+	switch x := x.(type) {
+	case str:
+		out := str{}
+		for _, i := range indices(len(x)) {
+			out = append(out, x[i])
+		}
+		return out
+	case *list:
+		if x.kind != generator {
+			out := &list{kind: x.kind}
+			for _, i := range indices(len(x.items)) {
+				out.items = append(out.items, x.items[i])
+			}
+			return out
+		}
+	}
+	fail("a slice of a %s: want a list or a string", describe(x))
+	return nil
+}

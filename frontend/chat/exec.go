@@ -1,0 +1,266 @@
+package chat
+
+import "slices"
+
+// control says that a loop is left or goes on with its next value.
+type control uint8
+
+const (
+	leave control = iota + 1
+	proceed
+)
+
+// signal carries a break or continue out of the blocks in a loop.
+type signal struct{ control control }
+
+func (b block) exec(r *run, s *scope) {
+	for _, st := range b {
+		st.exec(r, s)
+	}
+}
+
+func (p printing) exec(r *run, s *scope) {
+	if p.x == nil {
+		r.print(p.text)
+		return
+	}
+	r.line = p.line
+	r.print(printed(r, p.x.eval(r, s)))
+}
+
+func (c condition) exec(r *run, s *scope) {
+	r.line = c.line
+	if truth(c.cond.eval(r, s)) {
+		c.then.exec(r, s)
+	} else {
+		c.otherwise.exec(r, s)
+	}
+}
+
+func (j jump) exec(*run, *scope) {
+	if j.isBreak {
+		panic(signal{leave})
+	}
+	panic(signal{proceed})
+}
+
+func (a assignment) exec(r *run, s *scope) {
+	r.line = a.line
+	v := a.x.eval(r, s)
+	if a.attr != "" {
+		s.setAttr(a.targets[0], a.attr, v)
+		return
+	}
+	s.bind(r, a.targets, a.many, v)
+}
+
+func (s *scope) setAttr(name, attr string, v value) {
+	ns, ok := s.get(name).(*namespace)
+	if !ok {
+		fail("%q is a %s, whose attributes cannot be set: want a namespace", name, typeName(s.get(name)))
+	}
+	ns.set(text(attr), v)
+}
+
+func (b blockAssignment) exec(r *run, s *scope) {
+	r.line = b.line
+	v := apply(r, s, b.filters, r.capture(func() { b.body.exec(r, s.inner()) }))
+	if b.attr != "" {
+		s.setAttr(b.target, b.attr, v)
+		return
+	}
+	s.set(b.target, v)
+}
+
+func (f filterBlock) exec(r *run, s *scope) {
+	r.line = f.line
+	r.print(printed(r, apply(r, s, f.filters, r.capture(func() { f.body.exec(r, s.inner()) }))))
+}
+
+func apply(r *run, s *scope, list []filter, v value) value {
+	for _, f := range list {
+		f.x = constant{v}
+		v = f.eval(r, s)
+	}
+	return v
+}
+
+func (w with) exec(r *run, s *scope) {
+	r.line = w.line
+	inner := s.inner()
+	for i, n := range w.names {
+		inner.set(n, w.values[i].eval(r, s))
+	}
+	w.body.exec(r, inner)
+}
+
+func (m macro) exec(_ *run, s *scope) { s.set(m.name, m.function(s)) }
+
+// function makes a macro callable. Its body sees the names of where it stands.
+func (m macro) function(s *scope) *callable {
+	return &callable{m.name, func(r *run, a args) value {
+		inner := s.inner()
+		if len(a.list) > len(m.params) {
+			fail("the macro %q takes %d arguments: %d are given", m.name, len(m.params), len(a.list))
+		}
+		for i, p := range m.params {
+			v, ok := a.take(i, p)
+			if !ok {
+				v = undefined{p}
+				if at := i - (len(m.params) - len(m.defaults)); at >= 0 {
+					v = m.defaults[at].eval(r, inner)
+				}
+			}
+			inner.set(p, v)
+		}
+		for i, n := range a.names {
+			if n == "caller" {
+				inner.set(n, a.named[i])
+			} else if !slices.Contains(m.params, n) {
+				fail("the macro %q has no parameter %q", m.name, n)
+			}
+		}
+		return r.capture(func() { m.body.exec(r, inner) })
+	}}
+}
+
+func (c callBlock) exec(r *run, s *scope) {
+	r.line = c.line
+	target, ok := c.call.(call)
+	if !ok {
+		fail("a call block names no call: want {%% call name() %%}")
+	}
+	target.args.names = append(slices.Clone(target.args.names), "caller")
+	target.args.named = append(slices.Clone(target.args.named), constant{c.caller.function(s)})
+	r.print(printed(r, target.eval(r, s)))
+}
+
+func (l forLoop) exec(r *run, s *scope) {
+	r.line = l.line
+	l.over1(r, s, l.over.eval(r, s), 0)
+}
+
+// over1 goes over one value, at a depth of recursion.
+func (l forLoop) over1(r *run, s *scope, over value, depth int) {
+	items := iterate(r, over)
+	if l.where != nil {
+		var kept []value
+		for _, v := range items {
+			inner := s.inner()
+			inner.bind(r, l.targets, l.many, v)
+			if truth(l.where.eval(r, inner)) {
+				kept = append(kept, v)
+			}
+		}
+		items = kept
+	}
+	for i, v := range items {
+		r.step(10)
+		inner := s.inner()
+		loop := &loopValue{items: items, i: i, depth: depth}
+		if l.recursive {
+			loop.again = &callable{"loop", func(r *run, a args) value {
+				return r.capture(func() { l.over1(r, s, a.need(0, "iterable"), depth+1) })
+			}}
+		}
+		inner.set("loop", loop)
+		inner.bind(r, l.targets, l.many, v)
+		if l.body.until(r, inner) == leave {
+			break
+		}
+	}
+	if len(items) == 0 {
+		l.otherwise.exec(r, s.inner())
+	}
+}
+
+// until executes a loop's body, up to a break or continue.
+func (b block) until(r *run, s *scope) (c control) {
+	depth, out := r.depth, r.out
+	defer func() {
+		if x := recover(); x != nil {
+			j, ok := x.(signal)
+			if !ok {
+				panic(x)
+			}
+			c = j.control
+			if r.depth != depth { // out of a block whose text is captured, which is lost
+				r.depth, r.out = depth, out
+			}
+		}
+	}()
+	b.exec(r, s)
+	return 0
+}
+
+// loopValue is what a body calls loop.
+type loopValue struct {
+	items    []value
+	i, depth int
+	again    *callable // of a recursive loop
+}
+
+func (l *loopValue) get(name string) value {
+	n := len(l.items)
+	at := func(i int) value {
+		if i < 0 || i >= n {
+			return undefined{"loop." + name}
+		}
+		return l.items[i]
+	}
+	switch name {
+	case "index":
+		return l.i + 1
+	case "index0":
+		return l.i
+	case "revindex":
+		return n - l.i
+	case "revindex0":
+		return n - l.i - 1
+	case "first":
+		return l.i == 0
+	case "last":
+		return l.i == n-1
+	case "length":
+		return n
+	case "depth":
+		return l.depth + 1
+	case "depth0":
+		return l.depth
+	case "previtem":
+		return at(l.i - 1)
+	case "nextitem":
+		return at(l.i + 1)
+	case "cycle":
+		return &callable{"cycle", func(_ *run, a args) value {
+			if len(a.list) == 0 {
+				fail("loop.cycle has no arguments: want values")
+			}
+			return a.list[l.i%len(a.list)]
+		}}
+	}
+	return undefined{"loop." + name}
+}
+
+// iterate returns what a loop over a value goes over.
+func iterate(r *run, v value) []value {
+	switch v := bare(v).(type) {
+	case *list:
+		r.step(len(v.items))
+		return v.items
+	case *dict:
+		r.step(len(v.keys))
+		return v.keys
+	case str:
+		r.step(4 * len(v)) // for the memory that they take
+		chars := make([]value, len(v))
+		for i := range v {
+			chars[i] = v[i : i+1 : i+1]
+		}
+		return chars
+	case undefined:
+		return nil
+	}
+	fail("a %s has no parts to go over: want a list, a mapping or a string", typeName(v))
+	return nil
+}

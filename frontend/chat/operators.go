@@ -1,0 +1,241 @@
+package chat
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+func (u unary) eval(r *run, s *scope) value {
+	v := u.x.eval(r, s)
+	if u.op == "not" {
+		return !truth(v)
+	}
+	i, f, isInt, ok := number(v)
+	switch {
+	case !ok:
+		fail("%s of a %s: want a number", u.op, describe(v))
+	case u.op == "-" && isInt:
+		return -i
+	case u.op == "-":
+		return -f
+	case isInt:
+		return i
+	}
+	return f
+}
+
+// describe names a value for an error.
+func describe(v value) string {
+	if u, ok := v.(undefined); ok {
+		return fmt.Sprintf("value that is not defined, %q", u.name)
+	}
+	return typeName(v)
+}
+
+func (b binary) eval(r *run, s *scope) value {
+	r.step(1)
+	x := b.x.eval(r, s)
+	switch {
+	case b.op == "and" && !truth(x), b.op == "or" && truth(x):
+		return x
+	}
+	y := b.y.eval(r, s)
+	switch b.op {
+	case "and", "or":
+		return y
+	case "~":
+		return join(r, printed(r, x), printed(r, y))
+	}
+	return arithmetic(r, b.op, x, y)
+}
+
+func join(r *run, a, b str) str {
+	r.step(len(a) + len(b))
+	if len(a)+len(b) > maxOutput {
+		fail("a text has more than %d characters", maxOutput)
+	}
+	return slices.Concat(a, b)
+}
+
+func arithmetic(r *run, op string, x, y value) value {
+	_, html := x.(markup)
+	if _, also := y.(markup); (html || also) && op == "+" {
+		return markup{join(r, escaped(r, x), escaped(r, y))}
+	}
+	x, y = bare(x), bare(y)
+	if _, times := x.(int); times && op == "*" {
+		x, y = y, x
+	}
+	switch x := x.(type) {
+	case str:
+		if b, ok := y.(str); ok && op == "+" {
+			return join(r, x, b)
+		}
+		if op == "%" {
+			return format(r, x, y)
+		}
+		if n, ok := y.(int); ok && op == "*" {
+			n = max(n, 0)
+			if len(x) > 0 && n > maxOutput/len(x) {
+				fail("a text has more than %d characters", maxOutput)
+			}
+			r.step(n * len(x))
+			return slices.Repeat(x, n)
+		}
+	case *list:
+		if b, ok := y.(*list); ok && op == "+" && x.kind == b.kind && x.kind != generator {
+			if len(x.items)+len(b.items) > maxItems {
+				fail("a list has more than %d items", maxItems)
+			}
+			r.step(len(x.items) + len(b.items))
+			return &list{items: slices.Concat(x.items, b.items), kind: x.kind}
+		}
+		if n, ok := y.(int); ok && op == "*" && x.kind != generator {
+			n = max(n, 0)
+			if len(x.items) > 0 && n > maxRange/len(x.items) {
+				fail("a list has more than %d items", maxRange)
+			}
+			r.step(n * len(x.items))
+			return &list{items: slices.Repeat(x.items, n), kind: x.kind}
+		}
+	}
+	i, f, int1, ok1 := number(x)
+	j, g, int2, ok2 := number(y)
+	if !ok1 || !ok2 {
+		fail("a %s %s a %s: want two values of one type", describe(x), op, describe(y))
+	}
+	if (op == "/" || op == "//" || op == "%") && g == 0 {
+		fail("a division by zero")
+	}
+	if int1 && int2 && op != "/" && (op != "**" || j >= 0) {
+		return integers(op, i, j)
+	}
+	switch op {
+	case "+":
+		return f + g
+	case "-":
+		return f - g
+	case "*":
+		return f * g
+	case "/":
+		return f / g
+	case "//":
+		return math.Floor(f / g)
+	case "%":
+		return f - g*math.Floor(f/g)
+	}
+	return math.Pow(f, g)
+}
+
+func integers(op string, i, j int) int {
+	var n int
+	exact := 0.0
+	switch op {
+	case "+":
+		n, exact = i+j, float64(i)+float64(j)
+	case "-":
+		n, exact = i-j, float64(i)-float64(j)
+	case "*":
+		n, exact = i*j, float64(i)*float64(j)
+	case "//", "%":
+		q, m := i/j, i%j
+		if m != 0 && (m < 0) != (j < 0) {
+			q, m = q-1, m+j
+		}
+		if op == "%" {
+			return m
+		}
+		return q
+	default:
+		n, exact = 1, math.Pow(float64(i), float64(j))
+		if math.Abs(exact) < 1<<62 {
+			for range min(j, 64) {
+				n *= i
+			}
+			if i == 1 || i == 0 || i == -1 {
+				n = int(exact)
+			}
+		}
+	}
+	if math.Abs(exact) >= 1<<62 {
+		fail("%d %s %d is too large", i, op, j)
+	}
+	return n
+}
+
+func (c comparison) eval(r *run, s *scope) value {
+	x := c.x.eval(r, s)
+	for i, op := range c.ops {
+		y := c.list[i].eval(r, s)
+		if !holds(r, op, x, y) {
+			return false
+		}
+		x = y
+	}
+	return true
+}
+
+func holds(r *run, op string, x, y value) bool {
+	switch op {
+	case "==":
+		return equal(r, x, y)
+	case "!=":
+		return !equal(r, x, y)
+	case "in":
+		return contains(r, bare(y), bare(x))
+	case "not in":
+		return !contains(r, bare(y), bare(x))
+	}
+	n := compare(r, x, y)
+	switch op {
+	case "<":
+		return n < 0
+	case "<=":
+		return n <= 0
+	case ">":
+		return n > 0
+	}
+	return n >= 0
+}
+
+// contains is Python's in.
+func contains(r *run, all, v value) bool {
+	switch all := all.(type) {
+	case str:
+		s, ok := v.(str)
+		if !ok {
+			fail("a %s in a string: want a string", describe(v))
+		}
+		return find(r, all, s) >= 0
+	case *dict:
+		_, ok := all.get(v)
+		return ok
+	}
+	return slices.ContainsFunc(iterate(r, all), func(x value) bool { return equal(r, x, v) })
+}
+
+// find returns where a text begins in another one, or -1.
+func find(r *run, s, sub str) int {
+	for i := 0; i+len(sub) <= len(s); i++ {
+		r.step(0)
+		if hasPrefix(r, s[i:], sub) {
+			return i
+		}
+	}
+	return -1
+}
+
+func hasPrefix(r *run, s, sub str) bool {
+	if len(sub) > len(s) {
+		return false
+	}
+	for i, c := range sub {
+		if c&^mark != s[i]&^mark {
+			r.step(i)
+			return false
+		}
+	}
+	r.step(len(sub))
+	return true
+}

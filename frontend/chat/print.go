@@ -1,0 +1,276 @@
+package chat
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// printed is Python's str of a value.
+func printed(r *run, v value) str {
+	switch v := bare(v).(type) {
+	case str:
+		return v
+	case undefined:
+		return nil
+	}
+	return repr(r, v)
+}
+
+// repr is Python's repr of a value.
+func repr(r *run, v value) str {
+	w := writer{r: r}
+	w.repr(v)
+	return w.out
+}
+
+// writer writes values as Python does.
+type writer struct {
+	r   *run
+	out str
+}
+
+func (w *writer) add(s str) {
+	w.r.step(len(s))
+	w.out = append(w.out, s...)
+}
+
+func (w *writer) write(s string) { w.add(text(s)) }
+
+func (w *writer) repr(v value) {
+	w.r.deeper()
+	defer w.r.higher()
+	switch v := bare(v).(type) {
+	case nil:
+		w.write("None")
+	case bool:
+		if v {
+			w.write("True")
+		} else {
+			w.write("False")
+		}
+	case int:
+		w.write(strconv.Itoa(v))
+	case float64:
+		w.write(floatText(v, "inf", "nan"))
+	case str:
+		w.quote(v)
+	case *list:
+		open, end := "[", "]"
+		if v.kind == tuple {
+			open, end = "(", ")"
+		}
+		w.write(open)
+		for i, x := range v.items {
+			if i > 0 {
+				w.write(", ")
+			}
+			w.repr(x)
+		}
+		if v.kind == tuple && len(v.items) == 1 {
+			w.write(",")
+		}
+		w.write(end)
+	case *dict:
+		w.write("{")
+		for i, k := range v.keys {
+			if i > 0 {
+				w.write(", ")
+			}
+			w.repr(k)
+			w.write(": ")
+			w.repr(v.values[i])
+		}
+		w.write("}")
+	case undefined:
+		w.write("Undefined")
+	case *namespace:
+		w.write("<Namespace ")
+		w.repr(v.dict)
+		w.write(">")
+	default:
+		w.write("<function>")
+	}
+}
+
+// quote writes a string between quotes, with what cannot be printed escaped.
+func (w *writer) quote(s str) {
+	q := '\''
+	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
+	if has('\'') && !has('"') {
+		q = '"'
+	}
+	w.add(str{q})
+	for _, c := range s {
+		switch r := c &^ mark; {
+		case r == q || r == '\\':
+			w.add(str{'\\' | c&mark, c})
+		case r == '\n':
+			w.escape(c, `\n`)
+		case r == '\r':
+			w.escape(c, `\r`)
+		case r == '\t':
+			w.escape(c, `\t`)
+		case r == ' ' || unicode.IsPrint(r):
+			w.add(str{c})
+		case r < 0x100:
+			w.escape(c, `\x`+hex(r, 2))
+		case r < 0x10000:
+			w.escape(c, `\u`+hex(r, 4))
+		default:
+			w.escape(c, `\U`+hex(r, 8))
+		}
+	}
+	w.add(str{q})
+}
+
+// escape writes what stands for a character, marked as that is.
+func (w *writer) escape(c rune, s string) {
+	for _, r := range s {
+		w.add(str{r | c&mark})
+	}
+}
+
+func hex(r rune, digits int) string {
+	s := strconv.FormatInt(int64(r), 16)
+	return strings.Repeat("0", max(0, digits-len(s))) + s
+}
+
+// floatText is Python's repr of a float.
+func floatText(f float64, inf, nan string) string {
+	switch {
+	case math.IsNaN(f):
+		return nan
+	case math.IsInf(f, 1):
+		return inf
+	case math.IsInf(f, -1):
+		return "-" + inf
+	}
+	s := strconv.FormatFloat(f, 'e', -1, 64)
+	exp, _ := strconv.Atoi(s[strings.IndexByte(s, 'e')+1:])
+	if exp < -4 || exp >= 16 {
+		return s
+	}
+	s = strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// jsonStyle is how json.dumps is to write.
+type jsonStyle struct {
+	indent      str // nil for one line
+	lines       bool
+	item, key   str
+	ascii, sort bool
+}
+
+// json writes a value as Python's json.dumps does.
+func (w *writer) json(v value, style jsonStyle, depth int) {
+	w.r.deeper()
+	defer w.r.higher()
+	newline := func(depth int) {
+		if style.lines {
+			w.write("\n")
+			for range depth {
+				w.add(style.indent)
+			}
+		}
+	}
+	switch v := bare(v).(type) {
+	case nil:
+		w.write("null")
+	case bool:
+		w.write(strconv.FormatBool(v))
+	case int:
+		w.write(strconv.Itoa(v))
+	case float64:
+		w.write(floatText(v, "Infinity", "NaN"))
+	case str:
+		w.jsonText(v, style.ascii)
+	case *list:
+		if v.kind == generator {
+			fail("a generator is no JSON: want a list, such as the filter list makes")
+		}
+		if len(v.items) == 0 {
+			w.write("[]")
+			return
+		}
+		w.write("[")
+		for i, x := range v.items {
+			if i > 0 {
+				w.add(style.item)
+			}
+			newline(depth + 1)
+			w.json(x, style, depth+1)
+		}
+		newline(depth)
+		w.write("]")
+	case *dict:
+		if len(v.keys) == 0 {
+			w.write("{}")
+			return
+		}
+		order := make([]int, len(v.keys))
+		for i := range order {
+			order[i] = i
+		}
+		if style.sort {
+			slices.SortStableFunc(order, func(a, b int) int { return compare(w.r, v.keys[a], v.keys[b]) })
+		}
+		w.write("{")
+		for i, at := range order {
+			if i > 0 {
+				w.add(style.item)
+			}
+			newline(depth + 1)
+			w.jsonKey(v.keys[at], style)
+			w.add(style.key)
+			w.json(v.values[at], style, depth+1)
+		}
+		newline(depth)
+		w.write("}")
+	default:
+		fail("a %s is no JSON: want strings, numbers, lists and mappings", typeName(v))
+	}
+}
+
+func (w *writer) jsonKey(key value, style jsonStyle) {
+	if s, ok := bare(key).(str); ok {
+		w.jsonText(s, style.ascii)
+		return
+	}
+	k := writer{r: w.r}
+	k.json(key, style, 0)
+	w.jsonText(k.out, style.ascii)
+}
+
+func (w *writer) jsonText(s str, ascii bool) {
+	w.write(`"`)
+	for _, c := range s {
+		switch r := c &^ mark; {
+		case r == '"' || r == '\\':
+			w.add(str{'\\' | c&mark, c})
+		case r == '\n':
+			w.escape(c, `\n`)
+		case r == '\r':
+			w.escape(c, `\r`)
+		case r == '\t':
+			w.escape(c, `\t`)
+		case r == '\b':
+			w.escape(c, `\b`)
+		case r == '\f':
+			w.escape(c, `\f`)
+		case r < ' ' || ascii && r > '~' && r < 0x10000:
+			w.escape(c, `\u`+hex(r, 4))
+		case ascii && r >= 0x10000:
+			w.escape(c, `\u`+hex(0xd800+(r-0x10000)>>10, 4)+`\u`+hex(0xdc00+(r-0x10000)&0x3ff, 4))
+		default:
+			w.add(str{c})
+		}
+	}
+	w.write(`"`)
+}

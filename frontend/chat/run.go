@@ -1,0 +1,102 @@
+package chat
+
+import "fmt"
+
+// failure is why a template cannot be parsed or rendered. It is thrown as a panic
+// inside this package, and Parse and Render return it as an error.
+type failure struct{ msg string }
+
+func fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
+
+// Bounds of a run. A template that passes one of them does not end, or is not meant
+// well.
+const (
+	maxSteps  = 20_000_000 // expressions evaluated and characters written
+	maxOutput = 16 << 20   // characters
+	maxRange  = 100_000    // as in Jinja's sandbox
+	maxItems  = 1_000_000  // of a list
+)
+
+// run is a rendering.
+type run struct {
+	steps, depth int
+	line         int
+	out          str
+	now          func(format string) string
+}
+
+func (r *run) step(n int) {
+	if r.steps += n + 1; r.steps > maxSteps {
+		fail("the template takes more than %d steps", maxSteps)
+	}
+}
+
+func (r *run) deeper() {
+	if r.depth++; r.depth > maxDepth {
+		fail("calls or values nest more than %d deep", maxDepth)
+	}
+}
+
+func (r *run) higher() { r.depth-- }
+
+func (r *run) print(s str) {
+	r.step(len(s))
+	if len(r.out)+len(s) > maxOutput {
+		fail("the text has more than %d characters", maxOutput)
+	}
+	r.out = append(r.out, s...)
+}
+
+// capture returns what is printed meanwhile.
+func (r *run) capture(f func()) str {
+	r.deeper()
+	defer r.higher()
+	before := r.out
+	r.out = nil
+	f()
+	got := r.out
+	r.out = before
+	return got
+}
+
+// scope is the variables of a block, and what it lies in.
+type scope struct {
+	vars  map[string]value
+	outer *scope
+}
+
+func (s *scope) inner() *scope { return &scope{outer: s} }
+
+func (s *scope) set(name string, v value) {
+	if s.vars == nil {
+		s.vars = map[string]value{}
+	}
+	s.vars[name] = v
+}
+
+func (s *scope) get(name string) value {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.vars[name]; ok {
+			return v
+		}
+	}
+	if f, ok := functions[name]; ok {
+		return f
+	}
+	return undefined{name}
+}
+
+// bind gives a value to names.
+func (s *scope) bind(r *run, names []string, many bool, v value) {
+	if !many {
+		s.set(names[0], v)
+		return
+	}
+	items := iterate(r, v)
+	if len(items) != len(names) {
+		fail("%d values for %d names", len(items), len(names))
+	}
+	for i, n := range names {
+		s.set(n, items[i])
+	}
+}
