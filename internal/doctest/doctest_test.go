@@ -243,6 +243,27 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestNamedFiles: source files that pages name are there, by their path or the end of it.
+func TestNamedFiles(t *testing.T) {
+	all := files(t)
+	named := regexp.MustCompile("`([\\w./-]+\\.(?:go|c|h|comp|py))`")
+	seen := 0
+	for _, page := range all {
+		if filepath.Ext(page) != ".md" {
+			continue
+		}
+		for _, m := range named.FindAllStringSubmatch(read(t, page), -1) {
+			seen++
+			if !slices.ContainsFunc(all, func(f string) bool { return strings.HasSuffix("/"+f, "/"+m[1]) }) {
+				t.Errorf("%s names %s, and there is no such file", page, m[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("%d files are named: the test would prove nothing", seen)
+	}
+}
+
 // TestMeasurements: a key such as M-stream-k that code or a page names is a heading of docs/measurements.md, once.
 func TestMeasurements(t *testing.T) {
 	keys := map[string]int{}
