@@ -63,7 +63,8 @@ func (t *flashTile) overSteps(first, end text) {
 	f.putKeys(primary("0u"))
 	f.line("barrier();")
 	f.openScope()
-	f.ahead("d", ir.D(target.FlashDepth(f.k, s)), s.TileK, f.stage, f.fetchKeys(key0), f.putKeys, f.multiplyKeys)
+	f.ahead("d", ir.D(target.FlashDepth(f.k, s)), s.TileK,
+		tileStages{f.stage, f.fetchKeys(key0), f.putKeys, f.multiplyKeys})
 	f.close()
 
 	f.comment("The first values are on their way while scores become weights.")
@@ -73,7 +74,8 @@ func (t *flashTile) overSteps(first, end text) {
 	f.putValues(primary("0u"))
 	f.line("barrier();")
 	f.openScope()
-	f.ahead("v", ir.D(s.TileN), s.TileK, f.stage, f.fetchValues(key0, end), f.putValues, f.multiplyValues)
+	f.ahead("v", ir.D(s.TileN), s.TileK,
+		tileStages{f.stage, f.fetchValues(key0, end), f.putValues, f.multiplyValues})
 	f.close()
 	f.close()
 }

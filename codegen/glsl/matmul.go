@@ -448,23 +448,29 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 }
 
-// overlapped goes through the contraction, TileK at a time, with two stages of tiles in
-// shared memory, so far apart; see ahead.
-func (m *matMul) overlapped(apart int, fetch, put func(at text), multiply func(k0, stage text)) {
+// tileStages are two stages of tiles in shared memory: while those in one are multiplied, the next are on their way from
+// memory, in registers.
+type tileStages struct {
+	apart    int                  // how far, in elements of the shared array
+	fetch    func(at text)        // reads the tiles of a step into registers
+	put      func(stage text)     // stores them
+	multiply func(at, stage text) // the tiles of a step
+}
+
+// overlapped goes through the contraction, TileK at a time.
+func (m *matMul) overlapped(s tileStages) {
 	m.comment("The first tiles go to shared memory.")
 	m.openScope()
-	fetch(primary("0u"))
-	put(primary("0u"))
+	s.fetch(primary("0u"))
+	s.put(primary("0u"))
 	m.line("barrier();")
 	m.close()
 	m.line("")
-	m.ahead("k", m.k.Fold, m.s.TileK, apart, fetch, put, multiply)
+	m.ahead("k", m.k.Fold, m.s.TileK, s)
 }
 
-// ahead goes through an extent a step at a time, with two stages of tiles in shared memory, so far apart, the first of
-// which is there: while those in one are multiplied, the next are on their way from memory, in registers.
-func (e *emitter) ahead(name string, extent ir.Dim, step, apart int, fetch, put func(at text),
-	multiply func(at, stage text)) {
+// ahead goes through an extent a step at a time, whose first tiles are in shared memory.
+func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	one := extent.IsStatic() && extent.Add <= int64(step)
 	stage := primary("0u")
 	if !one {
@@ -486,11 +492,11 @@ func (e *emitter) ahead(name string, extent ir.Dim, step, apart int, fetch, put 
 			e.close()
 		}
 	}
-	ifMore(fetch)
-	multiply(at, stage)
+	ifMore(s.fetch)
+	s.multiply(at, stage)
 	ifMore(func(text) {
-		e.line("%s = %s;", stage.s, binary("-", uintLit(apart), stage).s)
-		put(stage)
+		e.line("%s = %s;", stage.s, binary("-", uintLit(s.apart), stage).s)
+		s.put(stage)
 	})
 	e.line("barrier();")
 	e.close()

@@ -135,7 +135,7 @@ func (m *matTile) overlap(x, y text) {
 	for _, o := range operands {
 		m.next[o] = m.array(m.quads.typ(), "next_"+o.name, m.rounds(o))
 	}
-	m.overlapped(1, m.fetchNext, m.putNext, func(_, stage text) { m.multiplyTiles(x, y, stage) })
+	m.overlapped(tileStages{1, m.fetchNext, m.putNext, func(_, stage text) { m.multiplyTiles(x, y, stage) }})
 }
 
 // rounds is how many vectors of an operand's tile an invocation moves.

@@ -314,7 +314,7 @@ func (c *staging) stages(multiply func(k0, stage text)) {
 			}
 		}
 	}
-	c.overlapped(c.octets, each(c.fetch), each(c.put), multiply)
+	c.overlapped(tileStages{c.octets, each(c.fetch), each(c.put), multiply})
 }
 
 // loadStaged reads a matrix from shared memory.
