@@ -75,13 +75,39 @@ func (t Case) Load() (_ *Loaded, err error) {
 	if err != nil {
 		return nil, err
 	}
+	in, err := t.inputs(model)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loaded{Inputs: in.given}
+	if l.File, err = in.open(path); err != nil {
+		return nil, err
+	}
+	for name := range l.Inputs {
+		if _, ok := l.File.Graph.Named(name); !ok {
+			delete(l.Inputs, name)
+		}
+	}
+	if l.Want, err = t.want(model, l.File); err != nil {
+		return nil, errors.Join(err, l.File.Close())
+	}
+	return l, nil
+}
+
+// caseInputs are the inputs of a case.
+type caseInputs struct {
+	given map[string]*ir.Data  // tensors, and elements of lists, by the names that they have in the graph
+	lists map[string][]ir.Type // types of elements, by name
+	sizes map[string]ir.Dim    // what the model leaves open of extents, by their names
+}
+
+// inputs reads what a case gives a model.
+func (t Case) inputs(model *Model) (*caseInputs, error) {
 	initialized := map[string]bool{}
 	for _, d := range model.Graph.Initializers {
 		initialized[d.Name] = true
 	}
-	given := map[string]*ir.Data{}
-	o := Options{Inputs: map[string]*ir.Data{}, Lists: map[string][]ir.Type{}}
-	sizes := map[string]ir.Dim{}
+	c := &caseInputs{given: map[string]*ir.Data{}, lists: map[string][]ir.Type{}, sizes: map[string]ir.Dim{}}
 	next := 0
 	for _, in := range model.Graph.Inputs {
 		if initialized[in.Name] {
@@ -93,60 +119,57 @@ func (t Case) Load() (_ *Loaded, err error) {
 		}
 		next++
 		if in.Type.Kind != KindTensor {
-			types := []ir.Type{}
-			for i, d := range list {
-				types = append(types, ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)})
-				given[fmt.Sprintf("%s.%d", in.Name, i)] = d
-			}
-			if in.Type.Kind == KindOptional && len(list) == 1 {
-				given[in.Name] = list[0]
-			}
-			o.Lists[in.Name] = types
+			c.addList(in, list)
 			continue
 		}
 		if len(list) != 1 {
 			return nil, fmt.Errorf("input %q: %d tensors", in.Name, len(list))
 		}
-		given[in.Name] = list[0]
+		c.given[in.Name] = list[0]
 		for i, d := range in.Type.Shape {
 			if d.Size < 0 && i < len(list[0].Dims) {
-				sizes[extentName(in, i)] = ir.D(list[0].Dims[i])
+				c.sizes[extentName(in, i)] = ir.D(list[0].Dims[i])
 			}
 		}
 	}
-	l := &Loaded{Inputs: given}
-	for l.File == nil {
+	return c, nil
+}
+
+// addList adds an input that is a sequence, or optional.
+func (c *caseInputs) addList(in Value, list []*ir.Data) {
+	types := []ir.Type{}
+	for i, d := range list {
+		types = append(types, ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)})
+		c.given[fmt.Sprintf("%s.%d", in.Name, i)] = d
+	}
+	if in.Type.Kind == KindOptional && len(list) == 1 {
+		c.given[in.Name] = list[0]
+	}
+	c.lists[in.Name] = types
+}
+
+// open opens the model, with as few inputs and extents known to the graph as it takes.
+func (c *caseInputs) open(path string) (*File, error) {
+	o := Options{Inputs: map[string]*ir.Data{}, Lists: c.lists}
+	for {
 		f, err := Open(path, o)
 		var unsupported *UnsupportedError
 		if !errors.As(err, &unsupported) {
-			if err != nil {
-				return nil, err
-			}
-			l.File = f
-			break
+			return f, err
 		}
 		more := false
 		for _, name := range unsupported.Inputs {
-			if d, ok := given[name]; ok && o.Inputs[name] == nil {
+			if d, ok := c.given[name]; ok && o.Inputs[name] == nil {
 				o.Inputs[name], more = d, true
 			}
 		}
-		if !more && o.Dims == nil && len(sizes) > 0 {
-			o.Dims, more = sizes, true
+		if !more && o.Dims == nil && len(c.sizes) > 0 {
+			o.Dims, more = c.sizes, true
 		}
 		if !more {
 			return nil, err
 		}
 	}
-	for name := range l.Inputs {
-		if _, ok := l.File.Graph.Named(name); !ok {
-			delete(l.Inputs, name)
-		}
-	}
-	if l.Want, err = t.want(model, l.File); err != nil {
-		return nil, errors.Join(err, l.File.Close())
-	}
-	return l, nil
 }
 
 // want reads the outputs that a case should have.
