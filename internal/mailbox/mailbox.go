@@ -302,14 +302,15 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	return next, nil
 }
 
-// Give writes the part of a device to the mailbox that a link names, and its flag. What was given stays: the reference
-// computes an op once for each of its results, and others may read by then.
+// Give writes the part of a device to the mailbox that a link names, and its flag. What was given already stays as it
+// is, since others may be reading it: the reference computes an op once for each of its results.
 func Give(link, values []uint32) error {
 	x, err := follow(link, len(values))
 	if err != nil {
 		return err
 	}
-	if atomic.LoadUint32(&x.words[givenAt+x.rank]) == x.epoch {
+	flag := &x.words[givenAt+x.rank]
+	if int32(atomic.LoadUint32(flag)-x.epoch) >= 0 {
 		return nil
 	}
 	own := x.of(x.rank)
@@ -317,7 +318,7 @@ func Give(link, values []uint32) error {
 		own[wordOf(i)] = v
 		own[i/lineValues*lineWords+lineValues] = x.epoch
 	}
-	atomic.StoreUint32(&x.words[givenAt+x.rank], x.epoch)
+	atomic.StoreUint32(flag, x.epoch)
 	return nil
 }
 

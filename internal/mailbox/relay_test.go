@@ -134,6 +134,38 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestGiveAgain: what is given once more, at the same time as others take it or after the next exchange, changes
+// nothing.
+func TestGiveAgain(t *testing.T) {
+	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20, 20}, true))
+	first := m.Link(0, 1, 0, mailbox.Addresses{}, 0)
+	second, err := mailbox.Next(first[:], 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, other := slices.Repeat([]uint32{7}, 20), make([]uint32, 20)
+	for _, link := range [][]uint32{first[:], second} {
+		if err := mailbox.Give(link, given); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var under sync.WaitGroup
+	under.Go(func() {
+		if err := mailbox.Give(first[:], other); err != nil {
+			t.Error(err)
+		}
+	})
+	take := m.Link(1, 1, 0, mailbox.Addresses{}, 0)
+	all, err := mailbox.Take(take[:], other)
+	if err != nil || !slices.Equal(all[0], given) {
+		t.Errorf("%v, %v, want what was given first", all, err)
+	}
+	under.Wait()
+	if memory[128] != 2 {
+		t.Errorf("the flag is %d after 2 exchanges", memory[128])
+	}
+}
+
 // TestRelay: flags come to the inboxes of all other devices, until the runs are over.
 func TestRelay(t *testing.T) {
 	const ranks = 3
