@@ -1,59 +1,19 @@
 package vkc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	goruntime "runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
-
-// way is how devices take what others give.
-type way int
-
-const (
-	// Kernels wait for flags in memory that all devices write.
-	wayShared way = iota
-	// Kernels wait for flags in memory of their own, to which the host copies them.
-	wayRelayed
-	// Programs end at each exchange, and the host takes them on when all are there.
-	wayStaged
-	// So they do, and the host has values copied from card to card in between. Kernels do not wait for a copy, since
-	// CUDA is another context of the card, and nothing promises that it has its turn before they end (M-two-cards).
-	wayCopied
-)
-
-// transports describe the ways.
-var transports = [...]struct {
-	text   string
-	relays bool // whether the host copies flags, so that runs need not be waited for
-	once   bool // whether a run has each exchange at a place of its own (M-two-cards)
-	ends   bool // whether programs end at each exchange
-	copies bool // whether each device gives to and takes from memory of its own
-	// What a trial exchanges: so many values, so many times.
-	values, times int
-}{
-	// As many as a model of 7e9 weights gives for a token.
-	wayShared: {text: "kernels wait for one another", values: 4096, times: 64},
-	wayRelayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
-		times: 64},
-	wayStaged: {text: "the host takes programs on from one to the next", ends: true},
-	wayCopied: {text: "programs end, and cards copy to one another", ends: true, copies: true, values: 1 << 17,
-		times: 16},
-}
-
-func (w way) String() string { return transports[w].text }
 
 // meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
 const meetingTime = 2 * time.Minute
@@ -76,47 +36,6 @@ type meetings struct {
 	under  []*meeting // runs that devices have and nobody waits for, the first one first
 }
 
-// copies are how values come from one device to another where the host has them copied.
-type copies interface {
-	// newPlaces makes so many words of each device, of which so many are copied at once at most.
-	newPlaces(words, most int) (places, error)
-	Close() error
-}
-
-// places are as much memory of each device.
-type places interface {
-	Address(rank int) uint64
-	// Copy begins to copy words of one device's places, the first of which is at, to the same place of all others'.
-	Copy(from, at, words int) error
-	// Done reports whether all is copied that was to be.
-	Done() (bool, error)
-	Close() error
-}
-
-// peerCopies are those of CUDA.
-type peerCopies struct{ *vk.Peers }
-
-func openPeers(d []*vk.Device) (copies, error) {
-	p, err := vk.OpenPeers(d)
-	return peerCopies{p}, err
-}
-
-func (p peerCopies) newPlaces(words, most int) (places, error) { return p.NewPlaces(words, most) }
-
-// choices are the ways that so many devices can go.
-type choices struct {
-	ranks  int
-	ways   []wayPrice
-	failed []error // why others are not among them
-}
-
-// wayPrice is a way and what an exchange takes.
-type wayPrice struct {
-	way
-	target.Link
-	untold bool // whether it is to be tried yet
-}
-
 func newMeetings(d Devices) (*meetings, error) {
 	m := &meetings{devices: d, turn: make(chan struct{}, 1), limit: meetingTime, trial: tryTime, open: openPeers,
 		choices: choicesOf(d.members())}
@@ -130,34 +49,6 @@ func newMeetings(d Devices) (*meetings, error) {
 			"share each op", len(m.vulkan), len(d))
 	}
 	return m, nil
-}
-
-// choicesOf are the ways of such devices.
-func choicesOf(list []member) choices {
-	c, machine := choices{ranks: len(list)}, target.MachineOf(list[0].caps)
-	software := !slices.ContainsFunc(list, member.gpu)
-	switch {
-	case software && list[0].processor:
-		c.ways = []wayPrice{{way: wayShared, Link: machine.Relayed}}
-		return c
-	case software: // some have too few threads for kernels that wait for one another
-		c.ways = []wayPrice{{wayShared, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
-		return c
-	}
-	c.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false},
-		{wayCopied, machine.Copied, true}}
-	if slices.ContainsFunc(list, func(m member) bool { return target.MachineOf(m.caps).Copied == target.Link{} }) {
-		c.drop(wayCopied)
-	}
-	if i := slices.IndexFunc(list, func(m member) bool { return m.noInbox }); i >= 0 {
-		c.drop(wayRelayed)
-		c.failed = append(c.failed, fmt.Errorf("the host does not reach memory of %s", list[i].caps.Name))
-	}
-	return c
-}
-
-func (m *choices) drop(w way) {
-	m.ways = slices.DeleteFunc(m.ways, func(p wayPrice) bool { return p.way == w })
 }
 
 // take waits for this caller's turn.
@@ -193,33 +84,6 @@ func (m *meetings) close() error {
 		errs = append(errs, m.copies.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// without leaves a way out, and why.
-func (m *choices) without(w way, why error) {
-	m.drop(w)
-	m.failed = append(m.failed, fmt.Errorf("%v: %w", w, why))
-}
-
-// relayedWords bounds the host's memory that places take which a run uses once.
-const relayedWords = 64 << 20
-
-// price is how many nanoseconds such exchanges take; infinitely many where there is no room for them.
-func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
-	if transports[w.way].once && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
-		return math.Inf(1)
-	}
-	for _, values := range exchanges {
-		ns += w.Time(4 * int64(values) * int64(m.ranks-1)) // a device reads what all others give
-	}
-	return ns
-}
-
-// cheapest is the way that takes least.
-func (m *choices) cheapest(exchanges []int) wayPrice {
-	return slices.MinFunc(m.ways, func(a, b wayPrice) int {
-		return cmp.Compare(m.price(a, exchanges), m.price(b, exchanges))
-	})
 }
 
 // reserve makes room for such exchanges, in the way that takes least of those that work.
@@ -286,117 +150,6 @@ func (m *meetings) tell(ctx context.Context, w way, limit time.Duration) error {
 	return nil
 }
 
-// how says how a run's exchanges go, and why so.
-func (m *choices) how(exchanges []int) string {
-	text := m.cheapest(exchanges).String()
-	for _, w := range m.ways {
-		switch ns := m.price(w, exchanges); {
-		case math.IsInf(ns, 1):
-			text += fmt.Sprintf("; %v: places for all of them have more than %d MiB", w.way, relayedWords>>18)
-		case w.Link != (target.Link{}):
-			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
-		}
-	}
-	for _, why := range m.failed {
-		text += fmt.Sprintf(", since another way fails: %v", why)
-	}
-	return text
-}
-
-// aheadRuns is how many runs the devices may have at a time where the host tells kernels of one another.
-const aheadRuns = 8
-
-// roomOf returns the room of a way, with room for such exchanges, of as many runs as the devices may have. The turn is
-// the caller's.
-func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
-	once := transports[way].once
-	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, once)
-	if once {
-		words *= max(1, min(aheadRuns, relayedWords/max(words, 1)))
-	}
-	if r.box != nil && r.box.Room() >= words {
-		return r, nil
-	}
-	if err := errors.Join(lostStates(m.settle(0)), m.idle(), r.free()); err != nil {
-		return nil, err
-	}
-	r.way = way
-	if err := r.make(m, words); err != nil {
-		return nil, errors.Join(err, r.free())
-	}
-	return r, nil
-}
-
-// room is memory where devices exchange values in one way.
-type room struct {
-	way     way
-	memory  *vk.HostBuffer // nil for the processor
-	inboxes []*vk.Buffer   // by rank, where the host passes flags on
-	places  places         // where values are copied
-	box     *mailbox.Mailbox
-	epoch   uint32 // of the next exchange
-	next    int    // where the places of the next run begin
-	relay   relay
-}
-
-func (r *room) make(m *meetings, words int) (err error) {
-	memory, t, own := []uint32(nil), transports[r.way], mailbox.Header
-	if !t.copies {
-		own += words
-	}
-	if m.vulkan == nil {
-		memory = make([]uint32, own)
-	} else {
-		if r.memory, err = vk.NewHostBuffer(m.vulkan, own); err != nil {
-			return err
-		}
-		memory = r.memory.Words()
-	}
-	var inboxes [][]uint32
-	for _, d := range m.vulkan {
-		if !t.relays {
-			break
-		}
-		b, err := d.NewInbox(mailbox.Header)
-		if err != nil {
-			return err
-		}
-		r.inboxes = append(r.inboxes, b)
-		inboxes = append(inboxes, b.Words())
-	}
-	if r.box, err = mailbox.New(memory, len(m.devices), inboxes...); err != nil {
-		return err
-	}
-	r.epoch = 1
-	if !t.copies {
-		return nil
-	}
-	if m.copies == nil {
-		if m.copies, err = m.open(m.vulkan); err != nil {
-			m.copies = nil
-			return err
-		}
-	}
-	if r.places, err = m.copies.newPlaces(words, words/(3*len(m.devices))); err != nil {
-		r.places = nil
-		return err
-	}
-	r.box.Own(words)
-	return nil
-}
-
-func (r *room) free() error {
-	errs := []error{r.box.Close(), r.memory.Close()}
-	if r.places != nil {
-		errs = append(errs, r.places.Close())
-	}
-	for _, b := range r.inboxes {
-		errs = append(errs, b.Close())
-	}
-	*r = room{}
-	return errors.Join(errs...)
-}
-
 // settle waits until devices have at most so many runs that nobody waits for. It returns why some have failed, if
 // nobody was told.
 func (m *meetings) settle(most int) error {
@@ -406,88 +159,6 @@ func (m *meetings) settle(most int) error {
 		m.under = m.under[1:]
 	}
 	return errors.Join(errs...)
-}
-
-// lastEpoch is where epochs begin anew.
-const lastEpoch = 1 << 31
-
-// begin finds places for the exchanges of a run, and has the room ready for it. Where exchanges have places of their
-// own, no other run uses them; else runs go on from each other's. Where runs before it have failed, and nobody was
-// told, it says so.
-func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
-	err, from = m.settle(aheadRuns-1), r.next
-	if transports[r.way].once {
-		words := mailbox.Room(len(m.devices), exchanges, true)
-		if from+words > r.box.Room() {
-			from = 0
-		}
-		to = from + words
-		clash := func(x *meeting) bool { return x.room == r && x.from < to && from < x.to }
-		for slices.ContainsFunc(m.under, clash) {
-			err = errors.Join(err, m.settle(len(m.under)-1))
-		}
-	}
-	last := int64(r.epoch)+int64(len(exchanges)) >= lastEpoch
-	if last || r.box.Fails() {
-		err = errors.Join(err, m.settle(0), m.idle())
-		r.box.Reset()
-	}
-	if last {
-		r.epoch = 1
-	}
-	return from, to, lostStates(err)
-}
-
-// links are what the devices are given for a run whose places begin there.
-func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
-	var list []*ir.Data
-	for rank := range m.devices {
-		memory := r.memory.Address(rank)
-		at, tries := mailbox.Addresses{Memory: memory, Flags: memory}, uint32(mailbox.TriesWaiting)
-		if r.inboxes != nil {
-			at.Flags = r.inboxes[rank].Address()
-		}
-		if r.places != nil {
-			at.Places = r.places.Address(rank)
-		}
-		if transports[r.way].ends {
-			tries = mailbox.TriesNone
-		}
-		link := r.box.Link(rank, r.epoch, from, at, tries)
-		d, err := Of(link[:], len(link))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	return list, nil
-}
-
-// relay has a thread pass flags on while there are runs.
-type relay struct {
-	mu    sync.Mutex
-	runs  int
-	over  *atomic.Bool
-	under sync.WaitGroup
-}
-
-func (r *relay) begin(box *mailbox.Mailbox) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.runs++; r.runs == 1 {
-		over := new(atomic.Bool)
-		r.over = over
-		r.under.Go(func() { box.Relay(over) })
-	}
-}
-
-func (r *relay) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.runs--; r.runs == 0 {
-		r.over.Store(true)
-		r.under.Wait()
-	}
 }
 
 // meeting is a run of devices that exchange values.

@@ -1,0 +1,188 @@
+package vkc
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// aheadRuns is how many runs the devices may have at a time where the host tells kernels of one another.
+const aheadRuns = 8
+
+// roomOf returns the room of a way, with room for such exchanges, of as many runs as the devices may have. The turn is
+// the caller's.
+func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
+	once := transports[way].once
+	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, once)
+	if once {
+		words *= max(1, min(aheadRuns, relayedWords/max(words, 1)))
+	}
+	if r.box != nil && r.box.Room() >= words {
+		return r, nil
+	}
+	if err := errors.Join(lostStates(m.settle(0)), m.idle(), r.free()); err != nil {
+		return nil, err
+	}
+	r.way = way
+	if err := r.make(m, words); err != nil {
+		return nil, errors.Join(err, r.free())
+	}
+	return r, nil
+}
+
+// room is memory where devices exchange values in one way.
+type room struct {
+	way     way
+	memory  *vk.HostBuffer // nil for the processor
+	inboxes []*vk.Buffer   // by rank, where the host passes flags on
+	places  places         // where values are copied
+	box     *mailbox.Mailbox
+	epoch   uint32 // of the next exchange
+	next    int    // where the places of the next run begin
+	relay   relay
+}
+
+func (r *room) make(m *meetings, words int) (err error) {
+	memory, t, own := []uint32(nil), transports[r.way], mailbox.Header
+	if !t.copies {
+		own += words
+	}
+	if m.vulkan == nil {
+		memory = make([]uint32, own)
+	} else {
+		if r.memory, err = vk.NewHostBuffer(m.vulkan, own); err != nil {
+			return err
+		}
+		memory = r.memory.Words()
+	}
+	var inboxes [][]uint32
+	for _, d := range m.vulkan {
+		if !t.relays {
+			break
+		}
+		b, err := d.NewInbox(mailbox.Header)
+		if err != nil {
+			return err
+		}
+		r.inboxes = append(r.inboxes, b)
+		inboxes = append(inboxes, b.Words())
+	}
+	if r.box, err = mailbox.New(memory, len(m.devices), inboxes...); err != nil {
+		return err
+	}
+	r.epoch = 1
+	if !t.copies {
+		return nil
+	}
+	if m.copies == nil {
+		if m.copies, err = m.open(m.vulkan); err != nil {
+			m.copies = nil
+			return err
+		}
+	}
+	if r.places, err = m.copies.newPlaces(words, words/(3*len(m.devices))); err != nil {
+		r.places = nil
+		return err
+	}
+	r.box.Own(words)
+	return nil
+}
+
+func (r *room) free() error {
+	errs := []error{r.box.Close(), r.memory.Close()}
+	if r.places != nil {
+		errs = append(errs, r.places.Close())
+	}
+	for _, b := range r.inboxes {
+		errs = append(errs, b.Close())
+	}
+	*r = room{}
+	return errors.Join(errs...)
+}
+
+// lastEpoch is where epochs begin anew.
+const lastEpoch = 1 << 31
+
+// begin finds places for the exchanges of a run, and has the room ready for it. Where exchanges have places of their
+// own, no other run uses them; else runs go on from each other's. Where runs before it have failed, and nobody was
+// told, it says so.
+func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
+	err, from = m.settle(aheadRuns-1), r.next
+	if transports[r.way].once {
+		words := mailbox.Room(len(m.devices), exchanges, true)
+		if from+words > r.box.Room() {
+			from = 0
+		}
+		to = from + words
+		clash := func(x *meeting) bool { return x.room == r && x.from < to && from < x.to }
+		for slices.ContainsFunc(m.under, clash) {
+			err = errors.Join(err, m.settle(len(m.under)-1))
+		}
+	}
+	last := int64(r.epoch)+int64(len(exchanges)) >= lastEpoch
+	if last || r.box.Fails() {
+		err = errors.Join(err, m.settle(0), m.idle())
+		r.box.Reset()
+	}
+	if last {
+		r.epoch = 1
+	}
+	return from, to, lostStates(err)
+}
+
+// links are what the devices are given for a run whose places begin there.
+func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
+	var list []*ir.Data
+	for rank := range m.devices {
+		memory := r.memory.Address(rank)
+		at, tries := mailbox.Addresses{Memory: memory, Flags: memory}, uint32(mailbox.TriesWaiting)
+		if r.inboxes != nil {
+			at.Flags = r.inboxes[rank].Address()
+		}
+		if r.places != nil {
+			at.Places = r.places.Address(rank)
+		}
+		if transports[r.way].ends {
+			tries = mailbox.TriesNone
+		}
+		link := r.box.Link(rank, r.epoch, from, at, tries)
+		d, err := Of(link[:], len(link))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// relay has a thread pass flags on while there are runs.
+type relay struct {
+	mu    sync.Mutex
+	runs  int
+	over  *atomic.Bool
+	under sync.WaitGroup
+}
+
+func (r *relay) begin(box *mailbox.Mailbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs++; r.runs == 1 {
+		over := new(atomic.Bool)
+		r.over = over
+		r.under.Go(func() { box.Relay(over) })
+	}
+}
+
+func (r *relay) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs--; r.runs == 0 {
+		r.over.Store(true)
+		r.under.Wait()
+	}
+}

@@ -1,0 +1,162 @@
+package vkc
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// way is how devices take what others give.
+type way int
+
+const (
+	// Kernels wait for flags in memory that all devices write.
+	wayShared way = iota
+	// Kernels wait for flags in memory of their own, to which the host copies them.
+	wayRelayed
+	// Programs end at each exchange, and the host takes them on when all are there.
+	wayStaged
+	// So they do, and the host has values copied from card to card in between. Kernels do not wait for a copy, since
+	// CUDA is another context of the card, and nothing promises that it has its turn before they end (M-two-cards).
+	wayCopied
+)
+
+// transports describe the ways.
+var transports = [...]struct {
+	text   string
+	relays bool // whether the host copies flags, so that runs need not be waited for
+	once   bool // whether a run has each exchange at a place of its own (M-two-cards)
+	ends   bool // whether programs end at each exchange
+	copies bool // whether each device gives to and takes from memory of its own
+	// What a trial exchanges: so many values, so many times.
+	values, times int
+}{
+	// As many as a model of 7e9 weights gives for a token.
+	wayShared: {text: "kernels wait for one another", values: 4096, times: 64},
+	wayRelayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
+		times: 64},
+	wayStaged: {text: "the host takes programs on from one to the next", ends: true},
+	wayCopied: {text: "programs end, and cards copy to one another", ends: true, copies: true, values: 1 << 17,
+		times: 16},
+}
+
+func (w way) String() string { return transports[w].text }
+
+// copies are how values come from one device to another where the host has them copied.
+type copies interface {
+	// newPlaces makes so many words of each device, of which so many are copied at once at most.
+	newPlaces(words, most int) (places, error)
+	Close() error
+}
+
+// places are as much memory of each device.
+type places interface {
+	Address(rank int) uint64
+	// Copy begins to copy words of one device's places, the first of which is at, to the same place of all others'.
+	Copy(from, at, words int) error
+	// Done reports whether all is copied that was to be.
+	Done() (bool, error)
+	Close() error
+}
+
+// peerCopies are those of CUDA.
+type peerCopies struct{ *vk.Peers }
+
+func openPeers(d []*vk.Device) (copies, error) {
+	p, err := vk.OpenPeers(d)
+	return peerCopies{p}, err
+}
+
+func (p peerCopies) newPlaces(words, most int) (places, error) { return p.NewPlaces(words, most) }
+
+// choices are the ways that so many devices can go.
+type choices struct {
+	ranks  int
+	ways   []wayPrice
+	failed []error // why others are not among them
+}
+
+// wayPrice is a way and what an exchange takes.
+type wayPrice struct {
+	way
+	target.Link
+	untold bool // whether it is to be tried yet
+}
+
+// choicesOf are the ways of such devices.
+func choicesOf(list []member) choices {
+	c, machine := choices{ranks: len(list)}, target.MachineOf(list[0].caps)
+	software := !slices.ContainsFunc(list, member.gpu)
+	switch {
+	case software && list[0].processor:
+		c.ways = []wayPrice{{way: wayShared, Link: machine.Relayed}}
+		return c
+	case software: // some have too few threads for kernels that wait for one another
+		c.ways = []wayPrice{{wayShared, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
+		return c
+	}
+	c.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false},
+		{wayCopied, machine.Copied, true}}
+	if slices.ContainsFunc(list, func(m member) bool { return target.MachineOf(m.caps).Copied == target.Link{} }) {
+		c.drop(wayCopied)
+	}
+	if i := slices.IndexFunc(list, func(m member) bool { return m.noInbox }); i >= 0 {
+		c.drop(wayRelayed)
+		c.failed = append(c.failed, fmt.Errorf("the host does not reach memory of %s", list[i].caps.Name))
+	}
+	return c
+}
+
+func (m *choices) drop(w way) {
+	m.ways = slices.DeleteFunc(m.ways, func(p wayPrice) bool { return p.way == w })
+}
+
+// without leaves a way out, and why.
+func (m *choices) without(w way, why error) {
+	m.drop(w)
+	m.failed = append(m.failed, fmt.Errorf("%v: %w", w, why))
+}
+
+// relayedWords bounds the host's memory that places take which a run uses once.
+const relayedWords = 64 << 20
+
+// price is how many nanoseconds such exchanges take; infinitely many where there is no room for them.
+func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
+	if transports[w.way].once && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
+		return math.Inf(1)
+	}
+	for _, values := range exchanges {
+		ns += w.Time(4 * int64(values) * int64(m.ranks-1)) // a device reads what all others give
+	}
+	return ns
+}
+
+// cheapest is the way that takes least.
+func (m *choices) cheapest(exchanges []int) wayPrice {
+	return slices.MinFunc(m.ways, func(a, b wayPrice) int {
+		return cmp.Compare(m.price(a, exchanges), m.price(b, exchanges))
+	})
+}
+
+// how says how a run's exchanges go, and why so.
+func (m *choices) how(exchanges []int) string {
+	text := m.cheapest(exchanges).String()
+	for _, w := range m.ways {
+		switch ns := m.price(w, exchanges); {
+		case math.IsInf(ns, 1):
+			text += fmt.Sprintf("; %v: places for all of them have more than %d MiB", w.way, relayedWords>>18)
+		case w.Link != (target.Link{}):
+			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
+		}
+	}
+	for _, why := range m.failed {
+		text += fmt.Sprintf(", since another way fails: %v", why)
+	}
+	return text
+}
