@@ -1,11 +1,16 @@
 package vkc_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -314,6 +319,120 @@ func TestTogetherAheadFails(t *testing.T) {
 	}
 	_, err = exe.Run(t.Context(), in, opt)
 	wantError(t, err, "already closed")
+}
+
+// TestTogetherStress has goroutines run, start, cancel and read at the same time, and closes the program meanwhile:
+// each result is right or an error, and no run is lost or counted twice.
+func TestTogetherStress(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan,vulkan")
+	vktest.Need(t, err)
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := frontend.Build("counted", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1, 4)
+		for i := range 2 {
+			runs := b.State(fmt.Sprint("runs", i), ir.F32, 1)
+			b.Update(runs, runs.AddScalar(1))
+			x = x.MatMul(b.Weight(fmt.Sprint("w", i), ir.F32, 4, 4))
+		}
+		b.Output("y", x)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := &ir.Data{DType: ir.F32, Dims: []int{4, 4}, Bytes: make([]byte, 64)}
+	for i := range 4 {
+		binary.NativeEndian.PutUint32(twice.Bytes[20*i:], math.Float32bits(2))
+	}
+	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w0": twice, "w1": twice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exe.Stages() != 2 {
+		t.Fatalf("%d stages: %s", exe.Stages(), exe.Why())
+	}
+	var done, ended atomic.Int64
+	var all sync.WaitGroup
+	work := func(seed uint64, times int, mayClose bool) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for range times {
+			value := float32(rng.IntN(1000))
+			x, err := vkc.Of([]float32{value, value, value, value}, 1, 4)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			in, ctx := vkc.Tensors{"x": x}, t.Context()
+			var y *ir.Data
+			how := rng.IntN(4)
+			switch how {
+			case 0, 1:
+				var r *vkc.Result
+				if r, err = exe.Run(ctx, in, vkc.RunOptions{Keep: []string{"y"}}); err == nil {
+					y, err = r.Kept["y"].Read(ctx)
+					r.Kept["y"].Close()
+				}
+			case 2, 3:
+				var stop context.CancelFunc
+				ctx, stop = context.WithCancel(ctx)
+				started := exe.Start(ctx, in)
+				if how == 3 {
+					stop()
+				}
+				var r *vkc.Result
+				if r, err = started.Wait(); err == nil {
+					y = r.Outputs["y"]
+				}
+				stop()
+			}
+			switch {
+			case err == nil && y.String() != x.String(), err == nil && valueOf(t, y) != 4*value:
+				t.Errorf("of %v: %v", value, y)
+			case err == nil:
+				done.Add(1)
+			case how == 3 && errors.Is(err, context.Canceled), mayClose && errors.Is(err, vkc.ErrClosed):
+				ended.Add(1)
+			default:
+				t.Error(err)
+			}
+		}
+	}
+	for i := range 8 {
+		all.Go(func() { work(uint64(i), 50, false) })
+	}
+	all.Wait()
+	for _, s := range exe.States() {
+		d, err := exe.ReadState(s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int64(valueOf(t, d)); n < done.Load() || n > done.Load()+ended.Load() {
+			t.Errorf("%s is %d after %d runs and %d that were cancelled", s.Name, n, done.Load(), ended.Load())
+		}
+	}
+	for i := range 8 {
+		all.Go(func() { work(uint64(100+i), 20, true) })
+	}
+	if err := exe.Close(); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
+	if err := together.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func valueOf(t *testing.T, d *ir.Data) float32 {
+	t.Helper()
+	list, err := vkc.Values[float32](d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list[0]
 }
 
 // TestTogetherTogether: runs of several goroutines have their own results.
