@@ -548,6 +548,7 @@ func TestAhead(t *testing.T) {
 		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"}, {Device: "vulkan", Ahead: 7},
 		{Device: "vulkan", Ahead: 20, Parallel: 3}, {Device: "vulkan", Parallel: 5, Deterministic: true},
 		{Device: "vulkan,vulkan"}, {Device: "vulkan,vulkan", Ahead: 7, Parallel: 3, Deterministic: true},
+		{Device: "vulkan,vulkan,vulkan,vulkan", Parallel: 2, Deterministic: true},
 	} {
 		o.Context = 48
 		m := openModel(t, path, o)
