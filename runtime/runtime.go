@@ -75,8 +75,8 @@ type RunOptions struct {
 	// those. The tensors are read alone, so the same may be many inputs of many runs.
 	Inputs map[string]*DeviceTensor
 	// Keep names outputs that stay on the device: Result.Kept has them, and
-	// Result.Outputs has not. Close them. A run on a Vulkan device that keeps all outputs,
-	// and is given at most 64 MiB by the host, returns once the device has it: the
+	// Result.Outputs has not. Close them. A run on Vulkan devices that keeps all outputs,
+	// and is given at most 64 MiB by the host, returns once it has its place there: the
 	// next may be given what this one makes before it is made. Reading a tensor waits for
 	// the run that makes it and, up to 4 KiB, for nothing else. An error of the device is
 	// then that of a later call.
