@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -407,6 +408,33 @@ func TestCustomKernelText(t *testing.T) {
 	}
 	if strings.Contains(low.GLSL[1], "params") || strings.Contains(low.GLSL[1], "x_dim0") {
 		t.Errorf("the text declares what it does not use:\n%s", low.GLSL[1])
+	}
+}
+
+// Custom kernels may use each feature that docs/CUSTOM-OPS.md lists, when they ask for it.
+func TestCustomNeeds(t *testing.T) {
+	needTools(t)
+	for need, body := range map[string]string{
+		"float16":             "y[i] = float(float16_t(x[i]) * float16_t(2.0));",
+		"int8":                "y[i] = float(int8_t(x[i]) + int8_t(1));",
+		"int16":               "y[i] = float(int16_t(x[i]) + int16_t(1));",
+		"int64":               "y[i] = float(int64_t(x[i]) << 3);",
+		"float64":             "y[i] = float(double(x[i]) * 3.0lf);",
+		"subgroup_basic":      "y[i] = x[i] + float(gl_SubgroupID);",
+		"subgroup_shuffle":    "y[i] = subgroupShuffle(x[i], 0u);",
+		"subgroup_arithmetic": "y[i] = subgroupAdd(x[i]);",
+	} {
+		g := copying(t, "needs_"+need, ir.F32, 64, func(c *ir.CustomOp) {
+			c.Kernel.Needs, c.Kernel.Body = []string{need}, "uint i = gl_GlobalInvocationID.x;\n"+body
+		})
+		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: profile(t, "nvidia-h100"), NoCache: true})
+		if err != nil {
+			t.Errorf("%s: %v", need, err)
+			continue
+		}
+		if !slices.Contains(p.Contents.Program.Shaders[0].Needs, need) {
+			t.Errorf("%s: the shader needs %v", need, p.Contents.Program.Shaders[0].Needs)
+		}
 	}
 }
 

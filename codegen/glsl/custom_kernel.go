@@ -3,7 +3,6 @@ package glsl
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,17 +10,6 @@ import (
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
 )
-
-// customNeeds are the features that a custom kernel may ask for, with what each
-// takes in the text beside what extensions says.
-var customNeeds = map[string]string{
-	NeedStorage8: "", NeedStorage16: "", NeedFloat64: "", NeedInt64: "", NeedSubgroupBasic: "", NeedSubgroupShuffle: "",
-	NeedAddress:           "",
-	"float16":             "GL_EXT_shader_explicit_arithmetic_types_float16",
-	"int8":                "GL_EXT_shader_explicit_arithmetic_types_int8",
-	"int16":               "GL_EXT_shader_explicit_arithmetic_types_int16",
-	"subgroup_arithmetic": "GL_KHR_shader_subgroup_arithmetic",
-}
 
 // customParams is the array of the symbols' values. Users' names do not begin so.
 const customParams = "custom_params"
@@ -32,9 +20,9 @@ func (e *emitter) emitCustom() *Shader {
 	c := e.k.Custom
 	k := c.Kernel()
 	for _, n := range k.Needs {
-		if _, ok := customNeeds[n]; !ok {
+		if !needs[n].custom {
 			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n,
-				strings.Join(slices.Sorted(maps.Keys(customNeeds)), ", "))
+				strings.Join(customNeeds(), ", "))
 		}
 		e.need(n)
 	}
@@ -135,7 +123,7 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 	}
 	b.WriteString("#version 450\n")
 	for _, n := range e.sortedNeeds() {
-		if x := extensions[n] + customNeeds[n]; x != "" {
+		if x := needs[n].extension; x != "" {
 			fmt.Fprintf(&b, "#extension %s : require\n", x)
 		}
 	}

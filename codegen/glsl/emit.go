@@ -12,64 +12,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Device features that a shader may need, by their names in target.Caps.Has.
-const (
-	NeedStorage8        = "storage8"              // 8-bit elements in storage buffers
-	NeedStorage16       = "storage16"             // 16-bit elements in storage buffers
-	NeedFloat64         = "float64"               // double arithmetic
-	NeedInt64           = "int64"                 // 64-bit integer arithmetic
-	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
-	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
-	NeedSubgroupVote    = "subgroup_vote"         // whether any invocation has something
-	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
-	NeedInt8            = "int8"                  // 8-bit integers as values, or matrices of them
-	NeedInt16           = "int16"                 // 16-bit integers as values
-	NeedFloat16         = "float16"               // f16 arithmetic, or matrices of f16
-	NeedBFloat16Matrix  = "bfloat16Matrix"        // matrices of bf16
-	NeedMemoryModel     = "memoryModel"           // the Vulkan memory model
-	NeedCoopMat         = "cooperativeMatrix"     // matrices held by subgroups
-	NeedCoopMat2        = "cooperativeMatrix2"    // matrices held by workgroups, tensor addressing
-	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
-	NeedIntDot          = "integerDotProduct"     // products of four bytes by four, added up
-	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
-	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
-	NeedAddress         = "bufferDeviceAddress"   // buffers that are larger than a binding may be
-)
-
-// TargetEnv returns the environment that a shader with these needs is compiled
-// for, on a device of some version of Vulkan: 1.2, or what it asks for instead.
-func TargetEnv(needs []string, api target.APIVersion) string {
-	switch {
-	case slices.Contains(needs, NeedCoopMat2):
-		return "vulkan1.3"
-	case !api.AtLeast(1, 2):
-		return "vulkan1.1"
-	}
-	return "vulkan1.2"
-}
-
-// extensions gives what each need takes in the text.
-var extensions = map[string]string{
-	NeedStorage8:        "GL_EXT_shader_8bit_storage",
-	NeedStorage16:       "GL_EXT_shader_16bit_storage",
-	NeedInt64:           "GL_EXT_shader_explicit_arithmetic_types_int64",
-	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
-	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
-	NeedSubgroupVote:    "GL_KHR_shader_subgroup_vote",
-	NeedSubgroupTypes:   "GL_EXT_shader_subgroup_extended_types_int64",
-	NeedInt8:            "GL_EXT_shader_explicit_arithmetic_types_int8",
-	NeedInt16:           "GL_EXT_shader_explicit_arithmetic_types_int16",
-	NeedFloat16:         "GL_EXT_shader_explicit_arithmetic_types_float16",
-	NeedBFloat16Matrix:  "GL_EXT_bfloat16",
-	NeedMemoryModel:     "GL_KHR_memory_scope_semantics",
-	NeedCoopMat:         "GL_KHR_cooperative_matrix",
-	NeedCoopMat2:        "GL_NV_cooperative_matrix2",
-	NeedIntDot:          "GL_EXT_integer_dot_product",
-	NeedAddress:         "GL_EXT_buffer_reference",
-	NeedPreserveNaN:     "GL_EXT_spirv_intrinsics",
-	NeedPreserveNaN64:   "GL_EXT_spirv_intrinsics",
-}
-
 // preserveNaN asks for execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6)
 // for floats of that many bits. Drivers otherwise fold x - x to 0 and a
 // comparison into a maximum, which is wrong for infinities and NaN. It is part of
@@ -337,7 +279,7 @@ func (e *emitter) extensions() (lines []string) {
 		}
 	}
 	for _, n := range e.sortedNeeds() {
-		add(extensions[n])
+		add(needs[n].extension)
 	}
 	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
 		add("GL_EXT_buffer_reference_uvec2")

@@ -53,7 +53,7 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	fmt.Fprintf(&main, "    %s();\n", leave)
 	w.parts.main, w.parts.about = newFunction("void main()", main.String()), about
 	w.parts.buffers = append(w.parts.buffers, counters...)
-	w.parts.extensions = append(w.parts.extensions, "#extension "+extensions[NeedMemoryModel]+" : require\n",
+	w.parts.extensions = append(w.parts.extensions, "#extension "+needs[NeedMemoryModel].extension+" : require\n",
 		"#pragma use_vulkan_memory_model\n")
 	sh.parts = w.parts
 	sh.Source = sh.parts.text(sh.Workgroup)
