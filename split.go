@@ -156,7 +156,7 @@ func (d Devices) members() []member {
 func hasRoom(list []member, stored int64) (int, error) {
 	i := slices.IndexFunc(list, func(m member) bool { return float64(stored) < m.room })
 	if i < 0 {
-		return 0, fmt.Errorf("none has room for %.1f GiB", float64(stored)/(1<<30))
+		return 0, fmt.Errorf("none has room for %.3g GiB", float64(stored)/(1<<30))
 	}
 	return i, nil
 }
@@ -184,7 +184,7 @@ func priceAlone(ctx context.Context, g *ir.Graph, list []member, stored int64) (
 		return 0, "", err
 	}
 	ns, err := list[i].price(ctx, g)
-	return ns, fmt.Sprintf("%.1f GiB of weights and states", float64(stored)/(1<<30)), err
+	return ns, fmt.Sprintf("%.3g GiB of weights and states", float64(stored)/(1<<30)), err
 }
 
 // Expected is how many nanoseconds a run of a graph is expected to take on the device, with symbols as large as they
@@ -227,7 +227,7 @@ func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) 
 			return 0, "", err
 		}
 		ns += one
-		terms = append(terms, fmt.Sprintf("%v for %.1f GiB", nanos(one), float64(p.Stored)/(1<<30)))
+		terms = append(terms, fmt.Sprintf("%v for %.3g GiB", nanos(one), float64(p.Stored)/(1<<30)))
 	}
 	return ns, strings.Join(terms, " + "), nil
 }

@@ -352,16 +352,16 @@ func (d *dumper) split() error {
 		return err
 	}
 	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "way\ta run\tof it\tchoice")
+	fmt.Fprintln(w, "way\ta run\tchoice\tof it")
 	for _, p := range ways {
 		took, choice, of := fmt.Sprintf("%.1f us", p.Nanos/1e3), "left", p.Of
 		switch {
 		case p.Err != nil:
-			took, choice, of = "", "left: "+p.Err.Error(), ""
+			took, of = "", p.Err.Error()
 		case p.Taken:
 			choice = "taken"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Way, took, of, choice)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Way, took, choice, of)
 	}
 	return w.Flush()
 }

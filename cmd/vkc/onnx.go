@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,15 +47,18 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	}
 	for name, text := range values {
 		if isLiteral(text) {
-			o.Inputs[name], err = npy.ParseLiteral(text, ir.I64)
-		} else {
-			o.Inputs[name], err = npy.ReadFile(text)
-		}
-		if err != nil {
-			return nil, usagef("--constant %s: %w", name, err)
+			if o.Inputs[name], err = npy.ParseLiteral(text, ir.I64); err != nil {
+				return nil, usagef("--constant %s: %w", name, err)
+			}
+		} else if o.Inputs[name], err = npy.ReadFile(text); err != nil {
+			return nil, fmt.Errorf("--constant %s: %w", name, err)
 		}
 	}
-	return onnx.Open(path, o)
+	m, err := onnx.Open(path, o)
+	if wrong := (*onnx.NameError)(nil); errors.As(err, &wrong) {
+		err = usagef("%w", err)
+	}
+	return m, err
 }
 
 // parseNumbers reads a flag of names and numbers.

@@ -133,10 +133,10 @@ func TestONNXModel(t *testing.T) {
 		!strings.Contains(r.stdout, `"values": [1.0, 3.0]`) {
 		t.Errorf("prints\n%s", r.stdout)
 	}
-	fails(t, exitFailure, []string{"graph", shape}, `may help: ["shape"]`)
+	fails(t, exitFailure, []string{"graph", shape}, "--constant; in Go Inputs of onnx.Options", `may help: ["shape"]`)
 	ok(t, "graph", shape, "--dim", "N=2", "--constant", "shape=[4]")
 	fails(t, exitUsage, []string{"graph", shape, "--constant", "shape"}, "constant")
 	fails(t, exitUsage, []string{"graph", shape, "--bound", "N=x"}, "want a number")
-	fails(t, exitFailure, []string{"graph", linear, "--dim", "M=2"}, `no extent is called M (--dim; in Go Dims of `+
+	fails(t, exitUsage, []string{"graph", linear, "--dim", "M=2"}, `no extent is called M (--dim; in Go Dims of `+
 		`onnx.Options): the model has ["N"]`)
 }

@@ -160,11 +160,12 @@ func (e *UnsupportedError) Error() string {
 		fmt.Fprintf(&b, "\n  %s (%s): %v", ir.Printable(n.Node), ir.Printable(n.Op), n.Err)
 	}
 	if len(e.Inputs) > 0 {
-		fmt.Fprintf(&b, "\n  inputs whose values, given when the graph is built, may help: %q", e.Inputs)
+		fmt.Fprintf(&b, "\n  inputs whose values, given when the graph is built (--constant; in Go Inputs of "+
+			"onnx.Options), may help: %q", e.Inputs)
 	}
 	if len(e.Dims) > 0 {
 		fmt.Fprintf(&b, "\n  extents that may help as numbers, as multiples such as 32*W, or as the name of one that "+
-			"they equal: %q", e.Dims)
+			"they equal (--dim; in Go Dims of onnx.Options): %q", e.Dims)
 	}
 	return b.String()
 }

@@ -28,7 +28,12 @@ type Options struct {
 	Lists map[string][]ir.Type
 }
 
-// check refuses names that the model does not have.
+// NameError is a name in Options that the model does not have.
+type NameError struct{ what string }
+
+func (e *NameError) Error() string { return e.what }
+
+// check refuses names that the model does not have: with a *NameError.
 func (o Options) check(m *Model) error {
 	extents := append(m.Extents(), slices.DeleteFunc(m.extentNames(), func(name string) bool {
 		return m.expressionOf(name) == ""
@@ -59,11 +64,11 @@ func (o Options) check(m *Model) error {
 				from = option.flag + "; in Go " + from
 			}
 			if len(option.known) == 0 {
-				return fmt.Errorf("no %s is called %s (%s): the model has none to name", option.what,
-					ir.Printable(name), from)
+				return &NameError{fmt.Sprintf("no %s is called %s (%s): the model has none to name", option.what,
+					ir.Printable(name), from)}
 			}
-			return fmt.Errorf("no %s is called %s (%s): the model has %q", option.what, ir.Printable(name), from,
-				option.known)
+			return &NameError{fmt.Sprintf("no %s is called %s (%s): the model has %q", option.what, ir.Printable(name),
+				from, option.known)}
 		}
 	}
 	return nil
