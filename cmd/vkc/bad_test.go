@@ -272,3 +272,11 @@ func TestOutputKept(t *testing.T) {
 		t.Errorf("left behind: %v", got)
 	}
 }
+
+// TestInspectNothing: a file of none of the kinds that vkc inspect takes is told all of them.
+func TestInspectNothing(t *testing.T) {
+	for name, text := range map[string]string{"notes.md": "# Notes\n", "empty": ""} {
+		fails(t, exitFailure, []string{"inspect", write(t, name, []byte(text))}, name, "GGUF",
+			"bundles, ONNX models (.onnx) and graphs")
+	}
+}

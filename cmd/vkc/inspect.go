@@ -251,6 +251,9 @@ func (info *inspected) addPorts(sig *runtime.Signature) {
 
 func (info *inspected) weights(path string) (err error) {
 	w, err := vkc.OpenWeights(path)
+	if model, _ := isGGUF(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
+		return fmt.Errorf("%w; vkc inspect takes these, bundles, ONNX models (.onnx) and graphs (JSON or text IR)", err)
+	}
 	if err != nil {
 		return err
 	}

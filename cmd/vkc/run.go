@@ -62,7 +62,8 @@ its ops have.`,
 	flags.StringVarP(&f.device, "device", "d", "auto",
 		"auto (where the graph runs fastest), vulkan (the best device), cpu (its fast path), reference, an index of "+
 			"vkc devices, or part of a name; a list such as 0,1 cuts the graph into parts, one on each")
-	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` with the weights, in place of "+
+		"those that a bundle has")
 	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
