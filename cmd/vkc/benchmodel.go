@@ -49,6 +49,20 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 			return usagef("--suite %s has no cases of a file: -m goes with --suite model", s)
 		}
 	}
+	for _, list := range []struct {
+		flag   string
+		values []int
+		least  int
+	}{
+		{"n-prompt", f.Prompts, 0}, {"n-gen", f.Answers, 0}, {"n-depth", f.Depths, 0}, {"batch", f.Batches, 1},
+		{"repetitions", []int{f.Repeats}, 1},
+	} {
+		for _, n := range list.values {
+			if n < list.least {
+				return usagef("--%s %d: want at least %d", list.flag, n, list.least)
+			}
+		}
+	}
 	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
 	if err := oneOf("split", f.split, splits); err != nil {
 		return err

@@ -101,14 +101,18 @@ func TestExitCodesOfFiles(t *testing.T) {
 	gollama := "../../examples/gollama/gollama-q8_0.gguf"
 	for _, line := range []string{
 		"run " + gollama + " --ctx -1", "run " + gollama + " --ctx 100000", "run " + gollama + " --texts -1",
-		"run " + gollama + " --step --kv i32", "run " + gollama + " --step --kv q4_K", "graph " + gollama + " --step --kv bool",
+		"run " + gollama + " --step --kv i32", "run " + gollama + " --step --kv q4_K",
+		"graph " + gollama + " --step --kv bool",
 		"dump " + gollama + " --kernel -2", "compile " + gollama + " -o - --target generic",
 		"compile " + gollama + " --generate --kv i8 -o " + out, "generate -m " + gollama + " -p x --ctx 100000",
 		"generate -m " + gollama + " -p x --kv i32", "generate -m " + gollama + " -p x --precision quarter",
 		"generate -m " + gollama + " -p x --context-shift --keep -1", "serve -m " + gollama + " --parallel -1",
 		"serve -m " + gollama + " --kv-tokens 1", "serve -m " + gollama + " --listen localhost:99999",
-		"serve -m " + gollama + " --queue 0", "serve -m " + gollama + " --drain -1s", "bench -m " + gollama + " --kv i32",
-		"perplexity -m " + gollama + " " + mlpGraph + " --ctx 3", "imatrix -m " + gollama + " " + mlpGraph + " --ctx -1 -o " + out,
+		"serve -m " + gollama + " --queue 0",
+		"bench -m " + gollama + " -p -1", "bench -m " + gollama + " -r 0",
+		"serve -m " + gollama + " --drain -1s", "bench -m " + gollama + " --kv i32",
+		"perplexity -m " + gollama + " " + mlpGraph + " --ctx 3",
+		"imatrix -m " + gollama + " " + mlpGraph + " --ctx -1 -o " + out,
 		"embed -m " + gollama + " --ctx -1 x", "quantize  -o " + out + " --type q8_0",
 	} {
 		args := strings.Fields(line)
