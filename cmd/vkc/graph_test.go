@@ -56,7 +56,7 @@ func TestModel(t *testing.T) {
 	fails(t, exitUsage, []string{"graph", gollama, "--kv", "f16"}, "--kv goes with --step")
 	fails(t, exitUsage, []string{"graph", gollama, "--step", "--kv", "f17"}, "f17")
 	fails(t, exitUsage, []string{"graph", gollama, "--ctx", "-1"}, "--ctx -1")
-	fails(t, exitFailure, []string{"graph", gollama, "--ctx", "100000"}, "100000 positions", "1024")
+	fails(t, exitUsage, []string{"graph", gollama, "--ctx", "100000"}, "100000 positions", "1024")
 	fails(t, exitUsage, []string{"run", mlpGraph, "--step"}, "GGUF models", "a graph")
 	fails(t, exitFailure, []string{"graph", file("no.gguf")}, "no.gguf")
 }
