@@ -39,6 +39,7 @@ func (t *timeline) note(value uint64) {
 // wait waits until a point has been reached or ctx is done, whose error it then wraps. Where this caller is to ask
 // the device, ask does, and returns nil once the point is noted.
 func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) error {
+	told := false
 	for point > t.completed.Load() {
 		w := t.join(point)
 		if w == nil {
@@ -48,10 +49,16 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 		}
 		select {
 		case <-w.told:
+			told = true
 		case <-ctx.Done():
 			t.drop(w)
 			return endedWait(ctx)
 		}
+	}
+	if told { // perhaps to ask, before somebody else noted the point
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.tellLocked()
 	}
 	return nil
 }

@@ -139,3 +139,40 @@ func TestWaitersEnd(t *testing.T) {
 		t.Errorf("%d wait for nobody", len(q.waiting))
 	}
 }
+
+// heldContext is one whose Done holds up who is about to wait, which it tells, until it is let go.
+type heldContext struct {
+	context.Context
+	here, on chan struct{}
+}
+
+func (c heldContext) Done() <-chan struct{} {
+	close(c.here)
+	<-c.on
+	return nil
+}
+
+// TestTimelineNotedMeanwhile: where a point is noted by others after who waits for it was told to ask the device, and
+// before it does, the next one asks.
+func TestTimelineNotedMeanwhile(t *testing.T) {
+	q := newFakeQueue(3)
+	first := q.start(t.Context(), 1)
+	held := heldContext{t.Context(), make(chan struct{}), make(chan struct{})}
+	second := q.start(held, 2)
+	<-held.here
+	third := q.start(t.Context(), 3)
+	q.asks[1] <- nil
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	q.check(t, "the second is told to ask", 1)
+	q.note(2) // as Device.Done does
+	close(held.on)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	q.asks[3] <- nil // without end if it is not asked for
+	if err := <-third; err != nil {
+		t.Error(err)
+	}
+}
