@@ -122,8 +122,10 @@ func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
 			out = r.distinct(n, args)
 		case states[n]:
 		default:
-			if out = r.decomposed(n, args); out == nil && r.err == nil {
-				out = r.longFold(n, args)
+			for _, form := range []func(*ir.Node, []*ir.Node) *ir.Node{r.decomposed, r.foldOfOne, r.longFold} {
+				if out = form(n, args); out != nil || r.err != nil {
+					break
+				}
 			}
 		}
 		if out != nil || r.err != nil {

@@ -7,6 +7,33 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// foldOfOne makes a reduction of rows of one element, or what normalizes such rows, an expression over that element,
+// which each step folds to itself. It returns nil where rows are longer. A kernel that folds in a loop of one trip
+// would leave it to a driver to see that x less the largest of x is 0, which of infinities and NaN it is not.
+func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
+	fold := n.Op().Info().Fold
+	if fold == nil {
+		return nil
+	}
+	for i, folded := range foldedAxes(n) {
+		if folded && !args[0].Shape()[i].Is(1) {
+			return nil
+		}
+	}
+	out := args[0]
+	if _, isPlace := extremumOf[fold.Steps[0].By]; isPlace {
+		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
+	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
+		out = r.castTo(out, accType("", out.DType()))
+		e := folding{r: r, n: n, x: out, count: func() *ir.Node { return r.scalar(out.DType(), 1) }}
+		for _, s := range fold.Steps {
+			e.results = append(e.results, e.element(s.Map))
+		}
+		out = e.finish(fold, args[1:])
+	}
+	return r.reshape(r.castTo(out, n.DType()), n.Shape())
+}
+
 // longFold makes a reduction of few long rows, or what normalizes such rows, in
 // two steps: a value for each chunk of a row, then one for all chunks. Each
 // step folds in a fixed order, and none waits for workgroups of its own. It
@@ -51,11 +78,7 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 	for _, s := range fold.Steps {
 		e.results = append(e.results, f.step(s, fold, e))
 	}
-	out := e.scalar(fold.Finish)
-	for i, p := range params {
-		out = f.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], out, f.castTo(p, x.DType()))
-	}
-	return out
+	return e.finish(fold, params)
 }
 
 // step is the result of one step for whole rows, of what chunks give to it.
@@ -96,6 +119,15 @@ type folding struct {
 	results []*ir.Node
 	count   func() *ir.Node // of elements, in their dtype
 	part    *folding        // of a chunk
+}
+
+// finish is the result of a fold, times and plus parameters that its op has.
+func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
+	out := e.scalar(fold.Finish)
+	for i, p := range params {
+		out = e.r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], out, e.r.castTo(p, e.x.DType()))
+	}
+	return out
 }
 
 // element is what a step folds of each element.

@@ -19,6 +19,10 @@ func (e *emitter) form(v *kernel.Expr) string {
 			return division(operand(v))
 		case v.Op == ir.OpSub && v.Args[0] == v.Args[1]:
 			return zeroOrNaN
+		case v.Op == ir.OpMul && v.DType == ir.F32 && isInverse(v.Args[1], v.Args[0]):
+			return "by_itself({0})"
+		case v.Op == ir.OpMul && v.DType == ir.F32 && isInverse(v.Args[0], v.Args[1]):
+			return "by_itself({1})"
 		case v.Op == ir.OpSin && isReduced(operand(v)):
 			return "sin_reduced({0})"
 		case v.Op == ir.OpCos && isReduced(operand(v)):
@@ -38,6 +42,11 @@ func (e *emitter) form(v *kernel.Expr) string {
 // zeroOrNaN is x - x: 0, but NaN of what is not finite. llvmpipe takes it for 0
 // even where a module asks for infinities and NaN to be kept.
 const zeroOrNaN = "abs({0}) * 0.0"
+
+// isInverse reports whether v is 1/x.
+func isInverse(v, x *kernel.Expr) bool {
+	return v.Kind == kernel.ExprApply && v.Op == ir.OpRecip && v.Args[0] == x
+}
 
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }

@@ -28,6 +28,11 @@ TYPE div_full(TYPE a, TYPE b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     return a * scale / (b * scale);
 }`},
+	{"by_itself", f32Only, `
+// x * (1 / x), which llvmpipe takes for 1 of any x that is e^y: NaN of 0 and of what is not finite.
+float by_itself(float x) {
+    return (floatBitsToUint(x) << 1) - 1u < 0xfeffffffu ? 1.0 : NAN;
+}`},
 	{"sum_exactly", f32Only, `
 // Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
 void sum_exactly(inout float sum, inout float lost, float x) {

@@ -1,0 +1,58 @@
+package vkc_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestWhatCancels: a value less itself, or by itself, is no number where the value is none or infinite, though drivers
+// may take it for 0 and 1; also where a row of one element is folded to that element.
+func TestWhatCancels(t *testing.T) {
+	special := []float32{1, 0, float32(math.Inf(1)), -2, float32(math.NaN()), float32(math.Inf(-1)), 1e30, 1e-30}
+	x := tensorOf(t, special, 1, len(special))
+	for name, of := range map[string]func(x frontend.Tensor) frontend.Tensor{
+		"difference":       func(x frontend.Tensor) frontend.Tensor { return x.Sub(x) },
+		"quotient":         func(x frontend.Tensor) frontend.Tensor { return x.Div(x) },
+		"product":          func(x frontend.Tensor) frontend.Tensor { return x.Mul(x.Recip()) },
+		"softmax":          func(x frontend.Tensor) frontend.Tensor { return x.Softmax(0) },
+		"log_softmax":      func(x frontend.Tensor) frontend.Tensor { return x.LogSoftmax(0) },
+		"less the largest": func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.ReduceMax(0)) },
+		"over the sum":     func(x frontend.Tensor) frontend.Tensor { return x.Div(x.Sum(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := frontend.Build(name, func(b *frontend.Builder) {
+				x := b.Input("x", ir.F32, 1, len(special))
+				b.Output("y", of(x.Abs()))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checker, err := vkc.NewChecker(g, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			onEach(t, func(t *testing.T, dev *vkc.Device) {
+				exe, err := dev.LoadGraph(t.Context(), g, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exe.Close()
+				res, err := exe.Run(t.Context(), vkc.Tensors{"x": x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				report, err := checker.Check(t.Context(), exe, vkc.Tensors{"x": x}, nil, res.Outputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := report.Err(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
