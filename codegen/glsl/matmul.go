@@ -448,8 +448,8 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 }
 
-// tileStages are two stages of tiles in shared memory: while those in one are multiplied, the next are on their way from
-// memory, in registers.
+// tileStages are two stages of tiles in shared memory: while those in one are multiplied, the next are on their way
+// from memory, in registers.
 type tileStages struct {
 	apart    int                  // how far, in elements of the shared array
 	fetch    func(at text)        // reads the tiles of a step into registers
