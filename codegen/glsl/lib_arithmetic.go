@@ -29,7 +29,7 @@ TYPE div_full(TYPE a, TYPE b) {
     return a * scale / (b * scale);
 }`},
 	{"by_itself", f32Only, `
-// x * (1 / x), which llvmpipe takes for 1 of any x that is e^y: NaN of 0 and of what is not finite.
+// x * (1 / x), which a driver may take for 1 whatever x is: NaN of 0 and of what is not finite.
 float by_itself(float x) {
     return (floatBitsToUint(x) << 1) - 1u < 0xfeffffffu ? 1.0 : NAN;
 }`},
