@@ -22,6 +22,8 @@ func TestWhatCancels(t *testing.T) {
 		"log_softmax":      func(x frontend.Tensor) frontend.Tensor { return x.LogSoftmax(0) },
 		"less the largest": func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.ReduceMax(0)) },
 		"over the sum":     func(x frontend.Tensor) frontend.Tensor { return x.Div(x.Sum(0)) },
+		"less the sum":     func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Sum(0)) },
+		"less the mean":    func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Mean(0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, err := frontend.Build(name, func(b *frontend.Builder) {
@@ -55,4 +57,41 @@ func TestWhatCancels(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSumsOfZero: a sum of -0 alone is 0, as one of several is, whose inverse tells them apart.
+func TestSumsOfZero(t *testing.T) {
+	zero := tensorOf(t, []float32{float32(math.Copysign(0, -1)), 0}, 1, 2)
+	g, err := frontend.Build("zeros", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 1, 2)
+		b.Output("sum", x.Sum(0).Recip())
+		b.Output("mean", x.Mean(0).Recip())
+		b.Output("norm", x.Norm1(0).Recip())
+		b.Output("of several", x.Sum().Recip())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		exe, err := dev.LoadGraph(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		res, err := exe.Run(t.Context(), vkc.Tensors{"x": zero})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, d := range res.Outputs {
+			values, err := vkc.Values[float32](d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range values {
+				if !math.IsInf(float64(v), 1) {
+					t.Errorf("%s of element %d: the inverse is %v, want +Inf", name, i, v)
+				}
+			}
+		}
+	})
 }

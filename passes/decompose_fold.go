@@ -30,6 +30,9 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 			e.results = append(e.results, e.element(s.Map))
 		}
 		out = e.finish(fold, args[1:])
+		if fold.Finish.Leaf != 0 && fold.Steps[0].By == ir.OpSum { // a sum begins at 0, so that of -0 is 0
+			out = r.binary(ir.OpAdd, out, r.scalar(out.DType(), 0))
+		}
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
