@@ -1,6 +1,9 @@
 package glsl
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // definition is what a text defines before main, for what follows to use: a function, a macro or a constant.
 type definition struct {
@@ -54,12 +57,21 @@ func (d definition) isFunction() bool { return d.params != nil }
 // symbol is the name.
 func (d definition) symbol() string { return d.name }
 
-// signature is what no other definition of a text may have: of a function its head, as GLSL tells functions of one
-// name apart by their parameters, and else the name.
+// signature is what no other definition of a text may have: of a function its name and the types of its parameters, by
+// which GLSL tells functions of one name apart, and else the name.
 func (d definition) signature() string {
 	if !d.isFunction() {
 		return d.name
 	}
+	var types []string
+	for _, p := range d.params {
+		types = append(types, parameterType(p))
+	}
+	return d.name + "(" + strings.Join(types, ", ") + ")"
+}
+
+// head is the line in which a function begins, but for the brace.
+func (d definition) head() string {
 	return d.before + " " + d.name + "(" + strings.Join(d.params, ", ") + ")"
 }
 
@@ -68,7 +80,7 @@ func (d definition) String() string {
 	if !d.isFunction() {
 		return d.note + d.before + " " + d.name + d.body
 	}
-	return d.note + d.signature() + " {\n" + d.body
+	return d.note + d.head() + " {\n" + d.body
 }
 
 // renamed is the definition with other names in it.
@@ -88,6 +100,19 @@ func (d definition) renamed(names map[string]string) definition {
 func parameter(p string) string {
 	name, _, _ := strings.Cut(p[strings.LastIndexByte(p, ' ')+1:], "[") // of an array
 	return name
+}
+
+// parameterType is the type of a parameter, which may have no name.
+func parameterType(p string) string {
+	_, extents, isArray := strings.Cut(p, "[")
+	words := strings.Fields(p)
+	for len(words) > 1 && slices.Contains([]string{"const", "in", "out", "inout"}, words[0]) {
+		words = words[1:]
+	}
+	if isArray {
+		return words[0] + "[" + extents
+	}
+	return words[0]
 }
 
 // sharedArray is a declaration of shared memory.

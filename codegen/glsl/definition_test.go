@@ -54,10 +54,26 @@ func TestRenamed(t *testing.T) {
 	if d.String() != want {
 		t.Errorf("have %s", d)
 	}
-	if d.signature() != "uint g(uint y, uint c)" || !slices.Equal(d.params, []string{"uint y", "uint c"}) {
+	if d.head() != "uint g(uint y, uint c)" || d.signature() != "g(uint, uint)" || !slices.Equal(d.params, []string{"uint y", "uint c"}) {
 		t.Errorf("have %#v", d)
 	}
 	if m := parseDefinition("#define x 1\n").renamed(names); m.isFunction() || m.signature() != "y" {
 		t.Errorf("have %#v", m)
+	}
+}
+
+// TestSignature: functions of one name are one to GLSL where types of parameters are the same, whatever these are called
+// and whatever is returned.
+func TestSignature(t *testing.T) {
+	for head, want := range map[string]string{
+		"uint f(uint a, float x[4])":                  "f(uint, float[4])",
+		"float f(uint b, float y[4])":                 "f(uint, float[4])",
+		"void f(inout float sum, const in uint)":      "f(float, uint)",
+		"float f(const in uint row, const in vec4 x)": "f(uint, vec4)",
+		"float f()": "f()",
+	} {
+		if have := newFunction(head, "").signature(); have != want {
+			t.Errorf("%s: %s, want %s", head, have, want)
+		}
 	}
 }

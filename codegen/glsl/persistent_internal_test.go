@@ -34,14 +34,16 @@ func TestPersistentNames(t *testing.T) {
 			"float twice(float v) {\n    return scale(v) + scale(1);\n}\n",
 			"float four(float v) {\n    return twice(twice(v));\n}\n",
 			"void main() {\n    x[gl_WorkGroupID.x % gl_NumWorkGroups.x] = four(1.0);\n}\n"),
-		phaseOf(0, [3]uint32{1, 2, 1}, scale, "void main() {\n    x[gl_GlobalInvocationID.y] = scale(x.length());\n}\n"),
+		phaseOf(0, [3]uint32{1, 2, 1}, scale, "uint four(float x) {\n    return uint(x);\n}\n",
+			"void main() {\n    x[gl_GlobalInvocationID.y] = scale(four(2.0));\n}\n"),
 	}, []bool{true, false}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, n := range map[string]int{
 		scale: 1, "float scale(int v)": 1, "float twice(float v)": 1, "shared float sums[4];": 1,
-		"float twice_2(float v) {\n    return scale(v) + scale(1);":                                          1,
+		"float twice_2(float v) {\n    return scale(v) + scale(1);": 1,
+		"uint four_2(float x) {\n":                                  1, "scale(four_2(2.0))": 1,
 		"float four(float v) {\n    return twice_2(twice_2(v));":                                             1,
 		"binding = 0, std430) nonprivate buffer X_buffer { float x[]; };":                                    1,
 		"binding = 1, std430) buffer X_2_buffer { float x_2[]; };":                                           1,
