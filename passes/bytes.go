@@ -6,12 +6,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// roundRows makes bytes of the rows that meet a quantized weight, where the
-// product allows that (precision int8) and the device wants it: then both
-// operands are small integers with scales, and multiply as such. It writes down
-// what that computes, by [ir.ByteSteps], and leaves the rest to fusion: products that share rows share their
-// bytes, and what the rows come from joins the kernel that rounds them. Rows that are
-// stored as bytes with scales need no rounding, and no leave to.
+// roundRows makes bytes of the rows that meet a quantized weight, where the product allows that (precision int8) and
+// the device wants it: then both operands are small integers with scales, and multiply as such. It writes down what
+// that computes, by [ir.ByteSteps], and leaves the rest to fusion: products that share rows share their bytes, and
+// what the rows come from joins the kernel that rounds them. Rows that are stored as bytes with scales need no
+// rounding, and no leave to.
 func roundRows(s *State) error {
 	if s.pricer == nil {
 		return nil

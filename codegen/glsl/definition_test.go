@@ -54,7 +54,8 @@ func TestRenamed(t *testing.T) {
 	if d.String() != want {
 		t.Errorf("have %s", d)
 	}
-	if d.head() != "uint g(uint y, uint c)" || d.signature() != "g(uint, uint)" || !slices.Equal(d.params, []string{"uint y", "uint c"}) {
+	if d.head() != "uint g(uint y, uint c)" || d.signature() != "g(uint, uint)" ||
+		!slices.Equal(d.params, []string{"uint y", "uint c"}) {
 		t.Errorf("have %#v", d)
 	}
 	if m := parseDefinition("#define x 1\n").renamed(names); m.isFunction() || m.signature() != "y" {
@@ -62,8 +63,8 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestSignature: functions of one name are one to GLSL where types of parameters are the same, whatever these are called
-// and whatever is returned.
+// TestSignature: functions of one name are one to GLSL where types of parameters are the same, whatever these are
+// called and whatever is returned.
 func TestSignature(t *testing.T) {
 	for head, want := range map[string]string{
 		"uint f(uint a, float x[4])":                  "f(uint, float[4])",

@@ -176,8 +176,8 @@ func filled(pattern ...byte) Mem {
 
 var fills = map[string]Mem{}
 
-// roundBytes makes the function that rounds groups of 32 floats to bytes, by the rule of ir.ByteSteps. A group in which a float is
-// not finite has NaN for its scale.
+// roundBytes makes the function that rounds groups of 32 floats to bytes, by the rule of ir.ByteSteps. A group in which
+// a float is not finite has NaN for its scale.
 func roundBytes() {
 	TEXT("roundBytes", NOSPLIT, "func(bytes *int8, scales, sums, x *float32, n int)")
 	Doc("roundBytes rounds n groups of 32 floats to bytes times a scale each, by the rule of ir.ByteSteps, and sets sums",
