@@ -3,8 +3,11 @@ package vk
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -174,5 +177,74 @@ func TestTimelineNotedMeanwhile(t *testing.T) {
 	q.asks[3] <- nil // without end if it is not asked for
 	if err := <-third; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTimelineRandom has several goroutines wait for points in random order while the device goes on, and some of them
+// give up, others note points, and the device may be lost: all waits end, with a point that is reached or an error.
+func TestTimelineRandom(t *testing.T) {
+	const points = 12
+	lost := errors.New("lost")
+	idle := func(n int) {
+		for range n {
+			runtime.Gosched()
+		}
+	}
+	for seed := range uint64(5000) {
+		var (
+			q       timeline
+			reached atomic.Uint64
+			ends    atomic.Bool
+			all     sync.WaitGroup
+		)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		last := points - rng.Uint64N(points) // where the device is lost, unless it is at its end
+		for i := range 1 + rng.Uint64N(10) {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, i+1))
+				for range 3 {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if n := rng.IntN(600); n < 200 {
+						all.Go(func() { idle(n); cancel() })
+					}
+					point, late := 1+rng.Uint64N(points), rng.IntN(20)
+					err := q.wait(ctx, point, func() error {
+						for reached.Load() < point {
+							if ctx.Err() != nil {
+								return endedWait(ctx)
+							}
+							if ends.Load() && reached.Load() < point {
+								return lost
+							}
+							runtime.Gosched()
+						}
+						idle(late)
+						q.note(point)
+						return nil
+					})
+					switch {
+					case err == nil && reached.Load() < point:
+						t.Errorf("seed %d: point %d has not been reached", seed, point)
+					case errors.Is(err, lost) && point <= last, errors.Is(err, context.Canceled) && ctx.Err() == nil:
+						t.Errorf("seed %d: wait for point %d of %d: %v", seed, point, last, err)
+					}
+				}
+			})
+		}
+		for reached.Load() < last {
+			idle(rng.IntN(15))
+			if at := min(reached.Load()+1+rng.Uint64N(2), last); rng.IntN(2) == 0 {
+				reached.Store(at)
+				q.note(at) // as Device.Done does
+			} else {
+				reached.Store(at)
+			}
+		}
+		ends.Store(true)
+		all.Wait() // for ever if one is not told
+		if len(q.asked)+len(q.waiting) != 0 {
+			t.Errorf("seed %d: %v are asked for and %d wait at the end", seed, q.asked, len(q.waiting))
+		}
 	}
 }
