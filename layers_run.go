@@ -18,6 +18,39 @@ import (
 type lanes struct {
 	mu   sync.Mutex
 	last map[int]chan struct{} // by device: closed when what came last is done there
+	late *layersRun            // one that nobody waited for and that has failed, unless somebody was told
+}
+
+// fail is for a run that has failed and that nobody waits for. It comes before the end of its turns, so that those
+// after it are told.
+func (l *lanes) fail(r *layersRun, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.err = err; !r.follows {
+		l.late = r
+	}
+}
+
+// tell returns why a run has failed that nobody waited for, if nobody was told: of that program, or of any, which may
+// have the same states, for nil.
+func (l *lanes) tell(of *layered) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	late := l.late
+	if late == nil || of != nil && late.of != of {
+		return nil
+	}
+	l.late = nil
+	return fmt.Errorf("a run that was not waited for has failed: %w", late.err)
+}
+
+// told is for who reads what a run makes that has failed.
+func (l *lanes) told(r *layersRun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late == r {
+		l.late = nil
+	}
 }
 
 // turns are those of a run, or of who reads or writes states, by part.
@@ -70,7 +103,6 @@ type layered struct {
 
 	mu     sync.Mutex
 	under  []*layersRun // that nobody waits for, at most maxStarted that are not done
-	late   *layersRun   // one of those that has failed, unless somebody was told
 	closed bool
 }
 
@@ -89,14 +121,19 @@ func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	return x.run(ctx, in, opt, func() {})
 }
 
-// run is Run of what is waited for. It calls begun when the next run may begin.
+// run is Run of what is waited for. It calls begun when the next run may begin. Where a run has failed that it went on
+// from, and nobody was told, it fails as well.
 func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	r := &layersRun{of: x, opt: opt, begun: begun}
 	defer func() { r.begun() }()
 	if err := r.join(in); err != nil {
 		return nil, err
 	}
-	return r.run(ctx)
+	result, err := r.run(ctx)
+	if late := x.of.lanes.tell(nil); late != nil {
+		return nil, errors.Join(late, err, closeKept(result))
+	}
+	return result, err
 }
 
 // maxAheadGiven is how many bytes the host may give a run that is not waited for.
@@ -114,16 +151,15 @@ func (x *layered) goesAhead(in Tensors, opt RunOptions) bool {
 
 // runAhead begins a run whose results are there later.
 func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *Result, err error) {
-	if err := x.settle(ctx, maxStarted-1); err != nil {
-		return nil, err
-	}
 	own := Tensors{} // since the caller may change what it has given once this returns
 	for name, d := range in {
 		if d != nil {
 			own[name] = &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}
 		}
 	}
-	x.mu.Lock()
+	if err := x.lockSettled(ctx, maxStarted-1); err != nil {
+		return nil, err
+	}
 	defer x.mu.Unlock()
 	if x.closed {
 		return nil, fmt.Errorf("run on %s: the executable is %w", x.Device(), ErrClosed)
@@ -138,24 +174,19 @@ func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *
 	return result, err
 }
 
-// settle waits until at most so many runs are under way that nobody waits for, and returns why one has failed, if
-// nobody was told.
-func (x *layered) settle(ctx context.Context, most int) error {
+// lockSettled waits until at most so many runs are under way that nobody waits for, and takes x.mu. It does not take it
+// where a run has failed, and nobody was told.
+func (x *layered) lockSettled(ctx context.Context, most int) error {
 	for {
+		if err := x.of.lanes.tell(nil); err != nil {
+			return err
+		}
 		x.mu.Lock()
-		late := x.late
-		x.late = nil
-		var first *layersRun
-		if len(x.under) > most {
-			first = x.under[0]
-		}
-		x.mu.Unlock()
-		if late != nil {
-			return fmt.Errorf("a run that was not waited for has failed: %w", late.err)
-		}
-		if first == nil {
+		if len(x.under) <= most {
 			return nil
 		}
+		first := x.under[0]
+		x.mu.Unlock()
 		select {
 		case <-first.done:
 			x.mu.Lock()
@@ -172,14 +203,15 @@ func (x *layered) settle(ctx context.Context, most int) error {
 // Close implements runtime.Executable.
 func (x *layered) Close() error {
 	x.mu.Lock()
-	x.closed = true
+	under := x.under
+	x.closed, x.under = true, nil
 	x.mu.Unlock()
-	first := x.settle(context.Background(), 0)
-	for err := first; err != nil; {
-		err = x.settle(context.Background(), 0) // of those after the first that has failed
+	for _, r := range under {
+		<-r.done
 	}
+	late := x.of.lanes.tell(x)
 	x.pass.close()
-	return errors.Join(first, x.several.Close())
+	return errors.Join(late, x.several.Close())
 }
 
 // Upload implements runtime.Executable: to the first device.
@@ -209,7 +241,7 @@ type layersRun struct {
 	done    chan struct{}            // closed when it is over that nobody waits for
 
 	result *Result // with err, when it is done
-	err    error
+	err    error   // of one that nobody waits for
 
 	mu   sync.Mutex
 	left []string // outputs that nobody wants any more, until it is done
@@ -235,14 +267,15 @@ func (r *layersRun) join(in Tensors) (err error) {
 func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	result, left := &Result{Outputs: Tensors{}}, r.turns
 	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeKept(result))
+		}
+		if err != nil && r.done != nil {
+			r.of.of.lanes.fail(r, err)
+		}
 		r.of.pass.give(r.given)
 		left.leave()
 		r.release()
-		if err != nil {
-			for _, t := range result.Kept {
-				err = errors.Join(err, t.Close())
-			}
-		}
 	}()
 	if err := r.bring(ctx); err != nil {
 		return nil, err
@@ -355,13 +388,9 @@ func (r *layersRun) runPart(ctx context.Context, i int, result *Result) (err err
 func (r *layersRun) finish(result *Result, err error) {
 	// A result, which knows its run, does not keep what that has read: results of runs before it.
 	r.opt, r.held, r.values, r.there, r.given = RunOptions{}, nil, nil, nil, nil
-	if r.result, r.err = result, err; err != nil && !r.follows {
-		r.of.mu.Lock()
-		r.of.late = r
-		r.of.mu.Unlock()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.result = result
 	for _, name := range r.left {
 		if err == nil {
 			result.Kept[name].Close() // retires it, which cannot fail
@@ -410,12 +439,7 @@ func (t *laterTensor) wait(ctx context.Context) (*DeviceTensor, error) {
 	if t.run.err == nil {
 		return t.run.result.Kept[t.name], nil
 	}
-	x := t.run.of
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.late == t.run {
-		x.late = nil // who reads it is told
-	}
+	t.run.of.of.lanes.told(t.run)
 	return nil, t.run.err
 }
 

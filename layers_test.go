@@ -321,6 +321,57 @@ func TestTogetherAheadFails(t *testing.T) {
 	wantError(t, err, "already closed")
 }
 
+// TestTogetherAheadFailsShared: a run that is waited for fails where one before it has that was not, also one of
+// another program with the same states; the next one does not.
+func TestTogetherAheadFailsShared(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan,vulkan")
+	vktest.Need(t, err)
+	defer devices.Close()
+	together, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, weights := deep(t, 2)
+	exe, err := together.LoadGraph(t.Context(), g, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shares, err := together.LoadGraph(t.Context(), g, weights, vkc.LoadOptions{Share: exe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shares.Close()
+	if err := vkc.ClosePart(exe); err != nil {
+		t.Fatal(err)
+	}
+	let := vkc.HoldLayers(exe)
+	in := vkc.Tensors{"x": noise(t, 3, 24)}
+	r, err := exe.Run(t.Context(), in, vkc.RunOptions{Keep: []string{"early", "y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range r.Kept {
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := shares.Run(t.Context(), in)
+		done <- err
+	}()
+	let()
+	wantError(t, <-done, "was not waited for")
+	if _, err := shares.Run(t.Context(), in); err != nil {
+		t.Errorf("after somebody was told: %v", err)
+	}
+	if err := exe.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTogetherStress has goroutines run, start, cancel and read at the same time, and closes the program meanwhile:
 // each result is right or an error, and no run is lost or counted twice.
 func TestTogetherStress(t *testing.T) {
