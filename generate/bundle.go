@@ -145,6 +145,9 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	if err = errors.Join(err, failed, failed2, failed3); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if err := o.Check(); err != nil { // which is wrong with the file, and no option of the caller's
+		return fmt.Errorf("%s: what the bundle was made for: %v", path, err)
+	}
 	return nil
 }
 

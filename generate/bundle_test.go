@@ -1,0 +1,49 @@
+package generate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// TestBundleOptions: what a bundle says that it was made for is checked as what a caller says is.
+func TestBundleOptions(t *testing.T) {
+	needDevice(t)
+	caps, err := target.Profile("generic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := tinyModel(t)
+	path := filepath.Join(t.TempDir(), "model.vkb")
+	p, err := Bundle(t.Context(), model, path, Options{Context: 16, Parallel: 2}, vkc.CompileOptions{Target: caps}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := &Model{}
+	defer weights.Close()
+	if err := weights.openFile(model, &Options{}); err != nil {
+		t.Fatal(err)
+	}
+	key := []byte(keyParallel)
+	at := bytes.Index(p.Contents.Model, key)
+	if at < 0 {
+		t.Fatalf("no %s in the bundle", key)
+	}
+	at += len(key) + 4 // the value's type
+	binary.LittleEndian.PutUint32(p.Contents.Model[at:], 1<<31)
+	if err := p.Save(path, weights.file); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(t.Context(), path, Options{Device: "cpu"})
+	if err == nil || !strings.Contains(err.Error(), "what the bundle was made for") {
+		t.Errorf("a bundle for 1 << 31 answers: %v", err)
+	}
+	if err == nil {
+		m.Close()
+	}
+}
