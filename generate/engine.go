@@ -296,17 +296,14 @@ func (e *engine) step(ctx context.Context) {
 			prompt = s
 		}
 	}
-	if len(e.flights) == 0 {
-		rows = slices.DeleteFunc(rows, func(s *slot) bool {
-			if !s.full() {
-				return false
-			}
-			err := s.forget(ctx)
-			if err != nil {
-				e.after(ctx, []*slot{s}, nil, err)
-			}
-			return err != nil
-		})
+	for _, s := range rows {
+		if len(e.flights) > 0 || !s.full() {
+			continue
+		}
+		if err := s.forget(ctx); err != nil {
+			e.fail(ctx, err)
+			return
+		}
 	}
 	switch {
 	case len(rows) == 0:
@@ -317,7 +314,7 @@ func (e *engine) step(ctx context.Context) {
 	default:
 		e.advance(ctx, rows)
 	}
-	if prompt == nil {
+	if prompt == nil || prompt.of == nil { // which has failed with the step
 		return
 	}
 	most := e.model.partFor(len(prompt.of.text) - len(prompt.past))
@@ -358,15 +355,14 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 		}
 		more := ahead.Gathers(flying, depth) && !e.stops(rows, flying+1)
 		if err := e.model.launch(ctx, f, flying, last, more); err != nil {
-			e.forget()
-			e.after(ctx, rows, nil, err)
+			e.fail(ctx, err)
 			return
 		}
 		if e.flights = append(e.flights, f); len(e.flights) < depth {
 			return
 		}
 	}
-	e.landSome(ctx, rows)
+	e.landSome(ctx)
 }
 
 // depth is how many steps of these rows the device is to have at a time.
@@ -401,7 +397,7 @@ func (e *engine) stops(rows []*slot, flying int) bool {
 
 // landSome goes on with the answers by what the first of the steps in flight give, of which the last is waited for
 // alone.
-func (e *engine) landSome(ctx context.Context, rows []*slot) {
+func (e *engine) landSome(ctx context.Context) {
 	some := e.flights[:ahead.Landing(len(e.flights))]
 	e.settled += len(some)
 	err := some[len(some)-1].wait(ctx)
@@ -432,8 +428,7 @@ func (e *engine) landSome(ctx context.Context, rows []*slot) {
 		e.after(ctx, there, next, nil)
 	}
 	if err != nil {
-		e.forget()
-		e.after(ctx, rows, nil, err)
+		e.fail(ctx, err)
 	}
 }
 
@@ -451,20 +446,16 @@ func (e *engine) forget() {
 	e.flights, e.landed = nil, time.Time{}
 }
 
-// after goes on with the answers of slots by what follows, or ends all for an
-// error, after which what the device has of their texts is not known.
+// after goes on with the answers of slots by what follows. An error ends all answers, whoever was told of it: the run
+// that has failed may be one before, which was not waited for, so that it is not known what the device has of any text.
 func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err error) {
-	if err != nil && ctx.Err() != nil {
-		err = errClosed
+	if err != nil {
+		e.fail(ctx, err)
+		return
 	}
 	over, errs := make([]bool, len(slots)), make([]error, len(slots))
 	var all sync.WaitGroup
 	for i, s := range slots {
-		if err != nil {
-			over[i], errs[i] = true, err
-			s.keep(0)
-			continue
-		}
 		choose := func() { over[i], errs[i] = e.model.choose(ctx, s.of, next[i]) }
 		if len(slots) == 1 {
 			choose()
@@ -478,6 +469,22 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	for i, s := range slots {
 		if over[i] {
 			e.free(s, errs[i])
+		}
+	}
+}
+
+// fail ends all answers, and forgets all texts.
+func (e *engine) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		err = errClosed
+	}
+	e.forget()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.slots {
+		s := &e.slots[i]
+		if s.keep(0); s.of != nil {
+			e.free(s, err)
 		}
 	}
 }

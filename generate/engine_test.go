@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -586,6 +587,34 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestFailsTogether: where a part of one text's prompt fails all answers end, since the device may have missed any of
+// what it was given before.
+func TestFailsTogether(t *testing.T) {
+	needDevice(t)
+	m := openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 256, Parallel: 2, Ahead: 1})
+	for _, c := range m.prompts {
+		if err := c.exe.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := 0
+	var failed error
+	for _, err := range m.Generate(t.Context(), []int32{1}, Sampling{MaxTokens: 250}) { // by steps alone
+		if failed = err; err != nil {
+			break
+		}
+		if tokens++; tokens > 1 {
+			continue
+		}
+		if _, err := collect(m.Generate(t.Context(), []int32{2, 6, 10, 3}, Sampling{MaxTokens: 4})); err == nil {
+			t.Error("a prompt was read by programs that are closed")
+		}
+	}
+	if !errors.Is(failed, vkc.ErrClosed) {
+		t.Errorf("the other answer has %d tokens and ends with: %v", tokens, failed)
+	}
+}
+
 // TestOneOfMany: one answer at a time has a step for each of its tokens, and no more, whatever room others have,
 // and when some have been given, steps are not recorded any more.
 func TestOneOfMany(t *testing.T) {
@@ -664,4 +693,14 @@ func TestCacheTypes(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", o, got, want)
 		}
 	}
+}
+
+func collect(tokens iter.Seq2[Token, error]) (list []Token, err error) {
+	for token, err := range tokens {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, token)
+	}
+	return list, nil
 }
