@@ -231,7 +231,7 @@ func TestProgressText(t *testing.T) {
 		t.Error(got)
 	}
 	p.Default, p.Best = 47, 43.1
-	if got := progressText(p); got != "3 of 12 kernels done, map 16 f32: 47 us, best 43.1" {
+	if got := progressText(p); got != "3 of 12 kernels done, map 16 f32: 47.00 us, best 43.10" {
 		t.Error(got)
 	}
 }
