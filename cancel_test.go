@@ -37,16 +37,7 @@ func TestWhatCancels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			onEach(t, func(t *testing.T, dev *vkc.Device) {
-				exe, err := dev.LoadGraph(t.Context(), g, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer exe.Close()
-				res, err := exe.Run(t.Context(), vkc.Tensors{"x": x})
-				if err != nil {
-					t.Fatal(err)
-				}
+			runOnEach(t, g, vkc.Tensors{"x": x}, func(t *testing.T, exe *vkc.Executable, res *vkc.Result) {
 				report, err := checker.Check(t.Context(), exe, vkc.Tensors{"x": x}, nil, res.Outputs)
 				if err != nil {
 					t.Fatal(err)
@@ -72,16 +63,7 @@ func TestSumsOfZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
-		exe, err := dev.LoadGraph(t.Context(), g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer exe.Close()
-		res, err := exe.Run(t.Context(), vkc.Tensors{"x": zero})
-		if err != nil {
-			t.Fatal(err)
-		}
+	runOnEach(t, g, vkc.Tensors{"x": zero}, func(t *testing.T, _ *vkc.Executable, res *vkc.Result) {
 		for name, d := range res.Outputs {
 			values, err := vkc.Values[float32](d)
 			if err != nil {
@@ -93,5 +75,23 @@ func TestSumsOfZero(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// runOnEach runs a graph without weights on each device.
+func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
+	then func(t *testing.T, exe *vkc.Executable, res *vkc.Result)) {
+	t.Helper()
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		exe, err := dev.LoadGraph(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		res, err := exe.Run(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		then(t, exe, res)
 	})
 }

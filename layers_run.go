@@ -18,11 +18,11 @@ import (
 type lanes struct {
 	mu   sync.Mutex
 	last map[int]chan struct{} // by device: closed when what came last is done there
-	late *layersRun            // one that nobody waited for and that has failed, unless somebody was told
+	late *layersRun            // a failed run that nobody waited for, whose error nobody has been told
 }
 
-// fail is for a run that has failed and that nobody waits for. It comes before the end of its turns, so that those
-// after it are told.
+// fail notes that a run has failed that nobody waits for. It is called before the run's turns end, so that the runs
+// after it see the error.
 func (l *lanes) fail(r *layersRun, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,8 +31,8 @@ func (l *lanes) fail(r *layersRun, err error) {
 	}
 }
 
-// tell returns why a run has failed that nobody waited for, if nobody was told: of that program, or of any, which may
-// have the same states, for nil.
+// tell returns the error of a failed run that nobody waited for, once: of the given program, or of any program if of is
+// nil, since programs may have the same states.
 func (l *lanes) tell(of *layered) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *lanes) tell(of *layered) error {
 	return fmt.Errorf("a run that was not waited for has failed: %w", late.err)
 }
 
-// told is for who reads what a run makes that has failed.
+// told notes that the caller has the error of a failed run, because it read a result of that run.
 func (l *lanes) told(r *layersRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	return x.run(ctx, in, opt, func() {})
 }
 
-// run is Run of what is waited for. It calls begun when the next run may begin. Where a run has failed that it went on
-// from, and nobody was told, it fails as well.
+// run runs the program and waits for the result. It calls begun when the next run may begin. It fails as well if a run
+// before it has failed and nobody was told.
 func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	r := &layersRun{of: x, opt: opt, begun: begun}
 	defer func() { r.begun() }()

@@ -268,18 +268,25 @@ func TestTogetherAhead(t *testing.T) {
 	}
 }
 
-// TestTogetherAheadFails: why a run has failed that is not waited for is told whoever reads what it makes, or else by
-// the next run.
-func TestTogetherAheadFails(t *testing.T) {
+// openTogether opens two devices of software as one.
+func openTogether(t *testing.T) *vkc.Device {
+	t.Helper()
 	needTools(t)
 	ownCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan")
 	vktest.Need(t, err)
-	defer devices.Close()
+	t.Cleanup(func() { devices.Close() })
 	together, err := devices.Together()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return together
+}
+
+// TestTogetherAheadFails: why a run has failed that is not waited for is told whoever reads what it makes, or else by
+// the next run.
+func TestTogetherAheadFails(t *testing.T) {
+	together := openTogether(t)
 	g, weights := deep(t, 2)
 	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {
@@ -324,15 +331,7 @@ func TestTogetherAheadFails(t *testing.T) {
 // TestTogetherAheadFailsShared: a run that is waited for fails where one before it has that was not, also one of
 // another program with the same states; the next one does not.
 func TestTogetherAheadFailsShared(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	devices, err := vkc.OpenDevices("vulkan,vulkan")
-	vktest.Need(t, err)
-	defer devices.Close()
-	together, err := devices.Together()
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := openTogether(t)
 	g, weights := deep(t, 2)
 	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {

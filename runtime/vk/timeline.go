@@ -83,7 +83,7 @@ func (t *timeline) firstLocked(point uint64) bool {
 	return len(t.asked) == 0 || point < slices.Min(t.asked)
 }
 
-// leave is for who has asked the device for a point.
+// leave ends what join began: the caller has asked the device for the point.
 func (t *timeline) leave(point uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *timeline) tellLocked() {
 	})
 }
 
-// drop is for a waiter who waits no more. If it has been told meanwhile to ask the device, another one is.
+// drop removes a waiter that gives up. If it was just told to ask the device, another waiter is told to.
 func (t *timeline) drop(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
