@@ -54,6 +54,7 @@ type Graph struct {
 	once    []bool           // by ID
 	order   []KernelID
 	levels  []int // by ID; nil until somebody asks
+	places  []int // in order, by ID; the same
 }
 
 // AddValue adds a value.
@@ -78,7 +79,7 @@ func (g *Graph) Outlives(id ValueID) bool {
 // Append adds a kernel after all others.
 func (g *Graph) Append(k *kernel.Kernel) KernelID {
 	id := g.add(k, false)
-	g.order, g.levels = append(g.order, id), nil
+	g.order, g.levels, g.places = append(g.order, id), nil, nil
 	return id
 }
 
@@ -121,7 +122,7 @@ func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 			}
 		}
 	}
-	g.levels = nil
+	g.levels, g.places = nil, nil
 }
 
 // Replace puts kernels, in that order, in the place of one. The last of them keeps its
@@ -150,7 +151,7 @@ func (g *Graph) RunOnce(ids []KernelID) {
 		g.once[id] = true
 	}
 	g.order = slices.Concat(ids, slices.DeleteFunc(g.order, func(id KernelID) bool { return g.once[id] }))
-	g.levels = nil
+	g.levels, g.places = nil, nil
 }
 
 // Once returns how many kernels, the first, run once.
@@ -266,16 +267,23 @@ func (g *Graph) firstAfter(id KernelID) int {
 func (g *Graph) Sort() {
 	g.findLevels()
 	slices.SortStableFunc(g.order, func(a, b KernelID) int { return g.Level(a) - g.Level(b) })
+	g.places = nil
 }
 
-// CanMove reports whether a kernel may run when another does, which passes on a value
-// to it or takes one from it: nobody else who runs meanwhile writes what it reads, or
+// CanMove reports whether a kernel may run where another does, which passes on a value
+// to it or takes one from it: none between the two writes what it reads, or
 // touches what it writes.
 func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
-	from, until := min(g.Level(id), g.Level(to)), max(g.Level(id), g.Level(to))
+	if g.places == nil {
+		g.places = make([]int, len(g.kernels))
+		for i, x := range g.order {
+			g.places[x] = i
+		}
+	}
+	from, until := min(g.places[id], g.places[to]), max(g.places[id], g.places[to])
 	meanwhile := func(set map[KernelID]bool) bool {
 		for other := range set {
-			if other != id && g.Level(other) >= from && g.Level(other) <= until {
+			if other != id && g.places[other] >= from && g.places[other] <= until {
 				return true
 			}
 		}

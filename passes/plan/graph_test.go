@@ -138,6 +138,20 @@ func TestCanMove(t *testing.T) {
 			t.Errorf("%s: %t and want %t", tt.name, got, tt.want)
 		}
 	}
+	beside := newGraph()
+	beside.Append(touching("place", values{input}, values{b}))
+	rows := beside.Append(touching("rows", values{weight}, values{a}))
+	store := beside.Append(touching("store", values{a, b}, values{output}))
+	if !beside.CanMove(store, rows, a) {
+		t.Error("a reader does not move to a kernel beside which, and before it, what it reads was made")
+	}
+	later := newGraph()
+	norm := later.Append(touching("norm", values{state}, values{a}))
+	later.Append(touching("set", values{input}, values{state}))
+	product := later.Append(touching("product", values{a}, values{output}))
+	if later.CanMove(norm, product, a) {
+		t.Error("a reader moves to where the state is overwritten that it reads before")
+	}
 	g.Append(touching("late", values{c}, values{state}))
 	w := g.Append(touching("w", values{state}, values{output}))
 	if g.CanMove(w, z, c) {
