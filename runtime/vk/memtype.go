@@ -43,6 +43,9 @@ const (
 	UploadMemory
 	// ReadbackMemory is for data on its way to the host: host memory that is fast to read.
 	ReadbackMemory
+	// NearMemory is for few bytes that kernels write and read, and the host reads: device memory if the host can reach
+	// it there, or else as ReadbackMemory.
+	NearMemory
 	// HostMemory is for what kernels read that the device's memory has no room for: memory of the host, which
 	// they reach over the bus.
 	HostMemory
@@ -62,6 +65,8 @@ func (k MemoryKind) String() string {
 		return "upload"
 	case ReadbackMemory:
 		return "readback"
+	case NearMemory:
+		return "near"
 	case HostMemory:
 		return "host"
 	case InboxMemory:
@@ -69,6 +74,9 @@ func (k MemoryKind) String() string {
 	}
 	return "unknown"
 }
+
+// readByHost reports whether the host reads what kernels have written there, as soon as these are done.
+func (k MemoryKind) readByHost() bool { return k == ReadbackMemory || k == NearMemory }
 
 // memoryWish is one acceptable sort of memory: all of need, none of avoid.
 type memoryWish struct{ need, avoid MemoryFlags }
@@ -81,6 +89,8 @@ var memoryWishes = map[MemoryKind][]memoryWish{
 	DeviceMemory: {{MemoryDeviceLocal, MemoryHostVisible}, {MemoryDeviceLocal, 0}},
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
 	InboxMemory:  {{MemoryDeviceLocal | hostCoherent, 0}},
+	NearMemory: {{MemoryDeviceLocal | hostCoherent | MemoryHostCached, 0}, {MemoryDeviceLocal | hostCoherent, 0},
+		{hostCoherent | MemoryHostCached, 0}, {hostCoherent, 0}},
 	UploadMemory: {{hostCoherent, MemoryDeviceLocal | MemoryHostCached}, {hostCoherent, MemoryDeviceLocal},
 		{hostCoherent, 0}},
 	HostMemory: {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent, MemoryDeviceLocal}},

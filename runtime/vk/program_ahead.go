@@ -367,11 +367,11 @@ func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, e
 		if whole > reusedKept {
 			at = &e.kept[i]
 		}
-		p := *at
-		if p == nil || p.kind != keptKind(x) || p.size < x.Size || !p.state.CompareAndSwap(placeFree, placeTaken) {
+		p, kind := *at, e.keptKind(i, x)
+		if p == nil || p.kind != kind || p.size < x.Size || !p.state.CompareAndSwap(placeFree, placeTaken) {
 			p.leave()
 			*at = nil
-			b, err := e.newKept(i, whole, keptKind(x))
+			b, err := e.newKept(i, whole, kind)
 			if err != nil {
 				closeAll(list)
 				return nil, err

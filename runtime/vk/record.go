@@ -281,7 +281,7 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 
 // written notes that b may be written, and read by the host.
 func (c *CommandList) written(b *Buffer) {
-	if b.kind == ReadbackMemory || b.kind == DeviceMemory && b.piece.block.mapped != nil {
+	if b.kind.readByHost() || b.kind == DeviceMemory && b.piece.block.mapped != nil {
 		c.writesReadback = true
 	}
 }

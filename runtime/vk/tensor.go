@@ -31,13 +31,17 @@ func (m deviceMemory) Close() error {
 // asking the device, which would first do what it was given meanwhile.
 const smallKept = 4 << 10
 
+// nearKept is up to which size at most it lies in memory of the device all the same, if the host reaches that: the next
+// run reads it as the token that it goes on with, and the host few bytes over the bus (M-token-gap).
+const nearKept = 256
+
 // ReadAt implements runtime.Memory.
 func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error {
 	if err := m.device.enter("read a tensor"); err != nil {
 		return err
 	}
 	defer m.device.leave()
-	if m.kind != ReadbackMemory {
+	if !m.kind.readByHost() {
 		if err := m.device.download(ctx, p, m.Buffer, offset, order{beside: true, after: m.written}); err != nil {
 			return err
 		}
@@ -163,8 +167,11 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 }
 
 // keptKind is the kind of memory that an output is kept in.
-func keptKind(x runtime.Output) MemoryKind {
-	if x.Size <= smallKept {
+func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
+	switch {
+	case e.program.Buffers[e.program.Outputs[port].Buffer].Bytes <= nearKept:
+		return NearMemory
+	case x.Size <= smallKept:
 		return ReadbackMemory
 	}
 	return DeviceMemory
@@ -182,7 +189,7 @@ func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, 
 		if !x.Keep {
 			continue
 		}
-		if kept[i].Buffer, err = e.newKept(i, x.Size, keptKind(x)); err != nil {
+		if kept[i].Buffer, err = e.newKept(i, x.Size, e.keptKind(i, x)); err != nil {
 			closeAll(kept)
 			return nil, err
 		}

@@ -92,54 +92,57 @@ func TestNoRoomForKept(t *testing.T) {
 // tensors between them is right as well.
 func TestRunsBound(t *testing.T) {
 	for name, options := range placements {
-		t.Run(name, func(t *testing.T) {
-			d := vktest.Device(t, options)
-			const n, ahead = 500, 3
-			exe := counter(t, n).load(d)
-			sum, last := make([]float32, n), make([]float32, n)
-			var flying []*runtime.DeviceTensor
-			var wants [][]float32
-			land := func() {
-				expect(t, "twice", must(flying[0].Read(t.Context()))(t), wants[0])
-				flying[0].Close()
-				flying, wants = flying[1:], wants[1:]
-			}
-			recordings := 0
-			for i := range 320 { // many times as many as the device may have at a time
-				in, opt := inputs(ramp(1/float32(i+1), n)), runtime.RunOptions{Keep: []string{"twice"}}
-				x := ramp(1/float32(i+1), n)
-				if i%5 != 0 { // each place in turn has runs of both kinds
-					in, x = nil, last
-					opt.Inputs = map[string]*runtime.DeviceTensor{"x": flying[len(flying)-1]}
-				}
-				if i == 51 { // from elsewhere
-					other := must(exe.Upload(t.Context(), inputs(ramp(3, n))["x"]))(t)
-					defer other.Close()
-					opt.Inputs["x"], x = other, ramp(3, n)
-				}
-				r := must(exe.Run(t.Context(), in, opt))(t)
-				want := make([]float32, n)
-				for j := range sum {
-					sum[j] += x[j]
-					want[j] = 2 * sum[j]
-				}
-				last = want
-				if flying, wants = append(flying, r.Kept["twice"]), append(wants, want); len(flying) > ahead {
-					land()
-				}
-				if i == 240 {
-					recordings = exe.Stats().Recordings
-				}
-			}
-			if now := exe.Stats().Recordings; recordings < 32 || now != recordings {
-				t.Errorf("%d recordings after 240 runs, %d after 320: want 32 at least, and no more", recordings, now)
-			}
-			for len(flying) > 0 {
-				land()
-			}
-			expect(t, "state", must(exe.ReadState("sum"))(t), sum)
-		})
+		t.Run(name, func(t *testing.T) { runsBound(t, vktest.Device(t, options), 500) })
+		t.Run(name+"/few", func(t *testing.T) { runsBound(t, vktest.Device(t, options), 8) })
 	}
+}
+
+// runsBound has runs of n numbers each.
+func runsBound(t *testing.T, d *vk.Device, n int) {
+	const ahead = 3
+	exe := counter(t, n).load(d)
+	sum, last := make([]float32, n), make([]float32, n)
+	var flying []*runtime.DeviceTensor
+	var wants [][]float32
+	land := func() {
+		expect(t, "twice", must(flying[0].Read(t.Context()))(t), wants[0])
+		flying[0].Close()
+		flying, wants = flying[1:], wants[1:]
+	}
+	recordings := 0
+	for i := range 320 { // many times as many as the device may have at a time
+		in, opt := inputs(ramp(1/float32(i+1), n)), runtime.RunOptions{Keep: []string{"twice"}}
+		x := ramp(1/float32(i+1), n)
+		if i%5 != 0 { // each place in turn has runs of both kinds
+			in, x = nil, last
+			opt.Inputs = map[string]*runtime.DeviceTensor{"x": flying[len(flying)-1]}
+		}
+		if i == 51 { // from elsewhere
+			other := must(exe.Upload(t.Context(), inputs(ramp(3, n))["x"]))(t)
+			defer other.Close()
+			opt.Inputs["x"], x = other, ramp(3, n)
+		}
+		r := must(exe.Run(t.Context(), in, opt))(t)
+		want := make([]float32, n)
+		for j := range sum {
+			sum[j] += x[j]
+			want[j] = 2 * sum[j]
+		}
+		last = want
+		if flying, wants = append(flying, r.Kept["twice"]), append(wants, want); len(flying) > ahead {
+			land()
+		}
+		if i == 240 {
+			recordings = exe.Stats().Recordings
+		}
+	}
+	if now := exe.Stats().Recordings; recordings < 32 || now != recordings {
+		t.Errorf("%d recordings after 240 runs, %d after 320: want 32 at least, and no more", recordings, now)
+	}
+	for len(flying) > 0 {
+		land()
+	}
+	expect(t, "state", must(exe.ReadState("sum"))(t), sum)
 }
 
 // TestGroups: runs that are submitted together, and were before, are one recording, which goes when they are closed.
