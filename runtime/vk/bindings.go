@@ -30,9 +30,11 @@ type Bindings struct {
 	users  [][]*Buffer
 	closed atomic.Bool
 
-	// Of a program's steps: where the counts of symbolic grids are.
+	// Of a program's steps: where the counts of symbolic grids are, or the values of symbols that they are recorded
+	// for.
 	grids   *Buffer
 	gridsAt int64
+	symbols map[string]int64
 }
 
 // NewBindings makes descriptor sets, addressed by their index in sets.

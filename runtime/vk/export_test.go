@@ -34,6 +34,28 @@ func (c *CommandList) FillUnchecked(b *Buffer, offset, size int64) {
 // EmitRaw appends words to the list as they are.
 func (c *CommandList) EmitRaw(words ...uint64) { c.words = append(c.words, words...) }
 
+// Dispatches counts those of the recordings that the program has for runs on tensors, and how many of them read their
+// counts.
+func (e *Executable) Dispatches() (all, indirect int) {
+	for i := range e.ahead {
+		for _, b := range e.ahead[i].bound {
+			if b.recording == nil {
+				continue
+			}
+			for words := b.recording.words; len(words) > 0; words = words[1+words[0]>>32:] {
+				switch opcode(uint32(words[0])) {
+				case opDispatchIndirect:
+					indirect++
+					all++
+				case opDispatch:
+					all++
+				}
+			}
+		}
+	}
+	return all, indirect
+}
+
 // Retired is the number of closed resources the device still keeps.
 func (d *Device) Retired() int {
 	d.mu.Lock()

@@ -54,28 +54,29 @@ type Executable struct {
 	steps   []kernel.Step // and the dispatches of persistent kernels after them
 
 	// Made by Load, in this order.
-	made       []closer
-	ranges     []BufferRange         // by index in Program.Buffers
-	lent       map[int]*sharedBuffer // weights and states, likewise
-	borrowed   map[int]bool          // those of them that another program made
-	inHost     map[int]bool          // weights that lie in host memory
-	weights    ir.WeightSource       // which states may begin as
-	params     []*Buffer             // those of kind BufParams
-	indirect   *Buffer               // the counts of symbolic grids; nil if there are none
-	grids      *Buffer               // the counts of gated steps; nil if there are none
-	gatedGrids *Buffer               // what gates leave of them
-	dispatches []dispatch            // by step
-	inputs     []*endpoint           // by port
-	outputs    []*endpoint           // by port
-	labels     []string              // what outputs are called in errors, by port
-	uses       []use                 // by index in Program.Buffers
-	signed     []ir.Dim              // extents that values of symbols may make negative
-	lateWords  [][]byte              // that persistent kernels set where their workgroups wait in vain
-	pipelines  []*Pipeline           // by shader; nil where no step uses it
-	bindings   *Bindings             // set i is for step i
-	reset      *Recording            // zeroes the states; nil if there are none
-	stats      Stats
-	recordings atomic.Int64 // Stats.Recordings
+	made        []closer
+	ranges      []BufferRange         // by index in Program.Buffers
+	lent        map[int]*sharedBuffer // weights and states, likewise
+	borrowed    map[int]bool          // those of them that another program made
+	inHost      map[int]bool          // weights that lie in host memory
+	weights     ir.WeightSource       // which states may begin as
+	params      []*Buffer             // those of kind BufParams
+	indirect    *Buffer               // the counts of symbolic grids; nil if there are none
+	grids       *Buffer               // the counts of gated steps; nil if there are none
+	gatedGrids  *Buffer               // what gates leave of them
+	dispatches  []dispatch            // by step
+	inputs      []*endpoint           // by port
+	outputs     []*endpoint           // by port
+	labels      []string              // what outputs are called in errors, by port
+	uses        []use                 // by index in Program.Buffers
+	gridSymbols []kernel.Symbol       // on which grids depend
+	signed      []ir.Dim              // extents that values of symbols may make negative
+	lateWords   [][]byte              // that persistent kernels set where their workgroups wait in vain
+	pipelines   []*Pipeline           // by shader; nil where no step uses it
+	bindings    *Bindings             // set i is for step i
+	reset       *Recording            // zeroes the states; nil if there are none
+	stats       Stats
+	recordings  atomic.Int64 // Stats.Recordings
 
 	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
 	turn      chan struct{}
@@ -212,7 +213,7 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 		return nil, err
 	}
 	e := &Executable{Signature: signature, device: d, program: p, steps: p.Dispatches(), uses: usesOf(p),
-		signed: signedExtents(p), turn: make(chan struct{}, 1),
+		gridSymbols: gridSymbolsOf(p), signed: signedExtents(p), turn: make(chan struct{}, 1),
 		machine: opt.Machine, weights: weights,
 		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {

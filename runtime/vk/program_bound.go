@@ -23,11 +23,12 @@ type boundKey struct {
 	kept   []*Buffer    // by port
 	own    *states
 	trips  string
+	full   bool // grids are as large as they may be, and recorded so: see isFull
 }
 
 func (k *boundKey) equal(x *boundKey) bool {
-	return k.own == x.own && k.trips == x.trips && slices.Equal(k.given, x.given) && slices.Equal(k.read, x.read) &&
-		slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
+	return k.own == x.own && k.trips == x.trips && k.full == x.full && slices.Equal(k.given, x.given) &&
+		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
 // Close implements closer.
@@ -69,6 +70,7 @@ func (a *ahead) steps(e *Executable, given []bufferCopy, j *job) (*Recording, er
 func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key := &a.key
 	key.own, key.trips, key.inputs = j.own, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
+	key.full = e.isFull(j.symbols)
 	for i, x := range j.from {
 		if x != nil && !e.bindsTo(e.program.Inputs[i].Buffer, x) {
 			key.inputs[i] = nil
@@ -94,6 +96,40 @@ func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 		key.kept = append(key.kept, m.Buffer)
 	}
 	return true
+}
+
+// isFull reports whether the symbols that grids depend on are all at their bounds, as the number of texts is where a
+// batch has no place free. Such runs come one after another, and the device need not read how large their grids are.
+func (e *Executable) isFull(symbols map[string]int64) bool {
+	for _, s := range e.gridSymbols {
+		if symbols[s.Name] != s.Bound {
+			return false
+		}
+	}
+	return len(e.gridSymbols) > 0
+}
+
+// gridSymbolsOf lists the symbols on which grids of steps depend; nil where some are not the program's own.
+func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
+	used := map[string]bool{}
+	for _, s := range p.Steps {
+		for _, factors := range s.Grid {
+			for _, f := range factors {
+				for _, name := range f.Extent.Symbols() {
+					used[name] = true
+				}
+			}
+		}
+	}
+	for _, s := range p.Symbols {
+		if used[s.Name] {
+			list = append(list, s)
+		}
+	}
+	if len(list) < len(used) {
+		return nil
+	}
+	return list
 }
 
 // readsGiven reports whether kernels, or dispatches, read what the host gives a run where it wrote that: symbols, and
@@ -175,7 +211,9 @@ func (b *bound) record(e *Executable, symbols map[string]int64) error {
 	}
 	bindings, err := e.bind(ranges, func(c closer) { b.made = append(b.made, c) })
 	if err == nil {
-		bindings.grids, bindings.gridsAt = counts, countsAt
+		if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
+			bindings.symbols = symbols
+		}
 		b.recording, err = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, nil, b.key.given,
 			nil)
 	}

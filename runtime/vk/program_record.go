@@ -324,10 +324,19 @@ func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	switch {
 	case d.gated:
 		c.DispatchIndirect(e.gatedGrids, d.offset)
-	case d.symbolic:
+	case d.symbolic && bindings.symbols == nil:
 		c.DispatchIndirect(bindings.grids, bindings.gridsAt+d.offset)
-	case d.counts[0] > 0 && d.counts[1] > 0 && d.counts[2] > 0:
-		c.Dispatch(d.counts[0], d.counts[1], d.counts[2])
+	default:
+		counts := d.counts
+		if d.symbolic {
+			var err error
+			if counts, err = e.steps[i].Grid.Eval(bindings.symbols); err != nil {
+				c.fail("step %s: %w", e.steps[i].Name, err)
+			}
+		}
+		if counts[0] > 0 && counts[1] > 0 && counts[2] > 0 {
+			c.Dispatch(counts[0], counts[1], counts[2])
+		}
 	}
 }
 

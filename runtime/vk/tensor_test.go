@@ -276,6 +276,41 @@ func TestBoundSymbols(t *testing.T) {
 	}
 }
 
+// TestFullGrids: runs whose grids are as large as they may be are recorded with these, and others read how large theirs
+// are; each is right, and neither is recorded anew because of the other.
+func TestFullGrids(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			const most, runs = 5, 256
+			exe := symbolic(t, most).load(vktest.Device(t, options))
+			run := func(i, rows int) {
+				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
+				r := must(exe.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
+				expect(t, "y", must(r.Kept["y"].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
+				r.Kept["y"].Close()
+			}
+			for i := range 64 {
+				run(i, most)
+			}
+			if all, indirect := exe.Dispatches(); all < 16 || indirect > 0 {
+				t.Errorf("%d of %d dispatches read their counts: want none of 16 at least", indirect, all)
+			}
+			recordings := 0
+			for i := range runs {
+				if run(i, 1+i/16%most); i == runs/2 {
+					recordings = exe.Stats().Recordings
+				}
+			}
+			if all, indirect := exe.Dispatches(); indirect == 0 || indirect == all {
+				t.Errorf("%d of %d dispatches read their counts: want some", indirect, all)
+			}
+			if now := exe.Stats().Recordings; now != recordings {
+				t.Errorf("%d recordings after %d runs, %d after %d", recordings, runs/2, now, runs)
+			}
+		})
+	}
+}
+
 // TestLargeInputsAhead: inputs that runs ahead bring to the device beside those before are each run's own, while their
 // length changes, too; a tensor is uploaded while another run has the program.
 func TestLargeInputsAhead(t *testing.T) {
