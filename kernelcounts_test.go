@@ -57,6 +57,12 @@ var kernelCounts = []struct {
 		b.Update(p, p2)
 		b.Update(v, v2)
 	}},
+	{"the largest of each row, and where it is", 1, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 3, 4096)
+		best := x.Argmax(-1)
+		b.Output("best", best)
+		b.Output("top", x.Gather(1, best.Reshape(3, 1)).Reshape(3))
+	}},
 	{"matmul", 1, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 40, 64).MatMul(b.Weight("w", ir.F32, 64, 48)))
 	}},

@@ -130,8 +130,9 @@ func Within(n int) Option { return func(d *decoding) { d.within = n } }
 func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	b.Output("logits", shaped)
 	if d.likely {
-		b.Output("likeliest", logits.Argmax(-1))
-		b.Output("top", logits.ReduceMax(-1))
+		best := logits.Argmax(-1)
+		b.Output("likeliest", best)
+		b.Output("top", logits.Gather(1, best.Reshape(best.Dim(0), 1)).Reshape(best.Dim(0))) // one kernel with that
 	}
 }
 
