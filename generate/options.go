@@ -55,8 +55,8 @@ type Options struct {
 
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means as many as take 10 ms, 2 to 16, and 1 where runs are waited for, such as on the CPU fast path;
-	// more than 16 wait for each other.
+	// nothing. 0 means as many as take 10 ms, 2 to 32, and 1 where runs are waited for, such as on the CPU fast path;
+	// more than 32 wait for each other.
 	Ahead int
 }
 

@@ -6,14 +6,13 @@ import "time"
 
 // The device has as many steps at a time as it takes enough for, and at least least: where they are short, so many that
 // the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a new
-// answer's wait for those that others were given, are short. More than few it has when so many have landed that those
-// behind the end are a small part of all.
+// answer's wait for those that others were given, are short. It has twice as many as few, and again, when twice as many
+// have landed as it then has, so that those behind the end are fewer than half of these.
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
 	few    = 8
-	most   = 16
-	small  = 4 // one of so many
+	most   = 32
 )
 
 // First is the pace to begin with, at which a device has the fewest steps.
@@ -22,8 +21,8 @@ const First = enough
 // Depth is how many steps the device is to have at a time that take so long each, when so many have landed.
 func Depth(pace time.Duration, landed int) int {
 	deepest := few
-	if landed >= small*most {
-		deepest = most
+	for deepest < most && landed >= 4*deepest {
+		deepest *= 2
 	}
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }

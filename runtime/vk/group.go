@@ -14,7 +14,7 @@ type group struct {
 
 const (
 	// maxGroups is how many groups are known that end with the same recording.
-	maxGroups = 4
+	maxGroups = 8
 	// maxGroupWords bounds the commands of a recording of a group.
 	maxGroupWords = 1 << 14
 )

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxAhead is how many runs of a program that nobody has waited for the device may have at a time.
-	maxAhead = 16
+	maxAhead = 32
 	// smallGiven is up to which size an input that the host gives such a run has its place in memory that is made once,
 	// in the device's where the host reaches that.
 	smallGiven = 64 << 10

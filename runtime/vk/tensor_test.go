@@ -110,7 +110,7 @@ func runsBound(t *testing.T, d *vk.Device, n int) {
 		flying, wants = flying[1:], wants[1:]
 	}
 	recordings := 0
-	for i := range 320 { // many times as many as the device may have at a time
+	for i := range 800 { // many times as many as the device may have at a time
 		in, opt := inputs(ramp(1/float32(i+1), n)), runtime.RunOptions{Keep: []string{"twice"}}
 		x := ramp(1/float32(i+1), n)
 		if i%5 != 0 { // each place in turn has runs of both kinds
@@ -132,12 +132,12 @@ func runsBound(t *testing.T, d *vk.Device, n int) {
 		if flying, wants = append(flying, r.Kept["twice"]), append(wants, want); len(flying) > ahead {
 			land()
 		}
-		if i == 240 {
+		if i == 640 {
 			recordings = exe.Stats().Recordings
 		}
 	}
-	if now := exe.Stats().Recordings; recordings < 32 || now != recordings {
-		t.Errorf("%d recordings after 240 runs, %d after 320: want 32 at least, and no more", recordings, now)
+	if now := exe.Stats().Recordings; recordings < 64 || now != recordings {
+		t.Errorf("%d recordings after 640 runs, %d after 800: want 64 at least, and no more", recordings, now)
 	}
 	for len(flying) > 0 {
 		land()
@@ -176,22 +176,22 @@ func TestGroups(t *testing.T) {
 				}
 			}
 			live := func() int { return d.Live()["recording"] }
-			runs(64, false)
+			runs(128, false)
 			alone := live()
-			runs(64, true)
-			if got := live() - alone; got != 4 { // a quarter each of the runs that there are places for
-				t.Errorf("%d recordings of groups, want 4", got)
+			runs(128, true)
+			if got := live() - alone; got != 8 { // a quarter each of the runs that there are places for
+				t.Errorf("%d recordings of groups, want 8", got)
 			}
-			runs(64, true)
-			if got := live() - alone; got != 4 {
-				t.Errorf("%d recordings of groups later, want 4", got)
+			runs(128, true)
+			if got := live() - alone; got != 8 {
+				t.Errorf("%d recordings of groups later, want 8", got)
 			}
 			for shift := range 20 { // as after answers of other lengths: groups that begin anywhere
 				runs(shift%7, false)
-				runs(64, true)
+				runs(128, true)
 			}
-			if got := live() - alone; got < 8 || got > 64 {
-				t.Errorf("%d recordings of groups that begin anywhere, want 8 at least, and 64 at most", got)
+			if got := live() - alone; got < 16 || got > 256 {
+				t.Errorf("%d recordings of groups that begin anywhere, want 16 at least, and 256 at most", got)
 			}
 			if err := exe.Close(); err != nil {
 				t.Fatal(err)
@@ -212,18 +212,18 @@ func TestLargeKept(t *testing.T) {
 	first := runProgram(t, exe, inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"twice"}}).Kept["twice"]
 	recordings, live := 0, 0
 	nothing := inputs(make([]float32, n))
-	for i := range 60 {
+	for i := range 120 {
 		kept := runProgram(t, exe, nothing, runtime.RunOptions{Keep: []string{"twice"}}).Kept["twice"]
-		if i == 59 {
+		if i == 119 {
 			expect(t, "twice", must(kept.Read(t.Context()))(t), floats(must(first.Read(t.Context()))(t).Bytes))
 		}
 		kept.Close()
-		if i == 40 {
+		if i == 80 {
 			recordings, live = exe.Stats().Recordings, d.Live()["buffer"]
 		}
 	}
 	if now := exe.Stats().Recordings; now != recordings || d.Live()["buffer"] != live {
-		t.Errorf("%d recordings and %d buffers after 40 runs, %d and %d after 60", recordings, live, now,
+		t.Errorf("%d recordings and %d buffers after 80 runs, %d and %d after 120", recordings, live, now,
 			d.Live()["buffer"])
 	}
 	first.Close()
@@ -237,7 +237,7 @@ func TestBoundSymbols(t *testing.T) {
 			exe := symbolic(t, most).load(vktest.Device(t, options))
 			var flying []*runtime.DeviceTensor
 			rows := func(i int) int {
-				if i < 16 {
+				if i < 32 {
 					return most // so that what comes after has room for all
 				}
 				return 1 + i%most
@@ -247,7 +247,7 @@ func TestBoundSymbols(t *testing.T) {
 				flying[0].Close()
 				flying = flying[1:]
 			}
-			const runs, ahead = 192, 3
+			const runs, ahead = 384, 3
 			recordings := 0
 			for i := range runs {
 				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
@@ -262,12 +262,12 @@ func TestBoundSymbols(t *testing.T) {
 						expect(t, "y of a run between", r.Outputs["y"], ramp(float32(i+n), n*8))
 					}
 				}
-				if i == 120 {
+				if i == 240 {
 					recordings = exe.Stats().Recordings
 				}
 			}
-			if now := exe.Stats().Recordings; recordings < 16 || now != recordings {
-				t.Errorf("%d recordings after 120 runs, %d after all: want 16 at least, and no more", recordings, now)
+			if now := exe.Stats().Recordings; recordings < 32 || now != recordings {
+				t.Errorf("%d recordings after 240 runs, %d after all: want 32 at least, and no more", recordings, now)
 			}
 			for len(flying) > 0 {
 				land(runs - len(flying))
@@ -281,7 +281,7 @@ func TestBoundSymbols(t *testing.T) {
 func TestFullGrids(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
-			const most, runs = 5, 256
+			const most, runs = 5, 1024
 			exe := symbolic(t, most).load(vktest.Device(t, options))
 			run := func(i, rows int) {
 				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
@@ -289,11 +289,11 @@ func TestFullGrids(t *testing.T) {
 				expect(t, "y", must(r.Kept["y"].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
 				r.Kept["y"].Close()
 			}
-			for i := range 64 {
+			for i := range 128 {
 				run(i, most)
 			}
-			if all, indirect := exe.Dispatches(); all < 16 || indirect > 0 {
-				t.Errorf("%d of %d dispatches read their counts: want none of 16 at least", indirect, all)
+			if all, indirect := exe.Dispatches(); all < 32 || indirect > 0 {
+				t.Errorf("%d of %d dispatches read their counts: want none of 32 at least", indirect, all)
 			}
 			recordings := 0
 			for i := range runs {
@@ -326,10 +326,10 @@ func TestLargeInputsAhead(t *testing.T) {
 			live := 0
 			for round := range 3 {
 				var chained, long []*runtime.DeviceTensor
-				for i := range 20 { // more than the device may have at a time
+				for i := range 40 { // more than the device may have at a time
 					r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep))(t)
 					chained = append(chained, r.Kept["y"])
-					rows := 3000 + 100*i
+					rows := 3000 + 50*i
 					r = must(lengths.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), bySymbols))(t)
 					long = append(long, r.Kept["y"])
 				}
@@ -338,7 +338,7 @@ func TestLargeInputsAhead(t *testing.T) {
 				let()
 				for i := range chained {
 					expect(t, "chained", must(chained[i].Read(t.Context()))(t), scaled(ramp(float32(i), n), 12))
-					rows := 3000 + 100*i
+					rows := 3000 + 50*i
 					expect(t, "long", must(long[i].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
 					chained[i].Close()
 					long[i].Close()
@@ -415,7 +415,7 @@ func TestRunsAhead(t *testing.T) {
 			for round := range 3 {
 				var chained, long, counted []*runtime.DeviceTensor
 				keep := func(name string) runtime.RunOptions { return runtime.RunOptions{Keep: []string{name}} }
-				for i := range 20 { // more than the device may have at a time
+				for i := range 40 { // more than the device may have at a time
 					r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep("y")))(t)
 					chained = append(chained, r.Kept["y"])
 					rows := 1 + i%3
