@@ -48,12 +48,16 @@ func (d *Device) groupedLocked(list []*Recording) ([]uint64, error) {
 	return handles, nil
 }
 
-// record records all members, one after the other, as each begins with a barrier. What lets the host read what they
-// write comes once.
+// record records all members, one after the other. What is between two of them orders what these do, and no more; what
+// lets the host read what they write comes once.
 func (g *group) record(d *Device) (err error) {
-	c := &CommandList{device: d}
+	c := d.NewCommandList()
 	for _, r := range g.members {
+		if c.stages != 0 && r.stages != 0 {
+			c.Barrier(c.stages, r.stages)
+		}
 		c.words = append(c.words, r.words...)
+		c.stages |= r.stages
 		c.writesReadback = c.writesReadback || r.writesReadback
 	}
 	g.whole, err = d.Record(fmt.Sprintf("%d recordings as one", len(g.members)), c)

@@ -168,10 +168,12 @@ func (a *ahead) lacks(rooms []int64) (n int64) {
 }
 
 // turnFor returns the turn of a run whose larger inputs take so much room. The first turn follows the last one, or the
-// one after which there is no room for more; where the first turn has not enough, all begin anew.
+// one after which there is no room for more; where the first turn has not enough, all begin anew. It also comes once
+// all runs have been waited for, unless somebody has the tensors that lie there: so an answer has the turns, and the
+// recordings, of the one before it.
 func (e *Executable) turnFor(rooms []int64) *ahead {
 	fits := func() bool { return e.given+e.ahead[e.nextAhead].lacks(rooms) <= e.device.maxGiven() }
-	if !fits() {
+	if !fits() || e.device.knownDone(e.pending) && e.ahead[0].isFree() {
 		e.nextAhead = 0
 	}
 	if !fits() {
@@ -181,6 +183,11 @@ func (e *Executable) turnFor(rooms []int64) *ahead {
 		e.given = 0
 	}
 	return &e.ahead[e.nextAhead]
+}
+
+// isFree reports whether nobody has tensors that lie in the turn's places.
+func (a *ahead) isFree() bool {
+	return !slices.ContainsFunc(a.kept, func(p *place) bool { return p != nil && p.state.Load() != placeFree })
 }
 
 // runAhead submits a run, once the one that had its turn before is done.

@@ -74,6 +74,9 @@ func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
 	return append(words, operands...)
 }
 
+// barrierWords are how many words a barrier has.
+const barrierWords = 3
+
 // appendBarrier encodes a global memory barrier.
 func appendBarrier(words []uint64, before, after Stage) []uint64 {
 	var stages, access uint64
@@ -132,7 +135,8 @@ type CommandList struct {
 	boundPush      []byte
 	dispatches     int
 	writesReadback bool
-	grouped        bool // its recording is recorded once more in those of groups
+	stages         Stage // of what was recorded
+	grouped        bool  // its recording is recorded once more in those of groups
 }
 
 // NewCommandList starts an empty list.
@@ -213,6 +217,7 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 		c.fail("kernel %s: %d x %d x %d workgroups; want 1 to %v", c.kernelName(), x, y, z, limit)
 	}
 	if c.prepare() {
+		c.stages |= StageCompute
 		c.emit(opDispatch, uint64(x), uint64(y), uint64(z))
 	}
 }
@@ -221,6 +226,7 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 // say when the device gets there. Whoever writes them keeps to the device's limits; 0 runs nothing.
 func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
 	if c.checkBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepare() {
+		c.stages |= StageCompute | StageIndirect
 		c.emit(opDispatchIndirect, counts.handle, uint64(offset))
 	}
 }
@@ -338,6 +344,7 @@ func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcO
 		c.fail("copy of %d bytes from %d to %d in buffer %s overlaps itself", size, srcOffset, dstOffset, dst.name)
 		return
 	}
+	c.stages |= StageTransfer
 	c.words = appendCopy(c.words, src.handle, dst.handle, srcOffset, dstOffset, size)
 	c.written(dst)
 }
@@ -351,6 +358,7 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 		c.fail("fill of %d bytes; want a multiple of 4", size)
 	}
 	if c.checkBuffer("fill", dst, offset, size, 4) {
+		c.stages |= StageTransfer
 		c.emit(opFill, dst.handle, uint64(offset), uint64(size), uint64(value))
 		c.written(dst)
 	}
@@ -399,8 +407,9 @@ type Recording struct {
 	closed       atomic.Bool
 
 	// Of what may be in groups.
-	words          []uint64 // without what lets the host read what it writes; nil for others
+	words          []uint64 // without the first barrier, and what lets the host read what it writes; nil for others
 	writesReadback bool
+	stages         Stage
 	groups         []*group // that end with it, under the device's queue
 }
 
@@ -431,7 +440,7 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 		rec.users = append(rec.users, u)
 	}
 	if c.grouped && len(c.words) <= maxGroupWords {
-		rec.words, rec.writesReadback = slices.Clone(c.words), c.writesReadback
+		rec.words, rec.writesReadback, rec.stages = slices.Clone(c.words[barrierWords:]), c.writesReadback, c.stages
 	}
 	d.adopt(rec)
 	return rec, nil

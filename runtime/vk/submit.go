@@ -134,8 +134,11 @@ func (d *Device) Done(p Point) bool {
 	if d.usable("look for a point") != nil {
 		return p == 0
 	}
-	return uint64(p) <= d.kernels.completed.Load() || uint64(p) <= d.reached(&d.kernels)
+	return d.knownDone(p) || uint64(p) <= d.reached(&d.kernels)
 }
+
+// knownDone reports whether somebody has waited for a point, or for a later one.
+func (d *Device) knownDone(p Point) bool { return uint64(p) <= d.kernels.completed.Load() }
 
 // Wait waits until a point is reached or ctx is done, whose error it then returns, wrapped; the device goes on
 // undisturbed, and nothing it uses is freed. On a lost device the error wraps [ErrDeviceLost].
@@ -146,7 +149,7 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: wait: %w", err)
 	}
-	if uint64(p) <= d.kernels.completed.Load() {
+	if d.knownDone(p) {
 		return nil
 	}
 	if err := d.enter("wait"); err != nil {

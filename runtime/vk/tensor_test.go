@@ -146,6 +146,7 @@ func runsBound(t *testing.T, d *vk.Device, n int) {
 }
 
 // TestGroups: runs that are submitted together, and were before, are one recording, which goes when they are closed.
+// Runs that come when all before them have been waited for are the recordings of those that came so before.
 func TestGroups(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
@@ -154,25 +155,29 @@ func TestGroups(t *testing.T) {
 			none := d.Live()["recording"]
 			exe := counter(t, n).load(d)
 			sum := float32(0)
+			type given struct {
+				*runtime.DeviceTensor
+				want float32
+			}
+			var flying []given
+			land := func(left int) {
+				for ; len(flying) > left; flying = flying[1:] {
+					if got := floats(must(flying[0].Read(t.Context()))(t).Bytes)[n-1]; got != flying[0].want {
+						t.Fatalf("a run gave %v, want %v", got, flying[0].want)
+					}
+					flying[0].Close()
+				}
+			}
 			runs := func(count int, more bool) {
-				var flying []*runtime.DeviceTensor
 				for i := range count {
 					in := make([]float32, n)
 					in[n-1] = 1
 					sum++
 					opt := runtime.RunOptions{Keep: []string{"twice"}, More: more && i%together != together-1}
-					flying = append(flying, runProgram(t, exe, inputs(in), opt).Kept["twice"])
-					if i%together != together-1 && i != count-1 {
-						continue
+					flying = append(flying, given{runProgram(t, exe, inputs(in), opt).Kept["twice"], 2 * sum})
+					if i%together == together-1 {
+						land(together)
 					}
-					for j, x := range flying {
-						want := 2 * (sum - float32(len(flying)-1-j))
-						if got := floats(must(x.Read(t.Context()))(t).Bytes)[n-1]; got != want {
-							t.Fatalf("run %d gave %v, want %v", i, got, want)
-						}
-						x.Close()
-					}
-					flying = nil
 				}
 			}
 			live := func() int { return d.Live()["recording"] }
@@ -186,13 +191,21 @@ func TestGroups(t *testing.T) {
 			if got := live() - alone; got != 8 {
 				t.Errorf("%d recordings of groups later, want 8", got)
 			}
-			for shift := range 20 { // as after answers of other lengths: groups that begin anywhere
+			for range 6 { // an answer of 18 runs after another
+				land(0)
+				runs(18, true)
+			}
+			if got := live() - alone; got != 9 { // the last two runs are one, too
+				t.Errorf("%d recordings of groups that begin where they began, want 9", got)
+			}
+			for shift := range 20 { // groups that begin anywhere
 				runs(shift%7, false)
 				runs(128, true)
 			}
 			if got := live() - alone; got < 16 || got > 256 {
 				t.Errorf("%d recordings of groups that begin anywhere, want 16 at least, and 256 at most", got)
 			}
+			land(0)
 			if err := exe.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +250,7 @@ func TestBoundSymbols(t *testing.T) {
 			exe := symbolic(t, most).load(vktest.Device(t, options))
 			var flying []*runtime.DeviceTensor
 			rows := func(i int) int {
-				if i < 32 {
+				if i < 64 {
 					return most // so that what comes after has room for all
 				}
 				return 1 + i%most
@@ -283,11 +296,15 @@ func TestFullGrids(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const most, runs = 5, 1024
 			exe := symbolic(t, most).load(vktest.Device(t, options))
+			check := func() {}
 			run := func(i, rows int) {
 				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
 				r := must(exe.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
-				expect(t, "y", must(r.Kept["y"].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
-				r.Kept["y"].Close()
+				check() // the one before, so that runs have all places in turn
+				check = func() {
+					expect(t, "y", must(r.Kept["y"].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
+					r.Kept["y"].Close()
+				}
 			}
 			for i := range 128 {
 				run(i, most)
@@ -307,6 +324,7 @@ func TestFullGrids(t *testing.T) {
 			if now := exe.Stats().Recordings; now != recordings {
 				t.Errorf("%d recordings after %d runs, %d after %d", recordings, runs/2, now, runs)
 			}
+			check()
 		})
 	}
 }
