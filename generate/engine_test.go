@@ -517,13 +517,13 @@ func TestDepth(t *testing.T) {
 	for _, tt := range []struct {
 		pace time.Duration
 		want int
-	}{{0, 8}, {150 * time.Microsecond, 8}, {2 * time.Millisecond, 5}, {4 * time.Millisecond, 2}, {time.Second, 2}} {
+	}{{0, 16}, {150 * time.Microsecond, 16}, {2 * time.Millisecond, 5}, {4 * time.Millisecond, 2}, {time.Second, 2}} {
 		if e.pace = tt.pace; e.depth(nil) != tt.want {
 			t.Errorf("steps of %v: %d at a time, want %d", tt.pace, e.depth(nil), tt.want)
 		}
 	}
 	e.model.places, e.pace = 2, 0
-	for settled, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 6, 7: 8} {
+	for settled, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 6, 8: 16, 9: 16} {
 		if e.settled = settled; e.depth(nil) != want {
 			t.Errorf("%d steps after a text came, with room for another: %d at a time, want %d", settled, e.depth(nil),
 				want)

@@ -11,7 +11,7 @@ import "time"
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
-	few    = 8
+	few    = 16
 	most   = 32
 )
 
