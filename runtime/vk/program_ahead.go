@@ -169,11 +169,15 @@ func (a *ahead) lacks(rooms []int64) (n int64) {
 
 // turnFor returns the turn of a run whose larger inputs take so much room. The first turn follows the last one, or the
 // one after which there is no room for more; where the first turn has not enough, all begin anew. It also comes once
-// all runs have been waited for, unless somebody has the tensors that lie there: so an answer has the turns, and the
-// recordings, of the one before it.
+// several runs have been on their way and all been waited for, unless somebody has the tensors that lie there: so an
+// answer has the turns, and the recordings, of the one before it.
 func (e *Executable) turnFor(rooms []int64) *ahead {
 	fits := func() bool { return e.given+e.ahead[e.nextAhead].lacks(rooms) <= e.device.maxGiven() }
-	if !fits() || e.device.knownDone(e.pending) && e.ahead[0].isFree() {
+	again := false
+	if e.device.knownDone(e.pending) {
+		again, e.flying = e.flying > 1 && e.ahead[0].isFree(), 0
+	}
+	if e.flying++; again || !fits() {
 		e.nextAhead = 0
 	}
 	if !fits() {
