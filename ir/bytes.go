@@ -11,8 +11,12 @@ const ByteGroup = 32
 const LeastByteTop = 0x1p-118
 
 // ByteSteps is the rule by which a group of floats becomes bytes wherever a product rounds its rows: the byte of x is
-// round(x*steps), halves to even, and stands for byte*scale. top is the largest magnitude of the group, infinite or NaN
-// where an element is; then all of the group stands for NaN.
+// round(x*steps), both rounded to the nearest, halves to even, and stands for byte*scale. top is the largest magnitude
+// of the group, infinite or NaN where an element is; then all of the group stands for NaN.
+//
+// steps is 127/top within 2^-15 of it. It is a quotient of integers, the first 16 bits of the mantissa below 127*2^25,
+// since only those have the same bits everywhere: Vulkan lets a quotient of floats be 2.5 units of its last place off,
+// and a row of halves of its largest element, 63.5 steps each, would become other bytes on each device.
 //
 // It is the definition for what computes the same in other words: a graph (round_rows), GLSL (byte_steps) and
 // assembly of the processor.
@@ -23,5 +27,7 @@ func ByteSteps(top float32) (steps, scale float32) {
 	case top < LeastByteTop:
 		return 0, 0
 	}
-	return 127 / top, top * (1.0 / 127)
+	bits := math.Float32bits(top)
+	quotient := float32(127 << 25 / (bits>>8&0x7fff | 0x8000))
+	return math.Float32frombits(math.Float32bits(quotient) + 117<<23 - bits&0x7f800000), top * (1.0 / 127)
 }

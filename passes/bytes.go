@@ -64,8 +64,6 @@ func blocksOf(b *ir.Node) ir.DType {
 }
 
 // roundToBytes is x with every group of neighbours rounded to bytes and times its scale, as [ir.ByteSteps] says.
-// The inverse of the largest magnitude is made of its mantissa and its exponent apart: Vulkan's quotients are right for
-// divisors of up to 2^126 only.
 func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	shape := x.Shape()
 	k := shape[len(shape)-1].Add
@@ -78,10 +76,12 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	}
 	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
 	bits := as(ir.U32, top)
-	const exponents, mantissas, one = 0x7f800000, 0x7fffff, 0x3f800000
-	mantissa := as(ir.F32, r.binary(ir.OpOr, r.binary(ir.OpAnd, bits, word(mantissas)), word(one)))
-	power := as(ir.F32, r.binary(ir.OpSub, word(2*one+7<<23), r.binary(ir.OpAnd, bits, word(exponents))))
-	steps := r.binary(ir.OpMul, r.binary(ir.OpDiv, r.scalar(ir.F32, 127.0/128), mantissa), power)
+	const exponents = 0x7f800000
+	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff),
+		r.binary(ir.OpShr, bits, word(8))))
+	quotient := r.unary(ir.OpCast, r.binary(ir.OpDiv, word(127<<25), mantissa), ir.Attr{Name: "dtype", Value: ir.F32})
+	power := r.binary(ir.OpSub, word(117<<23), r.binary(ir.OpAnd, bits, word(exponents)))
+	steps := as(ir.F32, r.binary(ir.OpAdd, as(ir.U32, quotient), power))
 	least := math.Float32bits(ir.LeastByteTop)
 	taken := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
 	steps = r.add(ir.OpWhere, []*ir.Node{taken, steps, r.scalar(ir.F32, 0)})

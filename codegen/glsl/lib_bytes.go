@@ -56,20 +56,20 @@ float dot_onto(float sum, vec4 a, vec4 b) {
     return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }`},
 	{"round_bytes", f32Only, `
-// Each rounded to the nearest integer, from -127 to 127, as a byte: the sum with
-// 3 * 2^22 has it in its last bits.
-uint round_bytes(vec4 v) {
-    uvec4 bits = floatBitsToUint(v + 12582912.0);
+// Each times steps, from -127 to 127, rounded to the nearest integer, as a byte: the sum with 3 * 2^22 has it in its
+// last bits. The product is rounded by itself first, as everywhere.
+uint round_bytes(vec4 v, float steps) {
+    precise vec4 scaled = v * steps;
+    uvec4 bits = floatBitsToUint(scaled + 12582912.0);
     return bits.x & 0xffu | (bits.y & 0xffu) << 8 | (bits.z & 0xffu) << 16 | bits.w << 24;
 }`},
 	{"byte_steps", f32Only, `
-// What a group is multiplied by before it is rounded to bytes, of the bits of its largest magnitude: 127 over that, but
-// 0 below 2^-118 and of what is not finite. The inverse is made of mantissa and exponent apart, as above 2^126 that of
-// the whole is less than devices keep.
+// What a group is multiplied by before it is rounded to bytes, of the bits of its largest magnitude: about 127 over
+// that, but 0 below 2^-118 and of what is not finite. Only quotients of integers are the same on all devices.
 float byte_steps(uint top) {
-    float mantissa = uintBitsToFloat(top & 0x7fffffu | 0x3f800000u);
-    float power = uintBitsToFloat(0x82800000u - (top & 0x7f800000u));
-    return top - 0x04800000u < 0x7b000000u ? 0.9921875 / mantissa * power : 0.0;
+    uint quotient = 0xfe000000u / (top >> 8 & 0x7fffu | 0x8000u);
+    uint steps = floatBitsToUint(float(quotient)) + (0x3a800000u - (top & 0x7f800000u));
+    return top - 0x04800000u < 0x7b000000u ? uintBitsToFloat(steps) : 0.0;
 }`},
 	{"digits_of", f32Only, `
 // Numbers below 2^22 as signed digits to the base 256, the last digit in the lowest byte: the sum with 3 * 2^22 has the

@@ -107,7 +107,7 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 func (r *roundedRows) putWords(array string, unit, word, x text) {
 	v := r.v
 	if v.s.Digits == 0 {
-		v.line("%s[%s][%s] = round_bytes(%s * steps);", array, unit.s, word.s, x.s)
+		v.line("%s[%s][%s] = round_bytes(%s, steps);", array, unit.s, word.s, x.s)
 		return
 	}
 	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s * steps)", x.s)))

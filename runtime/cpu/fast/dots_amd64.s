@@ -4890,52 +4890,64 @@ stop:
 // func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·roundBytes(SB), NOSPLIT, $0-40
-	MOVQ bytes+0(FP), AX
-	MOVQ scales+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ x+24(FP), BX
-	MOVQ n+32(FP), SI
+	MOVQ bytes+0(FP), CX
+	MOVQ scales+8(FP), BX
+	MOVQ sums+16(FP), SI
+	MOVQ x+24(FP), DI
+	MOVQ n+32(FP), R8
 
 next:
-	TESTQ        SI, SI
+	TESTQ        R8, R8
 	JZ           stop
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y0, Y0, Y0
 	VXORPS       Y1, Y1, Y1
-	VMOVUPS      (BX), Y4
+	VMOVUPS      (DI), Y4
 	VFMADD231PS  Y2, Y4, Y1
 	VBROADCASTSS c7fffffff<>+0(SB), Y3
 	VANDPS       Y3, Y4, Y3
 	VMAXPS       Y3, Y0, Y0
-	VMOVUPS      32(BX), Y5
+	VMOVUPS      32(DI), Y5
 	VFMADD231PS  Y2, Y5, Y1
 	VBROADCASTSS c7fffffff<>+0(SB), Y3
 	VANDPS       Y3, Y5, Y3
 	VMAXPS       Y3, Y0, Y0
-	VMOVUPS      64(BX), Y6
+	VMOVUPS      64(DI), Y6
 	VFMADD231PS  Y2, Y6, Y1
 	VBROADCASTSS c7fffffff<>+0(SB), Y3
 	VANDPS       Y3, Y6, Y3
 	VMAXPS       Y3, Y0, Y0
-	VMOVUPS      96(BX), Y7
+	VMOVUPS      96(DI), Y7
 	VFMADD231PS  Y2, Y7, Y1
-	VBROADCASTSS c7fffffff<>+0(SB), Y2
-	VANDPS       Y2, Y7, Y3
+	VBROADCASTSS c7fffffff<>+0(SB), Y3
+	VANDPS       Y3, Y7, Y3
 	VMAXPS       Y3, Y0, Y0
-	VPERM2F128   $0x01, Y0, Y0, Y2
-	VMAXPS       Y2, Y0, Y0
-	VPERMILPS    $0x4e, Y0, Y2
-	VMAXPS       Y2, Y0, Y0
-	VPERMILPS    $0xb1, Y0, Y2
-	VMAXPS       Y2, Y0, Y0
-	VPERM2F128   $0x01, Y1, Y1, Y2
-	VADDPS       Y2, Y1, Y1
-	VPERMILPS    $0x4e, Y1, Y2
-	VADDPS       Y2, Y1, Y1
-	VPERMILPS    $0xb1, Y1, Y2
-	VADDPS       Y2, Y1, Y1
-	VBROADCASTSS c42fe0000<>+0(SB), Y2
-	VDIVPS       Y0, Y2, Y2
+	VPERM2F128   $0x01, Y0, Y0, Y3
+	VMAXPS       Y3, Y0, Y0
+	VPERMILPS    $0x4e, Y0, Y3
+	VMAXPS       Y3, Y0, Y0
+	VPERMILPS    $0xb1, Y0, Y3
+	VMAXPS       Y3, Y0, Y0
+	VPERM2F128   $0x01, Y1, Y1, Y3
+	VADDPS       Y3, Y1, Y1
+	VPERMILPS    $0x4e, Y1, Y3
+	VADDPS       Y3, Y1, Y1
+	VPERMILPS    $0xb1, Y1, Y3
+	VADDPS       Y3, Y1, Y1
+	VMOVD        X0, R9
+	SHRL         $0x08, R9
+	ANDL         $0x00007fff, R9
+	ORL          $0x00008000, R9
+	MOVL         $0xfe000000, AX
+	XORL         DX, DX
+	DIVL         R9
+	VCVTSI2SSL   AX, X2, X2
+	VPBROADCASTD X2, Y2
+	VBROADCASTSS c7f800000<>+0(SB), Y3
+	VANDPS       Y3, Y0, Y3
+	VBROADCASTSS c3a800000<>+0(SB), Y8
+	VPADDD       Y8, Y2, Y2
+	VPSUBD       Y3, Y2, Y2
 	VBROADCASTSS c04800000<>+0(SB), Y3
 	VCMPPS       $0x1d, Y3, Y0, Y3
 	VANDPS       Y3, Y2, Y2
@@ -4943,7 +4955,7 @@ next:
 	VBROADCASTSS c3c010204<>+0(SB), Y3
 	VMULPS       Y3, Y0, Y0
 	VADDPS       Y1, Y0, Y0
-	VMOVSS       X0, (CX)
+	VMOVSS       X0, (BX)
 	VMULPS       Y2, Y4, Y4
 	VCVTPS2DQ    Y4, Y4
 	VMULPS       Y2, Y5, Y5
@@ -4963,18 +4975,18 @@ next:
 	VPERMILPS    $0xb1, Y3, Y1
 	VADDPS       Y1, Y3, Y3
 	VMULPS       Y0, Y3, Y3
-	VMOVSS       X3, (DX)
+	VMOVSS       X3, (SI)
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
 	VMOVDQU      order<>+0(SB), Y0
 	VPERMD       Y4, Y0, Y4
-	VMOVDQU      Y4, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, DX
-	ADDQ         $0x80, BX
-	DECQ         SI
+	VMOVDQU      Y4, (CX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x80, DI
+	DECQ         R8
 	JMP          next
 
 stop:
@@ -4994,8 +5006,11 @@ GLOBL order<>(SB), RODATA|NOPTR, $32
 DATA c7fffffff<>+0(SB)/4, $0x7fffffff
 GLOBL c7fffffff<>(SB), RODATA|NOPTR, $4
 
-DATA c42fe0000<>+0(SB)/4, $0x42fe0000
-GLOBL c42fe0000<>(SB), RODATA|NOPTR, $4
+DATA c7f800000<>+0(SB)/4, $0x7f800000
+GLOBL c7f800000<>(SB), RODATA|NOPTR, $4
+
+DATA c3a800000<>+0(SB)/4, $0x3a800000
+GLOBL c3a800000<>(SB), RODATA|NOPTR, $4
 
 DATA c04800000<>+0(SB)/4, $0x04800000
 GLOBL c04800000<>(SB), RODATA|NOPTR, $4
