@@ -228,10 +228,11 @@ func (e *Executable) runAhead(ctx context.Context, j *job) (_ *runtime.Result, e
 	if j.more {
 		submit = e.device.Gather
 	}
-	if e.pending, err = submit(list...); err != nil {
-		return nil, err
+	p, err := submit(list...)
+	if err != nil {
+		return nil, err // what was submitted before may still be under way
 	}
-	if a.busy = e.pending; !bound {
+	if e.pending, a.busy = p, p; !bound {
 		e.symbols = j.symbols
 	}
 	e.nextAhead = (e.nextAhead + 1) % maxAhead

@@ -486,3 +486,44 @@ func TestRunsAhead(t *testing.T) {
 		})
 	}
 }
+
+// whenAsked is a context that does something when it is asked whether it is done.
+type whenAsked struct {
+	context.Context
+	do func()
+}
+
+func (c whenAsked) Err() error {
+	c.do()
+	return c.Context.Err()
+}
+
+// TestFailedAhead: after a run that the device was not given, the next one still waits for those before it, and writes
+// no inputs that they read.
+func TestFailedAhead(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n, slowly = 1 << 14, 1 << 18
+			before, exe := slow(t, slowly, 400).load(d), counter(t, n).load(d)
+			opt := runtime.RunOptions{Keep: []string{"twice"}}
+			busy := must(before.Run(t.Context(), inputs(ramp(1, slowly)), opt))(t).Kept["twice"]
+			defer busy.Close()
+			first := must(exe.Run(t.Context(), inputs(ramp(1, n)), opt))(t).Kept["twice"]
+			defer first.Close()
+
+			own := must(exe.NewStates())(t)
+			opt.States = own
+			_, err := exe.Run(whenAsked{t.Context(), func() { own.Close() }}, inputs(ramp(5, n)), opt)
+			wantError(t, err, "submit", "closed")
+
+			both := ramp(1, n)
+			for i, x := range ramp(1000, n) {
+				both[i] += x
+			}
+			r := runProgram(t, exe, inputs(ramp(1000, n)), runtime.RunOptions{})
+			expect(t, "twice of both", r.Outputs["twice"], scaled(both, 2))
+			expect(t, "twice of the first", must(first.Read(t.Context()))(t), scaled(ramp(1, n), 2))
+		})
+	}
+}
