@@ -51,14 +51,18 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	}
 	d.reap()
 	d.queue.Lock()
-	p, err := d.giveLocked(more, recordings)
+	defer d.unlockQueue()
+	return d.giveLocked(more, recordings)
+}
+
+// unlockQueue is for whoever may have submitted: it closes the recordings of groups that gave way to others.
+func (d *Device) unlockQueue() {
 	dropped := d.dropped
 	d.dropped = nil
 	d.queue.Unlock()
 	for _, r := range dropped {
 		_ = r.Close() // retires it, which cannot fail
 	}
-	return p, err
 }
 
 // giveLocked is submit with d.queue held.
@@ -99,7 +103,7 @@ func (d *Device) submitLocked() (Point, error) {
 // submitUpTo submits what was gathered, if a point needs it.
 func (d *Device) submitUpTo(p Point) error {
 	d.queue.Lock()
-	defer d.queue.Unlock()
+	defer d.unlockQueue()
 	if uint64(p) <= d.kernels.submitted.Load() {
 		return nil
 	}
@@ -216,7 +220,7 @@ type order struct {
 // What is submitted to kernels later waits for copies in order, and for those that write what kernels read.
 func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
 	d.queue.Lock()
-	defer d.queue.Unlock()
+	defer d.unlockQueue()
 	if !o.beside {
 		o.after = d.latestLocked()
 	}

@@ -216,6 +216,41 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestGroupsGiveWay: a group that gives way to another is closed, also where it does so when somebody waits for a run,
+// after which no other run comes.
+func TestGroupsGiveWay(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	const count, alone, most = 12, 4, 8 // runs of a round, rounds without groups, groups that end with the same run
+	exe := counter(t, 8).load(d)
+	recordings := 0
+	for round := range alone + 2*(count-1) - 1 { // the last one has a group give way
+		var list []*runtime.DeviceTensor
+		first := count - 2 - (round-alone)/2 // of the group, which is there twice
+		for i := range count {
+			opt := runtime.RunOptions{Keep: []string{"twice"}, More: round >= alone && i >= first}
+			list = append(list, runProgram(t, exe, inputs(ramp(1, 8)), opt).Kept["twice"])
+		}
+		must(list[count-1].Read(t.Context()))(t) // which submits the group
+		for _, x := range list {
+			x.Close()
+		}
+		switch now := d.Live()["recording"]; {
+		case round == alone-1:
+			recordings = now
+		case round == alone+2*most-1 && now != recordings+most:
+			t.Errorf("%d recordings of groups after %d were there twice, want all", now-recordings, most)
+		case round >= alone && now > recordings+most:
+			t.Errorf("round %d: %d recordings of groups, want %d at most", round, now-recordings, most)
+		}
+	}
+	if err := exe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if live := d.Live()["recording"]; live != 0 {
+		t.Errorf("%d recordings of a closed program", live)
+	}
+}
+
 // TestLargeKept: of outputs too large to have memory for every run under way there is one, which a run finds free where
 // nobody has the tensor of the one before it.
 func TestLargeKept(t *testing.T) {
