@@ -242,6 +242,44 @@ func cutWords(body string) (before, at, after string) {
 	return before, at, after
 }
 
+// unpackScale makes the text have the function that unpacks a scale of a word, and returns its name, and false where
+// blocks have more than one scale, or take more than a word for it. scaleWord is the function that returns the word.
+func (e *emitter) unpackScale(b *buffer) (string, bool) {
+	f := e.blockFormatOf(b)
+	_, unpack, ok := cutScale(f.Decode.Scale)
+	if !ok {
+		return "", false
+	}
+	name := "scale_of_" + b.DType.String()
+	head := scaleType(f.BlockForm) + " " + name + "(uint word)"
+	e.blockFunction(b, head, "// A scale, out of the word that has it.", unpack)
+	return name, true
+}
+
+func (e *emitter) scaleWord(b *buffer) string {
+	read, _, _ := cutScale(e.blockFormatOf(b).Decode.Scale)
+	e.blockFunction(b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
+	return "scale_word_" + b.base
+}
+
+// cutScale takes the one reading of a word or a half out of a scale's text.
+func cutScale(body string) (read, unpack string, ok bool) {
+	all := blockReader.FindAllStringIndex(body, -1)
+	if len(all) != 1 || !strings.HasPrefix(body, "return ") || len(mentions(body, "e")) > 0 {
+		return "", "", false
+	}
+	before, reading := body[:all[0][0]], body[all[0][0]:]
+	reader, rest, _ := strings.Cut(reading, "(")
+	at, after, _ := strings.Cut(rest, ")")
+	switch reader {
+	case "HALF":
+		return "return SHORT(" + at + ");", before + "unpackHalf2x16(word).x" + after, true
+	case "WORD":
+		return "return WORD(" + at + ");", before + "word" + after, true
+	}
+	return "", "", false
+}
+
 func (e *emitter) pairQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
 	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.Decode.Quants)

@@ -110,14 +110,14 @@ func (r *skinny) accumulate() {
 	if r.Parts == 1 && r.Affine {
 		r.declareOnes()
 	}
-	var decoded []decodedStrips
+	var fetched []fetchedStrips
 	for _, o := range r.b {
-		decoded = append(decoded, r.declareStrips(o))
+		fetched = append(fetched, r.declareStrips(o))
 	}
 	rows := r.declareRows()
 	fetch := func(k0 text) {
 		for i, o := range r.b {
-			r.decode(o, decoded[i], k0)
+			r.fetchWeights(o, fetched[i], k0)
 		}
 		r.fetchRows(rows, k0)
 	}
@@ -126,27 +126,56 @@ func (r *skinny) accumulate() {
 	fetch(times(r.part, s.TileK))
 	r.close()
 	r.line("")
-	k0 := r.rolled("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
+	even := target.DivisibleBy(r.k.Fold, step) // all subgroups have as many steps
+	var k0 text
+	if even {
+		k0 = r.rolled("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
+	} else {
+		k0 = r.rolled("step_start", primary("0u"), r.dim(r.k.Fold), step)
+		k0 = r.named("k0", plus(k0, times(r.part, s.TileK)))
+	}
 	r.line("barrier(); // what is in shared memory has been multiplied")
 	for i, o := range r.b {
-		r.putWeights(o, decoded[i])
+		r.putWeights(o, fetched[i])
 	}
 	r.putRows(rows)
 	r.line("barrier();")
 	r.comment("The next step, or the last once more.")
 	fetch(primary(r.variable("uint", "k1", call("min", plus(k0, uintLit(step)), uintLit(r.k.Fold.Add-int64(s.TileK))))))
-	r.multiply()
+	if even {
+		r.multiply()
+	} else {
+		r.openGuard("if (%s)", binary("<", k0, r.dim(r.k.Fold)).s)
+		r.multiply()
+		r.close()
+	}
 	r.close()
 }
 
-// decodedStrips are the arrays in which an invocation keeps strips of a B before
-// they go to shared memory.
-type decodedStrips struct{ quants, scales string }
+// fetchedStrips are the arrays in which an invocation keeps what it has read of a B before it goes to shared memory.
+// Where one reading has all quants of a run, or one word a scale, that is kept as it lies in memory and decoded when it
+// goes there: what is decoded at once is waited for before the step before it is multiplied.
+type fetchedStrips struct {
+	quants, scales string
+	words          bool   // quants are words, of a run each
+	unpack         string // the function that unpacks scales, which are words then, or ""
+}
 
-func (r *skinny) declareStrips(o *matOperand) decodedStrips {
-	n := r.rounds() * r.run.Strips
-	return decodedStrips{r.array("uvec4", o.name+"_quants", n*r.words()),
-		r.array(scaleType(r.run.Form), o.name+"_scale", n)}
+func (r *skinny) declareStrips(o *matOperand) fetchedStrips {
+	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
+	row, _ := ir.BlockFormatOf(r.run.DType)
+	f := fetchedStrips{words: r.Element == ir.I8 && r.run.Joined && r.run.Wide(b.Binding) && row.Decode.ReadsOnce()}
+	if f.words {
+		f.quants = r.array("uvec4", o.name+"_words", n)
+	} else {
+		f.quants = r.array("uvec4", o.name+"_quants", n*r.words())
+	}
+	scale := scaleType(r.run.Form)
+	if unpack, ok := r.unpackScale(b); ok {
+		scale, f.unpack = "uint", unpack
+	}
+	f.scales = r.array(scale, o.name+"_scale", n)
+	return f
 }
 
 // runs is how many runs a subgroup decodes, and rounds how many of them an
@@ -170,8 +199,8 @@ func (r *skinny) eachRun(body func(i, column, run text)) {
 // words is how many uvec4 a strip is.
 func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
-// decode reads and decodes the runs of a B at k0 of the contraction.
-func (r *skinny) decode(o *matOperand, d decodedStrips, k0 text) {
+// fetchWeights reads the runs of a B at k0 of the contraction.
+func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
@@ -184,13 +213,25 @@ func (r *skinny) decode(o *matOperand, d decodedStrips, k0 text) {
 		r.repeat("p", r.run.Strips, func(p text) {
 			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
-			for w := range r.words() {
-				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w)))
-				r.line("%s = %s;", word.s, r.quantsOf(b, at, s, w).s)
+			if f.words {
+				r.line("%s = %s;", elementOf(f.quants, n, number).s, call(r.heldWords(b), at, s.e).s)
+			} else {
+				for w := range r.words() {
+					r.line("%s = %s;", r.fetchedWord(f, number, w).s, r.quantsOf(b, at, s, w).s)
+				}
 			}
-			r.line("%s = %s;", elementOf(d.scales, n, number).s, call("scale_"+b.base, at, within(e, s.at)).s)
+			scale := call("scale_"+b.base, at, within(e, s.at))
+			if f.unpack != "" {
+				scale = call(r.scaleWord(b), at)
+			}
+			r.line("%s = %s;", elementOf(f.scales, n, number).s, scale.s)
 		})
 	})
+}
+
+// fetchedWord prints word w of the decoded quants of a strip, by its number among the invocation's own.
+func (r *skinny) fetchedWord(f fetchedStrips, number text, w int) text {
+	return elementOf(f.quants, r.rounds()*r.run.Strips*r.words(), plus(times(number, r.words()), uintLit(w)))
 }
 
 // quantsOf prints word w of a strip's quants as matrix units take them.
@@ -237,8 +278,8 @@ func (r *skinny) signedBytes(bytes text) text {
 		primary("0x80808080u"))
 }
 
-// putWeights stores what was decoded.
-func (r *skinny) putWeights(o *matOperand, d decodedStrips) {
+// putWeights stores what was read, decoded.
+func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		perTile := r.s.TileK / r.run.Elems
@@ -250,26 +291,40 @@ func (r *skinny) putWeights(o *matOperand, d decodedStrips) {
 			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))),
 				binary("/", at, uintLit(r.Unit(r.s)))))
 			for w := range r.words() {
-				r.put(st.elements, unit, w,
-					elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w))).s)
+				word := r.fetchedWord(f, number, w)
+				if f.words {
+					quants := call(r.heldQuants(r.blockBuffer(o)), elementOf(f.quants, n, number), uintLit(w))
+					word = r.signedBytes(quants)
+				}
+				r.put(st.elements, unit, w, word)
 			}
-			scale := elementOf(d.scales, n, number).s
+			scale := elementOf(f.scales, n, number)
+			if f.unpack != "" {
+				scale = call(f.unpack, scale)
+			}
 			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(r.Strip)), r.columns())), column)
 			if !r.Affine {
-				r.line("%s[%s] = %s;", st.scales, slot.s, scale)
+				r.line("%s[%s] = %s;", st.scales, slot.s, scale.s)
 				return
 			}
-			r.line("%s[%s] = %s.x;", st.scales, slot.s, scale)
-			r.line("%s[%s] = %s.y;", st.others, slot.s, scale)
+			if f.unpack != "" {
+				scale = primary(r.variable("vec2", "scale", scale))
+			}
+			r.line("%s[%s] = %s.x;", st.scales, slot.s, scale.s)
+			r.line("%s[%s] = %s.y;", st.others, slot.s, scale.s)
 		})
 	})
 }
 
 // put stores a uvec4, the w-th from a unit on.
-func (r *skinny) put(array string, unit text, w int, value string) {
+func (r *skinny) put(array string, unit text, w int, word text) {
 	if r.unit == "uvec4" {
-		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)).s, value)
+		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)).s, word.s)
 		return
+	}
+	value := word.s
+	if !word.plain() {
+		value = r.variable("uvec4", "quants", word)
 	}
 	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(2*w)).s, value)
 	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(2*w+1)).s, value)

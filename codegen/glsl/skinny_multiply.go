@@ -46,12 +46,39 @@ func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	})
 	r.eachOfRows(r.Strip, true, func(i, row, at text) {
 		r.bindAxis(r.fold, primary(r.variable("uint", "k", plus(k0, at))))
-		r.plan([]*kernel.Expr{scale}, nil)
-		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i).s, r.value(scale).s)
+		read := readOf(scale)
+		r.plan([]*kernel.Expr{read}, nil)
+		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i).s, r.value(read).s)
 		if r.Affine {
 			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i).s, bytes, plus(k0, at))
 		}
 	})
+}
+
+// readOf is what is kept of a scale of rows until it goes to shared memory: what is loaded, if that is one f32 that the
+// scale is computed of alone, so that nothing waits for it (fetchedStrips), and else the scale.
+func readOf(scale *kernel.Expr) *kernel.Expr {
+	read, leaves := scale, 0
+	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprApply && e.Kind != kernel.ExprConst {
+			read, leaves = e, leaves+1
+		}
+	})
+	if leaves != 1 || read.Kind != kernel.ExprLoad || read.DType != ir.F32 {
+		return scale
+	}
+	return read
+}
+
+// scaleOfRead prints the scale of which that was kept.
+func (r *skinny) scaleOfRead(kept text) text {
+	_, scale, _ := r.k.ByteRows(r.a[0].value)
+	r.scope.values[readOf(scale)] = kept
+	r.plan([]*kernel.Expr{scale}, nil)
+	if value := r.value(scale); !value.plain() {
+		return primary(r.variable("float", "scale", value))
+	}
+	return kept
 }
 
 // addBytes sets sum to that of a strip of a row.
@@ -74,17 +101,17 @@ func (r *skinny) putRows(a rowArrays) {
 		return
 	}
 	r.eachOfRows(16, false, func(i, row, at text) {
-		four, unit := elementOf(a.elements, n, i).s, r.rowUnit(row, at, primary("0u"))
+		four, unit := elementOf(a.elements, n, i), r.rowUnit(row, at, primary("0u"))
 		if r.Element == ir.I8 {
 			r.put(r.rows.elements, unit, 0, four)
 			return
 		}
 		for w := range 2 {
-			r.put(r.rows.elements, unit, w, r.halvesOf(four, w).s)
+			r.put(r.rows.elements, unit, w, r.halvesOf(four.s, w))
 		}
 	})
 	r.eachOfRows(r.Strip, false, func(i, row, at text) {
-		place, scale := r.rowScale(row, at), elementOf(a.scales, r.rowRounds(r.Strip), i).s
+		place, scale := r.rowScale(row, at), r.scaleOfRead(elementOf(a.scales, r.rowRounds(r.Strip), i)).s
 		r.line("%s[%s] = %s;", r.rows.scales, place.s, scale)
 		if r.Affine {
 			r.line("%s[%s] = %s * float(%s);", r.rows.others, place.s, scale,

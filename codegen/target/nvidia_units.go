@@ -2,18 +2,20 @@ package target
 
 import "github.com/vkc-go/vkc/ir"
 
-// nvidiaUnits are the formats of which few rows are faster on matrix units (M-block-units).
+// nvidiaUnits are the formats of which few rows are faster on matrix units (M-block-units, and M-skinny-tiles for 9 to
+// 16 rows).
 var nvidiaUnits = map[ir.DType]formatUnits{
-	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(8, 2, 128, 4.3).andMore(8, 1, 128),
-		unitsFrom(7, 4, 1, 256).someBy(4, 2, 256, 9.3).andMore(8, 1, 128)},
+	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(4.3, skinnyTile{4, 2, 128}, skinnyTile{2, 4, 128}).andMore(8, 1, 128),
+		unitsFrom(7, 4, 1, 256).someBy(10, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},
 	ir.Q4_1: {floats: unitsFrom(5, 8, 1, 128)},
 	ir.Q5_0: {floats: unitsFrom(5, 8, 1, 256)},
 	ir.Q5_1: {floats: unitsFrom(6, 8, 1, 128)},
 	ir.Q8_0: {floats: unitsFrom(3, 8, 2, 128)},
 
-	ir.Q2_K:  {floats: unitsFrom(8, 8, 1, 128)},
-	ir.Q3_K:  {floats: unitsFrom(6, 8, 1, 128)},
-	ir.Q4_K:  {unitsFrom(5, 8, 1, 128).andMore(8, 1, 128), unitsFrom(9, 8, 1, 256).andMore(8, 1, 128)},
+	ir.Q2_K: {floats: unitsFrom(8, 8, 1, 128)},
+	ir.Q3_K: {floats: unitsFrom(6, 8, 1, 128)},
+	ir.Q4_K: {unitsFrom(5, 8, 1, 128).andMore(8, 1, 128),
+		unitsFrom(9, 8, 1, 256).someBy(7, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},
 	ir.Q5_K:  {floats: unitsFrom(5, 8, 1, 128)},
 	ir.Q6_K:  {floats: unitsFrom(6, 4, 1, 128).andMore(8, 1, 128)},
 	ir.TQ1_0: {floats: unitsFrom(4, 8, 2, 128)},

@@ -174,8 +174,10 @@ func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
 		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
 			max(r.Span, kernel.RoundedGroup))
-	case !DivisibleBy(k.Fold, s.SubgroupsK*s.TileK):
-		return fmt.Errorf("%d steps of %d do not divide a contraction of %s", s.SubgroupsK, s.TileK, k.Fold)
+	case !DivisibleBy(k.Fold, s.TileK):
+		return fmt.Errorf("steps of %d do not divide a contraction of %s", s.TileK, k.Fold)
+	case int64(s.SubgroupsK)*int64(s.TileK) > k.Fold.Add:
+		return fmt.Errorf("a contraction of %s has no %d steps of %d", k.Fold, s.SubgroupsK, s.TileK)
 	}
 	if n := s.TileM * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)

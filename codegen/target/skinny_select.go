@@ -20,8 +20,8 @@ type formatUnits struct{ floats, bytes blockUnits }
 type blockUnits struct {
 	rows, most int64
 	tile       skinnyTile
-	some       skinnyTile // for 9 to 16 rows, if another
-	many       skinnyTile // for more than 16 rows
+	some       []skinnyTile // for 9 to 16 rows, widest first; nil where that is tile
+	many       skinnyTile   // for more than 16 rows
 	// rate is how many GB/s of blocks a core reads by 9 to 16 rows; 0 where it was not measured.
 	rate float64
 }
@@ -37,9 +37,9 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 	return u
 }
 
-// someBy is for tiles of 9 to 16 rows, and what a core reads with them.
-func (u blockUnits) someBy(columns, depths, step int, rate float64) blockUnits {
-	u.some, u.rate = skinnyTile{columns, depths, step}, rate
+// someBy is for tiles of 9 to 16 rows, widest first, and what a core reads with them.
+func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
+	u.some, u.rate = tiles, rate
 	return u
 }
 
@@ -57,16 +57,17 @@ func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
+	tl, cores := u.tile, h.fill/2
 	switch {
 	case sh.M > mostMatVecRows:
-		u.tile = u.many
-	case sh.M > MaxMatVecRows && u.some != skinnyTile{}:
-		u.tile = u.some
+		tl = u.many
+	case sh.M > MaxMatVecRows && u.some != nil:
+		tl = widest(u.some, sh, cores)
 	}
 	// All products decode into the shared memory that one has.
-	u.tile.step = max(u.tile.step/len(k.Products), shortestStep)
+	tl.step = max(tl.step/len(k.Products), shortestStep)
 	var all []Candidate
-	for _, tl := range u.tile.spread(sh, h.fill/2) {
+	for _, tl := range tl.spread(sh, cores) {
 		if s, ok := tl.schedule(how, sh, caps); ok {
 			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
 		}
@@ -105,6 +106,20 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 		subgroupOf(caps) > 0
 }
 
+// workgroups is how many there are of a tile.
+func (tl skinnyTile) workgroups(sh matShape) int64 {
+	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
+}
+
+// widest returns the first tile, the widest one, that gives every core a workgroup, or else the last. What is narrower
+// reads more of the rows (M-skinny-tiles).
+func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
+	for len(tiles) > 1 && tiles[0].workgroups(sh) < cores {
+		tiles = tiles[1:]
+	}
+	return tiles[0]
+}
+
 // spread lists the tile and others of fewer subgroups along the contraction and
 // shorter steps, which take less shared memory and divide more contractions, and for more
 // rows than a matvec takes at once those of half the columns. Where it leaves more than a quarter of the cores idle,
@@ -112,15 +127,15 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 // share the contraction (M-block-units). Where that is so all the same, a matvec is as fast, of as many rows as it
 // takes.
 func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
-	idle := func() bool { return 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores }
-	if idle() && sh.M > MaxMatVecRows {
-		tl.columns, tl.depths = max(tl.columns/2, 4), tl.depths*2
+	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
+	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {
+		tl.columns, tl.depths = max(tl.columns/2, fewestColumns), tl.depths*2
 	}
 	if idle() && sh.M <= mostMatVecRows {
 		return nil
 	}
 	var list []skinnyTile
-	for columns := tl.columns; columns >= 4; columns /= 2 {
+	for columns := tl.columns; columns >= min(tl.columns, fewestColumns); columns /= 2 {
 		for depths := tl.depths; depths > 0; depths /= 2 {
 			for step := tl.step; step >= shortestStep; step /= 2 {
 				list = append(list, skinnyTile{columns, depths, step})
@@ -132,6 +147,9 @@ func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	}
 	return list
 }
+
+// fewestColumns is how many fragments of columns a tile has at least, unless its format's row has others.
+const fewestColumns = 4
 
 // shortestStep is what a workgroup of the skinny variant takes of the contraction at least.
 const shortestStep = 128
@@ -171,8 +189,8 @@ func skinnySpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		return nil
 	}
 	var all []kernel.Schedule
-	for columns := range doublings(4, 8) {
-		for depths := range doublings(1, 2) {
+	for columns := range doublings(1, 8) {
+		for depths := range doublings(1, 8) {
 			for step := range doublings(128, 256) {
 				if s, ok := (skinnyTile{columns, depths, step}).schedule(how, sh, caps); ok {
 					all = append(all, s)

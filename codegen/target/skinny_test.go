@@ -45,7 +45,9 @@ func TestCheckSkinny(t *testing.T) {
 		{"part of a fragment", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 5 }, "no whole number of fragments for each subgroup"},
 		{"too many rows", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 40 }, "of 32 rows at most"},
 		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, "no multiple of the 64"},
-		{"uneven steps", few(8, 4096, 4096+32, ir.Q4_0), nil, "do not divide a contraction"},
+		{"part of a step", few(8, 4096, 4096+32, ir.Q4_0), nil, "do not divide a contraction"},
+		{"steps of one subgroup alone", few(8, 4096, 3*128, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.SubgroupsK, s.Workgroup, s.TileK = 2, 256, 128 }, ""},
+		{"steps for each subgroup", few(8, 4096, 256, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.SubgroupsK, s.Workgroup = 2, 256 }, "has no 2 steps of 256"},
 		{"too much at once", q4, func(s *kernel.Schedule, _ *Caps) { s.TileK = 1024 }, "bytes of shared memory"},
 		{"spills", few(32, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN, s.TileK = 32, 1024, 32 }, "spill"},
 	} {
@@ -101,10 +103,12 @@ func TestSelectSkinny(t *testing.T) {
 		{"as many as it takes", floats(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
 		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
-		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matvec "},
+		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=16x32x128 subgroups=2x4"},
+		{"fewer columns, more rows", floats(16, 2048, 14336, ir.Q4_0), "matvec "},
 		{"few columns, more rows than a matvec takes", floats(20, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=32x64x128 subgroups=4x2"},
-		{"few columns, more rows of bytes", byteRows(16, 4096, 11008, ir.Q4_0), "matvec "},
-		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "skinny wg=256 tile=8x128x128 subgroups=8x1"},
+		{"few columns, more rows of bytes", byteRows(16, 4096, 11008, ir.Q4_0), "skinny wg=128 tile=16x16x256 subgroups=1x4"},
+		{"fewer columns, more rows of bytes", byteRows(16, 1024, 11008, ir.Q4_0), "matvec "},
+		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "skinny wg=512 tile=8x128x128 subgroups=8x2"},
 		{"one of fewer", floats(8, 14336, 64*7, ir.Q4_0), "matvec "},
 		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"six rows of bytes", byteRows(6, 14336, 14336, ir.Q4_0), "matvec "},
@@ -114,11 +118,12 @@ func TestSelectSkinny(t *testing.T) {
 		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"more rows, scales of sixteen", floats(16, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=16x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"more rows by another format", floats(16, 14336, 14336, ir.Q5_K), "matvec "},
-		{"more rows of bytes by q4_0", byteRows(16, 12288, 4096, ir.Q4_0), "skinny wg=256 tile=16x64x256 subgroups=4x2"},
+		{"more rows of bytes by q4_0", byteRows(16, 12288, 4096, ir.Q4_0), "skinny wg=128 tile=16x32x256 subgroups=2x2"},
+		{"more rows of bytes by q4_K", byteRows(16, 12288, 4096, ir.Q4_K), "skinny wg=128 tile=16x32x256 subgroups=2x2"},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
-		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=256 tile=16x128x128 subgroups=8x1"},
+		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=128 tile=16x64x128 subgroups=4x1"},
 		{"two products, rows of bytes", twice(byteRows(16, 14336, 14336, ir.Q4_0)),
-			"skinny wg=256 tile=16x64x128 subgroups=4x2"},
+			"skinny wg=128 tile=16x32x128 subgroups=2x2"},
 		{"two products, as many as it takes", twice(floats(32, 14336, 14336, ir.Q4_0)), "skinny wg=128 tile=32x64x128 subgroups=4x1"},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
 	} {
@@ -169,9 +174,10 @@ func TestSkinnyTime(t *testing.T) {
 	price := func(k *kernel.Kernel) kernel.Estimate {
 		return NewPricer(profile(t, "nvidia-h100")).Price(kernel.Rewrite{Before: []*kernel.Kernel{k}})
 	}
-	wide, half := price(byteRows(16, 12288, 4096, ir.Q4_0)), price(byteRows(16, 6400, 4096, ir.Q4_0))
-	if wide.Note != "" || half.Note != "" || wide.Before < 20e3 || wide.Before > 32e3 || half.Before < 0.6*wide.Before {
-		t.Errorf("%+v by 192 workgroups, %+v by 100 of 132 cores", wide, half)
+	wide, few := price(byteRows(16, 12288, 4096, ir.Q4_0)), price(byteRows(16, 1600, 4096, ir.Q4_0))
+	if wide.Note != "" || few.Note != "" || wide.Before < 20e3 || wide.Before > 28e3 ||
+		few.Before < 1.3*wide.Before*1600/12288 {
+		t.Errorf("%+v by 384 workgroups, %+v by 100 of 132 cores", wide, few)
 	}
 	if floats := price(matMul(one, ir.D(16), ir.D(12288), ir.D(4096), ir.Q4_0, true)); floats.Before < 1.5*wide.Before {
 		t.Errorf("%+v by floats, %+v by bytes", floats, wide)
