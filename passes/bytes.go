@@ -2,6 +2,7 @@ package passes
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -16,29 +17,74 @@ func roundRows(s *State) error {
 		return nil
 	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
+		norms := s.roundedNorms(g)
 		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 			if !multipliesBlocks(n) {
 				return rw.Copy(n, args)
 			}
 			r := &rewriter{g: rw.New, pos: n.Pos()}
 			t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
-			var rows *ir.Node
+			var rows, factor *ir.Node
 			switch blocks := rowsInBlocks(args[0]); {
 			case blocks != nil && s.pricer.ReadRows(t, height, width):
 				rows = r.bytesOf(blocks)
-			case precision(n) == ir.PrecisionBytes && s.pricer.RoundRows(t, height, width):
-				rows = r.roundToBytes(args[0])
+			case s.roundsRows(n):
+				x := args[0]
+				if norms[n.Arg(0)] {
+					x, factor = r.takeNormApart(x)
+				}
+				rows = r.roundToBytes(x)
 			default:
 				return rw.Copy(n, args)
 			}
 			product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
 				ir.Attr{Name: "transpose_b", Value: true})
+			if factor != nil {
+				product = r.binary(ir.OpMul, product, factor)
+			}
 			if r.err != nil {
 				return nil, r.err
 			}
 			return r.castTo(product, n.DType()), r.err
 		})
 	})(s)
+}
+
+// roundsRows reports whether the rows of a product become bytes.
+func (s *State) roundsRows(n *ir.Node) bool {
+	return multipliesBlocks(n) && precision(n) == ir.PrecisionBytes &&
+		s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
+}
+
+// roundedNorms are the rms norms that only products read which round their rows.
+func (s *State) roundedNorms(g *ir.Graph) map[*ir.Node]bool {
+	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
+	for _, o := range g.Outputs() {
+		kept[o.Node] = true
+	}
+	for _, u := range g.Updates() {
+		kept[u.Value] = true
+	}
+	for i, users := range g.Users() {
+		n := g.Nodes()[i]
+		norms[n] = n.Op() == ir.OpRMSNorm && !kept[n] && !slices.ContainsFunc(users, func(u *ir.Node) bool {
+			return !s.roundsRows(u) || u.Arg(1) == n
+		})
+	}
+	return norms
+}
+
+// takeNormApart returns an rms norm without what it multiplies a whole row by, and that factor. The bytes of a row are
+// the same without it, and so they do not wait for a sum along the row: the product is multiplied by it in the end.
+func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
+	x = r.castTo(n.Arg(0), ir.F32)
+	last := ir.Attr{Name: "axes", Value: []int64{int64(n.Rank() - 1)}}
+	mean := r.unary(ir.OpMean, r.unary(ir.OpSqr, x), last, ir.Attr{Name: "keepdims", Value: true})
+	factor = r.unary(ir.OpRsqrt, r.binary(ir.OpAdd, mean, r.scalar(ir.F32, n.Attrs().Float("eps"))))
+	if len(n.Args()) > 1 {
+		x = r.binary(ir.OpMul, x, r.castTo(n.Arg(1), ir.F32))
+	}
+	return x, factor
 }
 
 // multipliesBlocks reports whether n is a product of rows by a quantized weight, along whole groups.
