@@ -5,7 +5,7 @@ import "github.com/vkc-go/vkc/ir"
 // nvidiaUnits are the formats of which few rows are faster on matrix units (M-block-units, and M-skinny-tiles for 9 to
 // 16 rows).
 var nvidiaUnits = map[ir.DType]formatUnits{
-	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(4.3, skinnyTile{4, 2, 128}, skinnyTile{2, 4, 128}).andMore(8, 1, 128),
+	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(4.3, skinnyTile{8, 2, 128}).andMore(8, 1, 128),
 		unitsFrom(7, 4, 1, 256).someBy(10, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},
 	ir.Q4_1: {floats: unitsFrom(5, 8, 1, 128)},
 	ir.Q5_0: {floats: unitsFrom(5, 8, 1, 256)},
