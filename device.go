@@ -431,8 +431,8 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU fast path: compile the graph for "+
 			"this device", d.Name())
 	}
-	options := vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan(),
-		WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
+	options := vk.LoadOptions{Graph: p.Contents.Graph, Progress: opt.Progress, Guards: opt.Guards,
+		Share: opt.Share.Vulkan(), WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
 	measured, _ := d.tuning() // what cannot be used is as if it were not there
 	options.Machine = target.MachineOf(measured.On(d.Caps()))
 	if opt.WeightRoom > 0 {

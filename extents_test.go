@@ -181,3 +181,61 @@ func TestExtentsWithinKernels(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingToPick: a run by whose symbols an op has nothing to pick from is refused on every device, in the words of
+// the reference, and the executable goes on. The largest of nothing is defined, and so no reason to refuse one, and
+// neither is an empty result.
+func TestNothingToPick(t *testing.T) {
+	for name, op := range map[string]string{
+		"argmax":         `argmax %x {axis=1}`,
+		"argmin":         `argmin %x {axis=-1}`,
+		"gather":         `gather %x, %i {axis=1}`,
+		"index_select":   `index_select %x, %v {axis=1}`,
+		"embedding":      `embedding %xt, %i`,
+		"gather_nd":      `gather_nd %x, %i`,
+		"resize_nearest": `resize_nearest %x {size=[4]}`,
+		"resize_linear":  `resize_linear %x3 {size=[4]}`,
+		"pad":            `pad %x {low=[0,1], high=[0,0], mode="wrap"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := ir.Parse(`graph "picks" {
+  symbol T <= 6
+  symbol B <= 3
+  %x = input {name="x", dtype=f32, shape=[B,T]}
+  %i = input {name="i", dtype=i32, shape=[B,2]}
+  %v = input {name="v", dtype=i32, shape=[2]}
+  %xt = transpose %x {perm=[1,0]}
+  %x3 = reshape %x {shape=[B,1,T]}
+  %y = ` + op + `
+  %m = reduce_max %x {axes=[1]}
+  output "y" %y
+  output "m" %m
+}
+`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			onEach(t, func(t *testing.T, dev *vkc.Device) {
+				exe, err := dev.LoadGraph(t.Context(), g, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exe.Close()
+				for _, at := range [][2]int{{2, 5}, {2, 0}, {0, 0}, {2, 1}} {
+					batch, rows := at[0], at[1]
+					in := map[string]*ir.Data{"x": wholes(t, batch, rows),
+						"i": tensorOf(t, make([]int32, batch*2), batch, 2),
+						"v": tensorOf(t, make([]int32, 2), 2)}
+					_, err := exe.Run(t.Context(), in)
+					switch {
+					case rows == 0 && batch > 0:
+						wantError(t, err, `input "x": T is 0, and `+name, "picks from axis",
+							"want at least 1 element along axis 1")
+					case err != nil:
+						t.Errorf("%d by %d: %v", batch, rows, err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -57,15 +57,68 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 	return r, nil, false
 }
 
-// CheckPicks refuses values of symbols by which an axis has no elements that a node is to pick from, by indices that
-// there are.
-func CheckPicks(g *Graph, symbols map[string]int64) error {
+// always is for ops that pick whatever their attributes are.
+func always(Attrs) bool { return true }
+
+// PicksFrom returns the argument whose elements are the node's, or what these are made of, and axes along which it has
+// to have some where the node has. It is negative where the op asks for none.
+func (n *Node) PicksFrom() (arg int, axes []int) {
+	if r, _, ok := n.picks(); ok {
+		return slices.Index(n.args, r.From), []int{r.Axis}
+	}
+	if picks := n.op.Info().Picks; picks != nil && picks(n.attrs) {
+		for axis := range n.args[0].Rank() {
+			axes = append(axes, axis)
+		}
+		return 0, axes
+	}
+	return -1, nil
+}
+
+// Pick is a node that picks from an argument which values of symbols may leave without elements.
+type Pick struct {
+	node, from *Node
+	axes       []int   // of from
+	inputs     []*Node // of the graph
+}
+
+// Picks lists the nodes that pick from something that may be empty, those in bodies of loops apart: whether these are
+// computed at all is not known before.
+func (g *Graph) Picks() []Pick {
+	if g == nil {
+		return nil
+	}
+	var list []Pick
 	for _, n := range g.nodes {
-		if r, by, ok := n.picks(); ok {
-			if err := r.checkEmpty(g, by, symbols); err != nil {
-				return err
+		arg, axes := n.PicksFrom()
+		axes = slices.DeleteFunc(axes, func(axis int) bool { return n.args[arg].Shape()[axis].IsStatic() })
+		if len(axes) > 0 {
+			list = append(list, Pick{n, n.args[arg], axes, g.Leaves(OpInput)})
+		}
+	}
+	return list
+}
+
+// Check refuses values of symbols by which there is nothing to pick from, though the result has elements.
+func (p Pick) Check(symbols map[string]int64) error {
+	for _, axis := range p.axes {
+		extent := p.from.Shape()[axis]
+		if n, err := extent.Eval(symbols); err != nil {
+			return err
+		} else if n > 0 {
+			continue
+		}
+		dims, err := p.node.Shape().Eval(symbols)
+		if err != nil || slices.Contains(dims, 0) {
+			return err
+		}
+		picks := fmt.Sprintf("%s is 0, and %s %s picks from axis %d of %s", extent, p.node.op, p.node, axis, p.from.typ)
+		for _, in := range p.inputs {
+			if axis := slices.Index(in.Shape(), extent); axis >= 0 {
+				return fmt.Errorf("input %q: %s: want at least 1 element along axis %d", in.Name(), picks, axis)
 			}
 		}
+		return fmt.Errorf("%s: want at least 1", picks)
 	}
 	return nil
 }
@@ -79,25 +132,6 @@ func CheckIndices(g *Graph, in map[string]*Data, symbols map[string]int64) error
 		}
 	}
 	return nil
-}
-
-// checkEmpty refuses an axis without elements to pick from by indices that there are.
-func (r IndexRange) checkEmpty(g *Graph, by *Node, symbols map[string]int64) error {
-	n, err := r.Extent.Eval(symbols)
-	if err != nil || n > 0 {
-		return err
-	}
-	dims, err := by.Shape().Eval(symbols)
-	if err != nil || slices.Contains(dims, 0) {
-		return err
-	}
-	picks := fmt.Sprintf("%s is 0, and %s %s picks from axis %d of %s", r.Extent, r.Node.op, r.Node, r.Axis, r.From.typ)
-	for _, in := range g.Leaves(OpInput) {
-		if axis := slices.Index(in.Shape(), r.Extent); axis >= 0 {
-			return fmt.Errorf("input %q: %s: want at least 1 element along axis %d", in.Name(), picks, axis)
-		}
-	}
-	return fmt.Errorf("%s: want at least 1", picks)
 }
 
 // check refuses elements out of range.

@@ -61,8 +61,10 @@ func TestCheckIndices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckPicks(g, symbols); err != nil {
-			return err
+		for _, p := range g.Picks() {
+			if err := p.Check(symbols); err != nil {
+				return err
+			}
 		}
 		return CheckIndices(g, in, symbols)
 	}

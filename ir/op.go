@@ -89,6 +89,10 @@ type OpInfo struct {
 	// Running, of a scan, is the basic reduction (see Step) whose results so far are the op's.
 	Running Op
 
+	// Picks reports whether each element of the result is one of argument 0, or made of some of them, of which there
+	// must be one then. Ops that pick by indices say so of these, in [ArgInfo.Picks].
+	Picks func(a Attrs) bool
+
 	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes
 	// for usual in the class.
 	Cost int

@@ -28,7 +28,7 @@ func init() {
 				{Name: "high", Kind: AttrInts, Doc: "elements added after, per axis"},
 				{Name: "value", Kind: AttrFloat, Default: 0.0, Doc: "the value they have, with mode constant"},
 				{Name: "mode", Kind: AttrString, Default: "constant", Enum: []string{"constant", "reflect", "replicate", "wrap"}, Doc: "what they are: the value; x mirrored at its first and last element, over and over; the nearest element of x; x again, over and over"},
-			}, Infer: inferPad, Tol: exact,
+			}, Infer: inferPad, Tol: exact, Picks: func(a Attrs) bool { return a.String_("mode") != "constant" },
 			Doc: "Adds elements around x. Mode reflect gives x[0], x[1], …, x[n-1], x[n-2], …, x[1], x[0], … in both directions."},
 		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "start"}},

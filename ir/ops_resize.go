@@ -18,15 +18,15 @@ func init() {
 		Doc: "numerator and denominator of the factor of each resized axis, for coordinates where size was rounded: to/from stands for that fraction; empty means that of the extents"}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
-		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x,
+		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, scales},
 			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
 			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
-		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x,
+		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
-		OpInfo{Op: OpResizeCubic, Cost: 40, Name: "resize_cubic", Class: ClassWindow, Args: x,
+		OpInfo{Op: OpResizeCubic, Cost: 40, Name: "resize_cubic", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "As resize_linear, by cubic convolution (Keys 1981, a = -0.75) of the elements at floor(c)-1 to floor(c)+2."},

@@ -18,13 +18,14 @@ type Signature struct {
 	// ir's own checks, so that both backends refuse the same inputs in the same
 	// words.
 	leaves *ir.Graph
+	picks  []ir.Pick
 }
 
 var errNoSignature = errors.New("there is no signature: it is nil")
 
 // NewSignature returns the signature of a program that is known by its ports
-// alone, such as one read from a bundle.
-func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature, error) {
+// alone, such as one read from a bundle, and by what its ops pick from, if that is known.
+func NewSignature(inputs, outputs, states []Port, symbols []Symbol, picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
 	var given []Symbol // without those that follow from others
 	for _, s := range symbols {
@@ -55,7 +56,7 @@ func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature,
 	if n := len(g.Symbols()) + len(g.Derived()); n != len(symbols) {
 		return nil, fmt.Errorf("%d symbols for %d in the types of ports: each needs one declaration", len(symbols), n)
 	}
-	return &Signature{inputs, outputs, states, given, g}, nil
+	return &Signature{inputs: inputs, outputs: outputs, states: states, symbols: given, leaves: g, picks: picks}, nil
 }
 
 func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
@@ -70,7 +71,7 @@ func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
 
 // SignatureOf returns the signature of a graph.
 func SignatureOf(g *ir.Graph) *Signature {
-	s := &Signature{leaves: g, inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
+	s := &Signature{leaves: g, picks: g.Picks(), inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
 	for _, o := range g.Outputs() {
 		s.outputs = append(s.outputs, Port{o.Name, o.Node.Type()})
 	}
@@ -112,7 +113,8 @@ func (s *Signature) Symbols() []Symbol { return s.orNone().symbols }
 // Bind checks the inputs of a run, those in and those in opt, and returns the
 // value of every symbol: those in opt, and those that the inputs' shapes tell. A
 // missing or unknown input, or one given twice, a wrong dtype, shape or number of
-// bytes, and a symbol without a value or with two are errors of one line.
+// bytes, a symbol without a value or with two, and values of symbols by which an op
+// has nothing to pick from are errors of one line.
 func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int64, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
@@ -135,7 +137,13 @@ func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int
 		}
 		dims[name] = t.dims
 	}
-	return ir.BindSymbols(s.leaves, dims, opt.Symbols)
+	symbols, err := ir.BindSymbols(s.leaves, dims, opt.Symbols)
+	for _, p := range s.picks {
+		if err == nil {
+			err = p.Check(symbols)
+		}
+	}
+	return symbols, err
 }
 
 // State returns the index in States of the state of that name.

@@ -232,9 +232,6 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 		return err
 	}
 	symbols, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols})
-	if err == nil {
-		err = ir.CheckPicks(g, symbols)
-	}
 	if err != nil {
 		return usagef("%w", err)
 	}

@@ -20,8 +20,8 @@
 //   - attention adds up only the keys that a query sees (causal) and divides
 //     by the sum of their weights, so a query that sees no key gives NaN;
 //   - an axis that is empty only at run time, because a symbol is 0, has
-//     nothing to pick: argmax, argmin, gather, index_select and embedding then
-//     fail, unless their result is empty too;
+//     nothing to pick: ops that pick (ir.Node.PicksFrom) then fail, unless their
+//     result is empty too;
 //   - a cast from integer to float rounds once, even where float64 could not
 //     hold the integer;
 //   - dim_value wraps to i32.

@@ -119,6 +119,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if x.kernels != nil && x.kernels[n.ID()] != nil {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
+	if err := checkPicks(n, dims, args); err != nil {
+		return value{}, err
+	}
 	c := &x.call
 	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env}
 	c.view = x.views != nil && x.views[n.ID()]
@@ -126,6 +129,18 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		c.undo = &x.undo
 	}
 	return k(c)
+}
+
+// checkPicks refuses to make something from nothing, which only symbol values can bring about.
+func checkPicks(n *ir.Node, dims []int, args []value) error {
+	from, axes := n.PicksFrom()
+	for _, axis := range axes {
+		if args[from].dims[axis] == 0 && elems(dims) > 0 {
+			return fmt.Errorf("axis %d of %s is empty under these symbol values, so there is no element to pick", axis,
+				args[from])
+		}
+	}
+	return nil
 }
 
 // reserve counts a value about to be made, so that a graph which asks for more

@@ -13,7 +13,7 @@ func clampIndex(i int64, n int) int { return int(min(max(i, 0), int64(n-1))) }
 // gather and indexSelect see x as [outer, n, inner] around the axis.
 func gather(c *call) (value, error) {
 	x, idx := c.args[0], c.args[1].i
-	axis, err := c.pickAxis()
+	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
 	}
@@ -26,7 +26,7 @@ func gather(c *call) (value, error) {
 
 func indexSelect(c *call) (value, error) {
 	x, idx := c.args[0], c.args[1].i
-	axis, err := c.pickAxis()
+	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
 	}
@@ -34,15 +34,6 @@ func indexSelect(c *call) (value, error) {
 	return c.pick(x, inner, func(i int) int {
 		return (i/picks*n + clampIndex(idx[i%picks], n)) * inner
 	})
-}
-
-// pickAxis returns the axis attribute, refusing an axis with nothing to pick.
-func (c *call) pickAxis() (int, error) {
-	axis, err := c.axis()
-	if err == nil && c.args[0].dims[axis] == 0 && elems(c.dims) > 0 {
-		err = errEmptyAxis(c, axis)
-	}
-	return axis, err
 }
 
 // pick makes the result of runs of consecutive elements of x.
@@ -58,9 +49,6 @@ func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
 func embedding(c *call) (value, error) {
 	table, ids := c.args[0], c.args[1].i
 	vocab, width := table.dims[0], table.dims[1]
-	if vocab == 0 && elems(c.dims) > 0 {
-		return value{}, errEmptyAxis(c, 0)
-	}
 	if table.b == nil {
 		return c.pick(table, width, func(i int) int { return clampIndex(ids[i], vocab) * width })
 	}
@@ -129,9 +117,6 @@ func pad(c *call) (value, error) {
 // padFromSelf pads with elements of x itself.
 func padFromSelf(c *call, mode string) (value, error) {
 	x, low := c.args[0], c.attrs().Ints("low")
-	if err := notEmpty(c, elems(x.dims), elems(c.dims)); err != nil {
-		return value{}, err
-	}
 	return c.remap(x, func(axis, i int) int {
 		n := x.dims[axis]
 		i -= int(low[axis])

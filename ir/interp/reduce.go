@@ -254,9 +254,6 @@ func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (va
 	if err != nil {
 		return value{}, err
 	}
-	if r.n == 0 && r.count > 0 {
-		return value{}, errEmptyAxis(c, 0)
-	}
 	x := get(r.x)
 	out := make([]int64, r.count)
 	err = c.parallelRange(r.count, r.n, func(lo, hi int) {
@@ -276,9 +273,4 @@ func first[T any](row []T, beats func(x, best T) bool) int {
 		}
 	}
 	return best
-}
-
-func errEmptyAxis(c *call, axis int) error {
-	return fmt.Errorf("axis %d of %s is empty under these symbol values, so there is no element to pick", axis,
-		c.args[0])
 }

@@ -17,9 +17,6 @@ func resize(c *call, share func(p place) []weighted) (value, error) {
 	in, to := [maxAxes]int{1, 1, 1}, [maxAxes]int{1, 1, 1}
 	copy(in[maxAxes-axes:], innermost(c.args[0].dims, axes))
 	copy(to[maxAxes-axes:], innermost(c.dims, axes))
-	if err := notEmpty(c, len(x), len(out)); err != nil {
-		return value{}, err
-	}
 	inSize, outSize := volume(in), volume(to)
 	err := c.parallelRange(outSize, elementWork*max(1, len(out)/max(outSize, 1)), func(lo, hi int) {
 		for p := lo; p < hi; p++ {
@@ -49,20 +46,6 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 		}
 	}
 	return acc
-}
-
-// notEmpty refuses to make something from nothing, which only symbol values can
-// bring about.
-func notEmpty(c *call, from, to int) error {
-	if from > 0 || to == 0 {
-		return nil
-	}
-	for axis, d := range c.args[0].dims {
-		if d == 0 {
-			return errEmptyAxis(c, axis)
-		}
-	}
-	return nil
 }
 
 // place is a coordinate of the result along an axis of that extent in x, scaled by to/from.
@@ -121,9 +104,6 @@ func keysOuter(d float64) float64 { return ((keysA*d-5*keysA)*d+8*keysA)*d - 4*k
 
 func resizeNearest(c *call) (value, error) {
 	x := c.args[0]
-	if err := notEmpty(c, elems(x.dims), elems(c.dims)); err != nil {
-		return value{}, err
-	}
 	outer := len(c.dims) - len(c.attrs().Shape("size"))
 	return c.remap(x, func(axis, i int) int {
 		if axis < outer {

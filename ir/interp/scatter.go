@@ -112,11 +112,6 @@ func (r coordinateRows) at(i int) (int, bool) {
 
 func gatherND(c *call) (value, error) {
 	rows := newCoordinateRows(c.args[0], c.args[1])
-	for axis, n := range rows.dims {
-		if n == 0 && elems(c.dims) > 0 {
-			return value{}, errEmptyAxis(c, axis)
-		}
-	}
 	return c.pick(c.args[0], rows.run, func(i int) int {
 		off, _ := rows.at(i)
 		return off

@@ -19,6 +19,9 @@ import (
 
 // LoadOptions adjust [Device.Load]; the zero value is the usual choice.
 type LoadOptions struct {
+	// Graph is what the program computes; runs are refused where an op of it has nothing to pick from. With nil such a
+	// run has numbers that mean nothing.
+	Graph *ir.Graph
 	// Progress, if set, is told how far loading is, by one call at a time: how many bytes of weights are on
 	// their way to the device, how many pipelines there are, how many kernels have been started for the
 	// first time. It must not use the device.
@@ -209,7 +212,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 // newExecutable is a program that holds together, before anything of it is on the device.
 func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (*Executable, error) {
-	signature, err := checkProgram(p, spirv)
+	signature, err := checkProgram(p, spirv, opt.Graph.Picks()...)
 	if err != nil {
 		return nil, err
 	}
@@ -279,8 +282,9 @@ func reporter(to func(runtime.Progress)) func(stage runtime.Stage, done, total i
 	}
 }
 
-// checkProgram refuses programs that do not hold together, and returns the interface of one that does.
-func checkProgram(p *kernel.Program, spirv [][]byte) (*runtime.Signature, error) {
+// checkProgram refuses programs that do not hold together, and returns the interface of one that does, and that picks
+// from what may be empty.
+func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime.Signature, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -294,7 +298,7 @@ func checkProgram(p *kernel.Program, spirv [][]byte) (*runtime.Signature, error)
 		}
 		symbols = append(symbols, runtime.Symbol{Name: s.Name, Bound: s.Bound})
 	}
-	return runtime.NewSignature(ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols)
+	return runtime.NewSignature(ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols, picks...)
 }
 
 // maxSymbol is the largest value of a symbol that fits the params buffer.
