@@ -149,6 +149,9 @@ func (o Options) Check() error {
 			strings.Join(vkc.Precisions(), ", "))
 	case o.Split != "" && !slices.Contains(splits, o.Split):
 		return wrongOption("Split", "no split %q: want one of %s", o.Split, strings.Join(splits, ", "))
+	case o.Split == SplitTensor && !strings.Contains(o.Device, ","):
+		return wrongOption("Split", "one device (%q) has every layer whole: want several, such as 0,1, or no split",
+			o.Device)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ func TestOptions(t *testing.T) {
 		{"Tokens", "0 guesses at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
 		{"Precision", `no precision "quarter": want one of full`, Options{Precision: "quarter"}},
 		{"Split", `no split "odd": want one of layers, tensor, auto`, Options{Split: "odd"}},
+		{"Split", `one device ("0") has every layer whole: want several`, Options{Split: "tensor", Device: "0"}},
 		{"Cache", "keys and values in i8: want floats, or one of [q4_0", Options{Cache: ir.I8}},
 		{"Cache", "keys and values in bool", Options{Cache: ir.Bool}},
 		{"Cache", "keys and values in iq2_s", Options{Cache: ir.IQ2_S}},
@@ -34,6 +35,11 @@ func TestOptions(t *testing.T) {
 			!strings.Contains(err.Error(), "generate: "+tt.field+": ") || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %q of %s", tt.o, err, tt.want, tt.field)
 		}
+	}
+	_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Keep: 3})
+	wrong := (*OptionError)(nil)
+	if !errors.As(err, &wrong) || wrong.Field != "Keep" || !strings.Contains(err.Error(), "want a context shift too") {
+		t.Errorf("tokens that stay where none is forgotten: %v", err)
 	}
 	if err := (Options{Cache: ir.BF16, Keep: 3, Context: 5}).Check(); err != nil {
 		t.Error(err)

@@ -181,6 +181,10 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if strings.Contains(f.device, ",") && (f.model.path == "" || f.target != "") {
 		return usagef("--device %s: several devices go with -m MODEL.gguf, and not with --target: name one", f.device)
 	}
+	if f.model.split == generate.SplitTensor && !strings.Contains(f.device, ",") {
+		return usagef("--split tensor: one device (--device %s) has every layer whole: want several, such as 0,1",
+			f.device)
+	}
 	dev, err := f.open(ctx)
 	if err != nil {
 		return err

@@ -211,7 +211,9 @@ func TestBenchModelRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases of a file")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "--kv", "f17"}, "--kv", "f17")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "-1"}, "--n-gen -1: want at least 0")
-	fails(t, exitFailure, []string{"bench", "-m", gollama, "-n", "0", "-p", "0"}, "no test of a model")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "-n", "0", "-p", "0"}, "--n-prompt and --n-gen are 0")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "--split", "tensor", "-d", "cpu"},
+		"--split tensor: one device (--device cpu)", "want several")
 	fails(t, exitUsage, []string{"bench", "-m", gollama, "-b", "0"}, "--batch 0: want at least 1")
 	fails(t, exitFailure, []string{"bench", "-m", filepath.Join(t.TempDir(), "no.gguf")}, "no.gguf")
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/pflag"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -62,6 +64,9 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 				return usagef("--%s %d: want at least %d", list.flag, n, list.least)
 			}
 		}
+	}
+	if slices.Max(slices.Concat([]int{0}, f.Prompts, f.Answers)) == 0 {
+		return usagef("--n-prompt and --n-gen are 0: want tokens to read or to generate")
 	}
 	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
 	if err := oneOf("split", f.split, splits); err != nil {

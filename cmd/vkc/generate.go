@@ -101,7 +101,7 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")
-	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
+	flags.IntVar(&f.options.Keep, "keep", 0, "with --context-shift, never forget the first `N` tokens (default 4)")
 	guess := &f.options.Speculation
 	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
 		"or by --draft, and keep those that are right (default 4 with --draft)")
@@ -144,7 +144,9 @@ func (f *loadFlags) check(command string) error {
 		return err
 	}
 	o := f.options
-	o.Split = "" // serve has one more
+	if o.Split == splitNone {
+		o.Split = ""
+	}
 	return o.Check()
 }
 

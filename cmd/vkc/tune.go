@@ -135,6 +135,10 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
+	if dev.IsCPU() && dev.Fallback() == nil {
+		return usagef("--device %s: tuning measures Vulkan devices, and this is none; vkc devices lists those "+
+			"that are there", f.device)
+	}
 	newLab := tune.NewLab
 	if f.estimate {
 		newLab = tune.NewEstimator
