@@ -181,6 +181,30 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 	if work > evaluable || k.Custom != nil {
 		return nil, nil
 	}
+	var outputs []kernel.Port
+	m, in, err := k.onHost(list, func(p *kernel.Program, b *kernel.Buffer, port kernel.Port) {
+		b.Kind = kernel.BufOutput
+		p.Outputs = append(p.Outputs, port)
+		outputs = p.Outputs
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := m.Run(in, symbols)
+	if err != nil {
+		return nil, err
+	}
+	want := map[int]*ir.Data{}
+	for _, port := range outputs {
+		want[port.Buffer] = out[port.Name]
+	}
+	return want, nil
+}
+
+// onHost makes a program of the kernel alone for the host's evaluator, with the data of its bindings as inputs. written
+// says what a buffer is that the kernel writes.
+func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Buffer, kernel.Port)) (*keval.Machine,
+	map[string]*ir.Data, error) {
 	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}
 	step := k.step
 	step.Binds, step.Barrier = nil, false
@@ -192,8 +216,7 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 		switch {
 		case b.Kind == kernel.BufParams:
 		case o.binding.Write:
-			b.Kind = kernel.BufOutput
-			p.Outputs = append(p.Outputs, port)
+			written(p, &b, port)
 		default:
 			b.Kind = kernel.BufInput
 			p.Inputs = append(p.Inputs, port)
@@ -203,19 +226,9 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 		step.Binds = append(step.Binds, kernel.Bind{Buffer: i, Read: o.binding.Read, Write: o.binding.Write})
 	}
 	p.Steps = []kernel.Step{step}
-	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize})
-	if err != nil {
-		return nil, err
-	}
-	out, err := m.Run(in, symbols)
-	if err != nil {
-		return nil, err
-	}
-	want := map[int]*ir.Data{}
-	for _, port := range p.Outputs {
-		want[port.Buffer] = out[port.Name]
-	}
-	return want, nil
+	encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize, Encode: encode})
+	return m, in, err
 }
 
 // compareChunk is how many elements one goroutine compares.

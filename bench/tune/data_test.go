@@ -2,14 +2,11 @@ package tune
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // TestPlaces: what says where a kernel's results go says another place for each, which there is, as in a run of the
@@ -73,29 +70,13 @@ func stored(t *testing.T, k *Kernel) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &kernel.Program{Name: "stored", Symbols: k.program.Symbols}
-	step, in, state := k.step, map[string]*ir.Data{}, ""
-	step.Binds, step.Barrier = nil, false
-	for i, o := range list {
-		b := *o.buffer
-		b.Name, b.Segments, b.Offset = fmt.Sprint("binding ", i), nil, 0
-		port := kernel.Port{Name: b.Name, Buffer: i, DType: b.DType, Shape: b.Shape}
-		switch {
-		case b.Kind == kernel.BufParams || b.Kind == kernel.BufFault:
-		case o.binding.Write:
+	state := ""
+	m, in, err := k.onHost(list, func(p *kernel.Program, b *kernel.Buffer, port kernel.Port) {
+		if b.Kind != kernel.BufFault {
 			b.Kind, state = kernel.BufState, b.Name
 			p.States = append(p.States, port)
-		default:
-			b.Kind = kernel.BufInput
-			p.Inputs = append(p.Inputs, port)
-			in[b.Name] = &ir.Data{DType: b.DType, Dims: o.dims, Bytes: o.data}
 		}
-		p.Buffers = append(p.Buffers, b)
-		step.Binds = append(step.Binds, kernel.Bind{Buffer: i, Read: o.binding.Read, Write: o.binding.Write})
-	}
-	p.Steps = []kernel.Step{step}
-	encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
-	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize, Encode: encode})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
