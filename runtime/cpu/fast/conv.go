@@ -38,10 +38,32 @@ func conv(c *interp.Call) error {
 					}
 				}
 			}
-			multiply(c.Out[(n*channels+g*outPer)*outSize+first:], outSize, weights.Floats[g*outPer*k:(g+1)*outPer*k],
-				panel, outPer, cols, k)
+			out := c.Out[(n*channels+g*outPer)*outSize+first:]
+			of := weights.Floats[g*outPer*k : (g+1)*outPer*k]
+			multiply(out, outSize, of, panel, outPer, cols, k)
+			for j, list := range taps {
+				if len(list) == kernel {
+					continue
+				}
+				for ch := range outPer {
+					if sum := &out[ch*outSize+j]; *sum != *sum {
+						*sum = withoutPadding(of[ch*k:(ch+1)*k], panel[j*k:(j+1)*k], list, kernel)
+					}
+				}
+			}
 		}
 	})
+}
+
+// withoutPadding is the product of weights by a column, without what meets padding: 0 times a weight that is infinite
+// or NaN would be NaN.
+func withoutPadding(weights, column []float32, list []tap, kernel int) (sum float32) {
+	for at := 0; at < len(weights); at += kernel {
+		for _, t := range list {
+			sum += weights[at+t.kernel] * column[at+t.kernel]
+		}
+	}
+	return sum
 }
 
 // windows are where those of an op lie.
