@@ -54,7 +54,7 @@ func (m *Model) goesOn(f *flight, rows []*slot) bool {
 		switch {
 		case len(rows) > 0 && rows[0] == s && s.of == f.answers[i]:
 			rows = rows[1:]
-		case s.of != nil || !s.hasRoom():
+		case s.of != nil || len(s.past) >= s.room():
 			return false
 		}
 	}
@@ -75,7 +75,7 @@ func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight,
 		if s.of == a {
 			at += flying
 		} // else it has ended, and no text knows of what is written there
-		at = min(at, m.context-1)
+		at = min(at, s.room()-1)         // which an answer passes that ends before others of the same steps
 		s.written = max(s.written, at+1) // even if the run ends before it is waited for
 		texts, positions = append(texts, s.at), append(positions, int32(at))
 		if m.pages > 0 {

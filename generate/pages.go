@@ -86,5 +86,10 @@ func (s *slot) table() []int32 {
 	return all
 }
 
-// hasRoom reports whether a text has a place for another token that is no other text's.
-func (s *slot) hasRoom() bool { return s.model.pages == 0 || len(s.past)/llm.PageSize < len(s.pages) }
+// room is how many positions a text has a place for that is no other text's.
+func (s *slot) room() int {
+	if s.model.pages == 0 {
+		return s.model.context
+	}
+	return min(len(s.pages)*llm.PageSize, s.model.context)
+}

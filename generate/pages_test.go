@@ -60,6 +60,42 @@ func TestPages(t *testing.T) {
 	t.Run("long, device", func(t *testing.T) { long(t, Options{Device: "vulkan", Deterministic: true}) })
 }
 
+// TestPagesAhead: steps that go past the end of an answer, since others of the same steps go on, write to no page of
+// another text.
+func TestPagesAhead(t *testing.T) {
+	path := tinyModel(t)
+	fresh := openModel(t, path, Options{Device: "cpu", Context: 256})
+	check := func(t *testing.T, o Options) {
+		o.Context, o.Parallel, o.Positions, o.Ahead = 256, 2, 256, 16
+		m := openModel(t, path, o)
+		r := rand.New(rand.NewPCG(11, 12))
+		s := Sampling{MaxTokens: llm.PageSize - 20}
+		short, long := randomPrompt(m, r, 20), randomPrompt(m, r, 130) // one page, and all others
+		want, wantLong := answerOf(t, fresh, short, s), answerOf(t, fresh, long, s)
+		var all sync.WaitGroup
+		var got []Token
+		for token, err := range m.Generate(t.Context(), short, s) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, token); len(got) == 1 {
+				all.Go(func() {
+					if got := answerOf(t, m, long, s); !slices.Equal(got, wantLong) {
+						t.Errorf("beside the end of another: %v, want %v", got, wantLong)
+					}
+				})
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("beside a longer one: %v, want %v", got, want)
+		}
+		all.Wait()
+	}
+	t.Run("cpu", func(t *testing.T) { check(t, Options{Device: "cpu"}) })
+	needDevice(t)
+	t.Run("device", func(t *testing.T) { check(t, Options{Device: "vulkan"}) })
+}
+
 // checkPages looks at the pages of a model that does nothing.
 func checkPages(t *testing.T, m *Model) {
 	t.Helper()
