@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// maxStarted is how many runs of an executable may have been started and not be done. More than a device has at a time,
-// so that it never waits for the host, and few enough to bound the memory of their outputs.
+// maxStarted is how many runs of an executable may have been started and not be done: enough that a device does not
+// wait for the host, and few enough to bound the memory of their outputs.
 const maxStarted = 16
 
 // Pending is a run that [Executable.Start] has begun. Any number of goroutines may wait for it.

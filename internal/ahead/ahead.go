@@ -6,8 +6,8 @@ import "time"
 
 // The device has as many steps at a time as it takes enough for, and at least least: where they are short, so many that
 // the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a new
-// answer's wait for those that others were given, are short. It has twice as many as few, and again, when twice as many
-// have landed as it then has, so that those behind the end are fewer than half of these.
+// answer's wait for those that others were given, are short. It has few at most, and most at most once twice as many
+// have landed: then those behind the end are half as many as the answer took, or fewer.
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
@@ -21,8 +21,8 @@ const First = enough
 // Depth is how many steps the device is to have at a time that take so long each, when so many have landed.
 func Depth(pace time.Duration, landed int) int {
 	deepest := few
-	for deepest < most && landed >= 4*deepest {
-		deepest *= 2
+	if landed >= 2*most {
+		deepest = most
 	}
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }

@@ -13,7 +13,7 @@ func TestDepth(t *testing.T) {
 			t.Errorf("steps of %v: %d at a time, want %d", pace, got, want)
 		}
 	}
-	for landed, want := range map[int]int{0: few, 31: few, 32: 16, 63: 16, 64: most, 1000: most} {
+	for landed, want := range map[int]int{0: few, 2*most - 1: few, 2 * most: most, 1000: most} {
 		if got := Depth(0, landed); got != want {
 			t.Errorf("%d have landed: %d at a time, want %d", landed, got, want)
 		}

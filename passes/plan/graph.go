@@ -54,7 +54,7 @@ type Graph struct {
 	once    []bool           // by ID
 	order   []KernelID
 	levels  []int // by ID; nil until somebody asks
-	places  []int // in order, by ID; the same
+	places  []int // by ID: how many kernels come before; nil likewise
 }
 
 // AddValue adds a value.
@@ -271,8 +271,8 @@ func (g *Graph) Sort() {
 }
 
 // CanMove reports whether a kernel may run where another does, which passes on a value
-// to it or takes one from it: none between the two writes what it reads, or
-// touches what it writes.
+// to it or takes one from it: neither that one nor any between the two writes what else
+// it reads, or touches what it writes.
 func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	if g.places == nil {
 		g.places = make([]int, len(g.kernels))

@@ -30,8 +30,8 @@ type Bindings struct {
 	users  [][]*Buffer
 	closed atomic.Bool
 
-	// Of a program's steps: where the counts of symbolic grids are, or the values of symbols that they are recorded
-	// for.
+	// Of a program's steps: where the counts of symbolic grids are. With symbols, such grids are recorded with the
+	// counts that follow from these values, and nothing is read.
 	grids   *Buffer
 	gridsAt int64
 	symbols map[string]int64

@@ -216,8 +216,8 @@ func (b *Buffer) Address() uint64 {
 // Bytes is the buffer's memory where the host can reach it, which every kind but DeviceMemory promises,
 // and nil elsewhere or after Close. What the host writes is seen by what is submitted afterwards. What
 // the device has written may be read after waiting for a recording that ends with a barrier to
-// [StageHost]; [Device.Download] and recordings that write ReadbackMemory or
-// NearMemory have one of their own.
+// [StageHost]; [Device.Download] and recordings that write ReadbackMemory or NearMemory have one of
+// their own.
 func (b *Buffer) Bytes() []byte {
 	if b == nil || b.closed.Load() || b.piece.block.mapped == nil {
 		return nil

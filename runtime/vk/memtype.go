@@ -43,8 +43,8 @@ const (
 	UploadMemory
 	// ReadbackMemory is for data on its way to the host: host memory that is fast to read.
 	ReadbackMemory
-	// NearMemory is for few bytes that kernels write and read, and the host reads: device memory if the host can reach
-	// it there, or else as ReadbackMemory.
+	// NearMemory is for few bytes that kernels write and read, and the host reads: in device memory if the host can
+	// reach it there, and else as ReadbackMemory is.
 	NearMemory
 	// HostMemory is for what kernels read that the device's memory has no room for: memory of the host, which
 	// they reach over the bus.

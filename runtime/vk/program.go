@@ -90,7 +90,7 @@ type Executable struct {
 	copiesOut copies
 	ahead     [maxAhead]ahead
 	nextAhead int
-	flying    int            // runs ahead since all were waited for
+	flying    int            // runs ahead since the last of those before was waited for
 	given     int64          // how many bytes the larger inputs of all turns have
 	kept      places         // of outputs, by port, which runs share: see sharedKept
 	between   func() error   // what the host does each time that devices have given one another values; nil for nothing

@@ -168,8 +168,8 @@ func (a *ahead) lacks(rooms []int64) (n int64) {
 }
 
 // turnFor returns the turn of a run whose larger inputs take so much room. The first turn follows the last one, or the
-// one after which there is no room for more; where the first turn has not enough, all begin anew. It also comes once
-// several runs have been on their way and all been waited for, unless somebody has the tensors that lie there: so an
+// one after which there is no room for more; where the first turn has not enough, all begin anew. The first turn also
+// comes after several runs of which the last has been waited for, unless somebody has the tensors that lie there: so an
 // answer has the turns, and the recordings, of the one before it.
 func (e *Executable) turnFor(rooms []int64) *ahead {
 	fits := func() bool { return e.given+e.ahead[e.nextAhead].lacks(rooms) <= e.device.maxGiven() }

@@ -23,7 +23,7 @@ type boundKey struct {
 	kept   []*Buffer    // by port
 	own    *states
 	trips  string
-	full   bool // grids are as large as they may be, and recorded so: see isFull
+	full   bool // grids are recorded as large as they may be: see isFull
 }
 
 func (k *boundKey) equal(x *boundKey) bool {
@@ -99,7 +99,8 @@ func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 }
 
 // isFull reports whether the symbols that grids depend on are all at their bounds, as the number of texts is where a
-// batch has no place free. Such runs come one after another, and the device need not read how large their grids are.
+// batch has no place free. Many such runs follow one another, so that they have recordings of their own, for which the
+// device need not read how large the grids are.
 func (e *Executable) isFull(symbols map[string]int64) bool {
 	for _, s := range e.gridSymbols {
 		if symbols[s.Name] != s.Bound {

@@ -31,8 +31,8 @@ func (m deviceMemory) Close() error {
 // asking the device, which would first do what it was given meanwhile.
 const smallKept = 4 << 10
 
-// nearKept is up to which size at most it lies in memory of the device all the same, if the host reaches that: the next
-// run reads it as the token that it goes on with, and the host few bytes over the bus (M-token-gap).
+// nearKept is up to which size such a tensor, at its longest, lies in the device's memory if the host reaches that: the
+// next run reads it there, as the token that it goes on with, and the host reads few bytes over the bus (M-token-gap).
 const nearKept = 256
 
 // ReadAt implements runtime.Memory.
