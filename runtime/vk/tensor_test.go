@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -211,6 +212,52 @@ func TestGroups(t *testing.T) {
 			}
 			if now := live(); now != none {
 				t.Errorf("%d recordings are left, and %d were there", now, none)
+			}
+		})
+	}
+}
+
+// TestGroupsOfPrograms: what is between runs of several programs that are one recording orders copies, kernels and the
+// reading of workgroup counts, whichever of these each has; under validation layers that is checked, too.
+func TestGroupsOfPrograms(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const most, together, rounds = 40, 4, 8
+			rows, count := symbolic(t, most).load(d), counter(t, 8).load(d)
+			recordings := 0
+			sum := make([]float32, 8)
+			for round := range rounds {
+				var kept []*runtime.DeviceTensor
+				var wants [][]float32
+				run := func(e *vk.Executable, in map[string]*ir.Data, opt runtime.RunOptions, want []float32) {
+					kept = append(kept, runProgram(t, e, in, opt).Kept[opt.Keep[0]])
+					wants = append(wants, want)
+				}
+				for i := range 4 * together {
+					n := most/2 + (7*i+round)%(most/2) // so many that memory is made for all, and not all
+					opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(rows), More: true}
+					run(rows, inputs(ramp(float32(i), n*8), n, 8), opt, ramp(float32(i+n), n*8))
+					opt.Inputs = map[string]*runtime.DeviceTensor{"x": kept[len(kept)-1]}
+					run(rows, nil, opt, ramp(float32(i+2*n), n*8))
+					for j := range sum {
+						sum[j] += float32(i + j)
+					}
+					opt = runtime.RunOptions{Keep: []string{"twice"}, More: i%together != together-1}
+					run(count, inputs(ramp(float32(i), 8)), opt, scaled(sum, 2))
+				}
+				for i, y := range kept {
+					expect(t, "a run of a group", must(y.Read(t.Context()))(t), wants[i])
+				}
+				for _, y := range kept {
+					y.Close()
+				}
+				if round == rounds/2 {
+					recordings = d.Live()["recording"]
+				}
+			}
+			if now := d.Live()["recording"]; now != recordings {
+				t.Errorf("%d recordings after %d rounds, %d after %d", recordings, rounds/2, now, rounds)
 			}
 		})
 	}
