@@ -1,8 +1,12 @@
 package vkc_test
 
 import (
+	"errors"
 	"flag"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
@@ -13,7 +17,8 @@ import (
 var replicasFlag = flag.String("replicas", "vulkan", "the devices that benchmarks of several run on, such as 0,1")
 
 // BenchmarkReplicas runs a batch of 64 inputs, each of which takes milliseconds of products of f32 and little of
-// copying, on the devices of -replicas: `go test . -bench Replicas -args -replicas 0,1`.
+// copying, on the devices of -replicas: `go test . -bench Replicas -args -replicas 0,1`. What runs take the devices by
+// their own clocks is logged beside what batches take by the wall clock.
 func BenchmarkReplicas(b *testing.B) {
 	const size, depth, batch = 2048, 8, 64
 	devices, err := vkc.OpenDevices(*replicasFlag)
@@ -44,10 +49,49 @@ func BenchmarkReplicas(b *testing.B) {
 	for i := range in {
 		in[i] = vkc.Tensors{"x": one}
 	}
+	var batches []time.Duration
 	for b.Loop() {
+		begin := time.Now()
 		if _, err := r.RunBatch(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
+		batches = append(batches, time.Since(begin))
 	}
 	b.ReportMetric(batch*float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+	slices.Sort(batches)
+	took := runsOfAll(b, r, in[0])
+	share := batch / float64(len(took))
+	for i, one := range took {
+		alone := time.Duration(share * float64(one))
+		b.Logf("replica %d: a run takes the device %v while all have some, so %.4g runs %v; batches took %v, %v at "+
+			"the median and %v at most", i, one, share, alone.Round(time.Microsecond), batches[0],
+			batches[len(batches)/2], batches[len(batches)-1])
+	}
+}
+
+// runsOfAll is what a run takes each device by its own clock, at the median, while all of them have runs.
+func runsOfAll(b *testing.B, r *vkc.Replicas, in vkc.Tensors) []time.Duration {
+	const runs = 15
+	took, errs := make([]time.Duration, len(r.Executables())), make([]error, len(r.Executables()))
+	var all sync.WaitGroup
+	for i, e := range r.Executables() {
+		all.Go(func() {
+			var list []time.Duration
+			for range runs {
+				result, err := e.Run(b.Context(), in, vkc.RunOptions{Profile: true})
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				list = append(list, result.Profile.GPU)
+			}
+			slices.Sort(list)
+			took[i] = list[runs/2]
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		b.Fatal(err)
+	}
+	return took
 }

@@ -1,9 +1,11 @@
 package generate
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ var (
 	splitRounds  = flag.Int("split-rounds", 2, "how often all take turns")
 	splitNumbers = flag.String("split-precision", "", "what products may lose, as --precision has it")
 	splitTokens  = flag.Int("split-tokens", 129, "tokens of an answer")
+	splitContext = flag.Int("split-context", 6144, "positions that each has room for")
 	splitParts   = flag.String("split-parts", "", "how many tokens of a prompt are read at a time, such as 512,2048")
 )
 
@@ -34,9 +37,26 @@ func numbersOf(b *testing.B, list string) (all []int) {
 	return all
 }
 
+// leastLoaded returns n of the devices, those that have least so far, and adds what they get: 1 is the whole model.
+func leastLoaded(devices []string, load []float64, n int) string {
+	order := make([]int, len(devices))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(load[a], load[b]) })
+	taken := slices.Sorted(slices.Values(order[:n]))
+	names := make([]string, n)
+	for k, i := range taken {
+		names[k] = devices[i]
+		load[i] += 1 / float64(n)
+	}
+	return strings.Join(names, ",")
+}
+
 // BenchmarkSplits says how many tokens a second a model reads and generates on one device, and in each way over
-// several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, and take
-// turns.
+// several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, each on
+// the devices that have least so far, and take turns with equal prompts. "as-first" is how many tokens of an answer are
+// those of the first way: layers give all, while sums that devices share are added up in another order.
 func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")
@@ -49,9 +69,10 @@ func BenchmarkSplits(b *testing.B) {
 	ways := strings.Split(*splitWays, ",")
 	var all sync.WaitGroup
 	opened, errs, took := make([]*Model, len(ways)), make([]error, len(ways)), make([]time.Duration, len(ways))
+	devices := strings.Split(*splitDevices, ",")
+	load := make([]float64, len(devices))
 	for i, way := range ways {
-		o := Options{Device: *splitDevices, Context: 6144, Precision: *splitNumbers}
-		n, devices := 1, strings.Split(*splitDevices, ",")
+		o, n := Options{Context: *splitContext, Precision: *splitNumbers}, 1
 		if way != "one" {
 			o.Split = strings.TrimRight(way, "0123456789")
 			n = numbersOf(b, way[len(o.Split):])[0]
@@ -59,7 +80,7 @@ func BenchmarkSplits(b *testing.B) {
 		if n > len(devices) {
 			b.Fatalf("-split-ways %s: there are %d -split-devices", way, len(devices))
 		}
-		o.Device = strings.Join(devices[:n], ",")
+		o.Device = leastLoaded(devices, load, n)
 		all.Go(func() {
 			begin := time.Now()
 			opened[i], errs[i] = Open(b.Context(), *splitModel, o)
@@ -90,8 +111,10 @@ func BenchmarkSplits(b *testing.B) {
 	seed := uint64(0)
 	for round := range *splitRounds {
 		for _, tokens := range prompts {
-			for _, way := range ways {
-				for _, part := range parts {
+			for _, part := range parts {
+				seed++ // so that nothing of the prompt is known
+				var first []int32
+				for _, way := range ways {
 					name, m := fmt.Sprintf("round=%d/prompt=%d/%s", round, tokens, way), models[way]
 					if part > 0 {
 						name += fmt.Sprintf("/part=%d", part)
@@ -100,10 +123,13 @@ func BenchmarkSplits(b *testing.B) {
 							m.prompts[i].expected = 0
 						}
 					}
-					seed++ // so that nothing of the prompt is known
 					b.Run(name, func(b *testing.B) {
 						for b.Loop() {
-							benchSplit(b, m, tokens, seed)
+							answer := benchSplit(b, m, tokens, seed)
+							if way == ways[0] {
+								first = answer
+							}
+							b.ReportMetric(float64(agree(first, answer)), "as-first")
 						}
 					})
 				}
@@ -112,19 +138,29 @@ func BenchmarkSplits(b *testing.B) {
 	}
 }
 
-// benchSplit measures an answer: until its first token, and from there.
-func benchSplit(b *testing.B, m *Model, tokens int, seed uint64) {
+// agree is how many tokens two answers have in common ahead of the first that differs.
+func agree(a, b []int32) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// benchSplit measures an answer, until its first token and from there, and returns its tokens.
+func benchSplit(b *testing.B, m *Model, tokens int, seed uint64) (answer []int32) {
 	prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(tokens), seed)), tokens)
-	begin, n := time.Now(), 0
+	begin := time.Now()
 	var first time.Duration
-	for _, err := range m.Generate(b.Context(), prompt, Sampling{MaxTokens: *splitTokens}) {
+	for t, err := range m.Generate(b.Context(), prompt, Sampling{MaxTokens: *splitTokens}) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if n++; n == 1 {
+		if answer = append(answer, t.ID); len(answer) == 1 {
 			first = time.Since(begin)
 		}
 	}
 	b.ReportMetric(first.Seconds()*1e3, "first-ms")
-	b.ReportMetric(float64(n-1)/(time.Since(begin)-first).Seconds(), "tokens/s")
+	b.ReportMetric(float64(len(answer)-1)/(time.Since(begin)-first).Seconds(), "tokens/s")
+	return answer
 }
