@@ -142,7 +142,7 @@ func (m *moves) product(i int, from string) {
 		}
 		into := state
 		if into == "" || m.coin() {
-			state, into = "k"+id, "%k"+id
+			into = "%k" + id
 			m.line(`%%k%s = state {name="k%s", dtype=f32, shape=[%d,7,%d]}`, id, id, heads, dim)
 		}
 		m.line(`%%a%s = reshape %s {shape=[1,%s,1]}`, id, m.places, m.rows)
