@@ -65,7 +65,7 @@ func BenchmarkSplits(b *testing.B) {
 	if *splitParts != "" {
 		parts = numbersOf(b, *splitParts)
 	}
-	models := map[string]*Model{}
+	models, why := map[string]*Model{}, map[string][]string{} // why is logged with the first measurement
 	ways := strings.Split(*splitWays, ",")
 	var all sync.WaitGroup
 	opened, errs, took := make([]*Model, len(ways)), make([]error, len(ways)), make([]time.Duration, len(ways))
@@ -100,10 +100,10 @@ func BenchmarkSplits(b *testing.B) {
 		})
 		models[way] = opened[i]
 		for _, c := range opened[i].prompts {
-			b.Logf("%s: %d tokens are expected in %.1f ms", way, c.rows, c.expected/1e6)
+			why[way] = append(why[way], fmt.Sprintf("%d tokens are expected in %.1f ms", c.rows, c.expected/1e6))
 		}
-		b.Logf("%s, in %.1f s: %s; prompts: %s", way, took[i].Seconds(), opened[i].Why(),
-			opened[i].prompts[len(opened[i].prompts)-1].exe.Why())
+		why[way] = append(why[way], fmt.Sprintf("loaded in %.1f s: %s; prompts: %s", took[i].Seconds(), opened[i].Why(),
+			opened[i].prompts[len(opened[i].prompts)-1].exe.Why()))
 	}
 	if b.Failed() {
 		return
@@ -124,6 +124,10 @@ func BenchmarkSplits(b *testing.B) {
 						}
 					}
 					b.Run(name, func(b *testing.B) {
+						for _, text := range why[way] {
+							b.Log(text)
+						}
+						delete(why, way)
 						for b.Loop() {
 							answer := benchSplit(b, m, tokens, seed)
 							if way == ways[0] {
