@@ -82,14 +82,18 @@ type Pick struct {
 	inputs     []*Node // of the graph
 }
 
-// Picks lists the nodes that pick from something that may be empty, those in bodies of loops apart: whether these are
-// computed at all is not known before.
+// Picks lists the live nodes that pick from something that may be empty, those in bodies of loops apart: whether these
+// are computed at all is not known before.
 func (g *Graph) Picks() []Pick {
 	if g == nil {
 		return nil
 	}
 	var list []Pick
+	live := g.Live()
 	for _, n := range g.nodes {
+		if !live[n.id] {
+			continue
+		}
 		arg, axes := n.PicksFrom()
 		axes = slices.DeleteFunc(axes, func(axis int) bool { return n.args[arg].Shape()[axis].IsStatic() })
 		if len(axes) > 0 {
