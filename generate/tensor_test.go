@@ -21,7 +21,9 @@ func TestTensorParallel(t *testing.T) {
 		var want [][]Token
 		for _, devices := range []string{o.Device, o.Device + "," + o.Device} {
 			several := o
-			several.Device, several.Split = devices, SplitTensor
+			if several.Device = devices; devices != o.Device {
+				several.Split = SplitTensor
+			}
 			m := openModel(t, path, several)
 			if strings.Contains(m.Why(), "tensor parallel over") != strings.Contains(devices, ",") {
 				t.Errorf("on %s: %s", devices, m.Why())
