@@ -2,9 +2,11 @@ package vkc_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -94,4 +96,29 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 		}
 		then(t, exe, res)
 	})
+}
+
+// TestNothingCancels: no kernel takes a value from itself, nor from the sum of it and 0, which drivers take for 0.
+func TestNothingCancels(t *testing.T) {
+	caps := profile(t, "generic")
+	for name, of := range map[string]func(x frontend.Tensor) frontend.Tensor{
+		"difference":    func(x frontend.Tensor) frontend.Tensor { return x.Sub(x) },
+		"less the sum":  func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Sum(0)) },
+		"less the mean": func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Mean(0)) },
+		"the sum less":  func(x frontend.Tensor) frontend.Tensor { return x.Sum(0).Sub(x) },
+	} {
+		g, err := frontend.Build(name, func(b *frontend.Builder) { b.Output("y", of(b.Input("x", ir.F32, 1, 8))) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, err := vkc.Lower(t.Context(), g, caps, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, src := range low.GLSL {
+			if strings.Contains(src, " - ") || !strings.Contains(src, "* 0.0") {
+				t.Errorf("%s: want 0 times the value in\n%s", name, src)
+			}
+		}
+	}
 }

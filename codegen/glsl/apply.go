@@ -17,7 +17,7 @@ func (e *emitter) form(v *kernel.Expr) string {
 		switch {
 		case v.Op == ir.OpDiv:
 			return division(operand(v))
-		case v.Op == ir.OpSub && v.Args[0] == v.Args[1]:
+		case v.Op == ir.OpSub && withoutZero(v.Args[0]) == withoutZero(v.Args[1]):
 			return zeroOrNaN
 		case v.Op == ir.OpMul && v.DType == ir.F32 && isInverse(v.Args[1], v.Args[0]):
 			return "by_itself({0})"
@@ -40,8 +40,20 @@ func (e *emitter) form(v *kernel.Expr) string {
 }
 
 // zeroOrNaN is x - x: 0, but NaN of what is not finite. llvmpipe takes it for 0
-// even where a module asks for infinities and NaN to be kept.
+// even where a module asks for infinities and NaN to be kept, and NVIDIA's
+// driver x - (x + 0).
 const zeroOrNaN = "abs({0}) * 0.0"
+
+// withoutZero is v, but x of x + 0, which is x for all but -0.
+func withoutZero(v *kernel.Expr) *kernel.Expr {
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpAdd {
+		return v
+	}
+	if zero := v.Args[1]; zero.Kind == kernel.ExprConst && zero.Value == 0 {
+		return v.Args[0]
+	}
+	return v
+}
 
 // isInverse reports whether v is 1/x.
 func isInverse(v, x *kernel.Expr) bool {
