@@ -57,15 +57,16 @@ func newBPE(v *vocabulary) (model, error) {
 		pairs.add(ids[0], ids[1], int32(i), ids[2])
 	}
 	var bytes [256]int32
+	some := false
 	for b := range bytes {
 		id, ok := all[string(printable[b])]
 		if !ok {
-			if id = v.unk; id == none {
-				return nil, v.errorf("the vocabulary has no token for the byte %#02x and none for what is unknown: "+
-					"it is not byte-level", b)
-			}
+			id = none
 		}
-		bytes[b] = id
+		bytes[b], some = id, some || ok
+	}
+	if !some {
+		return nil, v.errorf("the vocabulary has no token for any byte: it is not byte-level")
 	}
 	t := &bpe{cutters: k.cutters}
 	if k.whole {
@@ -79,6 +80,7 @@ func newBPE(v *vocabulary) (model, error) {
 			m.symbols = append(m.symbols, symbol{start: int32(i), end: int32(i + 1), id: bytes[word[i]]})
 		}
 	}
+	t.merger.spell = func(out []int32, _ string) []int32 { return out } // a byte without a token is left out
 	t.merger.join = func(_ string, left, right *symbol) (rank, id int32) {
 		return pairs.find(left.id, right.id)
 	}

@@ -27,10 +27,6 @@ func newSentencePiece(v *vocabulary) (model, error) {
 	}
 	ranks := v.ranks()
 	bytes := v.byteTokens()
-	if i := slices.Index(bytes[:], none); i >= 0 {
-		return nil, v.errorf("the vocabulary has no token for the byte %#02x and none for what is unknown: "+
-			"want <0x%02X> or an unknown_token_id", i, i)
-	}
 	t := &sentencePiece{leading: v.leadingSpace, apart: apart}
 	t.merger.index = func(m *merging, word string) {
 		for i := 0; i < len(word); {
@@ -55,8 +51,8 @@ func newSentencePiece(v *vocabulary) (model, error) {
 	t.merger.spell = func(out []int32, text string) []int32 {
 		begin := len(out)
 		for i := range len(text) {
-			if bytes[text[i]] == v.unk { // one token for the character
-				return append(out[:begin], v.unk)
+			if bytes[text[i]] == none { // what is left out is the whole character
+				return v.appendUnknown(out[:begin])
 			}
 			out = append(out, bytes[text[i]])
 		}

@@ -69,6 +69,21 @@ func TestVocabularies(t *testing.T) {
 	}
 }
 
+// TestVocabulariesBytes: no byte becomes a special token in a vocabulary that another program made, save that
+// WordPiece has one for words that are unknown.
+func TestVocabulariesBytes(t *testing.T) {
+	for _, path := range vocabularies(t) {
+		tok := open(t, path)
+		for b := range 256 {
+			for _, id := range tok.Encode("a"+string([]byte{byte(b)})+"a", tokenizer.Options{}) {
+				if tok.IsSpecial(id) && tok.Token(id) != "[UNK]" {
+					t.Errorf("%s: the byte %#02x becomes %s", filepath.Base(path), b, tok.Token(id))
+				}
+			}
+		}
+	}
+}
+
 func read(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -26,6 +26,10 @@
 // unless Options.Special is set. Text of a chat template, where markup and users'
 // words alternate, comes as pieces that say which is which: see EncodeChat.
 //
+// Text that a vocabulary has no token for becomes no special token either. It becomes
+// the token for what is unknown, if the vocabulary has one that is nothing else. If
+// not, and for a byte that a byte-level vocabulary lacks, it is left out.
+//
 // # Bounds
 //
 // Texts and files may be hostile. Encoding takes time in proportion to n log n for
@@ -101,7 +105,8 @@ type Options struct {
 }
 
 // Encode returns the tokens of a text. Bytes that are not UTF-8 keep their value
-// where the vocabulary has tokens for single bytes.
+// where the vocabulary has tokens for single bytes. The package comment says what
+// becomes of text without a token.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	var out []int32
 	if o.Whole {

@@ -3,6 +3,7 @@ package tokenizer_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -179,6 +180,69 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// without returns a vocabulary whose tokens of those names are called otherwise.
+func without(k keys, names ...string) keys {
+	list := slices.Clone(k["tokens"].([]string))
+	for i, name := range list {
+		if slices.Contains(names, name) {
+			list[i] = "no text " + name
+		}
+	}
+	return change(k, keys{"tokens": list})
+}
+
+// TestLacks: a text that a vocabulary has no token for never becomes a token with another meaning, whatever the file
+// calls the token for what is unknown. It becomes that token if it has no other role, and is left out if not. A
+// byte-level vocabulary has no such token.
+func TestLacks(t *testing.T) {
+	unk := func(k keys, id uint32) keys { return change(k, keys{"unknown_token_id": id}) }
+	starcoder := change(without(byteLevel(), "x", "Ã"), keys{"merges": []string{"h e", "a a"}})
+	unknownRole := slices.Clone(byteLevel()["token_type"].([]int32))
+	unknownRole[265] = unknown
+	for _, tt := range []struct {
+		k    keys
+		text string
+		want string
+	}{
+		{starcoder, "axa\xff", "a a ÿ"},                                                     // no merge over what is left out
+		{starcoder, "hxe é", "h e Ġ ©"},                                                     // half a character
+		{starcoder, "xx", ""},                                                               // all of a text
+		{unk(maps.Clone(starcoder), 265), "axa", "a a"},                                     // <|im_end|>
+		{unk(change(maps.Clone(starcoder), keys{"token_type": nil}), 265), "axa", "a a"},    // the same by its name
+		{unk(change(maps.Clone(starcoder), keys{"token_type": unknownRole}), 265), "x", ""}, // and of another type
+		{change(maps.Clone(starcoder), keys{"pre": "llama3"}), "x xx", "Ġ"},                 // words that are tokens
+		{unk(noBytes(), 2), "éh", "▁ h"},                                                    // </s>
+		{unk(change(noBytes(), keys{"token_type": nil}), 2), "éh", "▁ h"},
+		{change(noBytes(), keys{"unknown_token_id": nil}), "éh", "▁ h"},
+		{change(noBytes(), keys{"eot_token_id": uint32(0)}), "éh", "▁ h"},
+		{change(noBytes(), keys{"padding_token_id": uint32(0)}), "éh", "▁ <unk> h"}, // as Mistral's has it
+		{without(sentences(), "<0xA9>"), "éh", "▁ <unk> h"},
+		{unk(without(sentences(), "<0xA9>"), 1), "éh", "▁ h"},
+		{unk(unigrams(), 1), "abxyab", "▁ab ab"},
+		{unk(unigrams(), 1), "xy", "▁"},
+		{change(unigrams(), keys{"padding_token_id": uint32(2)}), "abxyab", "▁ab <unk> ab"},
+		{unk(pieces(), 3), "unx a", "▁a"},
+	} {
+		tok := newTokenizer(t, tt.k)
+		if got := names(tok, tok.Encode(tt.text, tokenizer.Options{})); got != tt.want {
+			t.Errorf("%s: %q is %s, want %s", tt.k["model"], tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestLacksEveryByte: each byte may be the one that is not there.
+func TestLacksEveryByte(t *testing.T) {
+	for b, name := range bytesAsText() {
+		k := change(byteLevel(), keys{"merges": []string{}, "unknown_token_id": uint32(265)})
+		tok := newTokenizer(t, without(k, name))
+		text := "0" + string([]byte{byte(b)}) + "1"
+		want := strings.ReplaceAll(text, string([]byte{byte(b)}), "")
+		if got := tok.Decode(tok.Encode(text, tokenizer.Options{})); got != want {
+			t.Errorf("without %#02x: %q comes back as %q, want %q", b, text, got, want)
+		}
+	}
+}
+
 func TestEncodeChat(t *testing.T) {
 	tok := newTokenizer(t, byteLevel())
 	for _, tt := range []struct {
@@ -282,7 +346,7 @@ func TestRefuses(t *testing.T) {
 		{change(byteLevel(), keys{"merges": []string{"ab"}}), `merge 0 in tokenizer.ggml.merges is "ab": want two parts`},
 		{change(byteLevel(), keys{"merges": []string{""}}), `merge 0 in tokenizer.ggml.merges is "": want two parts`},
 		{change(byteLevel(), keys{"merges": []string{"a a", "q z"}}), `merge 1 in tokenizer.ggml.merges is "q z", but "qz" is no token`},
-		{change(byteLevel(), keys{"merges": []string{}, "tokens": []string{"a"}, "token_type": nil}), "no token for the byte 0x00"},
+		{change(byteLevel(), keys{"merges": []string{}, "tokens": []string{"▁a"}, "token_type": nil}), "no token for any byte: it is not byte-level"},
 		{change(byteLevel(), keys{"token_type": []int32{1}}), "token_type has 1 elements for 268 tokens"},
 		{change(byteLevel(), keys{"tokens": []string{strings.Repeat("x", 1025)}, "token_type": nil}), "token 0 has 1025 bytes: want at most 1024"},
 		{change(byteLevel(), keys{"bos_token_id": nil}), "add_bos_token is true, but tokenizer.ggml.bos_token_id is not there"},

@@ -16,8 +16,8 @@ import (
 type unigram struct {
 	tokens  prefixes
 	scores  []float64
-	unk     int32
-	unknown float64 // the score of a character without a token
+	unk     func(out []int32) []int32 // appends the token of a character without one, if there is one
+	unknown float64                   // the score of a character without a token
 	chars   charsmap
 	leading bool // a text begins with a space
 	merge   bool // spaces at the ends are dropped, others are one
@@ -30,10 +30,10 @@ func newUnigram(v *vocabulary) (model, error) {
 	if v.scores == nil {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
 	}
-	if v.unk == none {
+	if v.special("unknown") == none {
 		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of characters that have none")
 	}
-	t := &unigram{unk: v.unk, leading: v.leadingSpace, unknown: math.Inf(1)}
+	t := &unigram{unk: v.appendUnknown, leading: v.leadingSpace, unknown: math.Inf(1)}
 	var err error
 	if t.merge, _, err = v.flag("remove_extra_whitespaces", false); err != nil {
 		return nil, err
@@ -90,15 +90,19 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 			node = t.tokens.next(node, text[i+n])
 		}
 		if score := float64(best[i].score) + t.unknown; !alone && score > float64(best[i+size].score) {
-			best[i+size] = step{float32(score), i, t.unk}
+			best[i+size] = step{float32(score), i, none}
 		}
 		i += size
 	}
-	begin := len(out)
+	begin, last := len(out), int32(0)
 	for i := len(text); i > 0; i = best[i].from {
-		if id := best[i].id; id != t.unk || len(out) == begin || out[len(out)-1] != t.unk {
+		switch id := best[i].id; {
+		case id != none:
 			out = append(out, id)
+		case last != none: // one token for the characters beside each other
+			out = t.unk(out)
 		}
+		last = best[i].id
 	}
 	slices.Reverse(out[begin:])
 	return out

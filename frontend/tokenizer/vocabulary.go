@@ -38,9 +38,9 @@ type vocabulary struct {
 	types        []tokenType
 	scores       []float32        // nil unless the file has some
 	text         map[string]int32 // the tokens that text is made of
-	unk          int32
-	leadingSpace bool            // text is encoded with a space before it
-	frame        map[string]bool // which tokens stand around a text unless the file says otherwise
+	unk          int32            // what text without a token becomes: none if that is left out
+	leadingSpace bool             // text is encoded with a space before it
+	frame        map[string]bool  // which tokens stand around a text unless the file says otherwise
 }
 
 // kinds are the models of text.
@@ -78,7 +78,7 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	if err := v.readScores(); err != nil {
 		return nil, err
 	}
-	v.unk, v.frame = v.special("unknown"), kind.frame
+	v.unk, v.frame = v.unknown(), kind.frame
 	v.leadingSpace, _, err = v.flag("add_space_prefix", kind.space)
 	if err != nil {
 		return nil, err
@@ -155,6 +155,31 @@ func (v *vocabulary) special(role string) int32 {
 	return int32(id)
 }
 
+// unknown returns the token for text that has none. A token with another role is not one: what a user wrote would end
+// the text, for instance. Padding is no such role, as it stands for no text either.
+func (v *vocabulary) unknown() int32 {
+	id := v.special("unknown")
+	if v.ends()[id] {
+		return none
+	}
+	for _, kv := range v.f.Metadata() {
+		role, ok := strings.CutPrefix(kv.Key, "tokenizer.ggml.")
+		role, isID := strings.CutSuffix(role, "_token_id")
+		if ok && isID && role != "unknown" && role != "padding" && v.special(role) == id {
+			return none
+		}
+	}
+	return id
+}
+
+// appendUnknown appends the token for text that has none, if there is one.
+func (v *vocabulary) appendUnknown(out []int32) []int32 {
+	if v.unk == none {
+		return out
+	}
+	return append(out, v.unk)
+}
+
 // flag returns a value that is true or false, and whether the file has it.
 func (v *vocabulary) flag(key string, missing bool) (value, there bool, err error) {
 	value, err = v.f.Bool("tokenizer.ggml." + key)
@@ -223,12 +248,11 @@ func byteOf(name string) (byte, bool) {
 	return byte(b), ok && end && len(digits) == 2 && err == nil
 }
 
-// byteTokens returns the tokens for single bytes: where there is none, the one for
-// what is unknown, or none at all.
+// byteTokens returns the tokens for single bytes: none where there is none.
 func (v *vocabulary) byteTokens() [256]int32 {
 	var list [256]int32
 	for b := range list {
-		list[b] = v.unk
+		list[b] = none
 	}
 	for id, name := range v.tokens {
 		if b, ok := byteOf(name); ok && v.types[id] == byteToken {

@@ -12,9 +12,9 @@ import (
 // begins a word with a blank before it, and those within words without ##.
 type wordPiece struct {
 	tokens prefixes
-	unk    int32
-	fold   bool // to lower case
-	strip  bool // accents
+	unk    func(out []int32) []int32 // appends the token of a word without one, if there is one
+	fold   bool                      // to lower case
+	strip  bool                      // accents
 	pool   sync.Pool
 	ascii  [utf8.RuneSelf]pieceChar
 }
@@ -39,10 +39,10 @@ const (
 const maxPieceWord = 100
 
 func newWordPiece(v *vocabulary) (model, error) {
-	if v.unk == none {
+	if v.special("unknown") == none {
 		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of words that have none")
 	}
-	t := &wordPiece{tokens: newPrefixes(v.text), unk: v.unk}
+	t := &wordPiece{tokens: newPrefixes(v.text), unk: v.appendUnknown}
 	var err error
 	if t.fold, _, err = v.flag("normalizer.lowercase", true); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (t *wordPiece) word(out []int32, word string, chars int) []int32 {
 		out, word = append(out, id), word[n:]
 	}
 	if word != "" {
-		return append(out[:begin], t.unk)
+		return t.unk(out[:begin])
 	}
 	return out
 }
