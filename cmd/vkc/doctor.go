@@ -33,11 +33,13 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what is installed, what is missing, and which package has it",
 		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
-vkc cannot compile programs, or cannot run them on a device; the last line says what works all the same.`,
+vkc cannot compile programs, or cannot run them on a device, or if it cannot use the GLSL tools that are registered for
+the user; the last line says what works all the same.`,
 		Example: "  vkc doctor\n  vkc doctor --json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			findings, err := examine(cmd.Context())
+			silent := spirv.WithNotice(cmd.Context(), func(*spirv.PassedOverError) {}) // a finding says it
+			findings, err := examine(silent)
 			if err != nil {
 				return err
 			}
@@ -66,11 +68,12 @@ func examine(ctx context.Context) ([]finding, error) {
 	return append(findings, examineLayers(), examineCache()), nil
 }
 
-// What works without the tools, and without Vulkan.
+// What works without the tools, without the registered ones, and without Vulkan.
 const (
 	withoutTools = "nothing new is compiled; bundles, programs in the cache and the CPU fast path (--device cpu) " +
 		"run without it"
-	withoutVulkan = "programs are compiled (--target PROFILE) and run on the CPU fast path only (--device cpu)"
+	withoutRegistered = "programs are compiled by the tools of $PATH, if any, which may make other kernels"
+	withoutVulkan     = "programs are compiled (--target PROFILE) and run on the CPU fast path only (--device cpu)"
 )
 
 // newerTools is what to do about old ones.
@@ -89,10 +92,9 @@ func examineTools(ctx context.Context) ([]finding, error) {
 			Fix: "unset $" + spirv.ToolsEnv + " or point it at the tools"}}, nil
 	}
 	var findings []finding
-	if tools.Refused != nil {
-		findings = append(findings, finding{Name: "registered tools", Optional: true, Detail: oneLine(tools.Refused),
-			Purpose: "compile shaders",
-			Fix:     "change the mode or the owner as said, or remove " + spirv.RegisteredDir()})
+	if over := tools.PassedOver; over != nil {
+		findings = append(findings, finding{Name: "registered tools", Detail: over.Dir + ": " + oneLine(over.Why),
+			Purpose: "compile shaders", Without: withoutRegistered, Fix: over.Do})
 	}
 	for _, t := range tools.Report() {
 		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Without: withoutTools,

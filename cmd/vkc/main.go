@@ -17,8 +17,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -69,7 +71,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		group(c)
 	}
-	err := root.ExecuteContext(ctx)
+	once := sync.Once{} // a verb looks for the tools as often as it compiles
+	err := root.ExecuteContext(spirv.WithNotice(ctx, func(why *spirv.PassedOverError) {
+		once.Do(func() { a.note("%v; the tools of $PATH compile instead, and may make other kernels", oneLine(why)) })
+	}))
 	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) {
 		err = errors.Join(err, fmt.Errorf("standard output: %w", lost))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/toolstest"
 )
@@ -62,6 +63,59 @@ func TestDoctorNamesRefusedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, "doctor")
-	has(t, r.stdout, "absent   registered tools", strconv.Quote(dir)+" can be written by others", "chmod go-w",
+	has(t, r.stdout, "MISSING  registered tools", strconv.Quote(dir)+" can be written by others", "chmod go-w",
 		"remove "+spirv.RegisteredDir(), "MISSING  spirv-opt")
+}
+
+// TestGoneTools: where the link to the registered tools leads nowhere, each verb that compiles says once that others
+// do, and doctor fails and says what to do.
+func TestGoneTools(t *testing.T) {
+	needTools(t)
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noTools(t)
+	t.Setenv("PATH", filepath.Dir(tools.Opt.Path)+string(os.PathListSeparator)+"/usr/bin:/bin")
+	gone := filepath.Join(t.TempDir(), "clone", ".tools", "glsl", "bin")
+	if err := os.MkdirAll(filepath.Dir(spirv.RegisteredDir()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(gone, spirv.RegisteredDir()); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "x.vkb")
+	lines := [][]string{{"compile", mlpGraph, "-o", out}, {"dump", mlpGraph, "--stage", "spirv"}}
+	if dev, err := vkc.OpenDevice("vulkan"); err == nil {
+		dev.Close()
+		lines = append(lines, []string{"run", viewsGraph, "--device", "vulkan", "--input", "x=random:1",
+			"--input", "7=[0,1]", "--symbol", "B=2"},
+			[]string{"verify", "--ops", "--filter", "^neg/f32"})
+	}
+	said := "which is not there: run scripts/setup of the repository, or remove " + spirv.RegisteredDir()
+	for _, line := range lines {
+		for _, cache := range []string{"cold", "warm"} {
+			if cache == "cold" {
+				ownCache(t)
+			}
+			if r := ok(t, line...); strings.Count(r.stderr, said) != 1 {
+				t.Errorf("vkc %s, %s cache: standard error is\n%s", strings.Join(line, " "), cache, r.stderr)
+			}
+		}
+	}
+	for _, line := range [][]string{{"dump", mlpGraph, "--stage", "glsl"}, {"inspect", out}} {
+		if r := ok(t, line...); strings.Contains(r.stderr, said) {
+			t.Errorf("vkc %s compiles nothing: standard error is\n%s", strings.Join(line, " "), r.stderr)
+		}
+	}
+	r := run(t, "doctor")
+	has(t, r.stdout, "MISSING  registered tools ", spirv.RegisteredDir()+": it is a link to "+strconv.Quote(gone),
+		"scripts/setup", "remove "+spirv.RegisteredDir())
+	if r.code != exitFailure || r.stderr != "vkc: missing: registered tools: "+withoutRegistered+"\n" {
+		t.Errorf("doctor: exit code %d\n%s", r.code, r.stderr)
+	}
+	t.Setenv(spirv.ToolsEnv, filepath.Dir(tools.Opt.Path))
+	if r := ok(t, "compile", mlpGraph, "-o", out); strings.Contains(r.stderr, said) {
+		t.Errorf("with $%s: standard error is\n%s", spirv.ToolsEnv, r.stderr)
+	}
 }

@@ -60,9 +60,9 @@ type Toolchain struct {
 	Opt     Tool // spirv-opt
 	Val     Tool // spirv-val; optional
 	Dis     Tool // spirv-dis; optional
-	// Refused says why the registered tools are not used: others may write them.
-	// It is nil where they may not, or where none are registered.
-	Refused error
+	// PassedOver says why the registered tools are not used. It is nil where they
+	// are, where none are registered, and where $VKC_TOOLS has all.
+	PassedOver *PassedOverError
 
 	probes   *probeStore
 	features featureProbe
@@ -116,8 +116,9 @@ var toolSpecs = []toolSpec{
 //
 // What lies around is never run: the tools do not depend on the working
 // directory or on where the program lies. A relative $VKC_TOOLS is an error,
-// relative entries of $PATH are not looked at, and a registered directory that
-// others may write is passed over and leaves its reason in Toolchain.Refused.
+// relative entries of $PATH are not looked at. A registered directory that others
+// may write, that is gone or that lacks tools is passed over: Toolchain.PassedOver
+// says why, and so does the function of [WithNotice] where other tools were found.
 //
 // A missing tool is no error here, so that a fully cached program runs on a
 // machine without tools and a doctor command can say what is there: see Ready
@@ -146,7 +147,19 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 		return nil, err
 	}
 	t.probes.noteTools(t.identity())
+	if say, ok := ctx.Value(noticeKey{}).(func(*PassedOverError)); ok && t.PassedOver != nil && t.Ready() == nil {
+		say(t.PassedOver)
+	}
 	return t, nil
+}
+
+type noticeKey struct{}
+
+// WithNotice returns a context in which each [Find] that passes over the registered
+// tools, and takes others, calls say, from any goroutine. Other tools know other
+// features, and so make other kernels.
+func WithNotice(ctx context.Context, say func(*PassedOverError)) context.Context {
+	return context.WithValue(ctx, noticeKey{}, say)
 }
 
 func (t *Toolchain) searchDefault() error {
@@ -158,9 +171,13 @@ func (t *Toolchain) searchDefault() error {
 		t.adopt(own)
 		return nil
 	}
-	registered, err := registeredSet()
-	t.Refused = err
-	t.adopt(pickSet([]toolSet{registered, findSet(onPath)}))
+	registered, passedOver := registeredSet()
+	path := findSet(onPath)
+	if registered != nil && !registered.complete() && path.complete() {
+		passedOver = registeredError(errors.New("it lacks a compiler or spirv-opt"))
+	}
+	t.PassedOver = passedOver
+	t.adopt(pickSet([]toolSet{registered, path}))
 	t.adopt(own)
 	return nil
 }
@@ -207,17 +224,20 @@ func RegisteredDir() string {
 	return filepath.Join(data, "vkc", "tools")
 }
 
-// registeredSet is what RegisteredDir has. The directory and the tools in it
-// must be the user's own, or else whoever may write them runs programs as the
-// user.
-func registeredSet() (toolSet, error) {
+// registeredSet is what RegisteredDir has; nil where nothing is registered. The
+// directory and the tools in it must be the user's own, or else whoever may write
+// them runs programs as the user.
+func registeredSet() (toolSet, *PassedOverError) {
 	dir := RegisteredDir()
 	if dir == "" {
 		return nil, nil
 	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // never registered
+	}
 	err := trusted.Check(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // never registered, or a link to a checkout that is gone
+	if link, _ := os.Readlink(dir); link != "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, registeredError(fmt.Errorf("it is a link to %q, which is not there", link))
 	}
 	target, linkErr := filepath.EvalSymlinks(dir) // so that it stays this one while the program runs
 	err = errors.Join(err, linkErr)
@@ -226,9 +246,32 @@ func registeredSet() (toolSet, error) {
 		err = errors.Join(err, trusted.Check(tool.Path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("spirv: the tools of %s are not used, because others may replace them: %w", dir, err)
+		return nil, registeredError(err)
 	}
 	return set, nil
+}
+
+// PassedOverError says why the registered tools are not used.
+type PassedOverError struct {
+	Dir string // RegisteredDir
+	Why error
+	Do  string // what makes them used, or forgotten
+}
+
+func (e *PassedOverError) Error() string {
+	return fmt.Sprintf("spirv: the registered tools, %s, are not used: %v: %s", e.Dir, e.Why, e.Do)
+}
+
+// Unwrap returns the reason.
+func (e *PassedOverError) Unwrap() error { return e.Why }
+
+func registeredError(why error) *PassedOverError {
+	e := &PassedOverError{Dir: RegisteredDir(), Why: why}
+	e.Do = "run scripts/setup of the repository, or remove " + e.Dir
+	if others := (*trusted.Error)(nil); errors.As(why, &others) {
+		e.Do = "do so, or remove " + e.Dir // the reason says what
+	}
+	return e
 }
 
 // toolSet maps an index into toolSpecs to the tool found in one place.
@@ -359,19 +402,19 @@ func (t *Toolchain) require(opt Options) error {
 	if missing == nil {
 		return nil
 	}
-	return &MissingToolError{Tools: missing, Refused: t.Refused}
+	return &MissingToolError{Tools: missing, PassedOver: t.PassedOver}
 }
 
 // MissingToolError says that shaders had to be compiled and a tool for it is
 // not on this machine.
 type MissingToolError struct {
-	Tools   []string
-	Refused error // Toolchain.Refused
+	Tools      []string
+	PassedOver *PassedOverError // Toolchain.PassedOver
 }
 
 func (e *MissingToolError) Error() string {
-	if e.Refused != nil {
-		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.Refused)
+	if e.PassedOver != nil {
+		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.PassedOver)
 	}
 	all := Packages{Debian: "glslc glslang-tools spirv-tools", Fedora: "glslc glslang spirv-tools",
 		Arch: "shaderc glslang spirv-tools"} // of all tools
@@ -398,7 +441,7 @@ func (t *Toolchain) Report() []ToolStatus {
 // Disassemble prints a module as SPIR-V assembly. It needs spirv-dis.
 func (t *Toolchain) Disassemble(ctx context.Context, module []byte) (string, error) {
 	if !t.Dis.Found() {
-		return "", &MissingToolError{Tools: []string{"spirv-dis"}, Refused: t.Refused}
+		return "", &MissingToolError{Tools: []string{"spirv-dis"}, PassedOver: t.PassedOver}
 	}
 	out, err := runTool(ctx, t.Dis, command{stdin: module, args: []string{"-"}, module: true, limits: t.limits})
 	if err != nil {

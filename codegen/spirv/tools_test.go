@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,59 @@ func TestFindDefaultPlaces(t *testing.T) {
 			!strings.Contains(err.Error(), "$"+ToolsEnv+" is "+dir) {
 			t.Errorf("%s=%s: %v", ToolsEnv, dir, err)
 		}
+	}
+}
+
+// TestPassedOver: where something is registered, and other tools compile, Find says why; once, and only then.
+func TestPassedOver(t *testing.T) {
+	whole := func(version string) string { return binDir(t, version, wholeSet...) }
+	gone := filepath.Join(t.TempDir(), "clone", "bin")
+	for _, tt := range []struct {
+		name             string
+		registered, path string // "" for none
+		env              string
+		why              string // in PassedOver; "" for none
+		said             bool
+	}{
+		{"used", whole("reg"), whole("path"), "", "", false},
+		{"never registered", "", whole("path"), "", "", false},
+		{"gone", gone, whole("path"), "", strconv.Quote(gone) + ", which is not there", true},
+		{"gone, and none elsewhere", gone, "", "", "which is not there", false}, // Ready says it
+		{"gone, and not asked for", gone, whole("path"), whole("env"), "", false},
+		{"lacks a tool", binDir(t, "reg", "glslc"), whole("path"), "", "it lacks a compiler or spirv-opt", true},
+		{"empty", t.TempDir(), whole("path"), "", "it lacks a compiler or spirv-opt", true},
+		{"lacks what the others have", binDir(t, "reg", "glslc"), binDir(t, "path", "spirv-opt"), "", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(ToolsEnv, tt.env)
+			t.Setenv("PATH", tt.path)
+			t.Setenv("XDG_DATA_HOME", t.TempDir())
+			if tt.registered != "" {
+				register(t, tt.registered)
+			}
+			var said []string
+			ctx := WithNotice(t.Context(), func(why *PassedOverError) { said = append(said, why.Error()) })
+			tc, err := Find(ctx, FindOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if tc.PassedOver != nil {
+				got = tc.PassedOver.Error()
+			}
+			if (got != "") != (tt.why != "") || !strings.Contains(got, tt.why) {
+				t.Errorf("passed over: %q, want %q", got, tt.why)
+			}
+			if got != "" && (!strings.Contains(got, RegisteredDir()) || !strings.Contains(got, "scripts/setup")) {
+				t.Errorf("%q does not say which, and what to do", got)
+			}
+			if want := []string{got}; tt.said && !slices.Equal(said, want) || !tt.said && said != nil {
+				t.Errorf("said %q, want %t", said, tt.said)
+			}
+			if err := tc.Ready(); (err == nil) != (tt.path != "") || err != nil && !strings.Contains(err.Error(), got) {
+				t.Errorf("ready: %v", err)
+			}
+		})
 	}
 }
 

@@ -36,15 +36,15 @@ func TestRegisteredToolsAreTheUsersOwn(t *testing.T) {
 			if got := versions(tc); got != "    " {
 				t.Errorf("found %q", got)
 			}
-			for _, err := range []error{tc.Refused, tc.Ready()} {
+			for _, err := range []error{tc.PassedOver, tc.Ready()} {
 				if err == nil || !strings.Contains(err.Error(), RegisteredDir()) ||
 					!strings.Contains(err.Error(), "chmod go-w") {
 					t.Errorf("it says %v", err)
 				}
 			}
 			t.Setenv("PATH", binDir(t, "path", wholeSet...))
-			if tc := find(t, FindOptions{}); versions(tc) != "path path path path path" || tc.Refused == nil {
-				t.Errorf("with others on $PATH: %q, %v", versions(tc), tc.Refused)
+			if tc := find(t, FindOptions{}); versions(tc) != "path path path path path" || tc.PassedOver == nil {
+				t.Errorf("with others on $PATH: %q, %v", versions(tc), tc.PassedOver)
 			}
 			if _, err := os.Stat(ran); err == nil {
 				t.Error("a tool ran")

@@ -2,5 +2,6 @@
 // command lines of README.md and docs/GUIDE.md run as they stand in a clean
 // checkout, that their Go code compiles, that links between pages lead somewhere,
 // that the page of environment variables has them all, that docs/measurements.md
-// has every key that code names, and that a published version installs.
+// has every key that code names, that a published version installs, and that
+// scripts keep what they promise.
 package doctest
