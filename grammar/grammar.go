@@ -203,6 +203,9 @@ func (b *builder) expr(e *expr, next int32) int32 {
 				n.edges = append(n.edges, edge{bytes[0][0], bytes[0][1], to})
 			}
 		}
+		if len(n.edges) == 1 {
+			return b.byteNode(n.edges[0])
+		}
 		return b.node(n)
 	case opSeq:
 		for _, x := range slices.Backward(e.list) {
@@ -221,9 +224,14 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	return b.node(node{call: int32(e.rule), back: next})
 }
 
+// isByte reports whether an expr is one node that copies of it may share.
+func isByte(e *expr) bool {
+	return e.op == opText && len(e.text) == 1 || e.op == opSet && len(e.set) == 1 && e.set[0].high < utf8.RuneSelf
+}
+
 func (b *builder) repeat(e *expr, next int32) int32 {
 	x := e.list[0]
-	if (e.min > 1 || e.max > 1) && x.op != opRule { // a copy is then one node
+	if (e.min > 1 || e.max > 1) && x.op != opRule && !isByte(x) { // a copy is then one node
 		b.rules = append(b.rules, definition{body: x})
 		x = rule(len(b.rules) - 1)
 	}

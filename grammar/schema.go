@@ -32,9 +32,9 @@ func JSON(object bool) *Grammar {
 //   - strings with a pattern escape only what they must.
 //
 // So every text of the grammar is valid by the schema. It knows type, enum, const, properties, required,
-// additionalProperties, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern (without
-// look-around, back references and bounds of words), format (date, time, date-time, uuid), minimum, maximum,
-// exclusiveMinimum, exclusiveMaximum (integers), anyOf, allOf, oneOf (whose branches exclude one another), $ref within
+// additionalProperties, items, prefixItems, minItems, maxItems, uniqueItems (false), minLength, maxLength,
+// pattern (without look-around, back references and bounds of words), format (date, time, date-time, uuid), minimum,
+// maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (whose branches exclude one another), $ref within
 // the schema, and notes such as title. Anything else is an error that names it.
 func ParseSchema(schema []byte) (*Grammar, error) {
 	if len(schema) > maxSource {
@@ -193,7 +193,7 @@ var typed = []struct {
 	keys []string
 }{
 	{"object", []string{"properties", "required", "additionalProperties"}},
-	{"array", []string{"items", "prefixItems", "minItems", "maxItems"}},
+	{"array", []string{"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
 	{"string", []string{"minLength", "maxLength", "pattern", "format"}},
 	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
 	{"integer", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},

@@ -1,27 +1,36 @@
 package grammar
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// count reads a number of elements or characters.
-func (s *schemas) count(o *object, key, where string, missing int) int {
-	if !o.has(key) {
-		return missing
+// counts reads how many elements or characters there are at least and at most: any number if negative, or if no text
+// has so many.
+func (s *schemas) counts(o *object, where, least, most string) (low, high int) {
+	read := func(key string, missing int) int {
+		if !o.has(key) {
+			return missing
+		}
+		n, ok := wholeNumber(o.values[key])
+		if !ok || n.Sign() < 0 {
+			s.fail(where, "%s is %.40v: want a whole number, at least 0", key, o.values[key])
+			return missing
+		}
+		if n.BitLen() > 31 {
+			return math.MaxInt32
+		}
+		return int(n.Int64())
 	}
-	n, ok := o.values[key].(json.Number)
-	whole, isWhole := wholeNumber(n)
-	if !ok || !isWhole || whole.Sign() < 0 || whole.BitLen() > 31 {
-		s.fail(where, "%s: want a whole number, at least 0", key)
-		return missing
+	if low, high = read(least, 0), read(most, -1); high == math.MaxInt32 {
+		high = -1
 	}
-	return int(whole.Int64())
+	return low, high
 }
 
 // object makes the expression of an object. Each property is a rule that goes on with those after it.
@@ -134,7 +143,11 @@ func (s *schemas) otherThan(names []string) *expr {
 
 // array makes the expression of an array.
 func (s *schemas) array(o *object, where string, depth int) *expr {
-	low, high := s.count(o, "minItems", where, 0), s.count(o, "maxItems", where, -1)
+	low, high := s.counts(o, where, "minItems", "maxItems")
+	if unique, is := o.values["uniqueItems"].(bool); o.has("uniqueItems") && (unique || !is) {
+		return s.fail(where, "uniqueItems is %v: that elements differ is not supported, want false",
+			o.values["uniqueItems"])
+	}
 	var item any = true
 	if o.has("items") {
 		item = o.values["items"]

@@ -1,0 +1,346 @@
+package grammar
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// digit is a digit of a number, and digits are so many of them.
+func digit(low, high byte) *expr   { return set(span{rune(low), rune(high)}) }
+func digits(least, most int) *expr { return repeat(digit('0', '9'), least, most) }
+
+// anyNumber is a JSON number, which readers can hold: an exponent has two digits at most.
+func (s *schemas) anyNumber() *expr {
+	return s.add("number", func() *expr {
+		sign := optional(set(span{'+', '+'}, span{'-', '-'}))
+		exponent := seq(set(span{'E', 'E'}, span{'e', 'e'}), sign, digits(1, 2))
+		return seq(optional(text("-")), wholeUp(), anyFraction(), optional(exponent))
+	})
+}
+
+// wholeUp is a whole number from 0 on.
+func wholeUp() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))) }
+
+// anyFraction is what may follow a whole number.
+func anyFraction() *expr { return optional(seq(text("."), digits(1, -1))) }
+
+// maxDigits bounds the digits of a number in a schema, written without an exponent: the largest float64 has 309.
+const maxDigits = 400
+
+// decimal is a number: a sign, a whole number that is not negative, and the digits of a fraction, of which the last is
+// not 0. Zero has no sign.
+type decimal struct {
+	negative bool
+	whole    *big.Int
+	fraction string
+}
+
+// decimalOf reads a JSON number.
+func decimalOf(v any) (d decimal, ok bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return d, false
+	}
+	text, negative := strings.CutPrefix(string(n), "-")
+	text, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	whole, fraction, _ := strings.Cut(text, ".")
+	shift := 0
+	if exponent != "" {
+		var err error
+		if shift, err = strconv.Atoi(exponent); err != nil {
+			return d, false
+		}
+	}
+	if len(text) > maxDigits || shift > maxDigits || shift < -maxDigits {
+		return d, false
+	}
+	if shift > 0 {
+		fraction += strings.Repeat("0", max(shift-len(fraction), 0))
+		whole, fraction = whole+fraction[:shift], fraction[shift:]
+	} else {
+		whole = strings.Repeat("0", max(-shift-len(whole), 0)) + whole
+		whole, fraction = whole[:len(whole)+shift], whole[len(whole)+shift:]+fraction
+	}
+	d.fraction = strings.TrimRight(fraction, "0")
+	d.whole, ok = new(big.Int).SetString("0"+whole, 10)
+	d.negative = negative && (d.whole.Sign() != 0 || d.fraction != "")
+	return d, ok && len(whole) <= maxDigits && len(d.fraction) <= maxDigits
+}
+
+// compare is -1, 0 or 1 where d is less than, equal to or more than another.
+func (d decimal) compare(o decimal) int {
+	if d.negative != o.negative {
+		if d.negative {
+			return -1
+		}
+		return 1
+	}
+	c := cmp.Or(d.whole.Cmp(o.whole), strings.Compare(d.fraction, o.fraction))
+	if d.negative {
+		return -c
+	}
+	return c
+}
+
+// wholeNumber reads a number without a fraction, such as 3, 3.0 or 3e2.
+func wholeNumber(v any) (*big.Int, bool) {
+	d, ok := decimalOf(v)
+	if !ok || d.fraction != "" {
+		return nil, false
+	}
+	if d.negative {
+		d.whole.Neg(d.whole)
+	}
+	return d.whole, true
+}
+
+// larger returns the larger of two numbers, or with sign -1 the smaller.
+func larger(a, b any, sign int) (any, error) {
+	x, okX := decimalOf(a)
+	y, okY := decimalOf(b)
+	switch {
+	case !okX || !okY:
+		return nil, fmt.Errorf("the bounds %v and %v: want numbers of at most %d digits", a, b, maxDigits)
+	case x.compare(y)*sign >= 0:
+		return a, nil
+	}
+	return b, nil
+}
+
+// bound is an end of a range of numbers; nil is none.
+type bound struct {
+	decimal
+	open bool // the number itself is not in the range
+}
+
+// bounds reads an end of a range, which the second name has open. Sign is 1 for the lower end and -1 for the upper.
+func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b *bound) {
+	for i, name := range names {
+		if !o.has(name) {
+			continue
+		}
+		at, ok := decimalOf(o.values[name])
+		if !ok {
+			s.fail(where, "%s is %.40v: want a number of at most %d digits", name, o.values[name], maxDigits)
+			return nil
+		}
+		if b == nil || at.compare(b.decimal)*sign >= 0 {
+			b = &bound{at, i == 1}
+		}
+	}
+	return b
+}
+
+// mirrored is the bound of the numbers with the other sign.
+func (b *bound) mirrored() *bound {
+	if b == nil {
+		return nil
+	}
+	m := *b
+	m.negative = !b.negative && (b.whole.Sign() != 0 || b.fraction != "")
+	return &m
+}
+
+var one = big.NewInt(1)
+
+// ofWhole returns the bound, lower or upper, of the whole numbers in a range: one that is in it.
+func (b *bound) ofWhole(lower bool) *bound {
+	if b == nil {
+		return nil
+	}
+	floor, ceil := new(big.Int).Set(b.whole), new(big.Int).Set(b.whole)
+	if b.fraction != "" {
+		ceil.Add(ceil, one)
+	}
+	if b.negative {
+		floor, ceil = ceil.Neg(ceil), floor.Neg(floor)
+	}
+	at := floor
+	switch {
+	case lower && b.open:
+		at.Add(floor, one)
+	case lower:
+		at = ceil
+	case b.open:
+		at = ceil.Sub(ceil, one)
+	}
+	return &bound{decimal: decimal{at.Sign() < 0, new(big.Int).Abs(at), ""}}
+}
+
+func (s *schemas) number(o *object, where string, whole bool) *expr {
+	low := s.bounds(o, where, 1, "minimum", "exclusiveMinimum")
+	high := s.bounds(o, where, -1, "maximum", "exclusiveMaximum")
+	if low == nil && high == nil {
+		if !whole {
+			return s.anyNumber()
+		}
+		return s.add("integer", func() *expr { return seq(optional(text("-")), wholeUp()) })
+	}
+	if whole {
+		low, high = low.ofWhole(true), high.ofWhole(false)
+	}
+	e := alt(magnitudes(low, high, whole))
+	if low == nil || low.negative { // numbers below 0 are those above it, mirrored
+		e.list = append(e.list, seq(text("-"), magnitudes(high.mirrored(), low.mirrored(), whole)))
+	}
+	return e
+}
+
+// magnitudes is the numbers of a range that are not below 0, without a sign. Whole ones have bounds that are whole and
+// not open.
+func magnitudes(low, high *bound, whole bool) *expr {
+	if low == nil || low.negative {
+		low = &bound{decimal: decimal{whole: new(big.Int)}}
+	}
+	if high != nil {
+		if c := high.compare(low.decimal); c < 0 || c == 0 && (high.open || low.open) {
+			return alt()
+		}
+	}
+	from := low.whole
+	e, fraction := alt(), seq()
+	if !whole {
+		fraction = anyFraction()
+		if high != nil && from.Cmp(high.whole) == 0 {
+			return seq(text(from.String()), between(low.fraction, high.fraction, low.open, high.open).expr())
+		}
+		e.list = append(e.list, seq(text(from.String()), atLeast(low.fraction, low.open).expr()))
+		from = new(big.Int).Add(from, one)
+	}
+	if high == nil {
+		e.list = append(e.list, seq(wholeFrom(from), fraction))
+		return e
+	}
+	last := high.whole
+	if !whole {
+		e.list = append(e.list, seq(text(last.String()), atMost(high.fraction, high.open).expr()))
+		last = new(big.Int).Sub(last, one)
+	}
+	if from.Cmp(last) <= 0 {
+		e.list = append(e.list, seq(wholeRange(from.String(), last.String()), fraction))
+	}
+	return e
+}
+
+// fraction is a set of digits of fractions: none, if it has that, and others.
+type fraction struct {
+	none bool
+	some *expr
+}
+
+// expr is what follows a whole number.
+func (f fraction) expr() *expr {
+	e := alt(seq(text("."), f.some))
+	if f.none {
+		e.list = append(e.list, seq())
+	}
+	return e
+}
+
+// digits are those of a fraction, without its point.
+func (f fraction) digits() *expr {
+	if f.none {
+		return alt(seq(), f.some)
+	}
+	return f.some
+}
+
+// atLeast is the fractions that are no less than one of some digits, or that are more than it.
+func atLeast(low string, open bool) fraction {
+	switch {
+	case low == "" && open:
+		return fraction{false, seq(repeat(text("0"), 0, -1), digit('1', '9'), digits(0, -1))}
+	case low == "":
+		return fraction{true, digits(1, -1)}
+	}
+	e := alt(seq(text(low[:1]), atLeast(low[1:], open).digits()))
+	if low[0] < '9' {
+		e.list = append(e.list, seq(digit(low[0]+1, '9'), digits(0, -1)))
+	}
+	return fraction{false, e}
+}
+
+// atMost is the fractions that are no more than one of some digits, or that are less than it.
+func atMost(high string, open bool) fraction {
+	switch {
+	case high == "" && open:
+		return fraction{false, alt()}
+	case high == "":
+		return fraction{true, repeat(text("0"), 1, -1)}
+	}
+	e := alt(seq(text(high[:1]), atMost(high[1:], open).digits()))
+	if high[0] > '0' {
+		e.list = append(e.list, seq(digit('0', high[0]-1), digits(0, -1)))
+	}
+	return fraction{true, e}
+}
+
+// between is the fractions from one to another, which is no less.
+func between(low, high string, lowOpen, highOpen bool) fraction {
+	switch {
+	case high == "" || low == "" && !lowOpen: // nothing is less than no fraction
+		return atMost(high, highOpen)
+	case low == "":
+		low = "0"
+	}
+	a, z := low[0], high[0]
+	if a == z {
+		return fraction{false, seq(text(low[:1]), between(low[1:], high[1:], lowOpen, highOpen).digits())}
+	}
+	e := alt(seq(text(low[:1]), atLeast(low[1:], lowOpen).digits()),
+		seq(text(high[:1]), atMost(high[1:], highOpen).digits()))
+	if a+1 < z {
+		e.list = append(e.list, seq(digit(a+1, z-1), digits(0, -1)))
+	}
+	return fraction{false, e}
+}
+
+// wholeFrom is the whole numbers from one on.
+func wholeFrom(low *big.Int) *expr {
+	if low.Sign() == 0 {
+		return wholeUp()
+	}
+	n := len(low.String())
+	return alt(digitRange(low.String(), strings.Repeat("9", n)), seq(digit('1', '9'), digits(n, -1)))
+}
+
+// wholeRange is the whole numbers from one to another, which is no less.
+func wholeRange(low, high string) *expr {
+	if len(low) == len(high) {
+		return digitRange(low, high)
+	}
+	e := alt(digitRange(low, strings.Repeat("9", len(low))), digitRange("1"+strings.Repeat("0", len(high)-1), high))
+	if len(high)-len(low) > 1 {
+		e.list = append(e.list, seq(digit('1', '9'), digits(len(low), len(high)-2)))
+	}
+	return e
+}
+
+// digitRange is the digits from some to others of equal number. Ends of which any digits may follow are one range with
+// what is between: so it is made of two ends at most at each digit.
+func digitRange(low, high string) *expr {
+	n := len(low) - 1
+	switch {
+	case n < 0:
+		return seq()
+	case low[0] == high[0]:
+		return seq(text(low[:1]), digitRange(low[1:], high[1:]))
+	}
+	e, a, z := alt(), low[0], high[0]
+	if zeros := strings.Repeat("0", n); low[1:] != zeros {
+		e.list = append(e.list, seq(text(low[:1]), digitRange(low[1:], strings.Repeat("9", n))))
+		a++
+	}
+	if nines := strings.Repeat("9", n); high[1:] != nines {
+		e.list = append(e.list, seq(text(high[:1]), digitRange(strings.Repeat("0", n), high[1:])))
+		z--
+	}
+	if a <= z {
+		e.list = append(e.list, seq(digit(a, z), digits(n, n)))
+	}
+	return e
+}
