@@ -386,7 +386,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			var v *value
 			if name != "" {
 				if v = s.find(name); v == nil {
-					im.fail("its input %q is neither an input nor an initializer, nor a result of a node before", name)
+					im.fail("its input %q is neither an input nor an initializer, nor a result of a node", name)
 				}
 				if v.missing {
 					panic(nodeError{errMissing})

@@ -18,13 +18,16 @@ type Model struct {
 	Metadata  map[string]string
 }
 
-// Graph is the main graph of a model, or one that is an attribute of a node.
+// Graph is the main graph of a model, or one that is an attribute of a node. Nodes come after those whose results they
+// read, in whatever order the file has them.
 type Graph struct {
 	Name         string
 	Nodes        []*Node
 	Initializers []*Tensor
 	Inputs       []Value
 	Outputs      []Value
+
+	outer []string // of a graph in a node: the names that it reads from around
 }
 
 // Function is an op that a model defines itself.

@@ -261,6 +261,11 @@ func (r *reader) function(b []byte, pos int64) (*Function, error) {
 		return nil
 	})
 	fn.Domain = standardDomain(fn.Domain)
+	if err == nil {
+		if fn.Nodes, err = ordered(fn.Nodes); err != nil {
+			err = r.src.Errorf(pos, "function %q: %v", fn.Name, err)
+		}
+	}
 	return fn, err
 }
 
@@ -288,6 +293,14 @@ func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		if g.Nodes, err = ordered(g.Nodes); err != nil {
+			err = r.src.Errorf(pos, "graph %q: %v", g.Name, err)
+		}
+	}
+	if r.depth > 1 {
+		g.outer = g.readsFromAround()
+	}
 	return g, err
 }
 

@@ -1,0 +1,152 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// reads are the names that a node reads: its inputs, and what the graphs in its attributes take from around them.
+func (n *Node) reads(visit func(name string)) {
+	for _, name := range n.Inputs {
+		visit(name)
+	}
+	for _, a := range n.Attributes {
+		for _, g := range append(slices.Clip(a.Graphs), a.Graph) {
+			if g != nil {
+				for _, name := range g.outer {
+					visit(name)
+				}
+			}
+		}
+	}
+}
+
+// ordered brings nodes into an order in which each comes after those whose results it reads. Nodes that are in such an
+// order stay as they are; else a node moves up to the first that needs it.
+func ordered(nodes []*Node) ([]*Node, error) {
+	maker := map[string]int{}
+	for i, n := range nodes {
+		for _, name := range n.Outputs {
+			if other, ok := maker[name]; ok && name != "" {
+				return nil, fmt.Errorf("%s and %s both make %s: give one of the results another name",
+					nodes[other].titleAndOp(), n.titleAndOp(), ir.Printable(name))
+			}
+			maker[name] = i
+		}
+	}
+	delete(maker, "")
+	inOrder := true
+	for i, n := range nodes {
+		n.reads(func(name string) {
+			if from, ok := maker[name]; ok && from >= i {
+				inOrder = false
+			}
+		})
+	}
+	if inOrder {
+		return nodes, nil
+	}
+	// A depth-first search; its stack is a chain of nodes each of which reads a result of the next.
+	type visited struct {
+		node  int
+		needs []int
+	}
+	var stack []visited
+	out, seen := make([]*Node, 0, len(nodes)), make([]bool, len(nodes))
+	visit := func(i int) {
+		v := visited{node: i}
+		nodes[i].reads(func(name string) {
+			if from, ok := maker[name]; ok {
+				v.needs = append(v.needs, from)
+			}
+		})
+		seen[i] = true
+		stack = append(stack, v)
+	}
+	done := make([]bool, len(nodes))
+	for i := range nodes {
+		if !seen[i] {
+			visit(i)
+		}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.needs) == 0 {
+				out, done[top.node] = append(out, nodes[top.node]), true
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			next := top.needs[0]
+			top.needs = top.needs[1:]
+			switch {
+			case !seen[next]:
+				visit(next)
+			case !done[next]:
+				var circle []*Node
+				from := slices.IndexFunc(stack, func(v visited) bool { return v.node == next })
+				for _, v := range stack[from:] {
+					circle = append(circle, nodes[v.node])
+				}
+				return nil, circleError(circle)
+			}
+		}
+	}
+	return out, nil
+}
+
+// namedNodes is how many nodes of a circle an error names.
+const namedNodes = 10
+
+// circleError names nodes each of which reads a result of the next, and the last one of the first.
+func circleError(circle []*Node) error {
+	if len(circle) == 1 {
+		return fmt.Errorf("%s reads its own result: no order of the nodes can compute it", circle[0].titleAndOp())
+	}
+	var names []string
+	for i, n := range circle {
+		if i == namedNodes {
+			names = append(names, fmt.Sprintf("%d more", len(circle)-i))
+			break
+		}
+		names = append(names, n.titleAndOp())
+	}
+	return fmt.Errorf("%d nodes read each other's results in a circle, so that no order can compute them: %s, and "+
+		"again %s", len(circle), strings.Join(names, ", "), names[0])
+}
+
+// titleAndOp names a node and its op for people.
+func (n *Node) titleAndOp() string {
+	return fmt.Sprintf("%s (%s)", ir.Printable(n.title()), ir.Printable(n.op()))
+}
+
+// readsFromAround lists the names that a graph reads and does not have itself.
+func (g *Graph) readsFromAround() []string {
+	own := map[string]bool{"": true}
+	for _, in := range g.Inputs {
+		own[in.Name] = true
+	}
+	for _, t := range g.Initializers {
+		own[t.Name] = true
+	}
+	for _, n := range g.Nodes {
+		for _, name := range n.Outputs {
+			own[name] = true
+		}
+	}
+	var outer []string
+	note := func(name string) {
+		if !own[name] {
+			own[name] = true
+			outer = append(outer, name)
+		}
+	}
+	for _, n := range g.Nodes {
+		n.reads(note)
+	}
+	for _, out := range g.Outputs {
+		note(out.Name)
+	}
+	return outer
+}
