@@ -365,15 +365,15 @@ func (m goldenModel) testScores(t *testing.T, f *gguf.File, cfg llm.Config) {
 	}
 }
 
-// TestReadmeListsArchitectures keeps the list that users read true.
-func TestReadmeListsArchitectures(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// TestPageListsArchitectures keeps the list that users read true.
+func TestPageListsArchitectures(t *testing.T) {
+	text, err := os.ReadFile("../../docs/FEATURES.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range llm.Architectures() {
 		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("README does not name architecture `%s`", name)
+			t.Errorf("docs/FEATURES.md does not name architecture `%s`", name)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 const root = "../.."
 
 // pages are those whose blocks are run and compiled.
-var pages = []string{"README.md", "docs/GUIDE.md"}
+var pages = []string{"README.md", "docs/FEATURES.md", "docs/GUIDE.md"}
 
 // block is a code block of a page.
 type block struct{ page, lang, text string }
@@ -207,6 +207,30 @@ func TestGoCode(t *testing.T) {
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s has Go code that is neither in examples nor compiles: %v\n%s\n%s", b.page, err, out, b.text)
+		}
+	}
+}
+
+// TestFirstScreen: README is read in five minutes. What needs more room has a page in docs.
+func TestFirstScreen(t *testing.T) {
+	if n := len(strings.Fields(read(t, "README.md"))); n > 900 {
+		t.Errorf("README.md has %d words: it may have 900; docs/FEATURES.md has room", n)
+	}
+}
+
+// TestCells: a cell of a table is short. Longer text is a paragraph or a list.
+func TestCells(t *testing.T) {
+	const most = 25
+	for _, page := range []string{"README.md", "docs/FEATURES.md", "docs/FROM-NUMPY.md"} {
+		for line := range strings.Lines(read(t, page)) {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for cell := range strings.SplitSeq(line, "|") {
+				if n := len(strings.Fields(cell)); n > most {
+					t.Errorf("%s has a cell of %d words, it may have %d: %s", page, n, most, cell)
+				}
+			}
 		}
 	}
 }
