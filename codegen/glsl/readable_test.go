@@ -66,7 +66,7 @@ func TestProgramsAreReadable(t *testing.T) {
 func TestRandomProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
 	for seed := range uint64(40) {
-		g, err := graphgen.New(seed, graphgen.Options{})
+		g, err := graphgen.New(seed, graphgen.Options{Straight: true})
 		check(t, err)
 		for _, p := range target.Kinds() {
 			addSources(t, sources, fmt.Sprintf("seed %d", seed), p, g)

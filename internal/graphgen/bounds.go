@@ -21,6 +21,8 @@ type Bound struct {
 	// Rounded is set where a product may lose precision before this value:
 	// errors are large then, and so is what they are allowed.
 	Rounded bool
+
+	more *[]Bound // of a loop or a branch: of its results after the first
 }
 
 // Limits of what graphs compute with.
@@ -34,9 +36,16 @@ func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 
 // Bounds returns what is known of every node of a graph, by ID, where leaves
 // have the values that Values gives them.
-func Bounds(g *ir.Graph) []Bound {
+func Bounds(g *ir.Graph) []Bound { return boundsOf(g, nil) }
+
+// boundsOf is Bounds where that much is known of some leaves.
+func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	all := make([]Bound, len(g.Nodes()))
 	for i, n := range g.Nodes() {
+		if b, ok := known[n]; ok {
+			all[i] = b
+			continue
+		}
 		args := make([]Bound, len(n.Args()))
 		for j, a := range n.Args() {
 			args[j] = all[a.ID()]
@@ -46,8 +55,8 @@ func Bounds(g *ir.Graph) []Bound {
 	return all
 }
 
-// copied is for custom kernels and bodies of loops, of which nothing can be known:
-// those of tests move values of their arguments about.
+// copied is for custom kernels, of which nothing can be known: those of tests
+// move values of their arguments about.
 func (b *Bound) copied(args []Bound) {
 	for _, a := range args {
 		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
@@ -81,8 +90,10 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.random(n)
 	case ir.ClassComposite:
 		b.composite(n, args)
-	case ir.ClassCustom, ir.ClassControl:
+	case ir.ClassCustom:
 		b.copied(args)
+	case ir.ClassControl:
+		b.controlled(n, args)
 	default:
 		b.contracted(n, args)
 	}

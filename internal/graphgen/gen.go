@@ -17,6 +17,8 @@ type Options struct {
 	// Pointwise leaves out ops that sum or have rounding steps inside, so that
 	// whoever rounds once per op gets the same bits, whatever the values are.
 	Pointwise bool
+	// Straight leaves out loops and branches.
+	Straight bool
 }
 
 // New returns the graph of a seed. It always passes Verify.
@@ -27,9 +29,13 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 	for range 1 + g.rng.IntN(3) {
 		g.leaf(g.shape(1+g.rng.IntN(3)), g.floatType())
 	}
-	g.makers = makers[:]
-	if opt.Pointwise {
+	switch {
+	case opt.Pointwise:
 		g.makers = makers[:pointwise]
+	case opt.Straight:
+		g.makers = makers[:straight]
+	default:
+		g.makers = makers[:]
 	}
 	ops := opt.Ops
 	if ops == 0 {
@@ -58,6 +64,11 @@ type generator struct {
 	states int
 	makers []maker
 	err    error
+
+	// of a body:
+	around   *generator
+	captured []*ir.Node // of the graph around it, which the body's inputs stand for
+	depth    int        // how many graphs are around it
 }
 
 // chooseDims picks the few extents that most shapes are made of, so that
@@ -140,7 +151,11 @@ func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 	}
 }
 
+// named adds a leaf with a name. That of a body is one of the graph around it, under a name that none there has.
 func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Node {
+	if g.around != nil {
+		return g.capture(g.around.named(op, fmt.Sprintf("%s of %d", name, len(g.around.g.Nodes())), s, t))
+	}
 	return g.add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: t},
 		ir.Attr{Name: "shape", Value: s})
 }

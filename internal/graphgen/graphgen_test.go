@@ -26,6 +26,7 @@ func TestCoverage(t *testing.T) {
 	dtypes := map[ir.DType]int{}
 	precisions := map[string]int{} // of products that are outputs, or come before them
 	var symbolic, updates, inPlace, empty, outputs int
+	loops := map[string]int{}
 	for seed := range uint64(graphs) {
 		g := generate(t, seed, Options{})
 		live := g.Live()
@@ -38,6 +39,9 @@ func TestCoverage(t *testing.T) {
 			if n.Shape().MaxElems() == 0 {
 				empty++
 			}
+			if n.Op() == ir.OpLoop && live[i] {
+				countLoop(loops, g, n)
+			}
 		}
 		symbolic += min(1, len(g.Symbols()))
 		outputs += len(g.Outputs())
@@ -49,7 +53,7 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 	for _, op := range ir.Ops() {
-		if ops[op] == 0 && op.Class() != ir.ClassControl { // flowtest.Looped makes loops of graphs
+		if ops[op] == 0 {
 			t.Errorf("no graph of %d uses %s", graphs, op)
 		}
 	}
@@ -64,11 +68,55 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%d products of %d graphs have precision %s", precisions[p], graphs, p)
 		}
 	}
+	for _, what := range []string{"no trips", "symbolic trips", "a condition", "a condition that is false at first",
+		"a value left alone", "a later result left alone", "a value that becomes another", "a loop within",
+		"a value from outside", "a result after others"} {
+		if loops[what] < 10 {
+			t.Errorf("%d loops of %d graphs have %s", loops[what], graphs, what)
+		}
+	}
 	for what, n := range map[string]int{"graphs with symbols": symbolic - graphs/4, "updates": updates - 50,
 		"updates in place":        inPlace - 5,
 		"values without elements": empty - 50, "outputs": outputs - graphs - graphs/2} {
 		if n <= 0 {
 			t.Errorf("too few %s, by %d", what, -n)
+		}
+	}
+}
+
+// countLoop counts by what makes a loop hard: its values lie where others do, or it never runs.
+func countLoop(count map[string]int, g *ir.Graph, n *ir.Node) {
+	body, trips := n.Attrs().Graph("body"), n.Attrs().Shape("trips")[0]
+	states, updates := body.Leaves(ir.OpState), body.Updates()
+	updated := func(s *ir.Node) bool {
+		return slices.ContainsFunc(updates, func(u ir.Update) bool { return u.State == s })
+	}
+	taken := slices.ContainsFunc(g.Nodes(), func(r *ir.Node) bool {
+		return r.Op() == ir.OpResult && r.Arg(0) == n && !updated(states[r.Attrs().Int("index")])
+	})
+	constant := false
+	if n.Attrs().Bool("while") && n.Arg(0).Op() == ir.OpConst {
+		v, err := n.Arg(0).Attrs().Data("data").Ints()
+		constant = err == nil && v[0] == 0
+	}
+	for what, is := range map[string]bool{"no trips": trips.Is(0), "symbolic trips": !trips.IsStatic(),
+		"a condition":                        n.Attrs().Bool("while"),
+		"a condition that is false at first": constant,
+		"a value left alone":                 !updated(states[0]),
+		"a later result left alone":          taken,
+		"a value that becomes another": slices.ContainsFunc(updates, func(u ir.Update) bool {
+			return u.Value.Op() == ir.OpState && u.Value != u.State
+		}),
+		"a loop within": slices.ContainsFunc(body.Nodes(), func(n *ir.Node) bool { return n.Op() == ir.OpLoop }),
+		"a value from outside": slices.ContainsFunc(body.Leaves(ir.OpInput), func(in *ir.Node) bool {
+			return len(body.Users()[in.ID()]) > 0
+		}),
+		"a result after others": slices.ContainsFunc(g.Nodes(), func(r *ir.Node) bool {
+			return r.Op() == ir.OpResult && r.Arg(0) == n && r.ID() > n.ID()+len(states)
+		}),
+	} {
+		if is {
+			count[what]++
 		}
 	}
 }
@@ -100,6 +148,10 @@ func TestOptions(t *testing.T) {
 		g := generate(t, seed, Options{Static: true})
 		if len(g.Symbols()) > 0 {
 			t.Errorf("seed %d: a static graph has symbols %v", seed, g.Symbols())
+		}
+		g = generate(t, seed, Options{Straight: true})
+		if slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op().Class() == ir.ClassControl }) {
+			t.Errorf("seed %d: a straight graph has a loop or a branch", seed)
 		}
 	}
 }

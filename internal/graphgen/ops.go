@@ -13,7 +13,7 @@ type maker struct {
 	make   func(g *generator) *ir.Node
 }
 
-// makers has one row per kind of op, pointwise ones first.
+// makers has one row per kind of op, pointwise ones first and those with bodies last.
 var makers = [...]maker{
 	{10, (*generator).unary},
 	{14, (*generator).binary},
@@ -43,10 +43,14 @@ var makers = [...]maker{
 	{3, (*generator).pooling},
 	{3, (*generator).resize},
 	{3, (*generator).state},
+	{5, (*generator).control},
 }
 
-// pointwise is how many of the makers are.
-const pointwise = 12
+// How many of the makers are pointwise, and have no bodies.
+const (
+	pointwise = 12
+	straight  = len(makers) - 1
+)
 
 // op adds one op of a random kind, trying again where nothing fits.
 func (g *generator) op() {
@@ -491,7 +495,7 @@ func scoreAttrs(attrs []ir.Attr) []ir.Attr {
 
 // state adds a state, and perhaps slices and elements of it written in place.
 func (g *generator) state() *ir.Node {
-	if g.states > 2 {
+	if g.states > 2 || g.depth > 0 {
 		return nil
 	}
 	t := g.float

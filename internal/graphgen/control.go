@@ -1,0 +1,262 @@
+package graphgen
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxDepth is how deep bodies lie in one another at most.
+const maxDepth = 2
+
+// control adds a loop or a branch, or takes another result of one that is there.
+func (g *generator) control() *ir.Node {
+	if n := g.lateResult(); n != nil && g.rng.IntN(3) == 0 {
+		return n
+	}
+	if g.depth == maxDepth {
+		return nil
+	}
+	if g.rng.IntN(3) == 0 {
+		return g.branch()
+	}
+	return g.loop()
+}
+
+// lateResult takes a result of a loop or branch long after the others.
+func (g *generator) lateResult() *ir.Node {
+	n := g.pick(func(n *ir.Node) bool { return len(ir.Results(n)) > 1 })
+	if n == nil {
+		return nil
+	}
+	return g.result(n, 1+g.rng.IntN(len(ir.Results(n))-1))
+}
+
+func (g *generator) result(n *ir.Node, index int) *ir.Node {
+	return g.add(ir.OpResult, []*ir.Node{n}, attr("index", index))
+}
+
+// results takes most of the results of a node.
+func (g *generator) results(n *ir.Node) *ir.Node {
+	for i := range ir.Results(n) {
+		if i > 0 && g.rng.IntN(4) > 0 {
+			g.result(n, i)
+		}
+	}
+	return n
+}
+
+// body returns a generator of a body. What a body reads and does not compute, the graph around it has.
+func (g *generator) body() *generator {
+	b := &generator{rng: g.rng, g: ir.NewBody(""), opt: g.opt, dims: g.dims, float: g.float, makers: g.makers,
+		around: g, depth: g.depth + 1}
+	for _, s := range g.g.Symbols() {
+		bound, _ := g.g.SymbolBound(s)
+		if err := b.g.DeclareSymbol(s, bound); err != nil && g.err == nil {
+			g.err = err
+		}
+	}
+	return b
+}
+
+// leafOf adds an input or a state to a body that stands for a value of which that much is known.
+func (g *generator) leafOf(op ir.Op, t ir.Type, known Bound) *ir.Node {
+	n := g.add(op, nil, attr("name", fmt.Sprintf("v%d", len(g.g.Nodes()))), attr("dtype", t.DType),
+		attr("shape", t.Shape))
+	if n != nil {
+		g.bounds[n.ID()] = known
+	}
+	return n
+}
+
+// capture gives a body a value of the graph around it.
+func (g *generator) capture(value *ir.Node) *ir.Node {
+	if value == nil {
+		return nil
+	}
+	n := g.leafOf(ir.OpInput, value.Type(), g.around.bounds[value.ID()])
+	g.captured = append(g.captured, value)
+	return n
+}
+
+// flag returns a condition, a constant one more often than other leaves are.
+func (g *generator) flag() *ir.Node {
+	if n := g.pick(func(n *ir.Node) bool { return isBool(n) && n.Rank() == 0 }); n != nil && g.rng.IntN(3) == 0 {
+		return n
+	}
+	if g.rng.IntN(2) == 0 {
+		return g.add(ir.OpConst, nil, attr("data", &ir.Data{DType: ir.Bool, Bytes: []byte{byte(g.rng.IntN(2))}}))
+	}
+	return g.leaf(ir.Shape{}, ir.Bool)
+}
+
+// loop adds a loop. Each value that it carries is left alone, or becomes one of the others, or is computed.
+func (g *generator) loop() *ir.Node {
+	body, while := g.body(), g.rng.IntN(3) == 0
+	var first []*ir.Node
+	if while {
+		first = append(first, g.flag())
+	}
+	for range 1 + g.rng.IntN(4) {
+		first = append(first, g.pick(anyNode))
+	}
+	var changing []*ir.Node
+	for _, n := range first {
+		if n == nil {
+			return nil
+		}
+		known := g.bounds[n.ID()]
+		changes := g.rng.IntN(3) > 0 && isCarried(n, known)
+		if changes {
+			known = carried(n)
+		}
+		if s := body.leafOf(ir.OpState, n.Type(), known); changes {
+			changing = append(changing, s)
+		}
+	}
+	body.capture(g.anyFloat()) // which ops may count on
+	for range g.rng.IntN(3) {
+		body.capture(g.pick(anyNode))
+	}
+	if g.rng.IntN(6) == 0 {
+		body.control()
+	}
+	for range 1 + g.rng.IntN(4) {
+		body.op()
+	}
+	for _, s := range changing {
+		n := body.pick(func(n *ir.Node) bool { return n.Type().Equal(s.Type()) && isCarried(n, body.bounds[n.ID()]) })
+		if g.rng.IntN(6) == 0 {
+			n = body.add(ir.OpReshape, []*ir.Node{s}, attr("shape", s.Shape()))
+		}
+		if n != nil && n != s {
+			body.fails(body.g.Update(s, n))
+		}
+	}
+	if len(body.g.Updates()) == 0 {
+		return nil
+	}
+	trips := ir.D(g.rng.IntN(4))
+	if d := g.dims[g.rng.IntN(len(g.dims))]; g.rng.IntN(3) == 0 && d.Max() < 30 {
+		trips = d
+	}
+	return g.joined(ir.OpLoop, first, []*generator{body}, attr("trips", ir.Shape{trips}), attr("while", while),
+		attr("body", body.g))
+}
+
+// branch adds an if.
+func (g *generator) branch() *ir.Node {
+	then, other := g.body(), g.body()
+	then.capture(g.anyFloat())
+	for range g.rng.IntN(3) {
+		then.capture(g.pick(anyNode))
+	}
+	for range g.rng.IntN(4) {
+		then.op()
+	}
+	for _, v := range then.captured {
+		other.capture(v)
+	}
+	for range g.rng.IntN(4) {
+		other.op()
+	}
+	for i := range 1 + g.rng.IntN(3) {
+		a := then.pick(anyNode)
+		if a == nil {
+			break
+		}
+		b := other.pick(func(n *ir.Node) bool { return n.Type().Equal(a.Type()) })
+		if b == nil {
+			b = other.leaf(a.Shape(), a.DType())
+		}
+		if b == nil {
+			break
+		}
+		then.fails(then.g.Output(fmt.Sprintf("out%d", i), a))
+		other.fails(other.g.Output(fmt.Sprintf("out%d", i), b))
+	}
+	for _, v := range other.captured[len(then.captured):] {
+		then.capture(v)
+	}
+	if len(then.g.Outputs()) == 0 {
+		return nil
+	}
+	return g.joined(ir.OpIf, []*ir.Node{g.flag()}, []*generator{then, other}, attr("then", then.g),
+		attr("else", other.g))
+}
+
+// joined adds an op with bodies, which it gives what they read.
+func (g *generator) joined(op ir.Op, args []*ir.Node, bodies []*generator, attrs ...ir.Attr) *ir.Node {
+	for _, b := range bodies {
+		g.fails(b.err)
+	}
+	n := g.add(op, append(args, bodies[0].captured...), attrs...)
+	if n == nil {
+		return nil
+	}
+	return g.results(n)
+}
+
+// fails keeps the first error.
+func (g *generator) fails(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// carried is what is known of a value that a loop computes anew from trip to trip, whose first value is that of n.
+func carried(n *ir.Node) Bound {
+	b := Bound{Lo: -stateMagnitude, Hi: stateMagnitude, Err: stateErr * halfUnit(n), Exact: !isFloat(n)}
+	return b.finish(n)
+}
+
+// isCarried reports whether a loop may carry a value of which that much is known.
+func isCarried(n *ir.Node, known Bound) bool {
+	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*halfUnit(n))
+}
+
+// controlled bounds the results of loops and branches.
+func (b *Bound) controlled(n *ir.Node, args []Bound) {
+	var results []Bound
+	switch n.Op() {
+	case ir.OpResult:
+		*b = (*args[0].more)[n.Attrs().Int("index")-1]
+		return
+	case ir.OpLoop:
+		body := n.Attrs().Graph("body")
+		for i, s := range body.Leaves(ir.OpState) {
+			known := args[i]
+			for _, u := range body.Updates() {
+				if u.State == s {
+					known = carried(n.Arg(i))
+					known.join(args[i : i+1])
+				}
+			}
+			results = append(results, known)
+		}
+	case ir.OpIf:
+		for _, name := range []string{"then", "else"} {
+			body, known := n.Attrs().Graph(name), map[*ir.Node]Bound{}
+			for i, leaf := range body.Leaves(ir.OpInput) {
+				known[leaf] = args[1+i]
+			}
+			all := boundsOf(body, known)
+			for i, o := range body.Outputs() {
+				r := all[o.Node.ID()]
+				if name == "then" {
+					results = append(results, r)
+					continue
+				}
+				a := results[i]
+				results[i] = Bound{Lo: min(a.Lo, r.Lo), Hi: max(a.Hi, r.Hi), Err: max(a.Err, r.Err),
+					Exact: a.Exact && r.Exact, Bad: a.Bad || r.Bad, Rounded: a.Rounded || r.Rounded}
+			}
+		}
+	}
+	for i := range results {
+		results[i].more = nil
+	}
+	rest := results[1:]
+	*b = results[0]
+	b.more = &rest
+}
