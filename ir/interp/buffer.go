@@ -1,14 +1,22 @@
 package interp
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
+
+// A run computes the results of kernels in rooms that it uses again, and several values may lie in one: a view lies
+// where its argument does, and a result of a loop may lie where an argument of the loop does. Every value that a run
+// keeps therefore holds its room, and a room is free once no value holds it. A value that leaves the run, as a state, a
+// constant or a result of a body, takes its room along: no run uses that again.
 
 // buffer is room for elements that runs of a program use again and again.
 type buffer struct {
 	floats []float32
-	values int // how many nodes' values lie in it
+	values int // how many values hold it
 }
 
-// buffers are those that no value lies in, by the logarithm of their size.
+// buffers are those that no value holds, by the logarithm of their size.
 type buffers [64][]*buffer
 
 // buffer returns one of n elements at least, which hold anything.
@@ -23,13 +31,55 @@ func (x *exec) buffer(n int) *buffer {
 	return b
 }
 
-// forget drops a node's value, and keeps the room it had once no other value lies there.
-func (x *exec) forget(id int) {
-	if b := x.vals[id].buf; b != nil {
-		if b.values--; b.values == 0 {
-			class := bits.Len(uint(len(b.floats) - 1))
-			x.spare[class] = append(x.spare[class], b)
+// keep makes v the value of a node, which holds the rooms of all its results.
+func (x *exec) keep(id int, v value) {
+	if v.buf != nil {
+		v.buf.values++
+	}
+	for _, r := range v.more {
+		if r.buf != nil {
+			r.buf.values++
 		}
 	}
-	x.vals[id] = value{}
+	x.vals[id] = v
 }
+
+// forget drops a node's value.
+func (x *exec) forget(id int) {
+	v := x.vals[id]
+	x.vals[id] = value{}
+	x.free(v.buf)
+	for _, r := range v.more {
+		x.free(r.buf)
+	}
+}
+
+// free counts one value less in a room, if there is one, and keeps the room for others once no value holds it.
+func (x *exec) free(b *buffer) {
+	if b == nil {
+		return
+	}
+	if b.values--; b.values == 0 {
+		if x.poison {
+			poison(b.floats)
+		}
+		class := bits.Len(uint(len(b.floats) - 1))
+		x.spare[class] = append(x.spare[class], b)
+	}
+}
+
+// leaving returns the first result of a value without its room, which stays held for ever.
+func (v value) leaving() value {
+	v.buf, v.more = nil, nil
+	return v
+}
+
+// poison makes whatever reads elements that nothing has set give NaN.
+func poison(list []float32) {
+	for i := range list {
+		list[i] = poisoned
+	}
+}
+
+// poisoned is a NaN that no op makes.
+var poisoned = math.Float32frombits(0x7fdead00)

@@ -46,16 +46,16 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 	x := p.ready()
 	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
 		leaf: func(n *ir.Node) (value, error) { return leaves[n], nil }}
-	x.inPlace = p.inPlace
+	x.inPlace, x.limit = p.inPlace, c.left
 	if err := x.run(p.plan.nodes); err != nil {
 		x.undo.all()
 		return nil, err
 	}
 	out := make([]value, len(results))
 	for i, n := range results {
-		out[i] = x.vals[n.ID()]
+		out[i] = x.vals[n.ID()].leaving()
 	}
-	for _, n := range results { // their room stays theirs
+	for _, n := range results {
 		x.vals[n.ID()] = p.consts[n.ID()]
 	}
 	p.rest(x)
@@ -69,8 +69,11 @@ func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
 	}
 }
 
-// together returns results as the value of the op that has them.
+// together returns results as the value of the op that has them. One that is another op's value is so alone.
 func together(results []value) value {
+	for i := range results {
+		results[i].more = nil
+	}
 	first := results[0]
 	first.more = results[1:]
 	return first

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -37,5 +38,44 @@ func TestBodiesAfterNew(t *testing.T) {
 	}
 	if y, err := out["y"].Floats(); err != nil || y[0] != 1 || y[1] != 6 {
 		t.Errorf("1 and 3 after 0 and 1 are added three times are %v, %v", y, err)
+	}
+}
+
+// TestPoison: a kernel that leaves elements out which it says it sets, or reads its room before it has, gives NaN.
+func TestPoison(t *testing.T) {
+	in := map[string]*ir.Data{"x": floats(t, ir.F32, []float64{1, 3}, 2)}
+	for name, compute := range map[string]func(c *Call) error{
+		"an element is left out": func(c *Call) error { c.Out[0] = -c.Args[0].Floats[0]; return nil },
+		"a worker's room is read": func(c *Call) error {
+			room := c.Room(0, 2)
+			c.Out[0], c.Out[1] = -c.Args[0].Floats[0], -c.Args[0].Floats[1]+room[1]-room[1]
+			room[1] = 0
+			return nil
+		},
+	} {
+		for _, poison := range []bool{false, true} {
+			b := newGraph(t)
+			x := b.input("x", ir.F32, ir.ShapeOf(2))
+			b.output("y", b.add(ir.OpAdd, []*ir.Node{b.add(ir.OpNeg, []*ir.Node{x}), x}))
+			p := b.program(Options{Poison: poison, Replace: func(g *ir.Graph) []*Kernel {
+				list := none(g)
+				for i, n := range g.Nodes() {
+					if n.Op() == ir.OpNeg {
+						list[i] = &Kernel{Compute: compute, Stored: -1, Fills: true}
+					}
+				}
+				return list
+			}})
+			for range 2 {
+				out, err := p.Run(t.Context(), in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				y, err := out["y"].Floats()
+				if err != nil || y[0] != 0 || math.IsNaN(y[1]) != poison {
+					t.Errorf("%s, poison %v: %v, %v", name, poison, y, err)
+				}
+			}
+		}
 	}
 }

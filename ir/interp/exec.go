@@ -17,6 +17,7 @@ type exec struct {
 	env     env
 	limit   int64     // bytes of live values
 	narrow  bool      // keep floats as float32 where an op gives them so
+	poison  bool      // as of Options
 	kernels []*Kernel // by node ID: those of a backend; nil where there are none
 
 	inPlace []bool // as of a Program
@@ -74,10 +75,7 @@ func (x *exec) node(n *ir.Node) error {
 	case !x.narrow:
 		v = v.wide()
 	}
-	if v.buf != nil {
-		v.buf.values++
-	}
-	x.vals[n.ID()] = v
+	x.keep(n.ID(), v)
 	for _, a := range argsOf(n, x.kernels) {
 		x.release(a)
 	}
@@ -99,7 +97,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		}
 	}
 	if n.Op() != ir.OpWeight {
-		if err := x.reserve(n.DType(), dims); err != nil {
+		if err := x.reserve(n, dims); err != nil {
 			return value{}, err
 		}
 	}
@@ -123,7 +121,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		return value{}, err
 	}
 	c := &x.call
-	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env}
+	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live}
 	c.view = x.views != nil && x.views[n.ID()]
 	if x.inPlace != nil && x.inPlace[n.ID()] {
 		c.undo = &x.undo
@@ -143,14 +141,23 @@ func checkPicks(n *ir.Node, dims []int, args []value) error {
 	return nil
 }
 
-// reserve counts a value about to be made, so that a graph which asks for more
-// than the machine has ends in an error.
-func (x *exec) reserve(t ir.DType, dims []int) error {
-	need := bytesOf(t, dims)
+// reserve counts the results of a node about to be computed, so that a graph which asks for more than the machine has
+// ends in an error.
+func (x *exec) reserve(n *ir.Node, dims []int) error {
+	need := bytesOf(n.DType(), dims)
+	for i, t := range ir.Results(n) {
+		if i > 0 {
+			dims, err := t.Shape.Eval(x.env.symbols)
+			if err != nil {
+				return err
+			}
+			need += bytesOf(t.DType, dims)
+		}
+	}
 	if need > x.limit-x.live {
 		return fmt.Errorf("%s%v needs %d MiB with %d MiB in use, over the memory limit of %d MiB: raise "+
 			"Options.MemoryLimit or use smaller symbol values",
-			t, dims, need>>20, x.live>>20, x.limit>>20)
+			n.DType(), dims, need>>20, x.live>>20, x.limit>>20)
 	}
 	x.live += need
 	return nil
@@ -166,7 +173,7 @@ func (x *exec) release(n *ir.Node) {
 	x.uses[id]--
 	if x.uses[id] == 0 {
 		if n.Op() != ir.OpWeight {
-			x.live -= bytesOf(x.vals[id].typ, x.vals[id].dims)
+			x.live -= x.vals[id].bytes()
 		}
 		x.forget(id)
 	}

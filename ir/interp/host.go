@@ -110,8 +110,11 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 		out.buf, clean = x.buffer(elems(dims)), k.Fills
 		out.n = out.buf.floats[:elems(dims)]
 	}
-	if !clean {
+	switch {
+	case !clean:
 		clear(out.n)
+	case k.Fills && x.poison:
+		poison(out.n)
 	}
 	return out, nil
 }

@@ -33,6 +33,10 @@ type Options struct {
 	// between nodes, but for those of f64, and the promises about bits are those of the kernels.
 	Replace func(g *ir.Graph) []*Kernel
 
+	// Poison fills memory of kernels with NaN before they are given it, and as soon as no value lies there: for tests,
+	// which see so what reads an element that nothing has set, or a value whose memory was given away.
+	Poison bool
+
 	// Context, if set, ends New early, which computes what depends on weights alone.
 	Context context.Context
 }
@@ -55,6 +59,13 @@ func (o Options) memoryLimit() int64 {
 // depends on them alone computed, once. It may be used by several goroutines;
 // runs of a graph that updates states happen one after the other.
 type Program struct {
+	*prepared
+	idle   sync.Pool // of *exec, between runs
+	states *states
+}
+
+// prepared is what programs have in common that differ in their states alone.
+type prepared struct {
 	graph   *ir.Graph
 	opt     Options
 	consts  []value // by node ID: the constants that runs use
@@ -62,12 +73,9 @@ type Program struct {
 	kernels []*Kernel // by node ID: what Options.Replace gave; nil without it
 	inPlace []bool    // by node ID: which may write their result over argument 0, a state
 	dims    [][]int   // by node ID: the extents of results, where they depend on no symbol
-	idle    sync.Pool // of *exec, between runs
 	views   []bool    // by node ID: which may give a part of argument 0 without copying it
 	direct  []bool    // by node ID: the outputs that kernels compute where the caller finds them
-
-	states *states
-	bodies *bodies
+	bodies  *bodies
 }
 
 // states are what programs keep between runs.
@@ -99,7 +107,8 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 
 // prepare makes a program without states.
 func prepare(g *ir.Graph, opt Options) (*Program, error) {
-	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}, bodies: newBodies(opt)}
+	p := &Program{prepared: &prepared{graph: g, opt: opt, bodies: newBodies(opt)},
+		states: &states{values: map[string]value{}}}
 	if opt.Replace != nil {
 		p.kernels = opt.Replace(g)
 	}
@@ -232,13 +241,13 @@ func (p *Program) ready() *exec {
 	if x, ok := p.idle.Get().(*exec); ok {
 		return x
 	}
-	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), vals: slices.Clone(p.consts),
-		uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
+	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), poison: p.opt.Poison,
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
 }
 
 // rest makes what a run used ready for the next.
 func (p *Program) rest(x *exec) {
-	for _, u := range p.graph.Updates() { // states keep their room
+	for _, u := range p.graph.Updates() { // what states hold has left
 		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
 	}
 	for _, n := range p.plan.nodes {

@@ -16,6 +16,7 @@ type call struct {
 	args    []value
 	env     *env
 	undo    *undo // not nil where the result may be written over argument 0
+	left    int64 // bytes that values of bodies may take
 	view    bool  // whether the result may be a part of argument 0, apart
 }
 

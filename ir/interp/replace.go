@@ -37,6 +37,7 @@ type Call struct {
 
 	workers int
 	rooms   [][]float32
+	poison  bool
 }
 
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks come as Floats,
@@ -68,7 +69,11 @@ func (c *Call) Room(worker, n int) []float32 {
 	if cap(c.rooms[worker]) < n {
 		c.rooms[worker] = make([]float32, n)
 	}
-	return c.rooms[worker][:n]
+	room := c.rooms[worker][:n]
+	if c.poison {
+		poison(room)
+	}
+	return room
 }
 
 // argsOf returns the nodes whose values a node is computed of, by its kernel in kernels if it has one there.
@@ -89,7 +94,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], workers: x.workers, rooms: x.rooms}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], workers: x.workers, rooms: x.rooms,
+		poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
 		if len(a.dims) > 1 && a.apart == 0 {

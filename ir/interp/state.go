@@ -38,10 +38,7 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 
 // WithStates returns the program with states of its own, as they are at first, and everything else in common.
 func (p *Program) WithStates() (*Program, error) {
-	own := &Program{graph: p.graph, opt: p.opt, consts: p.consts, plan: p.plan, kernels: p.kernels, inPlace: p.inPlace,
-		dims: p.dims, views: p.views, direct: p.direct,
-		states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
-	own.opt.Share = nil
+	own := &Program{prepared: p.prepared, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
 	return own, own.ResetStates()
 }
 
@@ -140,7 +137,7 @@ func (p *Program) commit(vals []value) {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	for _, u := range p.graph.Updates() {
-		v := vals[u.Value.ID()]
+		v := vals[u.Value.ID()].leaving()
 		if v.lent {
 			v = v.clone()
 		}

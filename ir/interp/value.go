@@ -24,7 +24,7 @@ type value struct {
 	b *blocks   // GGML blocks
 	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
 
-	buf   *buffer // what n is in, if a run may use it again
+	buf   *buffer // the room that n is in, if the run may use it again
 	lent  bool    // the elements lie in memory of the caller, which no state may keep
 	more  []value // of an if or a loop: the results after this one
 	apart int     // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
@@ -197,6 +197,15 @@ func bytesOf(t ir.DType, dims []int) int64 {
 		return int64(elems(dims)/t.BlockElems()) * int64(t.BlockBytes())
 	}
 	return 8 * int64(elems(dims))
+}
+
+// bytes returns how much memory all results of a value take in a run.
+func (v value) bytes() int64 {
+	n := bytesOf(v.typ, v.dims)
+	for _, r := range v.more {
+		n += bytesOf(r.typ, r.dims)
+	}
+	return n
 }
 
 // roundFloats rounds in place to a float dtype.

@@ -33,6 +33,8 @@ type Options struct {
 	// Reference leaves every node to the interpreter, the definition of each op, where else
 	// package fast computes those it has kernels for.
 	Reference bool
+	// Poison is as in interp.Options: for tests of memory that runs use again.
+	Poison bool
 	// Device is what the program is on; nil means one that all such programs share.
 	Device *Device
 	// Context, if set, ends Load early.
@@ -76,7 +78,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 		replace, what = nil, "CPU reference"
 	}
 	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit,
-		Share: share, Replace: replace, Context: opt.Context})
+		Share: share, Replace: replace, Poison: opt.Poison, Context: opt.Context})
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}

@@ -183,7 +183,7 @@ func TestByteProducts(t *testing.T) {
 				if err := g.Output("y", y); err != nil {
 					t.Fatal(err)
 				}
-				p, err := interp.New(g, interp.Options{Weights: oneWeight{blocks}, Replace: replace})
+				p, err := interp.New(g, interp.Options{Weights: oneWeight{blocks}, Replace: replace, Poison: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,7 +15,7 @@ import (
 func compare(t *testing.T, g *ir.Graph, in map[string]*ir.Data, symbols map[string]int64) (kernels []*ir.Node) {
 	t.Helper()
 	var out [2]map[string]*ir.Data
-	for i, opt := range []interp.Options{{}, {Replace: fast.Kernels, Workers: 2}} {
+	for i, opt := range []interp.Options{{}, {Replace: fast.Kernels, Workers: 2, Poison: true}} {
 		p, err := interp.New(g, opt)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, g)

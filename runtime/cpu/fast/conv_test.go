@@ -42,7 +42,7 @@ func TestConvLeavesPaddingOut(t *testing.T) {
 	}
 	results := map[string][]float64{}
 	for name, replace := range map[string]func(*ir.Graph) []*interp.Kernel{"reference": nil, "fast": fast.Kernels} {
-		p, err := interp.New(g, interp.Options{Replace: replace})
+		p, err := interp.New(g, interp.Options{Replace: replace, Poison: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/cpu/fast"
 )
 
-// TestOps compares every op that has kernels here with the interpreter, over all cases of the op, and checks
-// that some of them are computed here.
+// TestOps compares every op that has kernels here with the interpreter, over all cases of the op and with memory
+// poisoned, and checks that some of them are computed here.
 func TestOps(t *testing.T) {
 	var names []string
 	for _, op := range fast.Ops() {
@@ -28,7 +28,7 @@ func TestOps(t *testing.T) {
 				taken[g.Nodes()[i].Op()]++
 			}
 		}
-		return cpu.Load(g, w, cpu.Options{})
+		return cpu.Load(g, w, cpu.Options{Poison: true})
 	}
 	filter := regexp.MustCompile(fmt.Sprintf("^(%s)/", strings.Join(names, "|")))
 	report, err := optest.Run(t.Context(), load, optest.Options{Filter: filter})

@@ -1,0 +1,129 @@
+package cpu
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	goruntime "runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+var (
+	randomGraphs = flag.Int("graphs", 500, "how many random graphs to run")
+	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
+)
+
+// TestRandomGraphs compares random graphs on the fast path with the reference, run after run so that states advance.
+// Memory that runs use again is poisoned, and has to make no difference.
+//
+//	go test ./runtime/cpu -run TestRandomGraphs -graphs 50000 -timeout 0
+func TestRandomGraphs(t *testing.T) {
+	n := *randomGraphs
+	if testing.Short() {
+		n = min(n, 100)
+	}
+	var ran atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(goruntime.GOMAXPROCS(0))
+	for i := range uint64(n) {
+		seed := *firstSeed + i
+		group.Go(func() error {
+			g, err := graphgen.New(seed, graphgen.Options{})
+			if err != nil {
+				return err
+			}
+			runs, err := differ(t, g, seed)
+			ran.Add(int64(runs))
+			if err != nil {
+				small := graphgen.Shrink(g, func(g *ir.Graph) bool { _, err := differ(t, g, seed); return err != nil })
+				if _, again := differ(t, small, seed); again != nil {
+					err = again
+				}
+				t.Errorf("seed %d: %v\n%s", seed, err, small)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d graphs, %d runs", n, ran.Load())
+	if int(ran.Load()) < n {
+		t.Errorf("%d runs of %d graphs are too few to mean anything", ran.Load(), n)
+	}
+}
+
+// differ runs a graph by the reference, by the fast path, and by that with poison. It returns how many runs it
+// compared, without those that the reference refuses.
+func differ(t *testing.T, g *ir.Graph, seed uint64) (ran int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
+		}
+	}()
+	values := graphgen.Values{Seed: seed, Graph: g}
+	var ways [3]runtime.Executable
+	for i, opt := range []Options{{Reference: true, Workers: 1}, {Workers: 1}, {Workers: 2, Poison: true}} {
+		if ways[i], err = Load(g, values, opt); err != nil {
+			return 0, err
+		}
+		defer ways[i].Close()
+	}
+	symbols := values.Symbols(4)
+	symbols = append(symbols, symbols[0]) // in memory that the runs before have used
+	bounds := graphgen.Bounds(g)
+	for i, s := range symbols {
+		in, err := values.Inputs(s, i)
+		if err != nil {
+			return ran, err
+		}
+		var all [3]*runtime.Result
+		if all[0], err = ways[0].Run(t.Context(), in, runtime.RunOptions{Symbols: s}); err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		for w, exe := range ways[1:] {
+			if all[1+w], err = exe.Run(t.Context(), in, runtime.RunOptions{Symbols: s}); err != nil {
+				return ran, err
+			}
+		}
+		same := func(what string, tol ir.Tolerance, read func(w int) (*ir.Data, error)) error {
+			var list [3]*ir.Data
+			for w := range list {
+				if list[w], err = read(w); err != nil {
+					return err
+				}
+			}
+			if err := interp.Compare(list[1], list[0], tol).Err(); err != nil {
+				return fmt.Errorf("run %d with %v, %s: %w", i, s, what, err)
+			}
+			if !bytes.Equal(list[1].Bytes, list[2].Bytes) {
+				return fmt.Errorf("run %d with %v, %s: poison makes a difference: %v", i, s, what,
+					interp.Compare(list[2], list[1], ir.Tolerance{}).Err())
+			}
+			return nil
+		}
+		for _, o := range g.Outputs() {
+			read := func(w int) (*ir.Data, error) { return all[w].Outputs[o.Name], nil }
+			if err := same(fmt.Sprintf("output %q", o.Name), bounds[o.Node.ID()].Tolerance(o.Node), read); err != nil {
+				return ran, err
+			}
+		}
+		for _, n := range g.Leaves(ir.OpState) {
+			read := func(w int) (*ir.Data, error) { return ways[w].ReadState(n.Name()) }
+			if err := same(fmt.Sprintf("state %q", n.Name()), bounds[n.ID()].Tolerance(n), read); err != nil {
+				return ran, err
+			}
+		}
+		ran++
+	}
+	return ran, nil
+}
