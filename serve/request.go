@@ -365,7 +365,12 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 		if turn.More, err = m.calls(where); err != nil {
 			return nil, err
 		}
-		if said := string(m.Content); turn.More == nil || m.Role == "tool" || said != "" && said != "null" {
+		said := string(m.Content)
+		switch calls := turn.More != nil && m.Role != "tool"; {
+		case calls && said == "": // which is all that it says
+		case calls && said == "null":
+			turn.Content = chat.None
+		default:
 			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
 				return nil, err
 			}

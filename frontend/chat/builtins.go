@@ -30,7 +30,17 @@ func init() {
 		"lower":      asText("lower"),
 		"upper":      asText("upper"),
 		"capitalize": asText("capitalize"),
-		"title":      asText("title"),
+		"title": func(r *run, x value, _ args) value {
+			begins := true
+			return change(r, printed(r, x), func(c rune) rune {
+				was := begins
+				begins = unicode.IsSpace(c) || strings.ContainsRune("-({[<", c)
+				if was {
+					return unicode.ToUpper(c)
+				}
+				return unicode.ToLower(c)
+			})
+		},
 		"replace": func(r *run, x value, a args) value {
 			old, with := printed(r, a.need(0, "old")), printed(r, a.need(1, "new"))
 			return replace(r, printed(r, x), old, with, a.or(2, "count", nil))
@@ -64,11 +74,11 @@ func init() {
 		},
 		"int": func(r *run, x value, a args) value {
 			if s, ok := bare(x).(str); ok {
-				if n, err := strconv.Atoi(strings.TrimSpace(s.String())); err == nil {
+				if n, ok := parseInt(s.String(), a.int(1, "base", 10)); ok {
 					return n
 				}
-				f, err := strconv.ParseFloat(strings.TrimSpace(s.String()), 64)
-				if err != nil {
+				f, ok := parseFloat(s.String())
+				if !ok {
 					return a.or(0, "default", 0)
 				}
 				x = f
@@ -86,7 +96,7 @@ func init() {
 		},
 		"float": func(r *run, x value, a args) value {
 			if s, ok := bare(x).(str); ok {
-				if f, err := strconv.ParseFloat(strings.TrimSpace(s.String()), 64); err == nil {
+				if f, ok := parseFloat(s.String()); ok {
 					return f
 				}
 			}
@@ -106,16 +116,26 @@ func init() {
 			return nil
 		},
 		"round": func(r *run, x value, a args) value {
-			_, f, _, ok := number(x)
+			i, f, isInt, ok := number(x)
 			if !ok {
 				fail("round of a %s: want a number", describe(x))
 			}
-			scale := math.Pow(10, float64(a.int(0, "precision", 0)))
-			switch printed(r, a.or(1, "method", text("common"))).String() {
-			case "ceil":
+			digits := a.int(0, "precision", 0)
+			scale := math.Pow(10, float64(digits))
+			switch method := printed(r, a.or(1, "method", text("common"))).String(); {
+			case method == "ceil":
 				return math.Ceil(f*scale) / scale
-			case "floor":
+			case method == "floor":
 				return math.Floor(f*scale) / scale
+			case method != "common":
+				fail("round by %q: want common, ceil or floor", method)
+			case isInt && digits >= 0:
+				return i
+			case isInt:
+				return int(math.RoundToEven(f*scale) / scale)
+			case digits >= 0 && digits < maxWidth:
+				f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
+				return f
 			}
 			return math.RoundToEven(f*scale) / scale
 		},
@@ -130,7 +150,19 @@ func init() {
 		"max": func(r *run, x value, a args) value { return extreme(r, x, a, 1) },
 		"sort": func(r *run, x value, a args) value {
 			items := slices.Clone(iterate(r, x))
-			slices.SortStableFunc(items, order(r, a.or(1, "case_sensitive", false), a.or(2, "attribute", nil)))
+			by := []value{a.or(2, "attribute", nil)}
+			if path, ok := bare(by[0]).(str); ok {
+				by = iterate(r, texts(split(r, path, text(","), -1)))
+			}
+			cased := a.or(1, "case_sensitive", false)
+			slices.SortStableFunc(items, func(x, y value) int {
+				for _, path := range by {
+					if n := order(r, cased, path)(x, y); n != 0 {
+						return n
+					}
+				}
+				return 0
+			})
 			if truth(a.or(0, "reverse", false)) {
 				slices.Reverse(items)
 			}
@@ -142,8 +174,12 @@ func init() {
 				fail("dictsort of a %s: want a mapping", describe(x))
 			}
 			by := 0
-			if printed(r, a.or(1, "by", text("key"))).String() == "value" {
+			switch name := printed(r, a.or(1, "by", text("key"))).String(); name {
+			case "key":
+			case "value":
 				by = 1
+			default:
+				fail("dictsort by %q: want key or value", name)
 			}
 			all := d.items()
 			slices.SortStableFunc(all.items, order(r, a.or(0, "case_sensitive", false), by))
@@ -155,12 +191,10 @@ func init() {
 		"unique": func(r *run, x value, a args) value {
 			seen, all := newDict(), &list{kind: generator}
 			for _, v := range iterate(r, x) {
-				key := at2(r, v, a.or(1, "attribute", nil))
-				if s, ok := key.(str); ok && !truth(a.or(0, "case_sensitive", false)) {
-					key = change(r, s, unicode.ToLower)
-				}
-				if _, ok := seen.get(key); !ok {
-					seen.set(key, true)
+				key := folded(r, at2(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
+				wantKey(r, key)
+				if _, ok := seen.get(r, key); !ok {
+					seen.set(r, key, true)
 					all.items = append(all.items, v)
 				}
 			}
@@ -189,16 +223,74 @@ func init() {
 		"reject":     func(r *run, x value, a args) value { return choose(r, x, a, false, false) },
 		"selectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, true) },
 		"rejectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, false) },
-		"attr":       func(r *run, x value, a args) value { return lookup(x, a.str(0, "name")) },
-		"indent":     indent,
+		"attr": func(r *run, x value, a args) value {
+			name := a.str(0, "name")
+			if m := method(bare(x), name.String()); m != nil {
+				return m
+			}
+			if _, ok := x.(*dict); ok { // whose items are no attributes
+				return undefined{name.String()}
+			}
+			return lookup(r, x, name)
+		},
+		"indent": indent,
 		"wordcount": func(r *run, x value, _ args) value {
-			return len(strings.Fields(printed(r, x).String()))
+			return len(strings.FieldsFunc(printed(r, x).String(), func(c rune) bool { return !isWord(c) }))
 		},
 		"escape": escape, "e": escape,
 		"format": func(r *run, x value, a args) value {
-			return format(r, printed(r, x), &list{items: a.list, kind: tuple})
+			if len(a.names) == 0 {
+				return format(r, printed(r, x), &list{items: a.list, kind: tuple})
+			}
+			if len(a.list) > 0 {
+				fail("format with names for some of its values: want them for all, or for none")
+			}
+			return format(r, printed(r, x), fromArgs(r, a))
 		},
 	}
+}
+
+// parseInt reads an integer as Python's int does: base 0 means that a prefix says it.
+func parseInt(s string, base int) (n int, ok bool) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	digits := strings.TrimLeft(s, "+-")
+	if len(s)-len(digits) > 1 {
+		return 0, false
+	}
+	sign := s[:len(s)-len(digits)]
+	for prefix, of := range map[string]int{"0b": 2, "0o": 8, "0x": 16} {
+		if rest, has := strings.CutPrefix(digits, prefix); has && (base == of || base == 0) {
+			digits, base = strings.TrimPrefix(rest, "_"), of
+			break
+		}
+	}
+	if base == 0 {
+		if base = 10; strings.HasPrefix(digits, "0") && strings.Trim(digits, "0_") != "" {
+			return 0, false
+		}
+	}
+	if base < 2 || base > 36 {
+		fail("int of the base %d: want 0, or 2 to 36", base)
+	}
+	digits, ok = withoutUnderscores(digits)
+	m, err := strconv.ParseInt(sign+digits, base, 64)
+	return int(m), ok && err == nil
+}
+
+// parseFloat reads a number as Python's float does.
+func parseFloat(s string) (f float64, ok bool) {
+	s, ok = withoutUnderscores(strings.TrimSpace(s))
+	if sign := strings.TrimLeft(s, "+-"); len(s)-len(sign) == 1 && strings.EqualFold(sign, "nan") {
+		s = sign // which Go takes without a sign
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, ok && (err == nil || math.IsInf(f, 0)) && !strings.ContainsAny(s, "xX")
+}
+
+// withoutUnderscores takes out those that stand between two digits; others are wrong.
+func withoutUnderscores(s string) (plain string, ok bool) {
+	apart := !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") && !strings.Contains(s, "__")
+	return strings.ReplaceAll(s, "_", ""), apart
 }
 
 func isUndefined(v value) bool { _, ok := v.(undefined); return ok }
@@ -320,14 +412,16 @@ func joined(r *run, items []value, by str) str {
 
 // order compares values by an attribute, texts without case unless asked.
 func order(r *run, caseSensitive, path value) func(a, b value) int {
-	key := func(v value) value {
-		v = at2(r, v, path)
-		if s, ok := v.(str); ok && !truth(caseSensitive) {
-			return change(r, s, unicode.ToLower)
-		}
-		return v
-	}
+	key := func(v value) value { return folded(r, at2(r, v, path), truth(caseSensitive)) }
 	return func(a, b value) int { return compare(r, key(a), key(b)) }
+}
+
+// folded returns a text without case, unless case counts.
+func folded(r *run, v value, cased bool) value {
+	if s, ok := bare(v).(str); ok && !cased {
+		return change(r, s, unicode.ToLower)
+	}
+	return v
 }
 
 func extreme(r *run, x value, a args, sign int) value {
@@ -374,11 +468,11 @@ func indent(r *run, x value, a args) value {
 		by = w
 	}
 	w := writer{r: r}
-	for i, l := range split(r, printed(r, x), text("\n"), -1) {
+	for i, l := range lines(r, join(r, printed(r, x), text("\n"))) {
 		if i > 0 {
 			w.write("\n")
 		}
-		if (i > 0 || truth(a.or(1, "first", false))) && (len(l) > 0 || truth(a.or(2, "blank", false))) {
+		if i == 0 && truth(a.or(1, "first", false)) || i > 0 && (len(l) > 0 || truth(a.or(2, "blank", false))) {
 			w.add(by)
 		}
 		w.add(l)
@@ -438,10 +532,9 @@ func init() {
 		"sequence": func(_ *run, x value, _ args) bool {
 			return slices.Contains(strings.Split("str,list,tuple,dict,undefined value", ","), typeName(x))
 		},
-		"eq": relation("=="), "equalto": relation("=="), "==": relation("=="), "ne": relation("!="),
-		"lt": relation("<"), "lessthan": relation("<"), "le": relation("<="),
-		"gt": relation(">"), "greaterthan": relation(">"), "ge": relation(">="), "in": relation("in"),
-		"even": remainder(2, 0), "odd": remainder(2, 1),
+		"in":      relation("in"),
+		"escaped": func(_ *run, x value, _ args) bool { _, ok := x.(markup); return ok },
+		"even":    remainder(2, 0), "odd": remainder(2, 1),
 		"divisibleby": func(r *run, x value, a args) bool {
 			return equal(r, arithmetic(r, "%", x, a.need(0, "num")), 0)
 		},
@@ -452,6 +545,12 @@ func init() {
 		"lower": cased(unicode.IsUpper), "upper": cased(unicode.IsLower),
 		"filter": func(_ *run, x value, _ args) bool { s, _ := x.(str); return filters[s.String()] != nil },
 		"test":   func(_ *run, x value, _ args) bool { s, _ := x.(str); return tests[s.String()] != nil },
+	}
+	for op, names := range map[string]string{"==": "eq equalto", "!=": "ne", "<": "lt lessthan", "<=": "le",
+		">": "gt greaterthan", ">=": "ge"} {
+		for _, name := range append(strings.Fields(names), op) {
+			tests[name] = relation(op)
+		}
 	}
 }
 
@@ -490,11 +589,49 @@ var functions = map[string]*callable{
 	}},
 	"dict":      {"dict", func(r *run, a args) value { return fromArgs(r, a) }},
 	"namespace": {"namespace", func(r *run, a args) value { return &namespace{fromArgs(r, a)} }},
+	"cycler": {"cycler", func(_ *run, a args) value {
+		if len(a.list) == 0 {
+			fail("a cycler of nothing: want values")
+		}
+		return &cycler{items: a.list}
+	}},
+	"joiner": {"joiner", func(_ *run, a args) value {
+		by, used := a.or(0, "sep", text(", ")), false
+		return &callable{"joiner", func(*run, args) value {
+			if used {
+				return by
+			}
+			used = true
+			return str{}
+		}}
+	}},
 	"raise_exception": {"raise_exception", func(r *run, a args) value {
 		fail("the template refuses: %s", printed(r, a.need(0, "message")))
 		return nil
 	}},
 	"strftime_now": {"strftime_now", func(r *run, a args) value { return text(r.now(a.str(0, "format").String())) }},
+}
+
+// cycler gives its values in turns.
+type cycler struct {
+	items []value
+	at    int
+}
+
+func (c *cycler) get(name string) value {
+	switch name {
+	case "current":
+		return c.items[c.at]
+	case "next":
+		return &callable{"next", func(*run, args) value {
+			v := c.items[c.at]
+			c.at = (c.at + 1) % len(c.items)
+			return v
+		}}
+	case "reset":
+		return &callable{"reset", func(*run, args) value { c.at = 0; return nil }}
+	}
+	return undefined{name}
 }
 
 func fromArgs(r *run, a args) *dict {
@@ -505,11 +642,11 @@ func fromArgs(r *run, a args) *dict {
 			fail("a mapping of a %s: want a mapping", describe(v))
 		}
 		for i, k := range from.keys {
-			d.set(k, from.values[i])
+			d.set(r, k, from.values[i])
 		}
 	}
 	for i, n := range a.names {
-		d.set(text(n), a.named[i])
+		d.set(r, text(n), a.named[i])
 	}
 	r.step(len(d.keys))
 	return d

@@ -95,9 +95,14 @@ type Context struct {
 // Message is one turn of a conversation.
 type Message struct {
 	Role    string
-	Content any    // a string, nil for None, or a list of parts
+	Content any    // a string, a list of parts or None; nil for a message that has none, which templates can tell
 	More    Object // other keys, such as tool_calls
 }
+
+// None is the content of a message that says null, unlike one that says nothing of it.
+var None any = none{}
+
+type none struct{}
 
 // Render renders a template.
 func (t *Template) Render(c Context) (pieces []Piece, err error) {
@@ -107,20 +112,26 @@ func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	}
 	r := &run{now: func(format string) string { return strftime(now, format) }}
 	defer rescue(&err, r)
-	t.body.exec(r, c.scope())
+	t.body.exec(r, c.scope(r))
 	return r.out.pieces(), nil
 }
 
 // scope has the variables of a context.
-func (c Context) scope() *scope {
+func (c Context) scope(r *run) *scope {
 	s := &scope{}
 	messages := &list{}
 	for _, m := range c.Messages {
 		d := newDict()
-		d.set(text("role"), role(m.Role))
-		d.set(text("content"), convert(m.Content, 0))
+		d.set(r, text("role"), role(m.Role))
+		switch m.Content.(type) {
+		case nil:
+		case none:
+			d.set(r, text("content"), nil)
+		default:
+			d.set(r, text("content"), convert(r, m.Content, 0))
+		}
 		for _, f := range m.More {
-			d.set(marked(f.Key), convert(f.Value, 0))
+			d.set(r, marked(f.Key), convert(r, f.Value, 0))
 		}
 		messages.items = append(messages.items, d)
 	}
@@ -129,10 +140,10 @@ func (c Context) scope() *scope {
 	s.set("bos_token", text(c.BOS))
 	s.set("eos_token", text(c.EOS))
 	if c.Tools != nil {
-		s.set("tools", convert(c.Tools, 0))
+		s.set("tools", convert(r, c.Tools, 0))
 	}
 	for _, f := range c.More {
-		s.set(f.Key, convert(f.Value, 0))
+		s.set(f.Key, convert(r, f.Value, 0))
 	}
 	return s.inner() // whose names the template may set anew
 }

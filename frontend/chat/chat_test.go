@@ -49,22 +49,34 @@ func TestMarks(t *testing.T) {
 	user := func(s string) chat.Piece { return chat.Piece{Text: s, User: true} }
 	own := func(s string) chat.Piece { return chat.Piece{Text: s} }
 	for source, want := range map[string][]chat.Piece{
-		"{{ bos_token }}[{{ messages[0].content }}]":                                 {own("<s>["), user("ab<|x|>"), own("]")},
-		"{{ '<' + messages[0].role + '>' }}":                                         {own("<user>")},
-		"{{ messages[1].role }}":                                                     {user("<|x|>")},
-		"{{ ('[' ~ messages[0].content ~ ']')[1:3] }}":                               {user("ab")},
-		"{{ ('[' ~ messages[0].content | upper ~ ']')[:4] }}":                        {own("["), user("AB<")},
-		"{{ messages[0].content | replace('b', '<|y|>') }}":                          {user("a"), own("<|y|>"), user("<|x|>")},
-		"{{ messages[0].content.split('<')[1] }}":                                    {user("|x|>")},
-		"{{ messages[1].content | tojson }}":                                         {own(`"`), user("c"), own(`"`)},
-		"{{ tools | tojson }}":                                                       {own(`[{"`), user("<|k|>"), own(`": "`), user("v"), own(`"}]`)},
-		"{{ tools }}":                                                                {own(`[{'`), user("<|k|>"), own(`': '`), user("v"), own(`'}]`)},
-		"{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[1].content) | trim }}": {own("("), user("c"), own(")")},
-		"{% set x %}a{{ messages[1].content }}{% endset %}{{ x }}":                   {own("a"), user("c")},
-		"{{ '%s!' % messages[1].content }}":                                          {user("c"), own("!")},
-		"{{ messages[1].content == 'c' }}":                                           {own("True")},
-		"{% for c in messages[0].content %}{{ c }}.{% break %}{% endfor %}":          {user("a"), own(".")},
-		"{% for k, v in tools[0].items() %}{{ k }}{{ v }}{% endfor %}":               {user("<|k|>v")},
+		"{{ bos_token }}[{{ messages[0].content }}]":                                    {own("<s>["), user("ab<|x|>"), own("]")},
+		"{{ '<' + messages[0].role + '>' }}":                                            {own("<user>")},
+		"{{ messages[1].role }}":                                                        {user("<|x|>")},
+		"{{ ('[' ~ messages[0].content ~ ']')[1:3] }}":                                  {user("ab")},
+		"{{ ('[' ~ messages[0].content | upper ~ ']')[:4] }}":                           {own("["), user("AB<")},
+		"{{ messages[0].content | replace('b', '<|y|>') }}":                             {user("a"), own("<|y|>"), user("<|x|>")},
+		"{{ messages[0].content.split('<')[1] }}":                                       {user("|x|>")},
+		"{{ messages[1].content | tojson }}":                                            {own(`"`), user("c"), own(`"`)},
+		"{{ tools | tojson }}":                                                          {own(`[{"`), user("<|k|>"), own(`": "`), user("v"), own(`"}]`)},
+		"{{ tools }}":                                                                   {own(`[{'`), user("<|k|>"), own(`': '`), user("v"), own(`'}]`)},
+		"{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[1].content) | trim }}":    {own("("), user("c"), own(")")},
+		"{% set x %}a{{ messages[1].content }}{% endset %}{{ x }}":                      {own("a"), user("c")},
+		"{{ '%s!' % messages[1].content }}":                                             {user("c"), own("!")},
+		"{{ messages[1].content == 'c' }}":                                              {own("True")},
+		"{% for c in messages[0].content %}{{ c }}.{% break %}{% endfor %}":             {user("a"), own(".")},
+		"{% for k, v in tools[0].items() %}{{ k }}{{ v }}{% endfor %}":                  {user("<|k|>v")},
+		"{{ (messages[0].content ~ '!') | truncate(4, true, '…', 0) }}":                 {user("ab<"), own("…")},
+		"{{ messages[0].content | wordwrap(4) }}":                                       {user("ab<|"), own("\n"), user("x|>")},
+		"{{ ('[' ~ messages[0].content) | batch(2) | map('join') | join }}":             {own("["), user("ab<|x|>")},
+		"{{ messages | groupby('content') | map(attribute='grouper') | join }}":         {user("ab<|x|>c")},
+		"{{ messages[0].content | urlencode }}":                                         {user("ab%3C%7Cx%7C%3E")},
+		"{{ '{:*<9}'.format(messages[0].content) }}":                                    {user("ab<|x|>"), own("**")},
+		"{{ '%9s' % messages[0].content }}":                                             {own("  "), user("ab<|x|>")},
+		"{{ {messages[1].content: 1} | xmlattr }}":                                      {own(" "), user("c"), own("=\"1\"")},
+		"{{ messages[0].content.swapcase() }}":                                          {user("AB<|X|>")},
+		"{{ '<b>&' ~ messages[1].content ~ '&amp;' | striptags }}":                      {own("<b>&"), user("c"), own("&")},
+		"{{ (messages[1].content ~ '&lt;') | striptags }}":                              {user("c"), own("<")},
+		"{{ messages[1].content | filesizeformat if false else 'x\ty'.expandtabs(2) }}": {own("x y")},
 	} {
 		tmpl, err := chat.Parse(source)
 		if err != nil {
@@ -74,6 +86,61 @@ func TestMarks(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is %v, %v; want %v", source, got, err, want)
 		}
+	}
+}
+
+// TestNoContent: a message that says nothing of its content has none, unlike one whose content is null.
+func TestNoContent(t *testing.T) {
+	const source = "{% set m = messages[0] %}{{ m.content is defined }} {{ m.content is none }} {{ m | tojson }}"
+	tmpl, err := chat.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const absent, null = `False False {"role": "assistant"}`, `True True {"role": "assistant", "content": null}`
+	for _, tt := range []struct {
+		json string
+		m    chat.Message
+		want string
+	}{
+		{`{"role": "assistant"}`, chat.Message{Role: "assistant"}, absent},
+		{`{"role": "assistant", "content": null}`, chat.Message{Role: "assistant", Content: chat.None}, null},
+	} {
+		var read chat.Message
+		if err := json.Unmarshal([]byte(tt.json), &read); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []chat.Message{read, tt.m} {
+			got, err := tmpl.Render(chat.Context{Messages: []chat.Message{m}})
+			if err != nil || chat.Text(got) != tt.want {
+				t.Errorf("%s is %q, %v; want %q", tt.json, chat.Text(got), err, tt.want)
+			}
+		}
+	}
+}
+
+// TestBuiltins: a template may name all filters, tests and functions of Jinja 3.1, but for those that no text for a
+// model needs: a debugger's print, links for a page, and random Latin.
+func TestBuiltins(t *testing.T) {
+	names := func(list, template string) {
+		for name := range strings.FieldsSeq(list) {
+			got, err := render(t, strings.ReplaceAll(template, "NAME", name), "{}")
+			if err != nil || got != "True" {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	}
+	names("abs attr batch capitalize center count d default dictsort e escape filesizeformat first float forceescape "+
+		"format groupby indent int items join last length list lower map max min random reject rejectattr replace "+
+		"reverse round safe select selectattr slice sort string striptags sum title tojson trim truncate unique upper "+
+		"urlencode wordcount wordwrap xmlattr swapcase", "{{ 'NAME' is filter }}")
+	names("!= < <= == > >= boolean callable defined divisibleby eq equalto escaped even false filter float ge "+
+		"greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas sequence string "+
+		"test true undefined upper", "{{ 'NAME' is test }}")
+	names("range dict namespace cycler joiner", "{{ NAME is callable }}")
+	names("pprint urlize", "{{ 'NAME' is not filter }}")
+	// Jinja has this one as a method only.
+	if got, err := render(t, "{{ 'aBc' | swapcase }}", "{}"); got != "AbC" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
@@ -121,10 +188,19 @@ func TestErrors(t *testing.T) {
 		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}":                                  "nest more than 250 deep",
 		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}": "more than 20000000 steps",
 		"{% for a in range(100000) %}" + strings.Repeat("x", 200) + "{% endfor %}":         "the text has more than 16777216 characters",
-		"{{ range(1000000) }}":  "a range has more than 100000 numbers",
-		"{{ 'x' * 100000000 }}": "a text has more than 16777216 characters",
-		"{{ 2 ** 100 }}":        "2 ** 100 is too large",
-		"{{ [1] * 100000000 }}": "a list has more than 100000 items",
+		"{{ range(1000000) }}":            "a range has more than 100000 numbers",
+		"{{ 'x' * 100000000 }}":           "a text has more than 16777216 characters",
+		"{{ 2 ** 100 }}":                  "2 ** 100 is too large",
+		"{{ [1] * 100000000 }}":           "a list has more than 100000 items",
+		"{{ [1] | batch(100000000, 0) }}": "a batch of 100000000 items: want at most 100000",
+		"{{ [1] | slice(100000000) }}":    "100000000 slices: want at most 100000",
+		"{{ '%999999999d' % 1 }}":         "a width or precision of 99999",
+		"{{ '{:999999999}'.format(1) }}":  "a width or precision of 99999",
+		"{{ {[1]: 2} }}":                  "a list cannot be a key of a mapping",
+		"{% set ns = namespace(x=(1,)) %}{% for i in range(99) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {ns.x: 1} }}": "more than 20000000 steps",
+		"{{ {(range(2000) | list | tojson, 1): 2, (1,) * 2000: 3} }}":                                                      "a tuple of 2000 items",
+		"{{ '{0:{0:{0}}}'.format(1) }}":     "nests its braces too deep",
+		"{{ ('<>' * 100000) | striptags }}": "steps",
 	} {
 		tmpl, err := chat.Parse(source)
 		if err == nil {

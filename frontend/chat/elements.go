@@ -1,5 +1,7 @@
 package chat
 
+import "slices"
+
 func (a attribute) eval(r *run, s *scope) value {
 	x := a.x.eval(r, s)
 	r.step(1)
@@ -9,22 +11,28 @@ func (a attribute) eval(r *run, s *scope) value {
 	if m := method(bare(x), a.name); m != nil {
 		return m
 	}
-	return lookup(x, text(a.name))
+	return lookup(r, x, text(a.name))
 }
 
 // lookup returns the item of a mapping, or what is not defined.
-func lookup(x value, key str) value {
+func lookup(r *run, x value, key str) value {
 	switch x := x.(type) {
 	case *dict:
-		if v, ok := x.get(key); ok {
+		if v, ok := x.get(r, key); ok {
 			return v
 		}
 	case *namespace:
-		if v, ok := x.get(key); ok {
+		if v, ok := x.get(r, key); ok {
 			return v
 		}
 	case *loopValue:
 		return x.get(key.String())
+	case *cycler:
+		return x.get(key.String())
+	case *list:
+		if i := slices.Index(x.names, key.String()); i >= 0 {
+			return x.items[i]
+		}
 	}
 	return undefined{key.String()}
 }
@@ -41,7 +49,7 @@ func at(r *run, x, key value) value {
 		fail("%q is not defined, so it has no items", u.name)
 	}
 	if s, ok := key.(str); ok {
-		v := lookup(x, s)
+		v := lookup(r, x, s)
 		if _, missing := v.(undefined); missing {
 			if m := method(x, s.String()); m != nil {
 				return m
@@ -49,10 +57,10 @@ func at(r *run, x, key value) value {
 		}
 		return v
 	}
-	i, isInt := key.(int)
+	i, isInt := index(key)
 	switch x := x.(type) {
 	case *dict:
-		if v, ok := x.get(key); ok {
+		if v, ok := x.get(r, key); ok {
 			return v
 		}
 	case *list:
@@ -79,15 +87,15 @@ func (sl slice) eval(r *run, s *scope) value {
 		if e == nil {
 			return missing, false
 		}
-		switch v := e.eval(r, s).(type) {
-		case nil:
-			return missing, false
-		case int:
-			return v, true
-		default:
+		v := e.eval(r, s)
+		n, ok := index(v)
+		if v != nil && !ok {
 			fail("a bound of a slice is a %s: want an integer", describe(v))
 		}
-		return 0, false
+		if v == nil {
+			return missing, false
+		}
+		return n, true
 	}
 	step, _ := bound(sl.step, 1)
 	if step == 0 {

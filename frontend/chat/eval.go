@@ -32,7 +32,7 @@ func (d dictExpr) eval(r *run, s *scope) value {
 	r.step(len(d.keys))
 	v := newDict()
 	for i, k := range d.keys {
-		v.set(k.eval(r, s), d.values[i].eval(r, s))
+		v.set(r, k.eval(r, s), d.values[i].eval(r, s))
 	}
 	return v
 }

@@ -48,25 +48,25 @@ func (a assignment) exec(r *run, s *scope) {
 	r.line = a.line
 	v := a.x.eval(r, s)
 	if a.attr != "" {
-		s.setAttr(a.targets[0], a.attr, v)
+		s.setAttr(r, a.targets[0], a.attr, v)
 		return
 	}
 	s.bind(r, a.targets, a.many, v)
 }
 
-func (s *scope) setAttr(name, attr string, v value) {
+func (s *scope) setAttr(r *run, name, attr string, v value) {
 	ns, ok := s.get(name).(*namespace)
 	if !ok {
 		fail("%q is a %s, whose attributes cannot be set: want a namespace", name, typeName(s.get(name)))
 	}
-	ns.set(text(attr), v)
+	ns.set(r, text(attr), v)
 }
 
 func (b blockAssignment) exec(r *run, s *scope) {
 	r.line = b.line
 	v := apply(r, s, b.filters, r.capture(func() { b.body.exec(r, s.inner()) }))
 	if b.attr != "" {
-		s.setAttr(b.target, b.attr, v)
+		s.setAttr(r, b.target, b.attr, v)
 		return
 	}
 	s.set(b.target, v)

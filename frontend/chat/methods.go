@@ -2,7 +2,6 @@ package chat
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -50,8 +49,10 @@ func method(x value, name string) *callable {
 		case "clear", "pop", "popitem", "setdefault", "update":
 			fail("%q would change a mapping: templates make new ones, with dict()", name)
 		case "get":
-			return bind(func(_ *run, a args) value {
-				if v, ok := x.get(a.need(0, "key")); ok {
+			return bind(func(r *run, a args) value {
+				key := a.need(0, "key")
+				wantKey(r, key)
+				if v, ok := x.get(r, key); ok {
 					return v
 				}
 				return a.or(1, "default", nil)
@@ -78,7 +79,7 @@ func init() {
 	}
 	all := func(in func(rune) bool) func(r *run, s str, a args) value {
 		return func(r *run, s str, _ args) value {
-			return len(s) > 0 && !slices.ContainsFunc(s, func(c rune) bool { return !in(c &^ mark) })
+			return len(s) > 0 && !hasRune(s, func(c rune) bool { return !in(c) })
 		}
 	}
 	ends := func(has func(r *run, s, sub str) bool) func(r *run, s str, a args) value {
@@ -91,11 +92,12 @@ func init() {
 	}
 	pad := func(left, right bool) func(r *run, s str, a args) value {
 		return func(r *run, s str, a args) value {
+			a.need(0, "width")
 			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
 			before, after := 0, 0
 			switch {
 			case left && right:
-				before = n / 2
+				before = n/2 + n&(n+len(s))&1 // as CPython has it
 				after = n - before
 			case left:
 				before = n
@@ -103,16 +105,27 @@ func init() {
 				after = n
 			}
 			fill := text(" ")
-			if f, ok := a.or(1, "fillchar", nil).(str); ok && len(f) == 1 {
-				fill = f
+			if len(a.list) > 1 {
+				if fill = a.str(1, "fillchar"); len(fill) != 1 {
+					fail("the argument \"fillchar\" has %d characters: want one", len(fill))
+				}
 			}
 			return joined(r, []value{slices.Repeat(fill, before), s, slices.Repeat(fill, after)}, nil)
 		}
 	}
 	strMethods = map[string]func(r *run, s str, a args) value{
 		"strip": stripped(true, true), "lstrip": stripped(true, false), "rstrip": stripped(false, true),
-		"lower": func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
-		"upper": func(r *run, s str, _ args) value { return change(r, s, unicode.ToUpper) },
+		"lower":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
+		"upper":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToUpper) },
+		"casefold": func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
+		"swapcase": func(r *run, s str, _ args) value {
+			return change(r, s, func(c rune) rune {
+				if unicode.IsUpper(c) {
+					return unicode.ToLower(c)
+				}
+				return unicode.ToUpper(c)
+			})
+		},
 		"capitalize": func(r *run, s str, _ args) value {
 			s = change(r, s, unicode.ToLower)
 			if len(s) > 0 {
@@ -160,11 +173,15 @@ func init() {
 			return texts(parts)
 		},
 		"splitlines": func(r *run, s str, a args) value {
-			lines := split(r, s, text("\n"), -1)
-			if len(lines[len(lines)-1]) == 0 {
-				lines = lines[:len(lines)-1]
+			if !truth(a.or(0, "keepends", false)) {
+				return texts(lines(r, s))
 			}
-			return texts(lines)
+			var all []str
+			for len(s) > 0 {
+				n, end := line(s)
+				all, s = append(all, s[:n+end]), s[n+end:]
+			}
+			return texts(all)
 		},
 		"partition": func(r *run, s str, a args) value {
 			sep := a.str(0, "sep")
@@ -174,15 +191,22 @@ func init() {
 			}
 			return &list{items: []value{s[:i], sep, s[i+len(sep):]}, kind: tuple}
 		},
-		"find": func(r *run, s str, a args) value { return find(r, s, a.str(0, "sub")) },
-		"rfind": func(r *run, s str, a args) value {
-			sub := a.str(0, "sub")
-			for i := len(s) - len(sub); i >= 0; i-- {
-				if r.step(0); hasPrefix(r, s[i:], sub) {
-					return i
-				}
+		"rpartition": func(r *run, s str, a args) value {
+			sep := a.str(0, "sep")
+			i := findLast(r, s, sep)
+			if i < 0 {
+				return &list{items: []value{str{}, str{}, s}, kind: tuple}
 			}
-			return -1
+			return &list{items: []value{s[:i], sep, s[i+len(sep):]}, kind: tuple}
+		},
+		"find":  func(r *run, s str, a args) value { return find(r, s, a.str(0, "sub")) },
+		"rfind": func(r *run, s str, a args) value { return findLast(r, s, a.str(0, "sub")) },
+		"rindex": func(r *run, s str, a args) value {
+			i := findLast(r, s, a.str(0, "sub"))
+			if i < 0 {
+				fail("rindex: no such part in the string")
+			}
+			return i
 		},
 		"index": func(r *run, s str, a args) value {
 			i := find(r, s, a.str(0, "sub"))
@@ -202,15 +226,106 @@ func init() {
 		"isdigit": all(unicode.IsDigit), "isdecimal": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber),
 		"isalpha": all(unicode.IsLetter), "isspace": all(unicode.IsSpace),
 		"isalnum": all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
-		"isupper": func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
-		"islower": func(r *run, s str, _ args) value { return tests["lower"](r, s, args{}) },
-		"ljust":   pad(false, true), "rjust": pad(true, false), "center": pad(true, true),
+		"isascii": func(_ *run, s str, _ args) value {
+			return !hasRune(s, func(c rune) bool { return c > 0x7f })
+		},
+		"isprintable": func(_ *run, s str, _ args) value {
+			return !hasRune(s, func(c rune) bool { return !unicode.IsPrint(c) })
+		},
+		"isidentifier": func(_ *run, s str, _ args) value {
+			other := func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }
+			return len(s) > 0 && !unicode.IsDigit(s[0]&^mark) && !hasRune(s, other)
+		},
+		"istitle":    isTitle,
+		"expandtabs": expandTabs,
+		"isupper":    func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
+		"islower":    func(r *run, s str, _ args) value { return tests["lower"](r, s, args{}) },
+		"ljust":      pad(false, true), "rjust": pad(true, false), "center": pad(true, true),
 		"zfill": func(r *run, s str, a args) value {
 			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
 			return joined(r, []value{slices.Repeat(text("0"), n), s}, nil)
 		},
 		"format": braces,
 	}
+}
+
+// isTitle reports whether words begin with capitals and have no others.
+func isTitle(r *run, s str, _ args) value {
+	r.step(len(s))
+	inWord, any := false, false
+	for _, c := range s {
+		switch c &^= mark; {
+		case unicode.IsUpper(c) && inWord, unicode.IsLower(c) && !inWord:
+			return false
+		case unicode.IsUpper(c), unicode.IsLower(c):
+			inWord, any = true, true
+		default:
+			inWord = false
+		}
+	}
+	return any
+}
+
+// expandTabs puts spaces in place of tabs, up to the next column that is a multiple of the size.
+func expandTabs(r *run, s str, a args) value {
+	size, column := min(a.int(0, "tabsize", 8), maxRange), 0
+	w := writer{r: r}
+	for i, c := range s {
+		switch c &^ mark {
+		case '\t':
+			if size > 0 {
+				n := size - column%size
+				w.add(slices.Repeat(str{' ' | c&mark}, n))
+				column += n
+			}
+			continue
+		case '\n', '\r':
+			column = -1
+		}
+		w.add(s[i : i+1])
+		column++
+	}
+	return w.out
+}
+
+// findLast returns where a text last begins in another one, or -1.
+func findLast(r *run, s, sub str) int {
+	for i := len(s) - len(sub); i >= 0; i-- {
+		if r.step(0); hasPrefix(r, s[i:], sub) {
+			return i
+		}
+	}
+	return -1
+}
+
+// lines cuts a text where Python takes a line to end.
+func lines(r *run, s str) (all []str) {
+	r.step(len(s))
+	for len(s) > 0 {
+		n, end := line(s)
+		all, s = append(all, s[:n]), s[n+end:]
+	}
+	return all
+}
+
+// line returns the length of a text's first line, and of what ends it.
+func line(s str) (n, end int) {
+	for i, c := range s {
+		switch c &^ mark {
+		case '\r':
+			if i+1 < len(s) && s[i+1]&^mark == '\n' {
+				return i, 2
+			}
+			return i, 1
+		case '\n', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+			return i, 1
+		}
+	}
+	return len(s), 0
+}
+
+func hasRune(s str, is func(rune) bool) bool {
+	return slices.ContainsFunc(s, func(c rune) bool { return is(c &^ mark) })
 }
 
 func texts(parts []str) *list {
@@ -321,101 +436,6 @@ func replace(r *run, s, old, with str, count value) str {
 			w.add(with)
 		}
 		w.add(p)
-	}
-	return w.out
-}
-
-// format is Python's % of a string: %s, %r, %d and %f, with a precision for the
-// last one.
-func format(r *run, s str, v value) str {
-	values := []value{v}
-	if l, ok := v.(*list); ok && l.kind == tuple {
-		values = l.items
-	}
-	w := writer{r: r}
-	for i := 0; i < len(s); i++ {
-		if s[i]&^mark != '%' {
-			w.add(s[i : i+1])
-			continue
-		}
-		spec := ""
-		for i++; i < len(s) && strings.ContainsRune("0123456789.", s[i]&^mark); i++ {
-			spec += string(s[i] &^ mark)
-		}
-		if i == len(s) {
-			fail("the format ends in %%: want a letter, such as s")
-		}
-		verb := s[i] &^ mark
-		if verb == '%' {
-			w.write("%")
-			continue
-		}
-		if len(values) == 0 {
-			fail("the format wants more values than there are")
-		}
-		x := values[0]
-		values = values[1:]
-		_, f, _, ok := number(x)
-		width, precision, _ := strings.Cut(spec, ".")
-		switch {
-		case verb == 's' && spec == "":
-			w.add(printed(r, x))
-		case verb == 'r' && spec == "":
-			w.add(repr(r, x))
-		case (verb == 'd' || verb == 'i') && ok && precision == "":
-			n, _ := strconv.Atoi(width)
-			digits := strconv.Itoa(int(f))
-			fill := " "
-			if strings.HasPrefix(width, "0") {
-				fill = "0"
-			}
-			w.write(strings.Repeat(fill, max(0, min(n, maxDepth)-len(digits))) + digits)
-		case verb == 'f' && ok && width == "":
-			n, err := strconv.Atoi(precision)
-			if err != nil {
-				n = 6
-			}
-			w.write(strconv.FormatFloat(f, 'f', min(n, maxDepth), 64))
-		default:
-			fail("the format %%%s%c of a %s is not supported: want %%s, %%r, %%d or %%f", spec, verb, describe(x))
-		}
-	}
-	if len(values) > 0 && len(values) != 1 {
-		fail("the format wants fewer values than there are")
-	}
-	return w.out
-}
-
-// braces is Python's str.format, with {}, {0} and {name}.
-func braces(r *run, s str, a args) value {
-	w := writer{r: r}
-	next := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i] &^ mark
-		if (c == '{' || c == '}') && i+1 < len(s) && s[i+1]&^mark == c {
-			w.add(s[i : i+1])
-			i++
-			continue
-		}
-		if c != '{' {
-			w.add(s[i : i+1])
-			continue
-		}
-		n := slices.IndexFunc(s[i:], func(c rune) bool { return c&^mark == '}' })
-		if n < 0 {
-			fail("a { of the format has no }")
-		}
-		key := s[i+1 : i+n].String()
-		at, err := strconv.Atoi(key)
-		if key == "" {
-			at, err = next, nil
-			next++
-		}
-		if err != nil {
-			at = -1
-		}
-		w.add(printed(r, a.need(at, key)))
-		i += n
 	}
 	return w.out
 }

@@ -105,6 +105,8 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		switch s, isText := f.Value.(string); {
 		case f.Key == "role" && isText:
 			m.Role = s
+		case f.Key == "content" && f.Value == nil:
+			m.Content = None
 		case f.Key == "content":
 			m.Content = f.Value
 		default:
@@ -115,7 +117,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 }
 
 // convert returns a value of the context, its strings marked.
-func convert(v any, depth int) value {
+func convert(r *run, v any, depth int) value {
 	if depth > maxDepth {
 		fail("a value of the context nests more than %d deep", maxDepth)
 	}
@@ -127,17 +129,17 @@ func convert(v any, depth int) value {
 	case []any:
 		l := &list{}
 		for _, x := range v {
-			l.items = append(l.items, convert(x, depth+1))
+			l.items = append(l.items, convert(r, x, depth+1))
 		}
 		return l
 	case Object:
 		d := newDict()
 		for _, f := range v {
-			x := convert(f.Value, depth+1)
+			x := convert(r, f.Value, depth+1)
 			if s, ok := x.(str); ok && f.Key == "role" {
 				x = role(s.String())
 			}
-			d.set(marked(f.Key), x)
+			d.set(r, marked(f.Key), x)
 		}
 		return d
 	case map[string]any:
@@ -145,7 +147,7 @@ func convert(v any, depth int) value {
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			o = append(o, Field{k, v[k]})
 		}
-		return convert(o, depth)
+		return convert(r, o, depth)
 	case []string:
 		l := &list{}
 		for _, x := range v {

@@ -209,7 +209,8 @@ func contains(r *run, all, v value) bool {
 		}
 		return find(r, all, s) >= 0
 	case *dict:
-		_, ok := all.get(v)
+		wantKey(r, v)
+		_, ok := all.get(r, v)
 		return ok
 	}
 	return slices.ContainsFunc(iterate(r, all), func(x value) bool { return equal(r, x, v) })

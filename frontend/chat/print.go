@@ -243,6 +243,11 @@ func (w *writer) jsonKey(key value, style jsonStyle) {
 		w.jsonText(s, style.ascii)
 		return
 	}
+	switch bare(key).(type) {
+	case nil, bool, int, float64:
+	default:
+		fail("a key is a %s, which is no JSON: want a string or a number", describe(key))
+	}
 	k := writer{r: w.r}
 	k.json(key, style, 0)
 	w.jsonText(k.out, style.ascii)

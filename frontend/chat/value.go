@@ -70,6 +70,7 @@ type undefined struct{ name string }
 type list struct {
 	items []value
 	kind  listKind
+	names []string // of the items, if a tuple has them
 }
 
 type listKind uint8
@@ -88,30 +89,67 @@ type dict struct {
 
 func newDict() *dict { return &dict{index: map[any]int{}} }
 
-// hashed is a key as Go compares it, as Python does: 1, 1.0 and True are one key.
-func hashed(key value) any {
+// tupleKey is a tuple as a key: what its first item is, and the rest of it.
+type tupleKey struct{ first, rest any }
+
+// maxTupleKey bounds the items of a tuple that is a key.
+const maxTupleKey = 1000
+
+// hashed is a key as Go compares it, as Python does: 1, 1.0 and True are one key. What may change, a list or a mapping,
+// cannot be one, nor can a tuple that has such an item.
+func hashed(r *run, key value) (h any, ok bool) {
 	switch k := bare(key).(type) {
 	case str:
-		return k.String()
-	case bool:
-		if k {
-			return 1
-		}
-		return 0
+		return k.String(), true
 	case float64:
 		if k == math.Trunc(k) && math.Abs(k) < 1<<53 {
-			return int(k)
+			return int(k), true
 		}
-		return k
-	case nil, int:
-		return k
+		return k, true
+	case bool, int:
+		n, _ := index(k)
+		return n, true
+	case undefined:
+		return undefined{}, true // Python takes all of them for equal
+	case *dict:
+		return nil, false
+	case *list:
+		if k.kind == tuple {
+			return hashedTuple(r, k)
+		}
+		return k, k.kind == generator
 	}
-	fail("a %s cannot be a key of a mapping: want a string or a number", typeName(key))
-	return nil
+	return key, true // None, or what is only equal to itself
 }
 
-func (d *dict) set(key, v value) {
-	h := hashed(key)
+func hashedTuple(r *run, l *list) (h any, ok bool) {
+	if len(l.items) > maxTupleKey {
+		fail("a key of a mapping is a tuple of %d items: want at most %d", len(l.items), maxTupleKey)
+	}
+	r.deeper()
+	defer r.higher()
+	h = tupleKey{}
+	for _, x := range slices.Backward(l.items) {
+		r.step(10) // for the memory that it takes
+		first, ok := hashed(r, x)
+		if !ok {
+			return nil, false
+		}
+		h = tupleKey{first, h}
+	}
+	return h, true
+}
+
+// wantKey fails for what cannot be a key, where Python does.
+func wantKey(r *run, key value) {
+	if _, ok := hashed(r, key); !ok {
+		fail("a %s cannot be a key of a mapping: want a string or a number", typeName(key))
+	}
+}
+
+func (d *dict) set(r *run, key, v value) {
+	wantKey(r, key)
+	h, _ := hashed(r, key)
 	if i, ok := d.index[h]; ok {
 		d.values[i] = v
 		return
@@ -120,9 +158,11 @@ func (d *dict) set(key, v value) {
 	d.keys, d.values = append(d.keys, key), append(d.values, v)
 }
 
-func (d *dict) get(key value) (value, bool) {
-	i, ok := d.index[hashed(key)]
-	if !ok {
+// get returns the value of a key. What cannot be a key is none of the mapping's.
+func (d *dict) get(r *run, key value) (value, bool) {
+	h, isKey := hashed(r, key)
+	i, ok := d.index[h]
+	if !isKey || !ok {
 		return nil, false
 	}
 	return d.values[i], true
@@ -197,11 +237,9 @@ func (a args) str(at int, name string) str {
 }
 
 func (a args) int(at int, name string, missing int) int {
-	switch n := a.or(at, name, missing).(type) {
-	case int:
+	n, ok := index(a.or(at, name, missing))
+	if ok {
 		return n
-	case bool:
-		return hashed(n).(int)
 	}
 	fail("the argument %q is a %s: want an integer", name, typeName(a.or(at, name, missing)))
 	return 0
@@ -228,6 +266,8 @@ func typeName(v value) string {
 		return "namespace"
 	case *loopValue:
 		return "loop"
+	case *cycler:
+		return "cycler"
 	case undefined:
 		return "undefined value"
 	}
@@ -255,18 +295,27 @@ func truth(v value) bool {
 	return true
 }
 
+// index returns a value that may count or stand for a place: an integer, which True and False are, too.
+func index(v value) (n int, ok bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
 // number returns a value as one, with whether it is an integer.
 func number(v value) (i int, f float64, isInt, ok bool) {
-	switch v := v.(type) {
-	case bool:
-		i = hashed(v).(int)
+	if i, ok := index(v); ok {
 		return i, float64(i), true, true
-	case int:
-		return v, float64(v), true, true
-	case float64:
-		return 0, v, false, true
 	}
-	return 0, 0, false, false
+	f, ok = v.(float64)
+	return 0, f, false, ok
 }
 
 // equal is Python's ==.
@@ -304,7 +353,7 @@ func equal(r *run, a, b value) bool {
 		r.deeper()
 		defer r.higher()
 		for i, k := range a.keys {
-			if v, ok := b.get(k); !ok || !equal(r, a.values[i], v) {
+			if v, ok := b.get(r, k); !ok || !equal(r, a.values[i], v) {
 				return false
 			}
 		}

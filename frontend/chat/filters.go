@@ -1,0 +1,325 @@
+package chat
+
+import (
+	"html"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// More filters of Jinja's: those that cut lists and texts into parts, and those for HTML and addresses.
+func init() {
+	for name, f := range map[string]func(r *run, x value, a args) value{
+		"batch": batch, "slice": columns, "groupby": groupBy, "random": random,
+		"truncate": truncate, "wordwrap": wordWrap, "filesizeformat": fileSize,
+		"urlencode": urlEncode, "xmlattr": xmlAttributes, "striptags": stripTags,
+		"forceescape": func(r *run, x value, _ args) value { return markup{escaped(r, printed(r, x))} },
+		"swapcase":    asText("swapcase"),
+		"center": func(r *run, x value, a args) value {
+			return method(printed(r, x), "center").call(r, args{list: []value{a.or(0, "width", 80)}})
+		},
+	} {
+		filters[name] = f
+	}
+}
+
+// parts is a result that is made of lists.
+type parts struct {
+	r   *run
+	all list
+	n   int // items in it
+}
+
+func (p *parts) add(items []value) {
+	if p.n += len(items) + 1; p.n > maxItems {
+		fail("the parts of a list have more than %d items", maxItems)
+	}
+	p.r.step(len(items))
+	p.all.items = append(p.all.items, &list{items: items})
+}
+
+// batch makes lists of so many items each.
+func batch(r *run, x value, a args) value {
+	size, fill := a.int(0, "linecount", 0), a.or(1, "fill_with", nil)
+	a.need(0, "linecount")
+	p := parts{r: r, all: list{kind: generator}}
+	var part []value
+	for _, v := range iterate(r, x) {
+		if len(part) == size {
+			p.add(part)
+			part = nil
+		}
+		part = append(part, v)
+	}
+	if len(part) > 0 {
+		if missing := size - len(part); fill != nil && missing > 0 {
+			if missing > maxRange {
+				fail("a batch of %d items: want at most %d", size, maxRange)
+			}
+			part = slices.Concat(part, slices.Repeat([]value{fill}, missing))
+		}
+		p.add(part)
+	}
+	return &p.all
+}
+
+// columns makes so many lists of the items, the first ones longer by one where they cannot be equal. Each of the
+// others has the filling at its end, if there is one.
+func columns(r *run, x value, a args) value {
+	n, fill := a.int(0, "slices", 0), a.or(1, "fill_with", nil)
+	a.need(0, "slices")
+	items := iterate(r, x)
+	if n == 0 {
+		fail("a division by zero: want one slice or more")
+	}
+	if n > maxRange {
+		fail("%d slices: want at most %d", n, maxRange)
+	}
+	p := parts{r: r, all: list{kind: generator}}
+	size, longer := len(items)/n, len(items)%n
+	for i := range max(n, 0) {
+		n := size
+		if i < longer {
+			n++
+		}
+		part := slices.Clone(items[:n])
+		if items = items[n:]; fill != nil && i >= longer {
+			part = append(part, fill)
+		}
+		p.add(part)
+	}
+	return &p.all
+}
+
+// groupBy makes a list of the items of each value that an attribute has, in the order of these values.
+func groupBy(r *run, x value, a args) value {
+	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
+	cased := truth(a.or(2, "case_sensitive", false))
+	own := func(v value) value {
+		if v = at2(r, v, path); isUndefined(v) && missing != nil {
+			return missing
+		}
+		return v
+	}
+	key := func(v value) value { return folded(r, own(v), cased) }
+	items := slices.Clone(iterate(r, x))
+	slices.SortStableFunc(items, func(a, b value) int { return compare(r, key(a), key(b)) })
+	p := parts{r: r}
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && equal(r, key(items[n]), key(items[0])) {
+			n++
+		}
+		p.add(items[:n:n])
+		last := &p.all.items[len(p.all.items)-1]
+		*last = &list{items: []value{own(items[0]), *last}, kind: tuple, names: []string{"grouper", "list"}}
+		items = items[n:]
+	}
+	return &p.all
+}
+
+func random(r *run, x value, _ args) value {
+	items := iterate(r, x)
+	if len(items) == 0 {
+		return undefined{"a random item"}
+	}
+	return items[rand.IntN(len(items))]
+}
+
+// truncate cuts a text that is longer by more than a leeway, between words unless told otherwise.
+func truncate(r *run, x value, a args) value {
+	s, length, end := printed(r, x), a.int(0, "length", 255), printed(r, a.or(2, "end", text("...")))
+	leeway := 5
+	if a.or(3, "leeway", nil) != nil {
+		leeway = a.int(3, "leeway", 0)
+	}
+	if length < len(end) || leeway < 0 {
+		fail("truncate to %d characters with a leeway of %d: want a length of %d or more, for what it ends in, "+
+			"and no negative leeway", length, leeway, len(end))
+	}
+	if len(s)-leeway <= length {
+		return s
+	}
+	s = s[:length-len(end)]
+	if !truth(a.or(1, "killwords", false)) {
+		for i := len(s) - 1; i >= 0; i-- {
+			if s[i]&^mark == ' ' {
+				s = s[:i]
+				break
+			}
+		}
+	}
+	return join(r, s, end)
+}
+
+// fileSize writes a number of bytes for people.
+func fileSize(r *run, x value, a args) value {
+	bytes, ok := filters["float"](r, x, args{list: []value{nil}}).(float64)
+	if !ok {
+		fail("filesizeformat of a %s: want a number", describe(x))
+	}
+	base, infix := 1000.0, ""
+	if truth(a.or(0, "binary", false)) {
+		base, infix = 1024, "i"
+	}
+	switch {
+	case bytes == 1:
+		return text("1 Byte")
+	case math.IsNaN(bytes) || bytes < base && bytes < -1<<62:
+		fail("filesizeformat of %v: want a number of bytes", bytes)
+	case bytes < base:
+		return text(strconv.Itoa(int(bytes)) + " Bytes")
+	}
+	const letters = "kMGTPEZY"
+	unit, i := base, 0
+	for ; i < len(letters)-1 && bytes >= unit*base; i++ {
+		unit *= base
+	}
+	letter := letters[i : i+1]
+	if infix != "" {
+		letter = strings.ToUpper(letter)
+	}
+	return text(floatDigits(bytes/unit) + " " + letter + infix + "B")
+}
+
+func floatDigits(f float64) string {
+	if math.IsInf(f, 0) {
+		return floatText(f, "inf", "nan")
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64)
+}
+
+// urlEncode quotes a text for an address, or makes a query of a mapping or of pairs.
+func urlEncode(r *run, x value, _ args) value {
+	var pairs []value
+	switch x := bare(x).(type) {
+	case *dict:
+		pairs = x.items().items
+	case *list, undefined:
+		pairs = iterate(r, x)
+	default:
+		return quoted(r, printed(r, x), "/", "%20")
+	}
+	w := writer{r: r}
+	for i, p := range pairs {
+		if i > 0 {
+			w.write("&")
+		}
+		pair := iterate(r, p)
+		if len(pair) != 2 {
+			fail("urlencode of an item with %d parts: want a key and a value", len(pair))
+		}
+		w.add(quoted(r, printed(r, pair[0]), "", "+"))
+		w.write("=")
+		w.add(quoted(r, printed(r, pair[1]), "", "+"))
+	}
+	return w.out
+}
+
+// quoted writes the bytes of a text that are not plain, and not safe either, as % and two digits.
+func quoted(r *run, s str, safe, space string) str {
+	w := writer{r: r}
+	for i, c := range s {
+		switch plain := c &^ mark; {
+		case plain == ' ':
+			w.escape(c, space)
+		case plain < 0x80 && (isWord(plain) || strings.ContainsRune("-.~"+safe, plain)):
+			w.add(s[i : i+1])
+		default:
+			for _, b := range []byte(string(plain)) {
+				w.escape(c, "%"+strings.ToUpper(hex(rune(b), 2)))
+			}
+		}
+	}
+	return w.out
+}
+
+func isWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
+
+// xmlAttributes writes a mapping as attributes of a tag. Items that are None or undefined are left out.
+func xmlAttributes(r *run, x value, a args) value {
+	d, ok := x.(*dict)
+	if !ok {
+		fail("xmlattr of a %s: want a mapping", describe(x))
+	}
+	w := writer{r: r}
+	for i, k := range d.keys {
+		v := d.values[i]
+		if v == nil || isUndefined(v) {
+			continue
+		}
+		key, isText := bare(k).(str)
+		if !isText {
+			fail("an attribute's name is a %s: want a string", describe(k))
+		}
+		if strings.ContainsAny(key.String(), " \t\n\r\v\f/>=") {
+			fail("%q is no name of an attribute: want none of white space, /, > and =", key.String())
+		}
+		if len(w.out) > 0 || truth(a.or(0, "autospace", true)) {
+			w.write(" ")
+		}
+		w.add(escaped(r, k))
+		w.write(`="`)
+		w.add(escaped(r, v))
+		w.write(`"`)
+	}
+	return w.out
+}
+
+// stripTags takes tags and comments out of HTML, and makes one space of white space.
+func stripTags(r *run, x value, _ args) value {
+	s := printed(r, x)
+	if m, ok := x.(markup); ok {
+		s = m.str
+	}
+	for _, cut := range []struct{ from, to string }{{"<!--", "-->"}, {"<", ">"}} {
+		for {
+			i := find(r, s, text(cut.from))
+			n := -1
+			if i >= 0 {
+				n = find(r, s[i:], text(cut.to))
+			}
+			if n < 0 {
+				break
+			}
+			s = join(r, s[:i], s[i+n+len(cut.to):])
+		}
+	}
+	words := splitBy(r, s, nil, -1)
+	items := make([]value, len(words))
+	for i, word := range words {
+		items[i] = word
+	}
+	return unescaped(r, joined(r, items, text(" ")))
+}
+
+// maxEntity bounds the characters of what stands for another one in HTML.
+const maxEntity = 40
+
+// unescaped replaces what stands for characters in HTML by them. They keep its mark.
+func unescaped(r *run, s str) str {
+	w := writer{r: r}
+	for i := 0; i < len(s); {
+		n := 1
+		if s[i]&^mark == '&' {
+			ahead := s[i:min(len(s), i+maxEntity)]
+			name := func(c rune) bool { return c&^mark == '#' || isWord(c&^mark) }
+			for n < len(ahead) && name(ahead[n]) {
+				n++
+			}
+			if n < len(ahead) && ahead[n]&^mark == ';' {
+				n++
+			}
+			for _, c := range html.UnescapeString(ahead[:n].String()) {
+				w.add(str{c | s[i]&mark})
+			}
+		} else {
+			w.add(s[i : i+1])
+		}
+		i += n
+	}
+	return w.out
+}

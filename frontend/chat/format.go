@@ -1,0 +1,535 @@
+package chat
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// layout is how Python's % and str.format are to write a value.
+type layout struct {
+	fill      rune
+	align     rune // <, >, ^, or = for a filling behind the sign; 0 as the type has it
+	sign      rune // +, - or a space
+	alternate bool // 0x before the digits, and so on
+	group     rune // between groups of digits: 0 for none
+	width     int
+	precision int // -1 if it is not said
+	verb      rune
+}
+
+// maxWidth bounds widths and precisions.
+const maxWidth = 10_000
+
+// read takes a number from the beginning of a text.
+func (l *layout) read(s str) (n int, rest str) {
+	for len(s) > 0 && s[0]&^mark >= '0' && s[0]&^mark <= '9' {
+		n = 10*n + int(s[0]&^mark-'0')
+		if s = s[1:]; n > maxWidth {
+			fail("a width or precision of %d and more: want at most %d", n, maxWidth)
+		}
+	}
+	return n, s
+}
+
+// parseLayout reads what is behind the colon in a replacement of str.format.
+func parseLayout(s str) layout {
+	whole := s
+	l := layout{fill: ' ', precision: -1}
+	at := func(i int) rune {
+		if i < len(s) {
+			return s[i] &^ mark
+		}
+		return 0
+	}
+	is := func(c rune, set string) bool { return c != 0 && strings.ContainsRune(set, c) }
+	filled := is(at(1), "<>^=")
+	if filled {
+		l.fill, l.align, s = s[0], at(1), s[2:]
+	} else if is(at(0), "<>^=") {
+		l.align, s = at(0), s[1:]
+	}
+	if is(at(0), "+- ") {
+		l.sign, s = at(0), s[1:]
+	}
+	if is(at(0), "#") {
+		l.alternate, s = true, s[1:]
+	}
+	if is(at(0), "0") {
+		if s = s[1:]; !filled {
+			l.fill = '0'
+		}
+		if l.align == 0 {
+			l.align = '0'
+		}
+	}
+	l.width, s = l.read(s)
+	if is(at(0), ",_") {
+		l.group, s = at(0), s[1:]
+	}
+	if is(at(0), ".") {
+		rest := s[1:]
+		if l.precision, s = l.read(rest); len(s) == len(rest) {
+			fail("the format %q has no digits behind the point", whole.String())
+		}
+	}
+	if len(s) > 0 {
+		l.verb, s = at(0), s[1:]
+	}
+	if len(s) > 0 {
+		fail("the format %q is not one of Python's", whole.String())
+	}
+	return l
+}
+
+// formatted writes a value as str.format does.
+func (l layout) formatted(r *run, v value) str {
+	v = bare(v)
+	_, isBool := v.(bool)
+	switch s, isText := v.(str); {
+	case isText && (l.verb == 0 || l.verb == 's') && l.sign == 0 && l.align != '=' && !l.alternate && l.group == 0:
+		return l.text(r, s)
+	case l == (layout{fill: ' ', precision: -1}):
+		return printed(r, v)
+	case isBool && l.verb == 0:
+		l.verb = 'd'
+	}
+	i, f, isInt, ok := number(v)
+	if !ok {
+		fail("a format of a %s: want a string or a number", describe(v))
+	}
+	hexes := strings.ContainsRune("boxX", l.verb)
+	if l.group != 0 && (l.fill == '0' || strings.ContainsRune("cn", l.verb) || l.group == ',' && hexes) {
+		fail("the format of a number groups digits with %q, which it cannot with zeros before them, or as %q",
+			string(l.group), string(l.verb))
+	}
+	if l.verb == 'c' && l.sign != 0 {
+		fail("the format c has a sign: want none")
+	}
+	if l.verb == 'n' {
+		if l.verb = 'g'; isInt {
+			l.verb = 'd'
+		}
+	}
+	switch {
+	case isInt && (l.verb == 0 || strings.ContainsRune("bcdoxX", l.verb)):
+		if l.precision >= 0 {
+			fail("the format of an integer has a precision: want one of a float, such as .2f")
+		}
+		return l.integer(r, i)
+	case l.verb == 0 || strings.ContainsRune("eEfFgG%", l.verb):
+		return l.float(r, f)
+	}
+	fail("the format %q of a %s: want b, c, d, o, x or X for an integer, e, f, g or %% for a number",
+		string(l.verb), typeName(v))
+	return nil
+}
+
+// text writes a text into the width.
+func (l layout) text(r *run, s str) str {
+	if l.precision >= 0 {
+		s = s[:min(len(s), l.precision)]
+	}
+	if l.align == 0 || l.align == '0' {
+		l.align = '<'
+	}
+	return l.pad(r, "", s)
+}
+
+// pad writes a sign and what follows it into the width.
+func (l layout) pad(r *run, sign string, s str) str {
+	n := max(0, l.width-len(sign)-len(s))
+	before, between, after := 0, 0, 0
+	switch l.align {
+	case '<':
+		after = n
+	case '^':
+		before, after = n/2, n-n/2
+	case '=', '0':
+		between = n
+	default:
+		before = n
+	}
+	fill := func(n int) str { return slices.Repeat(str{l.fill}, n) }
+	return joined(r, []value{fill(before), text(sign), fill(between), s, fill(after)}, nil)
+}
+
+func (l layout) signOf(negative bool) string {
+	switch {
+	case negative:
+		return "-"
+	case l.sign == '+' || l.sign == ' ':
+		return string(l.sign)
+	}
+	return ""
+}
+
+func (l layout) integer(r *run, i int) str {
+	if l.verb == 'c' {
+		if i < 0 || i > unicode.MaxRune {
+			fail("the format c of %d: want the number of a character", i)
+		}
+		return l.text(r, str{rune(i)})
+	}
+	base := map[rune]int{'b': 2, 'o': 8, 'x': 16, 'X': 16}[l.verb]
+	if base == 0 {
+		base = 10
+	}
+	digits, negative := strings.CutPrefix(strconv.FormatInt(int64(i), base), "-")
+	sign := l.signOf(negative)
+	if l.alternate && base != 10 {
+		sign += "0" + string(l.verb)
+	}
+	if l.verb == 'X' {
+		digits = strings.ToUpper(digits)
+	}
+	size := 3
+	if base != 10 {
+		size = 4
+	}
+	return l.pad(r, sign, text(l.grouped(digits, size)))
+}
+
+// grouped puts the sign between groups of digits.
+func (l layout) grouped(digits string, size int) string {
+	if l.group == 0 {
+		return digits
+	}
+	for at := len(digits) - size; at > 0; at -= size {
+		digits = digits[:at] + string(l.group) + digits[at:]
+	}
+	return digits
+}
+
+func (l layout) float(r *run, f float64) str {
+	if l.alternate {
+		fail("the format of a float has a #, which is not supported")
+	}
+	precision, verb := l.precision, unicode.ToLower(l.verb)
+	if precision < 0 {
+		precision = 6
+	}
+	if verb == 'g' || verb == 0 {
+		precision = max(precision, 1)
+	}
+	size := math.Abs(f)
+	var digits string
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		digits = floatText(size, "inf", "nan")
+	case verb == 'g':
+		digits = strconv.FormatFloat(size, 'g', precision, 64)
+	case verb == '%':
+		digits = strconv.FormatFloat(size*100, 'f', precision, 64) + "%"
+	case verb != 0:
+		digits = strconv.FormatFloat(size, byte(verb), precision, 64)
+	case l.precision < 0:
+		digits = floatText(size, "inf", "nan")
+	default: // as g, but a number without an exponent has a point
+		digits = strconv.FormatFloat(size, 'e', precision-1, 64)
+		e := strings.IndexByte(digits, 'e')
+		exp, _ := strconv.Atoi(digits[e+1:])
+		point := strings.Contains(digits[:e], ".")
+		if exp >= -4 && exp < max(precision-1, 0) {
+			digits = strconv.FormatFloat(size, 'f', precision-1-exp, 64)
+			e, point = len(digits), true
+		}
+		if mantissa := digits[:e]; point {
+			mantissa = strings.TrimRight(mantissa, "0")
+			if strings.HasSuffix(mantissa, ".") && e == len(digits) {
+				mantissa += "0"
+			}
+			digits = strings.TrimSuffix(mantissa, ".") + digits[e:]
+		}
+	}
+	if unicode.IsUpper(l.verb) {
+		digits = strings.ToUpper(digits)
+	}
+	whole := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+	if whole < 0 {
+		whole = len(digits)
+	}
+	return l.pad(r, l.signOf(math.Signbit(f) && !math.IsNaN(f)), text(l.grouped(digits[:whole], 3)+digits[whole:]))
+}
+
+// format is Python's % of a string.
+func format(r *run, s str, v value) str {
+	values, next := []value{v}, 0
+	if l, ok := v.(*list); ok && l.kind == tuple {
+		values = l.items
+	}
+	take := func() value {
+		if next == len(values) {
+			fail("the format wants more values than there are")
+		}
+		next++
+		return values[next-1]
+	}
+	named := false
+	w := writer{r: r}
+	for len(s) > 0 {
+		if s[0]&^mark != '%' {
+			w.add(s[:1])
+			s = s[1:]
+			continue
+		}
+		s = s[1:]
+		get := take
+		if len(s) > 0 && s[0]&^mark == '(' {
+			n := slices.IndexFunc(s, func(c rune) bool { return c&^mark == ')' })
+			d, ok := v.(*dict)
+			if n < 0 || !ok {
+				fail("the format has %%(name), and its value is a %s: want %%(name)s and a mapping", describe(v))
+			}
+			key := s[1:n]
+			item, ok := d.get(r, key)
+			if !ok {
+				fail("the format names the key %q, which the mapping has not", key.String())
+			}
+			get, s, named = func() value { return item }, s[n+1:], true
+		}
+		l := layout{fill: ' ', precision: -1}
+		for ; len(s) > 0 && strings.ContainsRune("#0- +", s[0]&^mark); s = s[1:] {
+			switch c := s[0] &^ mark; {
+			case c == '#':
+				l.alternate = true
+			case c == '-':
+				l.align = '<'
+			case c == '0' && l.align == 0:
+				l.align = '0'
+			case c == '+' || c == ' ' && l.sign == 0:
+				l.sign = c
+			}
+		}
+		amount := func() (n int) {
+			if len(s) > 0 && s[0]&^mark == '*' {
+				s = s[1:]
+				n, ok := index(take())
+				if !ok || n > maxWidth || n < -maxWidth {
+					fail("a width or precision of the format: want an integer of at most %d", maxWidth)
+				}
+				return n
+			}
+			n, s = l.read(s)
+			return n
+		}
+		if l.width = amount(); l.width < 0 {
+			l.align, l.width = '<', -l.width
+		}
+		if len(s) > 0 && s[0]&^mark == '.' {
+			s = s[1:]
+			l.precision = max(0, amount())
+		}
+		for len(s) > 0 && strings.ContainsRune("hlL", s[0]&^mark) {
+			s = s[1:]
+		}
+		if len(s) == 0 {
+			fail("the format ends in %%: want a letter, such as s")
+		}
+		l.verb, s = s[0]&^mark, s[1:]
+		if l.verb == '%' {
+			if l != (layout{fill: ' ', precision: -1, verb: '%'}) {
+				fail("the format has a width or a flag between two %%: want %%%%")
+			}
+			w.write("%")
+			continue
+		}
+		w.add(l.percent(r, get()))
+	}
+	_, isList := v.(*list)
+	_, isDict := v.(*dict)
+	if isTuple := isList && v.(*list).kind == tuple; next < len(values) && !named && (isTuple || !isList && !isDict) {
+		fail("the format wants fewer values than there are")
+	}
+	return w.out
+}
+
+// percent writes a value as a letter behind % says.
+func (l layout) percent(r *run, v value) str {
+	if l.verb == 's' || l.verb == 'r' || l.verb == 'c' {
+		s := printed(r, v)
+		if l.verb == 'r' {
+			s = repr(r, v)
+		}
+		if l.verb == 'c' {
+			l.precision = -1
+		}
+		if i, isInt := index(v); l.verb == 'c' && isInt {
+			s = layout{fill: ' ', precision: -1, verb: 'c'}.integer(r, i)
+		} else if _, isText := bare(v).(str); l.verb == 'c' && (!isText || len(s) != 1) {
+			fail("the format %%c of a %s: want one character, or its number", describe(v))
+		}
+		if l.align == 0 || l.align == '0' {
+			l.align = '>'
+		}
+		return l.text(r, s)
+	}
+	if l.align == '0' {
+		l.fill = '0'
+	}
+	i, f, isInt, ok := number(v)
+	whole := strings.ContainsRune("diu", l.verb)
+	switch {
+	case ok && whole && (isInt || math.Abs(f) < 1<<62):
+		if !isInt {
+			i = int(f)
+		}
+		fallthrough
+	case isInt && strings.ContainsRune("oxX", l.verb):
+		if digits := max(0, l.precision); digits > 0 { // at least so many
+			inner := layout{fill: '0', align: '0', width: digits, precision: -1, verb: l.verb}
+			s := inner.integer(r, max(i, -i))
+			sign := l.signOf(i < 0)
+			if l.alternate && !whole {
+				sign += "0" + string(l.verb)
+			}
+			return l.pad(r, sign, s)
+		}
+		if whole {
+			l.verb = 'd'
+		}
+		return l.integer(r, i)
+	case ok && strings.ContainsRune("eEfFgG", l.verb):
+		return l.float(r, f)
+	}
+	fail("the format %%%c of a %s is not supported: want %%s, %%r or %%c, or %%d, %%i, %%u, %%o, %%x, %%e, %%f, %%g "+
+		"of a number", l.verb, describe(v))
+	return nil
+}
+
+// braces is Python's str.format.
+func braces(r *run, s str, a args) value { f := formatter{r: r, args: a}; return f.replaced(s, 2) }
+
+type formatter struct {
+	r             *run
+	args          args
+	next          int
+	byTurn, byNum bool // replacements without a number, and with one, came
+}
+
+// replaced replaces what is in braces, and in those of formats, so deep.
+func (f *formatter) replaced(s str, depth int) str {
+	w := writer{r: f.r}
+	at := func(i int) rune {
+		if i < len(s) {
+			return s[i] &^ mark
+		}
+		return 0
+	}
+	for i := 0; i < len(s); i++ {
+		c := at(i)
+		if c != '{' && c != '}' {
+			w.add(s[i : i+1])
+			continue
+		}
+		if at(i+1) == c {
+			w.add(s[i : i+1])
+			i++
+			continue
+		}
+		if c == '}' {
+			fail("a } of the format has no {: want }} for the character")
+		}
+		if depth == 0 {
+			fail("the format nests its braces too deep: want two levels at most")
+		}
+		n, level := i+1, 1
+		for ; n < len(s); n++ {
+			if at(n) == '{' {
+				level++
+			} else if at(n) == '}' {
+				if level--; level == 0 {
+					break
+				}
+			}
+		}
+		if n == len(s) {
+			fail("a { of the format has no }")
+		}
+		w.add(f.field(s[i+1:n], depth))
+		i = n
+	}
+	return w.out
+}
+
+// field writes a replacement: name!conversion:layout.
+func (f *formatter) field(s str, depth int) str {
+	name, conversion, how := s, rune(0), str{}
+	end := slices.IndexFunc(s, func(c rune) bool { return c&^mark == '!' || c&^mark == ':' })
+	if end >= 0 {
+		name, s = s[:end], s[end:]
+	}
+	v := f.value(name) // whose turn comes before those in the layout
+	if end >= 0 {
+		if s[0]&^mark == '!' {
+			if len(s) < 2 || len(s) > 2 && s[2]&^mark != ':' {
+				fail("the format's conversion %q: want !s or !r", s.String())
+			}
+			conversion, s = s[1]&^mark, s[2:]
+		}
+		if len(s) > 0 {
+			how = f.replaced(s[1:], depth-1)
+		}
+	}
+	switch conversion {
+	case 0:
+	case 's':
+		v = printed(f.r, v)
+	case 'r':
+		v = repr(f.r, v)
+	default:
+		fail("the format's conversion !%c: want !s or !r", conversion)
+	}
+	return parseLayout(how).formatted(f.r, v)
+}
+
+// value returns what a name stands for: an argument, and attributes or items of it.
+func (f *formatter) value(name str) value {
+	end := slices.IndexFunc(name, func(c rune) bool { return c&^mark == '.' || c&^mark == '[' })
+	if end < 0 {
+		end = len(name)
+	}
+	key, rest := name[:end].String(), name[end:]
+	at, err := strconv.Atoi(key)
+	if key == "" {
+		at, err = f.next, nil
+		f.next++
+		f.byTurn = true
+	} else if err == nil {
+		f.byNum = true
+	}
+	if f.byTurn && f.byNum {
+		fail("the format has {} and {0}: want numbers in all, or in none")
+	}
+	if err != nil {
+		at = -1
+	}
+	v := f.args.need(at, key)
+	for len(rest) > 0 {
+		n := 1
+		for n < len(rest) && !strings.ContainsRune(".[]", rest[n]&^mark) {
+			n++
+		}
+		part := rest[1:n]
+		switch {
+		case rest[0]&^mark == '.':
+			v = attribute{constant{v}, part.String()}.eval(f.r, nil)
+		case n == len(rest) || rest[n]&^mark != ']':
+			fail("a [ of the format has no ]")
+		default:
+			n++
+			var key value = part
+			if i, err := strconv.Atoi(part.String()); err == nil {
+				key = i
+			}
+			v = item{constant{v}, constant{key}}.eval(f.r, nil)
+		}
+		rest = rest[n:]
+		if len(rest) > 0 && rest[0]&^mark != '.' && rest[0]&^mark != '[' {
+			fail("the format names %q: want name.attribute or name[item]", name.String())
+		}
+	}
+	return v
+}

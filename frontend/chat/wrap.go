@@ -1,0 +1,140 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// wordWrap breaks the lines of a text into such that are no wider than so many characters, as Python's module textwrap
+// does: white space where a line is broken is dropped.
+func wordWrap(r *run, x value, a args) value {
+	width := a.int(0, "width", 79)
+	if width <= 0 {
+		fail("wordwrap to %d characters: want 1 or more", width)
+	}
+	w := wrapper{r: r, width: width, long: truth(a.or(1, "break_long_words", true)),
+		hyphens: truth(a.or(3, "break_on_hyphens", true))}
+	by := text("\n")
+	if wrap := a.or(2, "wrapstring", nil); wrap != nil {
+		by = printed(r, wrap)
+	}
+	var all []value
+	for _, l := range lines(r, printed(r, x)) {
+		all = append(all, joined(r, iterate(r, texts(w.wrap(l))), by))
+	}
+	return joined(r, all, by)
+}
+
+type wrapper struct {
+	r             *run
+	width         int
+	long, hyphens bool // words may be broken that are wider than a line, and any word at its hyphens
+}
+
+func (w *wrapper) wrap(s str) (all []str) {
+	chunks := w.chunks(s)
+	for len(chunks) > 0 {
+		if len(all) > 0 && isSpaces(chunks[0]) {
+			chunks = chunks[1:]
+		}
+		var parts []str
+		room := w.width
+		for len(chunks) > 0 && len(chunks[0]) <= room {
+			room -= len(chunks[0])
+			parts, chunks = append(parts, chunks[0]), chunks[1:]
+		}
+		if len(chunks) > 0 && len(chunks[0]) > w.width {
+			switch {
+			case w.long: // nothing of it where a line is full, which keeps the white space before it, as in Python
+				n := w.breakAt(chunks[0], room)
+				parts, chunks[0] = append(parts, chunks[0][:n]), chunks[0][n:]
+			case len(parts) == 0:
+				parts, chunks = append(parts, chunks[0]), chunks[1:]
+			}
+		}
+		if n := len(parts); n > 0 && isSpaces(parts[n-1]) {
+			parts = parts[:n-1]
+		}
+		w.r.step(len(parts))
+		if len(parts) > 0 {
+			all = append(all, slices.Concat(parts...))
+		}
+	}
+	return all
+}
+
+// breakAt returns where a word is broken for which a line has not room enough: behind the last hyphen that fits and has
+// something else before it, if words are broken there.
+func (w *wrapper) breakAt(word str, room int) int {
+	if !w.hyphens {
+		return room
+	}
+	for i := room - 1; i > 0; i-- {
+		if word[i]&^mark == '-' {
+			if slices.ContainsFunc(word[:i], func(c rune) bool { return c&^mark != '-' }) {
+				return i + 1
+			}
+			break
+		}
+	}
+	return room
+}
+
+func isSpaces(s str) bool {
+	return !slices.ContainsFunc(s, func(c rune) bool { return !unicode.IsSpace(c &^ mark) })
+}
+
+// chunks cuts a text into white space and words, and words at hyphens between letters and around dashes of two hyphens
+// and more.
+func (w *wrapper) chunks(s str) (all []str) {
+	w.r.step(len(s))
+	dashes := make([]int, len(s)+1) // hyphens from a place on
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i]&^mark == '-' {
+			dashes[i] = dashes[i+1] + 1
+		}
+	}
+	at := func(i int) rune {
+		if i < 0 || i >= len(s) {
+			return 0
+		}
+		return s[i] &^ mark
+	}
+	for i := 0; i < len(s); {
+		n := i + 1
+		switch dash := dashes[i]; {
+		case isBlank(at(i)):
+			for n < len(s) && isBlank(at(n)) {
+				n++
+			}
+		case w.hyphens && dash >= 2 && isWord(at(i+dash)) && mayEnd(at(i-1)):
+			n = i + dash
+		default:
+			for n < len(s) && !isBlank(at(n)) && !(w.hyphens && ends(at, i, n, dashes[n])) {
+				n++
+			}
+		}
+		all, i = append(all, s[i:n]), n
+	}
+	return all
+}
+
+// ends reports whether a word from a place may end at another one, where more of it follows: so many hyphens first.
+func ends(at func(int) rune, from, n, dash int) bool {
+	if n-2 >= from && at(n-1) == '-' { // a hyphen behind two letters or a letter between hyphens
+		before := isLetter(at(n-2)) && (isLetter(at(n-3)) || at(n-3) == '-' && isLetter(at(n-4)))
+		after := isLetter(at(n)) && (isLetter(at(n+1)) || at(n+1) == '-' && isLetter(at(n+2)))
+		if before && after {
+			return true
+		}
+	}
+	return dash >= 2 && isWord(at(n+dash)) && mayEnd(at(n-1))
+}
+
+func isBlank(c rune) bool { return c != 0 && strings.ContainsRune("\t\n\v\f\r ", c) }
+
+func isLetter(c rune) bool { return isWord(c) && !unicode.IsDigit(c) }
+
+// mayEnd reports whether a word may end in a character before a dash.
+func mayEnd(c rune) bool { return isWord(c) || strings.ContainsRune("!\"'&.,?", c) && c != 0 }
