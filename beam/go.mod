@@ -3,7 +3,7 @@ module github.com/vkc-go/vkc/beam
 
 go 1.26.0
 
-require github.com/vkc-go/vkc v0.0.0
+require github.com/vkc-go/vkc v0.1.0
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -26,7 +26,6 @@ require (
 	github.com/containerd/errdefs v1.0.0 // indirect
 	github.com/containerd/errdefs/pkg v0.3.0 // indirect
 	github.com/distribution/reference v0.6.0 // indirect
-	github.com/dlclark/regexp2/v2 v2.12.0 // indirect
 	github.com/docker/go-connections v0.7.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect

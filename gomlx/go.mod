@@ -8,7 +8,7 @@ replace github.com/vkc-go/vkc => ..
 require (
 	github.com/gomlx/compute v0.1.3
 	github.com/pkg/errors v0.9.1
-	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000
+	github.com/vkc-go/vkc v0.1.0
 )
 
 require (

@@ -1,4 +1,4 @@
-// A module of its own, so that vkc does not depend on gonum.
+// Not published. A module of its own, so that vkc does not depend on gonum.
 module github.com/vkc-go/vkc/bench/gonum
 
 go 1.26.0
@@ -6,7 +6,7 @@ go 1.26.0
 replace github.com/vkc-go/vkc => ../..
 
 require (
-	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000
+	github.com/vkc-go/vkc v0.1.0
 	gonum.org/v1/gonum v0.17.0
 )
 

@@ -1,4 +1,4 @@
-// A module of its own, so that the backend does not depend on all of GoMLX.
+// Not published. A module of its own, so that the backend does not depend on all of GoMLX.
 module github.com/vkc-go/vkc/gomlx/conformance
 
 go 1.26.5
@@ -12,7 +12,7 @@ require (
 	github.com/gomlx/compute v0.1.3
 	github.com/gomlx/gomlx v0.28.2
 	github.com/stretchr/testify v1.11.1
-	github.com/vkc-go/vkc/gomlx v0.0.0-00010101000000-000000000000
+	github.com/vkc-go/vkc/gomlx v0.1.0
 )
 
 require (
@@ -27,7 +27,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000 // indirect
+	github.com/vkc-go/vkc v0.1.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/sync v0.24.0 // indirect

@@ -1,136 +1,204 @@
 package doctest
 
 import (
-	"archive/zip"
+	"bytes"
 	"encoding/json"
-	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
 )
 
-// What the module proxies allow a module: see go.dev/ref/mod#zip-files.
-const (
-	maxModuleBytes = 500 << 20
-	maxSpecial     = 16 << 20 // go.mod and LICENSE
-)
+// importers are programs that import a module which is published, by the module's folder.
+var importers = map[string]string{
+	".": `package main
 
-// published writes the module as a proxy would serve it under a version, and
-// checks what a proxy would refuse.
-func published(t *testing.T, version string) (proxy string) {
+import "github.com/vkc-go/vkc"
+
+func main() { println(vkc.Version()) }
+`,
+	"gomlx": `package main
+
+import _ "github.com/vkc-go/vkc/gomlx"
+
+func main() {}
+`,
+	"beam": `package main
+
+import vkcbeam "github.com/vkc-go/vkc/beam"
+
+func main() { _ = vkcbeam.Options{} }
+`,
+}
+
+// modules reads the go.mod files of a checkout, by their folders.
+func modules(t *testing.T, dir string) map[string]*modfile.File {
 	t.Helper()
-	proxy = t.TempDir()
-	dir := filepath.Join(proxy, "github.com", "vkc-go", "vkc", "@v")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	list := map[string]*modfile.File{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "go.mod" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		list[filepath.ToSlash(rel)], err = modfile.Parse(path, text, nil)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	gomod := read(t, "go.mod")
-	if regexp.MustCompile(`(?m)^\s*(replace|exclude)\b`).MatchString(gomod) {
-		t.Error("go.mod has replace or exclude directives, with which nobody can install the module by its version")
+	return list
+}
+
+// isPublished reports whether scripts/release tags a module: its go.mod says where it does not.
+func isPublished(f *modfile.File) bool {
+	return !bytes.HasPrefix(modfile.Format(f.Syntax), []byte("// Not published"))
+}
+
+// version is what the modules of this tree require of each other: the release that the tree is, or comes after.
+func version(t *testing.T, all map[string]*modfile.File) (v string) {
+	t.Helper()
+	for _, dir := range slices.Sorted(maps.Keys(all)) {
+		for _, r := range all[dir].Require {
+			if !strings.HasPrefix(r.Mod.Path+"/", all["."].Module.Mod.Path+"/") {
+				continue
+			}
+			if v == "" {
+				v = r.Mod.Version
+			}
+			if r.Mod.Version != v || module.IsPseudoVersion(v) {
+				t.Errorf("%s/go.mod requires %s, where a release writes %s: scripts/release does", dir, r.Mod, v)
+			}
+		}
 	}
+	return v
+}
+
+// TestModules: each module is published, with the licences, and then it can be had by its version, or its go.mod says
+// that it is not.
+func TestModules(t *testing.T) {
+	dir := checkout(t)
+	all := modules(t, dir)
+	version(t, all)
+	for at, f := range all {
+		if isPublished(f) != (importers[at] != "") {
+			t.Errorf("%s/go.mod says that it is published: %t; here is an importer of it: %t", at, isPublished(f),
+				importers[at] != "")
+		}
+		if !isPublished(f) {
+			continue
+		}
+		for _, name := range []string{"LICENSE-MIT", "LICENSE-APACHE"} {
+			if text, err := os.ReadFile(filepath.Join(dir, at, name)); string(text) != read(t, name) {
+				t.Errorf("module %s has no copy of %s (%v)", at, name, err)
+			}
+		}
+		// By directives of another kind the modules would be other ones here than for who imports them.
+		for _, r := range f.Replace {
+			if at == "." || !strings.HasPrefix(r.Old.Path, all["."].Module.Mod.Path) || r.Old.Version != "" {
+				t.Errorf("%s/go.mod replaces %s, which a published module cannot", at, r.Old.Path)
+			}
+		}
+		if len(f.Exclude) > 0 {
+			t.Errorf("%s/go.mod excludes modules, which a published module cannot", at)
+		}
+	}
+}
+
+// published writes the modules as a proxy serves them under a version.
+func published(t *testing.T, dir, version string, all map[string]*modfile.File) (proxy string) {
+	t.Helper()
+	proxy = t.TempDir()
 	info, err := json.Marshal(map[string]string{"Version": version, "Time": "2026-01-01T00:00:00Z"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"list": version + "\n", version + ".info": string(info),
-		version + ".mod": gomod} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, err := os.Create(filepath.Join(dir, version+".zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w := zip.NewWriter(out)
-	lower, total := map[string]string{}, int64(0)
-	plain := regexp.MustCompile(`^[A-Za-z0-9 !#$%&()+,\-.=@\[\]^_{}~/]+$`)
-	all := files(t)
-	for _, f := range all {
-		if inOtherModule(f, all) {
+	for at, f := range all {
+		if !isPublished(f) {
 			continue
 		}
-		st, err := os.Stat(filepath.Join(root, f))
-		if err != nil {
-			t.Fatal(err)
+		var content bytes.Buffer
+		mod := module.Version{Path: f.Module.Mod.Path, Version: version}
+		if err := zip.CreateFromDir(&content, mod, filepath.Join(dir, at)); err != nil {
+			t.Fatalf("module %s cannot be published: %v", at, err)
 		}
-		total += st.Size()
-		if other, taken := lower[strings.ToLower(f)]; taken || !plain.MatchString(f) {
-			t.Errorf("%s is no name for a file of a module (beside %q)", f, other)
+		for name, text := range map[string]string{"list": version + "\n", version + ".info": string(info),
+			version + ".mod": read(t, filepath.Join(at, "go.mod")), version + ".zip": content.String()} {
+			write(t, filepath.Join(proxy, filepath.FromSlash(mod.Path), "@v", name), text)
 		}
-		lower[strings.ToLower(f)] = f
-		base := filepath.Base(f)
-		if (base == "go.mod" || strings.HasPrefix(base, "LICENSE")) && st.Size() > maxSpecial {
-			t.Errorf("%s is too large", f)
-		}
-		to, err := w.Create("github.com/vkc-go/vkc@" + version + "/" + f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := os.Open(filepath.Join(root, f))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(to, in)
-		in.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if total > maxModuleBytes {
-		t.Errorf("the module has %d bytes, more than %d", total, maxModuleBytes)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
 	}
 	return proxy
 }
 
-// inOtherModule reports whether a file lies below another go.mod, and so is no part of the module.
-func inOtherModule(f string, all []string) bool {
-	for dir := path.Dir(f); dir != "."; dir = path.Dir(dir) {
-		if slices.Contains(all, dir+"/go.mod") {
-			return true
-		}
-	}
-	return false
-}
-
-// TestPublished: the line by which the pages install a published version works
-// with a proxy that has one, and what it installs says which version it is.
+// TestPublished: what a release publishes can be had from a proxy into an empty module cache: the command, by the
+// line that the pages have for it, and each module by a program that imports it.
 func TestPublished(t *testing.T) {
-	const version, install = "v0.90.1", "go install github.com/vkc-go/vkc/cmd/vkc@latest"
+	const install = "go install github.com/vkc-go/vkc/cmd/vkc@latest"
 	if !strings.Contains(read(t, "README.md"), install) {
 		t.Errorf("README.md does not say %q", install)
 	}
-	proxy := published(t, version)
+	dir := checkout(t)
+	all := modules(t, dir)
+	version := version(t, all)
+	proxy := published(t, dir, version, all)
 	if testing.Short() {
 		t.Skip("it builds vkc")
 	}
-	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	env, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What vkc depends on comes from what was downloaded to build it here.
-	have := filepath.Join(strings.TrimSpace(string(cache)), "cache", "download")
+	// What vkc depends on comes from what was downloaded to build it, and else from where this machine takes it.
+	have, upstream, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
 	bin := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", strings.Fields(install)[1:]...)
-	cmd.Dir = t.TempDir() // no module
-	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have),
+	environ := append(os.Environ(),
+		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have)+"/cache/download,"+upstream,
 		"GOBIN="+bin, "GOMODCACHE="+t.TempDir(),
 		"GOFLAGS=-modcacherw -trimpath -gcflags=github.com/vkc-go/vkc/...=-N", /* which compiles faster */
 		"GONOSUMDB=*", "GOSUMDB=off", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", install, err, out)
+	command := func(dir string, line ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
+		cmd.Dir, cmd.Env = dir, environ
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(line, " "), err, out)
+		}
+		return string(out)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "vkc"), "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "vkc "+version+" (generator ") {
-		t.Errorf("vkc version: %v, %s", err, out)
+	command(t.TempDir(), strings.Fields(install)...)
+	says := command(".", filepath.Join(bin, "vkc"), "version")
+	if !strings.HasPrefix(says, "vkc "+version+" (generator ") {
+		t.Errorf("vkc version: %s", says)
+	}
+	for at, program := range importers {
+		dir, path := t.TempDir(), all[at].Module.Mod.Path
+		write(t, filepath.Join(dir, "go.mod"), "module importer\n\ngo "+all["."].Go.Version+"\n")
+		write(t, filepath.Join(dir, "main.go"), program)
+		if at == "beam" && os.Getenv("VKC_TEST_RELEASE") == "" { // Beam's SDK takes minutes to compile
+			command(dir, "go", "mod", "edit", "-require="+path+"@"+version)
+			command(dir, "go", "mod", "download", path)
+			list := command(dir, "go", "list", "-mod=mod", "-m", "all")
+			if !strings.Contains(list, "vkc-go/vkc "+version) {
+				t.Errorf("an importer of %s has\n%s", path, list)
+			}
+			continue
+		}
+		command(dir, "go", "get", path+"@"+version)
+		command(dir, "go", "build", "-o", filepath.Join(bin, "importer"), ".")
 	}
 }

@@ -1,5 +1,5 @@
-// A module of its own, so that vkc depends on nothing of OpenAI's client, nor of what drives browsers: make client-test
-// and make browser-test.
+// Not published. A module of its own, so that vkc depends on nothing of OpenAI's client, nor of what drives browsers:
+// make client-test and make browser-test.
 module github.com/vkc-go/vkc/serve/clienttest
 
 go 1.26.0
@@ -10,12 +10,11 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/openai/openai-go/v3 v3.96.0
-	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000
+	github.com/vkc-go/vkc v0.1.0
 )
 
 require (
 	github.com/coder/websocket v1.8.15 // indirect
-	github.com/dlclark/regexp2/v2 v2.12.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/goki/vulkan v1.0.8 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect

@@ -1,3 +1,4 @@
+// Not published. A module of its own, so that vkc does not depend on avo.
 module github.com/vkc-go/vkc/runtime/cpu/fast/gen
 
 go 1.26.0
