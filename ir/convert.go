@@ -165,6 +165,24 @@ func FloatToInt(v float64, t DType) int64 {
 	return int64(v)
 }
 
+// IntToFloat returns x as a float64 that rounds to t as x itself would. Where
+// float64 cannot hold x and t is narrower, that is the neighbour of x with an
+// odd last bit (round to odd, Boldo and Melquiond 2008).
+func IntToFloat(x int64, t DType) float64 {
+	f := float64(x)
+	if t == F64 || x > -1<<53 && x < 1<<53 {
+		return f
+	}
+	if f < 1<<63 && int64(f) == x {
+		return f
+	}
+	b := math.Float64bits(f)
+	if f >= 1<<63 || x >= 0 && int64(f) > x || x < 0 && int64(f) < x {
+		b-- // towards zero
+	}
+	return math.Float64frombits(b | 1)
+}
+
 // IntRange returns the smallest and largest value of an integer dtype.
 func IntRange(t DType) (lo, hi int64) {
 	switch t {

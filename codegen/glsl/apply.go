@@ -145,7 +145,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
 			return e.indexValue(x.Index).narrow()
 		}
-		return e.cast(x.DType, v.DType, e.valueFor(x, home))
+		return e.cast(x, v.DType, e.valueFor(x, home))
 	}
 	if v.Op == ir.OpBitcast {
 		return e.bitcast(v.Args[0].DType, v.DType, e.valueFor(v.Args[0], home))

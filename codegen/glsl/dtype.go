@@ -1,6 +1,9 @@
 package glsl
 
 import (
+	"math/bits"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -148,14 +151,15 @@ func (e *emitter) floatLit(f float64) text {
 	return finiteLit(f, 32, "")
 }
 
-// cast converts a value by op cast's rule.
-func (e *emitter) cast(from, to ir.DType, v text) text {
+// cast converts a value, whose text is v, by op cast's rule.
+func (e *emitter) cast(x *kernel.Expr, to ir.DType, v text) text {
+	from := x.DType
 	src, dst := e.computeType(from), e.computeType(to)
 	switch {
 	case from == to:
 		return v
 	case to.IsFloat():
-		return e.round(to, e.coerce(src, dst, v))
+		return e.toFloat(x, to, v)
 	case to == ir.Bool:
 		return e.coerce(src, dst, v)
 	case from.IsFloat():
@@ -171,6 +175,42 @@ func (e *emitter) cast(from, to ir.DType, v text) text {
 		return v
 	}
 	return e.wrap(to, v)
+}
+
+// toFloat converts a value to a float dtype, which gets the nearest number that it holds. Of numbers with more digits
+// than the compute type holds that is not the compute type's nearest one: those are rounded to odd first. And where the
+// compute type is what loses digits, drivers must not take the result for the number itself.
+func (e *emitter) toFloat(x *kernel.Expr, to ir.DType, v text) text {
+	src, dst := e.computeType(x.DType), e.computeType(to)
+	switch {
+	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
+		return e.round(to, e.coerce(src, dst, v))
+	case to == ir.F32:
+		e.helper("converted", dst)
+		return call("converted", e.coerce(src, dst, v))
+	case to == ir.F64:
+		e.helper("converted_double", dst)
+		return call("converted_double", e.coerce(src, dst, v))
+	}
+	e.helper("float_to_odd", src)
+	return e.round(to, call("float_to_odd", v))
+}
+
+// digitsOf is how many binary digits a value has at most.
+func digitsOf(x *kernel.Expr) int {
+	switch t := x.DType; {
+	case t == ir.F64:
+		return 53
+	case t.IsFloat():
+		return 24
+	case t == ir.Bool:
+		return 1
+	case x.Kind == kernel.ExprIndex && x.Index.NonNegative():
+		if most, ok := x.Index.Upper(); ok {
+			return bits.Len64(uint64(most))
+		}
+	}
+	return 8 * x.DType.BlockBytes()
 }
 
 // bitcast gives a value that of another dtype with the same bits, as many as the first has.

@@ -86,6 +86,58 @@ float round_bf16(float x) {
 float round_f8e4m3(float x) {
     return f8e4m3_to_f32(f32_to_f8e4m3(x));
 }`},
+	{"converted", f32Only, `
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
+}`},
+	{"converted_double", []string{"double"}, `
+// An integer that a conversion has rounded: see converted.
+double converted_double(const double x) {
+    precise double by_half = x * 0.5;
+    precise double doubled = by_half * 2.0;
+    return doubled;
+}`},
+	{"uint_to_odd", uintOnly, `
+// x, as far as a float has its digits; the last digit of what has more is odd, so that rounding it to fewer digits
+// gives what rounding x does (Boldo and Melquiond 2008).
+float uint_to_odd(uint x) {
+    return x < 0x1000000u ? float(x) : float(x >> 8 | min(x & 0xffu, 1u)) * 256.0;
+}`},
+	{"float_to_odd", uintOnly, `
+float float_to_odd(uint x) {
+    return uint_to_odd(x);
+}`},
+	{"float_to_odd", intOnly, `
+float float_to_odd(int x) {
+    return x < 0 ? -uint_to_odd(uint(-x)) : uint_to_odd(uint(x));
+}`},
+	{"float_to_odd", longOnly, `
+// Of 64 bits the first 32 that are not 0 count, and whether any are set after them.
+float float_to_odd(int64_t x) {
+    uvec2 size = uvec2(uint(x), uint(x >> 32));
+    if (x < 0) size = uvec2(-size.x, ~size.y + uint(size.x == 0u));
+    float y = uint_to_odd(size.x);
+    if (size.y != 0u) {
+        int up = 31 - findMSB(size.y);
+        uint top = up == 0 ? size.y : size.y << up | size.x >> 32 - up;
+        if (size.x << up != 0u) top |= 1u;
+        y = uint_to_odd(top) * uintBitsToFloat(uint(159 - up) << 23);
+    }
+    return x < 0 ? -y : y;
+}`},
+	{"float_to_odd", []string{"double"}, `
+// x, as far as a float has its digits; the last digit of what has more is odd, so that rounding it to fewer digits
+// gives what rounding x does (Boldo and Melquiond 2008).
+float float_to_odd(double x) {
+    float y = converted(float(x));
+    double back = double(y);
+    if (back == x || isnan(y) || isinf(y)) return y;
+    return uintBitsToFloat(floatBitsToUint(y) - uint(abs(back) > abs(x)) | 1u);
+}`},
 	{"float_to_i32", floats, `
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
 // two calls that are one.

@@ -234,6 +234,20 @@ float pair_to_float(uvec2 x) {
     }
     return negative ? -size : size;
 }`},
+	{"float_to_odd", pairOnly, `
+// Of 64 bits the first 32 that are not 0 count, and whether any are set after them.
+float float_to_odd(uvec2 x) {
+    bool negative = int(x.y) < 0;
+    x = pair_abs(x);
+    float size = uint_to_odd(x.x);
+    if (x.y != 0u) {
+        int up = 31 - findMSB(x.y);
+        uint top = up == 0 ? x.y : x.y << up | x.x >> 32 - up;
+        if (x.x << up != 0u) top |= 1u;
+        size = uint_to_odd(top) * uintBitsToFloat(uint(159 - up) << 23);
+    }
+    return negative ? -size : size;
+}`},
 	{"pair_to_double", pairOnly, `
 // Rounds once, as both parts and the product are exact.
 double pair_to_double(uvec2 x) {

@@ -294,7 +294,7 @@ func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 		if v.DType.IsFloat() {
 			return b.Float(t, v.Value)
 		}
-		return b.Float(t, float64(v.Int))
+		return b.Float(t, ir.IntToFloat(v.Int, t))
 	}
 	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
 }
@@ -312,7 +312,7 @@ func Widened(v *Expr) *Expr {
 // argument of a cast that storing does anyway, from a wider float.
 func Unstored(v *Expr) *Expr {
 	if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.DType != ir.F64 {
-		if from := v.Args[0].DType; from == ir.F32 || from == ir.F64 {
+		if v.Args[0].DType == ir.F32 { // storing rounds an f64 to f32 first
 			return v.Args[0]
 		}
 	}

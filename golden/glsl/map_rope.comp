@@ -30,6 +30,14 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
+}
+
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
 // two calls that are one.
 int float_to_i32(float x) {
@@ -49,14 +57,14 @@ void main() {
     float kept_partner_sin[4];
     int positions_batch = positions[batch];
     uint positions_u32 = uint(positions_batch);
-    float positions_f32 = float(positions_batch);
+    float positions_f32 = converted(float(positions_batch));
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = positions_f32 * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
+        float carried = positions_f32 * converted(float(const_data[col_quotient * 2u + 1u])) * 2.3283064e-10;
         uint turn = positions_u32 * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;

@@ -37,6 +37,14 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
+}
+
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
 // two calls that are one.
 int float_to_i32(float x) {
@@ -171,18 +179,18 @@ void main() {
             int at_value = at[0u];
             uint col_remainder = col % 64u;
             uint quotient = col_remainder / 2u;
-            int carried_i32 = float_to_i32(float(at_value) * float(const_data[quotient * 2u + 1u]) * 2.3283064e-10);
-            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(carried_i32);
+            float product = converted(float(at_value)) * converted(float(const_data[quotient * 2u + 1u]));
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(product * 2.3283064e-10));
             uint quadrant = turn + 536870912u >> 30u;
             bool odd_quadrant = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << 2u)) * 3.6572953e-10;
+            float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
             float sine = sin_reduced(angle);
             float cosine = cos_reduced(angle);
             float cos_size = odd_quadrant ? sine : cosine;
             float sin_size = odd_quadrant ? cosine : sine;
             float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-            float product = other_sum * scale * (int(col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
-            result[col] = sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product;
+            float product_2 = other_sum * scale * (int(col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            result[col] = sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product_2;
         }
         if (col - 256u < 256u) {
             uint slice_col = col - 256u;
@@ -194,18 +202,18 @@ void main() {
             int at_value = at[0u];
             uint slice_col_remainder = slice_col % 64u;
             uint quotient = slice_col_remainder / 2u;
-            int carried_i32 = float_to_i32(float(at_value) * float(const_data[quotient * 2u + 1u]) * 2.3283064e-10);
-            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(carried_i32);
+            float product = converted(float(at_value)) * converted(float(const_data[quotient * 2u + 1u]));
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(product * 2.3283064e-10));
             uint quadrant = turn + 536870912u >> 30u;
             bool odd_quadrant = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << 2u)) * 3.6572953e-10;
+            float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
             float sine = sin_reduced(angle);
             float cosine = cos_reduced(angle);
             float cos_size = odd_quadrant ? sine : cosine;
             float sin_size = odd_quadrant ? cosine : sine;
             float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-            float product = other_sum * scale * (int(slice_col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
-            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product);
+            float product_2 = other_sum * scale * (int(slice_col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product_2);
         }
         if (col >= 512u) {
             uint slice_col = col - 512u;

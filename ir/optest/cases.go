@@ -17,6 +17,8 @@ type Case struct {
 	// special about it, such as add/f32/13x17/transposed.
 	Name  string
 	Smoke bool // one of the few that stand for the op in a quick run
+	// Exact says that the result is the reference's to the last bit, whatever the tolerances of its ops.
+	Exact bool
 
 	build func(b *builder, t ir.DType) *ir.Node
 }
@@ -32,6 +34,8 @@ type template struct {
 	// preferred stands for all.
 	broad bool
 	smoke bool
+	// exact asks for the reference's bits.
+	exact bool
 	// types are the dtypes to try; nil means all but those of blocks.
 	types []ir.DType
 	// mayBeRefused says that the op's rule may refuse it for every dtype.
@@ -93,7 +97,7 @@ func (t template) cases() []Case {
 			continue
 		}
 		name := fmt.Sprintf("%s/%s/%s", t.op, dt, t.name)
-		list = append(list, Case{t.op, dt, name, t.smoke && len(list) == 0, t.build})
+		list = append(list, Case{t.op, dt, name, t.smoke && len(list) == 0, t.exact, t.build})
 		if !t.broad {
 			break
 		}
@@ -125,6 +129,9 @@ func (t *template) every() *template { t.broad = true; return t }
 
 // quick makes a template's first case one of the quick run.
 func (t *template) quick() *template { t.smoke = true; return t }
+
+// exactly makes a template's results those of the reference to the last bit.
+func (t *template) exactly() *template { t.exact = true; return t }
 
 // unary adds a template for an op of one argument.
 func (s *suite) unary(op ir.Op, name string, dims []int, l layout, v values, attrs ...ir.Attr) *template {

@@ -13,6 +13,7 @@ import (
 var (
 	// inPairs are the cases over i64 in which pairs of words are computed with; in TestWords they are moved.
 	inPairs = regexp.MustCompile(`^(neg|abs|sign|sqr|relu|add|sub|mul|div|mod|rem|pow|min|max|and|or|xor|not|shl|shr|lt|ge)/i64/extreme$` +
+		`|^cast/i64/(chains/|to .*/digits)` +
 		`|^cast/(i64/to (f64|f32|f16|i32|u8)|(f64|f32|i32|u32)/to i64)/extreme$` +
 		`|^(clamp|affine)/i64/.*/7x13$|/i64/wide row|^(sum|prod|reduce_max|argmin)/i64/axis (1|-1)/(3x23|5x11|5x37)` +
 		`|^cumsum/i64/(reverse )?exclusive axis -1/5x37$|^(scatter_add|index_add)/i64/6x7/axis 1/plain$` +

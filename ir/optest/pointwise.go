@@ -16,6 +16,7 @@ func (s *suite) elementwise() {
 	}
 	s.ranges()
 	s.casts()
+	s.castChains()
 	s.integers()
 }
 

@@ -152,7 +152,11 @@ func (r *runner) compare(ctx context.Context, x *batch, have outputs, results []
 	}
 	tolerances := interp.Tolerances(x.g)
 	for i, o := range x.g.Outputs() {
-		results[i] = x.compare(i, have, want, flushed, tolerances[o.Node.ID()])
+		tol := tolerances[o.Node.ID()]
+		if x.cases[i].Exact {
+			tol = ir.Tolerance{}
+		}
+		results[i] = x.compare(i, have, want, flushed, tol)
 	}
 	r.progress(len(x.cases))
 	return nil

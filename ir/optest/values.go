@@ -20,6 +20,7 @@ const (
 	index                 // integers around the valid indices, some out of range
 	special               // small ones, and each of specials once
 	summed                // the same for ops that add up or square, see specials
+	digits                // numbers of which narrower dtypes lose digits
 )
 
 // smallestNormal returns the smallest normal number of a float dtype, in f32's
@@ -132,6 +133,9 @@ func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Da
 
 func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	switch {
+	case v == digits:
+		list, _ := digitsOf(t)
+		return list[i%len(list)]
 	case v == extreme:
 		list := extremes(t)
 		return list[i%len(list)]
@@ -155,6 +159,9 @@ func integer(rng *rand.Rand, t ir.DType, v values, i, bound int) int64 {
 	switch {
 	case t == ir.Bool:
 		return rng.Int64N(2)
+	case v == digits:
+		_, list := digitsOf(t)
+		return list[rng.IntN(len(list))]
 	case v == extreme:
 		list := extremeInts(t)
 		return list[i%len(list)]

@@ -454,7 +454,7 @@ func cast(v number, from, to ir.DType) number {
 	case from.IsFloat():
 		return fromFloat(v.f, to)
 	case to.IsFloat():
-		return fromFloat(float64(v.i), to)
+		return fromFloat(ir.IntToFloat(v.i, to), to)
 	case to == ir.Bool:
 		if v.i != 0 {
 			return number{i: 1}
