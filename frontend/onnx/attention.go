@@ -8,8 +8,9 @@ import (
 )
 
 var attentionOps = table{
-	"Attention":           manyOp(attention),
-	"LinearAttention":     manyOp(linearAttention),
+	"Attention": manyOp(attention),
+	"LinearAttention": manyOp(linearAttention).
+		leaves("chunk_size", "it says how many positions may be computed at a time, and not what of them"),
 	"CausalConvWithState": manyOp(causalConv),
 }
 
@@ -47,11 +48,23 @@ type attended struct {
 func attention(c *call) []*value {
 	a := &attended{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3
+	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
 	if flat {
 		a.q, a.k, a.v = c.heads(a.q, "q_num_heads"), c.heads(a.k, "kv_num_heads"), c.heads(a.v, "kv_num_heads")
 	}
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
 		c.fail("of %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
+	}
+	if !flat && (queries != 0 && !a.q.Dim(1).Is(queries) || keys != 0 && !a.k.Dim(1).Is(keys)) {
+		c.fail("q_num_heads is %d and kv_num_heads %d, of %s and %s, [batch, heads, length, size]", queries, keys, a.q,
+			a.k)
+	}
+	if c.intAttr("softmax_precision", 0) == float64Type && a.q.DType() != ir.F64 {
+		c.fail("attribute softmax_precision is double, and vkc computes weights of %s in float", a.q.DType())
+	}
+	mode := c.intAttr("qk_matmul_output_mode", 0)
+	if mode < 0 || mode > 3 {
+		c.fail("qk_matmul_output_mode is %d: want 0 to 3", mode)
 	}
 	if c.has(4) != c.has(5) || c.has(4) && c.has(6) {
 		c.fail("want past_key and past_value both or neither, and then no nonpad_kv_seqlen")
@@ -245,10 +258,12 @@ func (a *attended) scores() tensor {
 // linearAttention is attention whose keys and values are summed up in a state [B, G, D, E], which each position may
 // let fade (gated) and correct (delta): Yang et al. 2024, arXiv:2412.06464. It is a scan over the positions.
 func linearAttention(c *call) []*value {
-	rule := c.textAttr("update_rule", "gated_delta")
+	c.must("q_num_heads", AttrInt)
+	c.must("kv_num_heads", AttrInt)
+	rule := c.choice("update_rule", "gated_delta", "linear", "gated", "delta")
 	gated, delta := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
-	if !gated && !delta && rule != "linear" || gated != c.has(4) || delta != c.has(5) {
-		c.fail("update_rule %q: want linear, gated, delta or gated_delta, decay for gated ones, beta for delta", rule)
+	if gated != c.has(4) || delta != c.has(5) {
+		c.fail("update_rule %q: want decay for gated ones, and beta for delta ones", rule)
 	}
 	t := c.dtypeOf(c.input(0))
 	split := func(i int, attr string) tensor { return castTo(c.heads(c.x(i), attr), ir.F32) }
@@ -316,12 +331,8 @@ func causalConv(c *call) []*value {
 	if c.has(2) {
 		y = y.Add(channels(c.x(2), 3))
 	}
-	switch name := c.textAttr("activation", "none"); name {
-	case "silu", "swish":
+	if c.choice("activation", "none", "silu", "swish") != "none" {
 		y = y.Silu()
-	case "none":
-	default:
-		c.fail("activation %q: want silu, swish or none", name)
 	}
 	size := x.Dim(2)
 	tail := all.IndexSelect(2, c.b.Iota(ir.I32, 0, keep).Add(c.b.DimValue(size)))

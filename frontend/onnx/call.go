@@ -15,11 +15,16 @@ type call struct {
 	version int64    // of the op's domain, as changes take it
 	in      []*value // nil for inputs that are left out
 
+	looked *looked // at what of the node, by its row
+
 	toUnsigned bool // whether an attribute asks for uint64
 }
 
 // has reports whether input i is there.
-func (c *call) has(i int) bool { return i < len(c.in) && c.in[i] != nil }
+func (c *call) has(i int) bool {
+	c.looked.at(i)
+	return i < len(c.in) && c.in[i] != nil
+}
 
 // input returns input i, which the op must have.
 func (c *call) input(i int) *value {
@@ -93,14 +98,30 @@ func (c *call) number(i int) float64 {
 	return f[0]
 }
 
-// attr returns an attribute of the node, one of its function's where it refers to it, or nil.
-func (c *call) attr(name string, t AttributeType) *Attribute {
+// anyAttr returns an attribute of the node, one of its function's where it refers to it, or nil.
+func (c *call) anyAttr(name string) *Attribute {
+	c.looked.atAttr(name)
 	a := c.node.attr(name)
 	if a != nil && a.Ref != "" {
 		a = c.scope.attribute(a.Ref)
 	}
+	return a
+}
+
+// attr is anyAttr of one type.
+func (c *call) attr(name string, t AttributeType) *Attribute {
+	a := c.anyAttr(name)
 	if a != nil && a.Type != t {
 		c.fail("attribute %s has type %d, want %d", name, a.Type, t)
+	}
+	return a
+}
+
+// must is attr for one that the op must have.
+func (c *call) must(name string, t AttributeType) *Attribute {
+	a := c.attr(name, t)
+	if a == nil {
+		c.fail("attribute %s is missing, which the op must have", name)
 	}
 	return a
 }
@@ -114,10 +135,7 @@ func (s *scope) attribute(name string) *Attribute {
 	return nil
 }
 
-func (c *call) hasAttr(name string) bool {
-	a := c.node.attr(name)
-	return a != nil && (a.Ref == "" || c.scope.attribute(a.Ref) != nil)
-}
+func (c *call) hasAttr(name string) bool { return c.anyAttr(name) != nil }
 
 func (c *call) intAttr(name string, otherwise int) int {
 	if a := c.attr(name, AttrInt); a != nil {
@@ -140,13 +158,44 @@ func (c *call) textAttr(name, otherwise string) string {
 	return otherwise
 }
 
+// flag is an attribute that says yes, which is any number but 0, or no.
+func (c *call) flag(name string, otherwise bool) bool {
+	if a := c.attr(name, AttrInt); a != nil {
+		return a.Int != 0
+	}
+	return otherwise
+}
+
+// choice is an attribute that has one of some texts, of which the first is the default.
+func (c *call) choice(name string, texts ...string) string {
+	text := c.textAttr(name, texts[0])
+	if !slices.Contains(texts, text) {
+		c.fail("attribute %s is %q: want one of %q", name, text, texts)
+	}
+	return text
+}
+
+// only is for an attribute of which vkc computes one value: others are errors that say why.
+func (c *call) only(name string, value int, why string) {
+	if n := c.intAttr(name, value); n != value {
+		c.fail("attribute %s is %d, and vkc computes by %d alone: %s", name, n, value, why)
+	}
+}
+
 func (c *call) intsAttr(name string) []int {
 	a := c.attr(name, AttrInts)
 	if a == nil {
 		return nil
 	}
-	out := make([]int, len(a.Ints))
-	for i, n := range a.Ints {
+	return widths(a.Ints)
+}
+
+// mustInts is intsAttr for one that the op must have.
+func (c *call) mustInts(name string) []int { return widths(c.must(name, AttrInts).Ints) }
+
+func widths(list []int64) []int {
+	out := make([]int, len(list))
+	for i, n := range list {
 		out[i] = int(n)
 	}
 	return out
@@ -177,6 +226,20 @@ func (c *call) resolved(axes []int, rank int) []int {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// mustDType is dtypeAttr for an attribute that the op must have.
+func (c *call) mustDType(name string) ir.DType {
+	c.must(name, AttrInt)
+	return c.dtypeAttr(name, ir.Invalid)
+}
+
+// openDType is dtypeAttr for an attribute whose 0 says nothing, as if it were not there.
+func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
+	if c.intAttr(name, 0) == 0 {
+		return otherwise
+	}
+	return c.dtypeAttr(name, otherwise)
 }
 
 // dtypeAttr returns the dtype that an attribute gives by number.
@@ -217,10 +280,3 @@ func several(list ...frontend.Tensor) []*value {
 
 // wants reports whether anything reads result i.
 func (c *call) wants(i int) bool { return i < len(c.node.Outputs) && c.node.Outputs[i] != "" }
-
-// refuse fails for an attribute that is not at the only value that is supported.
-func (c *call) refuse(name string, is bool, why string) {
-	if is {
-		c.fail("attribute %s: %s", name, why)
-	}
-}

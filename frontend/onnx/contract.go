@@ -54,11 +54,11 @@ func product(a, b tensor) tensor {
 }
 
 func gemm(c *call) tensor {
-	a, b := c.x(0), c.x(1)
-	if c.intAttr("transA", 0) != 0 {
+	a, b, beta := c.x(0), c.x(1), c.floatAttr("beta", 1)
+	if c.flag("transA", false) {
 		a = a.T()
 	}
-	if c.intAttr("transB", 0) != 0 {
+	if c.flag("transB", false) {
 		b = b.T()
 	}
 	y := product(a, b)
@@ -69,7 +69,7 @@ func gemm(c *call) tensor {
 		return y
 	}
 	bias := c.x(2)
-	if beta := c.floatAttr("beta", 1); beta != 1 {
+	if beta != 1 {
 		bias = bias.MulScalar(beta)
 	}
 	return y.Add(bias)
@@ -88,6 +88,7 @@ func fullyConnected(c *call) tensor {
 // einsum multiplies tensors whose axes have letters: equal ones go together, and those that the result lacks are
 // summed.
 func einsum(c *call) tensor {
+	c.must("equation", AttrString)
 	terms, result, err := c.einsumTerms()
 	if err != "" {
 		c.fail("equation %q: %s", c.textAttr("equation", ""), err)

@@ -11,18 +11,19 @@ var controlOps = table{
 	"Loop": controlOp(loop),
 	"Scan": controlOp(scan),
 
-	"SequenceConstruct": controlOp(func(c *call) []*value { return list(c.in) }),
-	"SequenceEmpty":     controlOp(func(c *call) []*value { return list(nil) }),
-	"SequenceAt":        controlOp(func(c *call) []*value { return []*value{c.elements()[c.place(1, 0)]} }),
-	"SequenceInsert":    controlOp(sequenceInsert),
-	"SequenceErase":     controlOp(sequenceErase),
-	"SequenceLength":    controlOp(sequenceLength),
-	"SequenceMap":       controlOp(sequenceMap),
+	"SequenceConstruct": controlOp(func(c *call) []*value { return list(c.from(0)) }),
+	"SequenceEmpty": controlOp(func(c *call) []*value { return list(nil) }).
+		leaves("dtype", "it is that of elements, and there are none"),
+	"SequenceAt":     controlOp(func(c *call) []*value { return []*value{c.elements()[c.place(1, 0)]} }),
+	"SequenceInsert": controlOp(sequenceInsert),
+	"SequenceErase":  controlOp(sequenceErase),
+	"SequenceLength": controlOp(sequenceLength),
+	"SequenceMap":    controlOp(sequenceMap),
 	"ConcatFromSequence": controlOp(func(c *call) []*value {
-		return one(c.joined(c.elements(), c.intAttr("axis", 0), c.intAttr("new_axis", 0) != 0))
+		return one(c.joined(c.elements(), int(c.must("axis", AttrInt).Int), c.flag("new_axis", false)))
 	}),
 	"SplitToSequence":    controlOp(splitToSequence),
-	"Optional":           controlOp(optional),
+	"Optional":           controlOp(optional).leaves("type", "it is that of the input, or of nothing"),
 	"OptionalHasElement": controlOp(optionalHasElement),
 	"OptionalGetElement": controlOp(optionalGetElement),
 }
@@ -34,7 +35,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	if len(inputs) > len(g.Inputs) {
 		inputs = inputs[:len(g.Inputs)]
 	}
-	s := &scope{outer: c.scope, values: map[string]*value{}, opsets: c.scope.opsets, uses: usesOf(g)}
+	s := &scope{outer: c.scope, values: map[string]*value{}, opsets: c.scope.opsets, uses: g.uses()}
 	c.initializers(g, s)
 	for i, v := range inputs {
 		s.values[g.Inputs[i].Name] = v
@@ -75,19 +76,24 @@ func (m *Model) function(n *Node) *Function {
 
 // inline writes a function's nodes out.
 func (c *call) inline(fn *Function) []*value {
-	s := &scope{values: map[string]*value{}, opsets: fn.Opsets, attrs: map[string]*Attribute{}, uses: map[string]int{}}
+	s := &scope{values: map[string]*value{}, opsets: fn.Opsets, attrs: map[string]*Attribute{}, uses: usesOf(fn.Nodes)}
 	if len(fn.Opsets) == 0 {
 		s.opsets = c.file.Model.Opsets
 	}
-	for _, n := range fn.Nodes {
-		for _, in := range n.Inputs {
-			s.uses[in]++
-		}
+	for _, name := range fn.Outputs {
+		s.uses[name]++
 	}
 	for _, a := range fn.Defaults {
 		s.attrs[a.Name] = a
 	}
+	if len(c.in) > len(fn.Inputs) {
+		c.fail("it has %d inputs, and the model's function of this name takes %d", len(c.in), len(fn.Inputs))
+	}
 	for _, a := range c.node.Attributes {
+		if s.attrs[a.Name] == nil && !slices.Contains(fn.Attributes, a.Name) {
+			c.fail("it has attribute %s, which is %s, and the model's function of this name has no such attribute",
+				ir.Printable(a.Name), a.text())
+		}
 		if a.Ref != "" {
 			if a = c.scope.attribute(a.Ref); a == nil {
 				continue
@@ -272,7 +278,7 @@ func sequenceMap(c *call) []*value {
 	}
 	for i := range c.elements() {
 		inputs := make([]*value, len(c.in))
-		for k, v := range c.in {
+		for k, v := range c.from(0) {
 			if inputs[k] = v; v.isList {
 				if i >= len(v.list) {
 					c.fail("its sequences have other lengths")
@@ -294,7 +300,7 @@ func splitToSequence(c *call) []*value {
 	if !d.IsStatic() {
 		c.fail("an axis of extent %s is split: it must be a number", d)
 	}
-	drop := !c.has(1) && c.intAttr("keepdims", 1) == 0
+	drop := !c.flag("keepdims", true) && !c.has(1)
 	size, sizes := 1, []int(nil)
 	if c.has(1) {
 		if sizes = c.ints(1); len(c.shapeOf(c.in[1])) == 0 {

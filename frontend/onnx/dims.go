@@ -12,8 +12,8 @@ import (
 // vectors returns all inputs as such integers, if they are, and whether all are scalars.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	scalar, symbolic := true, false
-	for _, v := range c.in {
-		if v == nil {
+	for i, v := range c.in {
+		if !c.has(i) {
 			return nil, false, false
 		}
 		s, one, ok := dimsOf(v)
@@ -107,9 +107,10 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 // sameDims is what leaves integers as they are, such as casts to integers.
 func sameDims(c *call) *value {
 	v := c.input(0)
-	if !v.isDims || !c.dtypeAttr("to", ir.F32).IsInteger() {
+	if !v.isDims || !c.mustDType("to").IsInteger() {
 		return nil
 	}
+	c.flag("saturate", true) // which is about floats of 8 bits
 	return dimsValue(v.dims, v.scalar)
 }
 
@@ -135,9 +136,12 @@ func whereDims(c *call) *value {
 	return dimsValue(out, len(cond.Dims) == 0 && aScalar && bScalar)
 }
 
+// onlyAxis reports whether these are the axis of a vector.
+func onlyAxis(axes ...int) bool { return len(axes) == 1 && (axes[0] == 0 || axes[0] == -1) }
+
 func concatDims(c *call) *value {
 	list, _, ok := c.vectors()
-	if !ok {
+	if !ok || !onlyAxis(c.intAttr("axis", 0)) {
 		return nil
 	}
 	return dimsValue(slices.Concat(list...), false)
@@ -146,7 +150,7 @@ func concatDims(c *call) *value {
 func gatherDims(c *call) *value {
 	v := c.input(0)
 	at, scalar, ok := dimsOf(c.input(1))
-	if !v.isDims || v.scalar || !ok {
+	if !v.isDims || v.scalar || !ok || !onlyAxis(c.intAttr("axis", 0)) {
 		return nil
 	}
 	out := make(ir.Shape, len(at))
@@ -172,17 +176,18 @@ func reshapeDims(c *call) *value {
 	scalar := v.scalar
 	switch c.node.Op {
 	case "Unsqueeze":
-		if !v.scalar {
+		if axes, _ := c.axes(1); !v.scalar || !onlyAxis(axes...) {
 			return nil
 		}
 		scalar = false
 	case "Squeeze":
-		if v.scalar || len(v.dims) != 1 {
+		if axes, given := c.axes(1); v.scalar || len(v.dims) != 1 || given && !onlyAxis(axes...) {
 			return nil
 		}
 		scalar = true
 	case "Reshape":
 		to := c.dims(1)
+		c.flag("allowzero", false) // which is about extents of 0, and the vector has elements
 		if len(to) > 1 {
 			return nil
 		}
@@ -213,9 +218,13 @@ func prodDims(c *call) *value {
 	if !v.isDims || v.scalar {
 		return nil
 	}
+	keep, noop := c.flag("keepdims", true), c.flag("noop_with_empty_axes", false)
+	if axes, given := c.axes(1); given && !onlyAxis(axes...) || !given && noop {
+		return nil
+	}
 	n, err := v.dims.Numel()
 	if err != nil {
 		return nil
 	}
-	return dimsValue(ir.Shape{n}, c.intAttr("keepdims", 1) == 0)
+	return dimsValue(ir.Shape{n}, !keep)
 }

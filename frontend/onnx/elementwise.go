@@ -64,8 +64,10 @@ var elementwiseOps = table{
 	"SwiGLU":          tensorOp(func(c *call) tensor { return swish(c).Mul(c.x(1)) }),
 	"ThresholdedRelu": tensorOp(thresholdedRelu),
 	"Clip":            tensorOp(clip),
-	"Cast":            foldedOp(sameDims, cast),
-	"CastLike":        tensorOp(func(c *call) tensor { return castTo(c.x(0), c.dtypeOf(c.input(1))) }),
+	"Cast": foldedOp(sameDims, func(c *call) tensor { return c.converted(c.x(0), c.mustDType("to")) }).
+		leaves("round_mode", ofE8M0),
+	"CastLike": tensorOp(func(c *call) tensor { return c.converted(c.x(0), c.dtypeOf(c.input(1))) }).
+		leaves("round_mode", ofE8M0),
 
 	"Add":            arithmetic(tensor.Add, addDims),
 	"Sub":            arithmetic(tensor.Sub, subDims),
@@ -138,7 +140,7 @@ func scaledTanh(c *call) tensor {
 }
 
 func gelu(c *call) tensor {
-	if c.textAttr("approximate", "none") == "tanh" {
+	if c.choice("approximate", "none", "tanh") == "tanh" {
 		return c.x(0).Gelu()
 	}
 	return c.x(0).GeluErf()
@@ -220,20 +222,31 @@ func clip(c *call) tensor {
 	return x
 }
 
-func cast(c *call) tensor {
-	x, to := c.x(0), c.dtypeAttr("to", ir.F32)
-	if to == ir.F8E5M2 && c.intAttr("saturate", 1) != 0 { // which takes infinities for the largest number, too
-		if !x.DType().IsFloat() {
-			x = x.Cast(ir.F32)
-		}
-		x = x.Clamp(-57344, 57344)
+// ofE8M0 is why round_mode is left out.
+const ofE8M0 = "it is about casts to float8e8m0, which vkc does not have"
+
+// converted is x in another dtype. By attribute saturate, floats of 8 bits have their largest number for what is past
+// it, infinities included, or else f8e5m2 has infinities and f8e4m3, which has none, NaN. vkc's casts do one of both.
+func (c *call) converted(x tensor, to ir.DType) tensor {
+	saturate := c.flag("saturate", true)
+	if x.DType() == to || to != ir.F8E5M2 && to != ir.F8E4M3 {
+		return castTo(x, to)
 	}
-	return castTo(x, to)
+	if t := x.DType(); t != ir.F32 && t != ir.F64 {
+		x = x.Cast(ir.F32)
+	}
+	switch {
+	case to == ir.F8E5M2 && saturate:
+		x = x.Clamp(-57344, 57344)
+	case to == ir.F8E4M3 && !saturate: // up to 464 is rounded to 448
+		x = x.Abs().Gt(x.Lit(464)).Where(x.Lit(math.NaN()), x)
+	}
+	return x.Cast(to)
 }
 
 // bitcast takes bits as those of a type of as many.
 func bitcast(c *call) tensor {
-	x, to := c.x(0), c.dtypeAttr("to", ir.Invalid)
+	x, to := c.x(0), c.mustDType("to")
 	if to.BlockBytes() != x.DType().BlockBytes() {
 		c.fail("the bits of %s as %s: both must have as many", x.DType(), to)
 	}
@@ -281,7 +294,8 @@ func pow(c *call) tensor {
 
 func bitShift(c *call) tensor {
 	x, y := c.x(0), c.x(1)
-	if c.textAttr("direction", "LEFT") == "RIGHT" {
+	c.must("direction", AttrString)
+	if c.choice("direction", "LEFT", "RIGHT") == "RIGHT" {
 		return x.Shr(y)
 	}
 	return x.Shl(y)

@@ -83,7 +83,7 @@ func (im *importer) fail(format string, args ...any) {
 // main builds the main graph.
 func (im *importer) main() {
 	m := im.file.Model
-	s := &scope{values: map[string]*value{}, opsets: m.Opsets, uses: usesOf(m.Graph)}
+	s := &scope{values: map[string]*value{}, opsets: m.Opsets, uses: m.Graph.uses()}
 	im.initializers(m.Graph, s)
 	for _, in := range m.Graph.Inputs {
 		if s.values[in.Name] != nil && im.options.Inputs[in.Name] == nil {
@@ -100,22 +100,20 @@ func (im *importer) main() {
 	}
 }
 
-func usesOf(g *Graph) map[string]int {
-	uses := map[string]int{}
-	for _, n := range g.Nodes {
-		for _, in := range n.Inputs {
-			uses[in]++
-		}
-		for _, a := range n.Attributes {
-			if a.Graph != nil {
-				for name, n := range usesOf(a.Graph) {
-					uses[name] += n
-				}
-			}
-		}
-	}
+// uses counts how many nodes and outputs of a graph read a name.
+func (g *Graph) uses() map[string]int {
+	uses := usesOf(g.Nodes)
 	for _, out := range g.Outputs {
 		uses[out.Name]++
+	}
+	return uses
+}
+
+// usesOf counts how many nodes read a name.
+func usesOf(nodes []*Node) map[string]int {
+	uses := map[string]int{}
+	for _, n := range nodes {
+		n.reads(func(name string) { uses[name]++ })
 	}
 	return uses
 }
@@ -371,7 +369,7 @@ func (n *Node) op() string {
 
 // node builds a node: a function of the model, or by the row of its op.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
-	c := &call{importer: im, node: n, scope: s}
+	c := &call{importer: im, node: n, scope: s, looked: &looked{}}
 	ok = im.try(n.title(), n.op(), func() {
 		if im.calls++; im.calls > maxCalls {
 			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
@@ -395,7 +393,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			c.in = append(c.in, v)
 		}
 		if fn == nil {
-			c.checkUnsigned()
+			c.aside().checkUnsigned()
 		}
 		switch {
 		case fn != nil:
@@ -406,8 +404,10 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			results = c.ofOpset(changes[n.Op], func() []*value { return c.byRow(row) })
 		}
 		if fn == nil {
-			c.markUnsigned(results)
+			c.unlooked(row)
+			c.aside().markUnsigned(results)
 		}
+		c.unmade(results)
 		from := merged(c.in)
 		for _, v := range results {
 			if v != nil && v.from == nil {
@@ -436,7 +436,7 @@ func (c *call) byRow(row *row) []*value {
 		}
 	}
 	results := row.build(c)
-	c.follow(results)
+	c.aside().follow(results)
 	return results
 }
 
@@ -459,7 +459,7 @@ func (c *call) folded(row *row) []*value {
 	}
 	scratch := newImporter(c.file, Options{})
 	scratch.scratch, scratch.depth = true, c.depth
-	again := &call{importer: scratch, node: c.node, scope: c.scope}
+	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, looked: c.looked}
 	for _, v := range c.in {
 		if v != nil {
 			v = &value{name: v.name, data: constant(v)}

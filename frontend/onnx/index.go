@@ -15,7 +15,7 @@ var indexOps = table{
 	"ScatterElements": tensorOp(scatter),
 	"ScatterND":       tensorOp(scatterND),
 	"TensorScatter":   tensorOp(tensorScatter),
-	"TopK":            manyOp(topK),
+	"TopK":            manyOp(topK).leaves("sorted", "elements in order are right where any order is"),
 	"RotaryEmbedding": tensorOp(rotaryEmbedding),
 	"CumSum":          tensorOp(running(tensor.CumSum)),
 	"CumProd":         tensorOp(running(tensor.CumProd)),
@@ -109,21 +109,21 @@ func gatherND(c *call) tensor {
 	return x.GatherND(at)
 }
 
+// reductions are what elements that are written to one place come to.
+var reductions = []string{"none", "add", "mul", "min", "max"}
+
 func scatter(c *call) tensor {
 	x, updates := c.x(0), c.x(2)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	at := c.indices(1, x.Shape()[axis])
-	switch mode := c.textAttr("reduction", "none"); mode {
+	switch mode := c.choice("reduction", reductions...); mode {
 	case "none":
 		return c.scattered(x, axis, at, updates, frontend.Tensor.Scatter)
-	case "add", "mul", "min", "max":
+	default:
 		return c.scattered(x, axis, at, updates, func(x tensor, axis int, at, updates tensor) tensor {
 			return x.ScatterReduce(axis, mode, at, updates)
 		})
-	default:
-		c.fail("reduction %q is not supported", mode)
 	}
-	return x
 }
 
 // scattered scatters into the part of x that updates reach along the other axes, which may be all of it.
@@ -154,22 +154,17 @@ func (c *call) scattered(x tensor, axis int, at, updates tensor,
 func scatterND(c *call) tensor {
 	x, updates := c.x(0), c.x(2)
 	at := c.coordinates(1, x, 0)
-	switch mode := c.textAttr("reduction", "none"); mode {
-	case "none":
-		return x.ScatterND(at, updates)
-	case "add", "mul", "min", "max":
+	if mode := c.choice("reduction", reductions...); mode != "none" {
 		return x.ScatterNDReduce(mode, at, updates)
-	default:
-		c.fail("reduction %q is not supported", mode)
 	}
-	return x
+	return x.ScatterND(at, updates)
 }
 
 // tensorScatter writes updates into a cache, from a position on, which sequences of a batch have each their own.
 func tensorScatter(c *call) tensor {
 	x, update := c.x(0), c.x(1)
 	axis := c.axis(c.intAttr("axis", -2), x.Rank())
-	start, circular := c.b.Const(int64(0)), c.textAttr("mode", "linear") == "circular"
+	start, circular := c.b.Const(int64(0)), c.choice("mode", "linear", "circular") == "circular"
 	if c.has(2) {
 		start = c.x(2)
 	}

@@ -38,12 +38,12 @@ func quickGelu(c *call) tensor {
 
 func fusedMatMul(c *call) tensor {
 	a, b := c.x(0), c.x(1)
-	c.refuse("transBatchA", c.intAttr("transBatchA", 0) != 0, "batches that are transposed are not supported")
-	c.refuse("transBatchB", c.intAttr("transBatchB", 0) != 0, "batches that are transposed are not supported")
-	if c.intAttr("transA", 0) != 0 && a.Rank() > 1 {
+	c.only("transBatchA", 0, "it transposes no batches")
+	c.only("transBatchB", 0, "it transposes no batches")
+	if c.flag("transA", false) && a.Rank() > 1 {
 		a = a.T()
 	}
-	if c.intAttr("transB", 0) != 0 && b.Rank() > 1 {
+	if c.flag("transB", false) && b.Rank() > 1 {
 		b = b.T()
 	}
 	y := matmul(a, b)
@@ -64,7 +64,6 @@ func (c *call) skipped(i int) tensor {
 
 func skipLayerNorm(c *call) []*value {
 	sum := c.skipped(4)
-	c.refuse("outputs", c.wants(1) || c.wants(2), "mean and deviation of a skip normalization are not supported")
 	gamma := c.x(2)
 	beta := c.b.Full(gamma.DType(), 0, gamma.Shape())
 	if c.has(3) {
@@ -75,7 +74,6 @@ func skipLayerNorm(c *call) []*value {
 
 func skipRMSNorm(c *call) []*value {
 	sum := c.skipped(3)
-	c.refuse("outputs", c.wants(1) || c.wants(2), "mean and deviation of a skip normalization are not supported")
 	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
 }
 
@@ -91,6 +89,10 @@ func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 // microsoftRotary has positions before the tables, and one position for all sequences where there is a single number.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
+	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
+	if scale := c.floatAttr("scale", 1); scale != 1 {
+		c.fail("attribute scale is %v, and vkc computes by 1 alone", scale)
+	}
 	if at.Rank() == 1 && x.Rank() > 2 {
 		axis := x.Rank() - 2
 		batch, length := x.Shape()[0], x.Shape()[axis]
@@ -118,17 +120,21 @@ func (c *call) rotated(x, cos, sin, at tensor) tensor {
 		to := append(append(ir.Shape{}, at.Shape()...), cos.Shape()[1])
 		cos, sin = cos.IndexSelect(0, flat).Reshape(to), sin.IndexSelect(0, flat).Reshape(to)
 	}
+	heads := c.intAttr("num_heads", 0)
 	if turn := c.intAttr("rotary_embedding_dim", 0); turn > 0 && !cos.Dim(-1).Is(turn/2) {
 		c.fail("rotary_embedding_dim is %d for tables %s: want one of their rows for each pair", turn, cos)
 	}
 	var options []frontend.RopeOption
-	if c.intAttr("interleaved", 0) == 0 {
+	if !c.flag("interleaved", false) {
 		options = append(options, frontend.RopeHalf())
 	}
 	if x.Rank() == 4 {
+		if heads != 0 && !x.Dim(1).Is(heads) {
+			c.fail("num_heads is %d, and x is %s, [batch, heads, length, size]", heads, x)
+		}
 		return x.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
 	}
-	heads, s := c.intAttr("num_heads", 0), x.Shape()
+	s := x.Shape()
 	if x.Rank() != 3 || heads < 1 || !s[2].IsStatic() || s[2].Static()%heads != 0 {
 		c.fail("x is %s with num_heads %d: want [batch, heads, length, size] or [batch, length, heads*size]", x, heads)
 	}

@@ -150,6 +150,12 @@ func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtyp
 // e2m1 has 0, 0.5, 1, 1.5, 2, 3, 4 and 6 as f8e4m3.
 var e2m1 = [8]byte{0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c}
 
+// float32Type and float64Type are the numbers of float, which ops have as a default, and of double.
+const (
+	float32Type = 1
+	float64Type = 11
+)
+
 // DType returns the dtype of vkc that is computed in, or ir.Invalid where there is none.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 

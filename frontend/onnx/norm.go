@@ -41,9 +41,9 @@ func channels(v tensor, rank int) tensor {
 
 func batchNorm(c *call) []*value {
 	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
-	eps := c.floatAttr("epsilon", 1e-5)
-	if c.intAttr("training_mode", 0) != 0 {
-		return c.trainedNorm(x, scale, bias, mean, variance, eps)
+	eps, momentum := c.floatAttr("epsilon", 1e-5), c.floatAttr("momentum", 0.9)
+	if c.flag("training_mode", false) {
+		return trainedNorm(x, scale, bias, mean, variance, eps, momentum)
 	}
 	// One factor and one offset for each channel, which depend on weights alone.
 	t := x.DType()
@@ -60,8 +60,9 @@ func batchNorm(c *call) []*value {
 // uses is how many nodes of the graph read a name.
 func (c *call) uses(name string) int { return c.scope.uses[name] }
 
-// trainedNorm is batch normalization by the batch's own statistics, with the running ones as further results.
-func (c *call) trainedNorm(x, scale, bias, mean, variance tensor, eps float64) []*value {
+// trainedNorm is batch normalization by the batch's own statistics, with the running ones as further results, of which
+// momentum is the share of the old.
+func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
 	axes := []int{0}
 	for a := 2; a < x.Rank(); a++ {
 		axes = append(axes, a)
@@ -69,8 +70,7 @@ func (c *call) trainedNorm(x, scale, bias, mean, variance tensor, eps float64) [
 	now, spread := x.Mean(axes...), x.Variance(0, axes...)
 	r := x.Rank()
 	y := x.Sub(channels(now, r)).Mul(channels(spread.AddScalar(eps).Rsqrt().Mul(scale), r)).Add(channels(bias, r))
-	keep := c.floatAttr("momentum", 0.9)
-	next := func(old, now tensor) tensor { return old.MulScalar(keep).Add(now.MulScalar(1 - keep)) }
+	next := func(old, now tensor) tensor { return old.MulScalar(momentum).Add(now.MulScalar(1 - momentum)) }
 	return several(y, next(mean, now), next(variance, spread), now, spread)
 }
 
@@ -89,14 +89,19 @@ func instanceNorm(c *call) tensor {
 	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
 }
 
+// inF32 is why a normalization has one stash_type.
+const inF32 = "means and deviations are computed in float"
+
 func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
-	groups := c.intAttr("num_groups", 1)
+	groups := int(c.must("num_groups", AttrInt).Int)
+	c.only("stash_type", float32Type, inF32)
 	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
 }
 
 func layerNorm(c *call) []*value {
 	x, scale := c.x(0), c.x(1)
+	c.only("stash_type", float32Type, inF32)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
 	if axis == x.Rank()-1 && scale.Rank() == 1 && !c.wants(1) && !c.wants(2) {
@@ -123,6 +128,7 @@ func layerNorm(c *call) []*value {
 
 func rmsNorm(c *call) tensor {
 	x, scale := c.x(0), c.x(1)
+	c.only("stash_type", float32Type, inF32)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
 	if axis == x.Rank()-1 && scale.Rank() == 1 {
@@ -139,9 +145,14 @@ func rmsNorm(c *call) tensor {
 func lpNorm(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
-	norm := x.Norm2Keep(axis)
-	if c.intAttr("p", 2) == 1 {
+	norm := tensor{}
+	switch p := c.intAttr("p", 2); p {
+	case 1:
 		norm = x.Norm1Keep(axis)
+	case 2:
+		norm = x.Norm2Keep(axis)
+	default:
+		c.fail("attribute p is %d: want 1 or 2", p)
 	}
 	return norm.Eq(norm.Lit(0)).Where(norm.Lit(0), x.Div(norm))
 }
@@ -158,7 +169,7 @@ func meanVariance(c *call) tensor {
 
 // lrn divides by a power of the squares of neighbouring channels.
 func lrn(c *call) tensor {
-	x, n := c.x(0), c.intAttr("size", 1)
+	x, n := c.x(0), int(c.must("size", AttrInt).Int)
 	if x.Rank() < 2 || n < 1 {
 		c.fail("size %d of %s", n, x)
 	}

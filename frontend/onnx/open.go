@@ -12,7 +12,8 @@
 // opset; another table says how older opsets wrote it. What depends on nothing but constants is computed while the
 // graph is built. Shapes are computed with their symbols: what Shape, Gather, Concat and their like make of an input's
 // extents stays an expression over them, so that a model with symbolic extents has one graph for all sizes. Whatever
-// cannot be built is reported at once, by node.
+// cannot be built is reported at once, by node. So is what a node has and its row does not look at: an attribute, an
+// input or a result that would be left out in silence.
 package onnx
 
 import (

@@ -28,24 +28,30 @@ func init() {
 		"And": alignedOperand, "Or": alignedOperand, "Xor": alignedOperand,
 		"Equal": alignedOperand, "Greater": alignedOperand, "Less": alignedOperand,
 
-		"BatchNormalization": {{9, []string{"spatial"}, onNode(ofChannels)}, {14, nil, onNode(trainedWhereWanted)}},
-		"Cast":               {{6, nil, onNode(numberOfType)}},
-		"Clip":               {inputSince(11, 1, "min", "max")},
-		"Concat":             {{4, nil, onNode(func(c *call) { c.defaultInt("axis", 1) })}},
+		"BatchNormalization": {{7, []string{"is_test"}, onNode(testedIfSaid)},
+			{9, []string{"spatial"}, onNode(ofChannels)}, {14, nil, onNode(trainedWhereWanted)}},
+		"Cast":   {{6, nil, onNode(numberOfType)}},
+		"Clip":   {inputSince(11, 1, "min", "max")},
+		"Concat": {{4, nil, onNode(func(c *call) { c.defaultInt("axis", 1) })}},
 		"DFT": {{20, []string{"axis"}, onNode(func(c *call) {
 			c.defaultInt("axis", 1)
 			c.toInput("axis", 2)
 		})}},
-		"Dropout": {{10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
+		// Without is_test it left elements out. Models that are run do not mean that, and since it is an input.
+		"Dropout": {{7, []string{"is_test"}, leftOut("is_test")}, {10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
+		"GRU":     {outputsByName},
+		"Gemm":    {{7, []string{"broadcast"}, leftOut("broadcast")}}, // shapes say it
 		"GridSample": {{20, nil, onNode(func(c *call) {
 			c.renameText("mode", "linear", map[string]string{"bilinear": "linear", "bicubic": "cubic"})
 		})}},
 		"GroupNormalization":        {{21, nil, onNode(scalePerGroup)}},
 		"Hardmax":                   {{13, nil, flattened}},
+		"LSTM":                      {outputsByName},
 		"LogSoftmax":                {{13, nil, flattened}},
 		"MeanVarianceNormalization": {{9, []string{"across_channels"}, onNode(acrossChannels)}},
 		"Pad":                       {{2, []string{"paddings"}, onNode(padsRenamed)}, inputSince(11, 1, "pads", "value")},
 		"PRelu":                     {{7, nil, onNode(slopePerChannel)}},
+		"RNN":                       {outputsByName},
 		"ReduceL1":                  {inputSince(18, 1, "axes")},
 		"ReduceL2":                  {inputSince(18, 1, "axes")},
 		"ReduceLogSum":              {inputSince(18, 1, "axes")},
@@ -61,7 +67,11 @@ func init() {
 		"RoiAlign": {{16, nil, onNode(func(c *call) {
 			c.renameText("coordinate_transformation_mode", "output_half_pixel", nil)
 		})}},
-		"Scan":      {{9, []string{"directions"}, func(c *call, _ func() []*value) []*value { return c.scanBatch() }}},
+		"Scan": {{9, []string{"directions"}, func(c *call, _ func() []*value) []*value { return c.scanBatch() }}},
+		"Selu": {{6, nil, onNode(func(c *call) {
+			c.defaultFloat("alpha", 1.6732)
+			c.defaultFloat("gamma", 1.0507)
+		})}},
 		"Slice":     {inputSince(10, 1, "starts", "ends", "axes")},
 		"Softmax":   {{13, nil, flattened}},
 		"Split":     {inputSince(13, 1, "split")},
@@ -111,12 +121,17 @@ func inputSince(opset int64, first int, attrs ...string) change {
 	})}
 }
 
+// leftOut takes an attribute away by which nothing is computed.
+func leftOut(name string) func(c *call, newer func() []*value) []*value {
+	return onNode(func(c *call) { c.setAttr(name, nil) })
+}
+
+// outputsByName: an attribute said, too, whether there is a result.
+var outputsByName = change{7, []string{"output_sequence"}, leftOut("output_sequence")}
+
 // toInput makes an attribute input i, unless that is there.
 func (c *call) toInput(name string, i int) {
-	a := c.node.attr(name)
-	if a != nil && a.Ref != "" {
-		a = c.scope.attribute(a.Ref)
-	}
+	a := c.anyAttr(name)
 	c.setAttr(name, nil)
 	if a == nil || c.has(i) {
 		return
@@ -168,6 +183,13 @@ func (c *call) defaultInt(name string, n int64) {
 	}
 }
 
+// defaultFloat gives an attribute the default that it had.
+func (c *call) defaultFloat(name string, f float32) {
+	if !c.hasAttr(name) {
+		c.setAttr(name, &Attribute{Type: AttrFloat, Float: f})
+	}
+}
+
 // renameText gives an attribute the default that it had, and its values other names.
 func (c *call) renameText(name, otherwise string, names map[string]string) {
 	text := c.textAttr(name, otherwise)
@@ -197,7 +219,7 @@ func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
 // alignedOperand: the second operand's axes stood at an axis of the first, not at the innermost.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
-	if c.intAttr("broadcast", 0) == 0 || !c.hasAttr("axis") {
+	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
 		return
 	}
 	x, y := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
@@ -207,8 +229,16 @@ var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *
 
 // ofChannels: there could be statistics of each element.
 func ofChannels(c *call) {
-	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element are not supported")
+	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)
+}
+
+// testedIfSaid: an attribute said, too, that a normalization is not that of training.
+func testedIfSaid(c *call) {
+	if c.flag("is_test", false) && c.wants(1) {
+		c.fail("is_test is 1, and it has the results of training")
+	}
+	c.setAttr("is_test", nil)
 }
 
 // trainedWhereWanted: a normalization was that of training if its further results were wanted.

@@ -30,11 +30,15 @@ func writings() []writing {
 			names("y", "m", "v"))},
 			[]msg{node("BatchNormalization", names("x", "four", "four", "four", "four"), names("y", "m", "v"),
 				intAttr("training_mode", 1))}, ""},
+		{"BatchNormalization", 7, one("BatchNormalization", names("x", "four", "four", "four", "four"),
+			intAttr("is_test", 1)),
+			one("BatchNormalization", names("x", "four", "four", "four", "four")), "is_test"},
 		{"Cast", 6, one("Cast", x, textAttr("to", "INT32")), one("Cast", x, intAttr("to", 6)), ""},
 		{"Clip", 11, one("Clip", x, floatAttr("min", 0.5), floatAttr("max", 3)),
 			one("Clip", names("x", "half", "three")), "min"},
 		{"Concat", 4, one("Concat", names("x", "x")), one("Concat", names("x", "x"), intAttr("axis", 1)), ""},
 		{"DFT", 20, one("DFT", names("x1")), one("DFT", names("x1", "", "axis1")), ""},
+		{"Dropout", 7, one("Dropout", x, intAttr("is_test", 1)), one("Dropout", x), "is_test"},
 		{"Dropout", 10, []msg{node("Dropout", x, names("z", "m")), node("Add", names("z", "m"), y)},
 			[]msg{node("Dropout", x, names("z", "m")), node("Cast", names("m"), names("n"), intAttr("to", float)),
 				node("Add", names("z", "n"), y)}, ""},
@@ -56,6 +60,7 @@ func writings() []writing {
 		{"RoiAlign", 16, one("RoiAlign", names("x", "rois", "batch"), intAttr("sampling_ratio", 2)),
 			one("RoiAlign", names("x", "rois", "batch"), intAttr("sampling_ratio", 2),
 				textAttr("coordinate_transformation_mode", "output_half_pixel")), ""},
+		{"Selu", 6, one("Selu", x), one("Selu", x, floatAttr("alpha", 1.6732), floatAttr("gamma", 1.0507)), ""},
 		{"Slice", 10, one("Slice", x, intsAttr("starts", 1, 0), intsAttr("ends", 3, 2), intsAttr("axes", 1, 3)),
 			one("Slice", names("x", "starts", "ends", "axes13")), "starts"},
 		{"Split", 13, []msg{node("Split", x, names("a", "y"), intAttr("axis", 1), intsAttr("split", 1, 3))},
@@ -67,6 +72,15 @@ func writings() []writing {
 			"axis2"), names("y", "i"))}, "k"},
 		{"Upsample", 9, one("Upsample", x, floatsAttr("scales", 1, 1, 2, 3)), one("Upsample", names("x", "scales")),
 			"scales"},
+	}
+	shaped := func(to string, n msg) []msg { return []msg{node("Reshape", names("x", to), names("r")), n} }
+	gemm := names("r", "six1", "half")
+	list = append(list, writing{"Gemm", 7, shaped("eight6", node("Gemm", gemm, y, intAttr("broadcast", 1))),
+		shaped("eight6", node("Gemm", gemm, y)), "broadcast"})
+	for op, gates := range map[string]string{"LSTM": "4", "GRU": "3", "RNN": "1"} {
+		in := names("r", "w"+gates, "r"+gates)
+		list = append(list, writing{op, 7, shaped("flat", node(op, in, y, intAttr("output_sequence", 1))),
+			shaped("flat", node(op, in, y)), "output_sequence"})
 	}
 	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Pow"} {
 		list = append(list, writing{op, 7, one(op, names("x", "four"), intAttr("broadcast", 1), intAttr("axis", 1)),
@@ -100,7 +114,16 @@ func constants() []part {
 	truths := func(name string, dims ...int64) msg {
 		return tensorOf(name, boolean, dims).bytes(9, []byte{1, 0, 0, 1})
 	}
-	return weights(floats("four", []float32{1, 2, 0.5, 3}, 4), floats("column", []float32{1, 2, 0.5, 3}, 4, 1, 1),
+	some := func(name string, dims ...int64) msg {
+		var values []float32
+		for i := range dims[1] * dims[2] {
+			values = append(values, float32(i%5)/8-0.25)
+		}
+		return floats(name, values, dims...)
+	}
+	return weights(some("w4", 1, 4, 6), some("r4", 1, 4, 1), some("w3", 1, 3, 6), some("r3", 1, 3, 1),
+		some("w1", 1, 1, 6), some("r1", 1, 1, 1), floats("six1", []float32{1, 2, 3, 4, 5, 6}, 6, 1),
+		floats("four", []float32{1, 2, 0.5, 3}, 4), floats("column", []float32{1, 2, 0.5, 3}, 4, 1, 1),
 		floats("half", []float32{0.5}), floats("three", []float32{3}), floats("two", []float32{2, 3}, 2),
 		floats("pairs", []float32{2, 2, 3, 3}, 4), floats("grid", []float32{0.1, -0.4, 0.7, 0.2}, 2, 1, 1, 2),
 		floats("rois", []float32{0, 0, 2, 1}, 1, 4), ints("batch", []int64{0}, 1), floats("scales", []float32{1, 1,

@@ -23,7 +23,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
 		return v.Reshape()
-	case v.Rank() == 1:
+	case v.Rank() == 1 && (block == 0 || x.Rank() > 1):
 		axis = c.axis(axis, x.Rank())
 		for range x.Rank() - 1 - axis {
 			v = v.Unsqueeze(v.Rank())
@@ -45,7 +45,10 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	y := x.Div(castTo(scale, x.DType())).Round()
 	if !zero.IsZero() {
-		y = y.Add(castTo(zero, x.DType()))
+		if y.DType() != ir.F64 { // f32 holds the integers that f16 and bf16 do not
+			y = castTo(y, ir.F32)
+		}
+		y = y.Add(castTo(zero, y.DType()))
 	}
 	return y.Cast(t) // which saturates
 }
@@ -62,18 +65,33 @@ func centred(x, zero tensor) tensor {
 func quantizeLinear(c *call) tensor {
 	x := c.x(0)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
-	t, zero := c.dtypeAttr("output_dtype", ir.U8), tensor{}
+	t, zero := c.openDType("output_dtype", ir.Invalid), tensor{}
 	if c.has(2) {
 		if c.in[2].narrow {
 			c.fail("results of four bits are not supported")
 		}
+		if of := c.dtypeOf(c.in[2]); t != ir.Invalid && t != of {
+			c.fail("attribute output_dtype is %s, and the zero point is %s: both must be the same", t, of)
+		}
 		t = c.dtypeOf(c.in[2])
-		zero = c.alongAxis(c.x(2), x, axis, block)
+		if !t.IsFloat() || !c.isZero(2) {
+			zero = c.alongAxis(c.x(2), x, axis, block)
+		}
 	}
-	if x.DType().IsInteger() {
-		x = x.Cast(ir.F32)
+	scale := c.alongAxis(c.x(1), x, axis, block)
+	x = castTo(x, c.openDType("precision", scale.DType()))
+	switch {
+	case t == ir.Invalid:
+		t = ir.U8
+	case t.IsFloat(): // to which nothing is rounded before
+		y := x.Div(castTo(scale, x.DType()))
+		if !zero.IsZero() {
+			y = y.Add(castTo(zero, y.DType()))
+		}
+		return c.converted(y, t)
 	}
-	return quantized(x, c.alongAxis(c.x(1), x, axis, block), zero, t)
+	c.flag("saturate", true) // which is about floats of 8 bits
+	return quantized(x, scale, zero, t)
 }
 
 // dequantizeNode leaves matrices as bytes, which products multiply as they are (package passes), and computes smaller
@@ -96,7 +114,7 @@ func dequantizeLinear(c *call) tensor {
 		zero = c.alongAxis(c.x(2), x, axis, block)
 	}
 	y := centred(x, zero).Mul(castTo(c.alongAxis(scale, x, axis, block), ir.F32))
-	return castTo(y, scale.DType())
+	return castTo(y, c.openDType("output_dtype", scale.DType()))
 }
 
 func dynamicQuantizeLinear(c *call) []*value {
@@ -147,8 +165,8 @@ func (c *call) isZero(i int) bool {
 	if d == nil {
 		return false
 	}
-	list, err := d.Ints()
-	return err == nil && !slices.ContainsFunc(list, func(n int64) bool { return n != 0 })
+	list, err := d.Floats()
+	return err == nil && !slices.ContainsFunc(list, func(n float64) bool { return n != 0 })
 }
 
 // byteOperand is an operand of a product of bytes.

@@ -13,8 +13,8 @@ var randomOps = table{
 	"Dropout":           controlOp(dropout),
 	"Bernoulli":         drawn(bernoulli),
 	"Multinomial":       drawn(multinomial),
-	"RandomNormal":      drawn(func(c *call) tensor { return c.normal(ir.F32, ir.ShapeOf(c.intsAttr("shape")...)) }),
-	"RandomUniform":     drawn(func(c *call) tensor { return c.between(ir.F32, ir.ShapeOf(c.intsAttr("shape")...)) }),
+	"RandomNormal":      drawn(func(c *call) tensor { return c.normal(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
+	"RandomUniform":     drawn(func(c *call) tensor { return c.between(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
 	"RandomNormalLike":  drawn(func(c *call) tensor { return c.normal(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
 	"RandomUniformLike": drawn(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
 }
@@ -31,7 +31,7 @@ const perOffset = 4
 func (c *call) draw(s ir.Shape) (seed, offset tensor) {
 	c.draws++
 	first := int64(c.draws)
-	if a := c.node.attr("seed"); a != nil && a.Type == AttrFloat {
+	if a := c.anyAttr("seed"); a != nil && a.Type == AttrFloat {
 		first = int64(math.Float32bits(a.Float))
 	} else if a != nil {
 		first = int64(uint32(a.Int))
@@ -83,6 +83,7 @@ func multinomial(c *call) tensor {
 // dropout is the identity but in training: then elements are left out.
 func dropout(c *call) []*value {
 	x := c.x(0)
+	c.anyAttr("seed") // of training
 	p, training := 0.5, false
 	if c.has(1) {
 		p = c.number(1)

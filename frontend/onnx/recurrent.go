@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
@@ -56,41 +57,57 @@ func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor 
 	return nil
 }
 
-// activations are those of a direction, which has as many as the names given for one.
-func (c *call) activations(direction int, defaults ...string) []func(tensor) tensor {
-	names := defaults
-	if a := c.attr("activations", AttrStrings); a != nil {
-		if len(a.Strings) < (direction+1)*len(defaults) {
-			c.fail("%d activations, want %d for each direction", len(a.Strings), len(defaults))
+// numbersOf are how many numbers of activation_alpha and activation_beta a function takes, and its own where those
+// lists are at an end.
+var numbersOf = map[string]struct {
+	alphas, betas int
+	alpha, beta   float64
+}{
+	"affine":          {alphas: 1, betas: 1, alpha: 1},
+	"elu":             {alphas: 1, alpha: 1},
+	"hardsigmoid":     {alphas: 1, betas: 1, alpha: 0.2, beta: 0.5},
+	"leakyrelu":       {alphas: 1, alpha: 0.01},
+	"scaledtanh":      {alphas: 1, betas: 1, alpha: 1, beta: 1},
+	"thresholdedrelu": {alphas: 1, alpha: 1},
+}
+
+// activations are the functions of each direction, which has as many as there are defaults. The numbers that some take
+// stand in the order of the functions.
+func (c *call) activations(directions int, defaults ...string) [][]func(tensor) tensor {
+	names := slices.Repeat(defaults, directions)
+	if a := c.attr("activations", AttrStrings); a != nil && len(a.Strings) > 0 {
+		if names = a.Strings; len(names) != directions*len(defaults) {
+			c.fail("%d activations, want %d for each of %d directions", len(names), len(defaults), directions)
 		}
-		names = a.Strings[direction*len(defaults):][:len(defaults)]
 	}
-	number := func(attr string, i int, otherwise float64) float64 {
-		if a := c.attr(attr, AttrFloats); a != nil && i < len(a.Floats) {
-			return float64(a.Floats[i])
+	numbers := func(name string) (list []float32) {
+		if a := c.attr(name, AttrFloats); a != nil {
+			list = a.Floats
 		}
-		return otherwise
+		return list
 	}
-	list := make([]func(tensor) tensor, len(names))
+	alphas, betas, limit := numbers("activation_alpha"), numbers("activation_beta"), c.floatAttr("clip", 0)
+	next := func(list *[]float32, n int, otherwise float64) float64 {
+		if n == 0 || len(*list) == 0 {
+			return otherwise
+		}
+		first := (*list)[0]
+		*list = (*list)[1:]
+		return float64(first)
+	}
+	all := make([]func(tensor) tensor, len(names))
 	for i, name := range names {
-		// The defaults are those of the functions.
-		alpha, beta := 1.0, 0.0
-		switch strings.ToLower(name) {
-		case "leakyrelu":
-			alpha = 0.01
-		case "hardsigmoid":
-			alpha, beta = 0.2, 0.5
-		case "scaledtanh":
-			beta = 1
-		}
-		at := direction*len(defaults) + i
-		list[i] = c.activation(name, number("activation_alpha", at, alpha), number("activation_beta", at, beta))
-		if limit := c.floatAttr("clip", 0); limit > 0 {
-			f := list[i]
-			list[i] = func(x tensor) tensor { return f(x.Clamp(-limit, limit)) }
+		of := numbersOf[strings.ToLower(name)]
+		f := c.activation(name, next(&alphas, of.alphas, of.alpha), next(&betas, of.betas, of.beta))
+		if all[i] = f; limit > 0 {
+			all[i] = func(x tensor) tensor { return f(x.Clamp(-limit, limit)) }
 		}
 	}
-	return list
+	if len(alphas) > 0 || len(betas) > 0 {
+		c.fail("activation_alpha has %d numbers and activation_beta %d that none of the functions %q takes",
+			len(alphas), len(betas), names)
+	}
+	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
 // recurrent runs a layer: step computes the next state, whose first element is the output, of the last state and the
@@ -105,15 +122,19 @@ func (c *call) recurrent(gates, states int, defaults []string,
 		c.fail("of %s with weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
 	}
 	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
-	direction := c.textAttr("direction", "forward")
+	if n := c.intAttr("hidden_size", hidden); n != hidden {
+		c.fail("attribute hidden_size is %d, and the recurrent weights are %s", n, r)
+	}
+	direction := c.choice("direction", "forward", "reverse", "bidirectional")
 	count := 1
 	if direction == "bidirectional" {
 		count = 2
 	}
+	activations := c.activations(count, defaults...)
 	var all []tensor // outputs of each direction, [T, N, H]
 	last := make([][]tensor, states)
 	for d := range count {
-		l := &recurrence{c: c, hidden: hidden, gates: gates, act: c.activations(d, defaults...),
+		l := &recurrence{c: c, hidden: hidden, gates: gates, act: activations[d],
 			reverse: direction == "reverse" || d == 1}
 		l.x = x.MatMulT(w.Index(0, d))
 		l.r = r.Index(0, d).T()

@@ -25,14 +25,15 @@ func reduction(drop, keep reducer) row {
 	return tensorOp(func(c *call) tensor {
 		x := c.x(0)
 		axes, given := c.axes(1)
-		if (!given || len(axes) == 0) && c.intAttr("noop_with_empty_axes", 0) != 0 {
+		all, kept := !c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
+		if (!given || len(axes) == 0) && !all {
 			return keep(x.Unsqueeze(0), 0).Squeeze(0) // what the op does to each element alone
 		}
 		axes = c.resolved(axes, x.Rank())
 		if len(axes) == 0 && x.Rank() == 0 {
 			return keep(x.Unsqueeze(0), 0).Squeeze(0)
 		}
-		if c.intAttr("keepdims", 1) != 0 {
+		if kept {
 			return keep(x, axes...)
 		}
 		return drop(x, axes...)

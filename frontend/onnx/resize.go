@@ -3,6 +3,7 @@ package onnx
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -14,10 +15,12 @@ var resizeOps = table{
 }
 
 // resizing is what a Resize does. Axis i gets extent size[i], and place p of it lies at p/scale[i] of the tensor, or
-// wherever coordinates says.
+// wherever coordinates says. Factors, extents and places are computed in f32, as others do: nearest elements are others
+// where a quotient is rounded to the next whole number, or is not.
 type resizing struct {
 	x           tensor
 	size        ir.Shape
+	sized       bool // sizes are given, and factors follow from them
 	scale       []float64
 	mode        string // nearest, linear or cubic
 	coordinates string
@@ -31,7 +34,8 @@ type resizing struct {
 
 // upsample is Upsample, and Resize of opset 10.
 func upsample(c *call) tensor {
-	r := resizing{x: c.x(0), mode: c.textAttr("mode", "nearest"), coordinates: "asymmetric", nearest: "floor", a: -0.75}
+	r := resizing{x: c.x(0), mode: c.choice("mode", "nearest", "linear", "cubic", "bilinear", "trilinear"),
+		coordinates: "asymmetric", nearest: "floor", a: -0.75}
 	r.scale = c.numbers(1)
 	c.sizes(&r)
 	return c.resize(&r)
@@ -39,11 +43,13 @@ func upsample(c *call) tensor {
 
 func resize(c *call) tensor {
 	x := c.x(0)
-	r := resizing{x: x, mode: c.textAttr("mode", "nearest"),
-		coordinates: c.textAttr("coordinate_transformation_mode", "half_pixel"),
-		nearest:     c.textAttr("nearest_mode", "round_prefer_floor"), a: c.floatAttr("cubic_coeff_a", -0.75),
-		exclude: c.intAttr("exclude_outside", 0) != 0, antialias: c.intAttr("antialias", 0) != 0,
-		outside: c.floatAttr("extrapolation_value", 0)}
+	r := resizing{x: x, mode: c.choice("mode", "nearest", "linear", "cubic"),
+		coordinates: c.choice("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
+			"pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"),
+		nearest: c.choice("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+		a:       c.floatAttr("cubic_coeff_a", -0.75), exclude: c.flag("exclude_outside", false),
+		antialias: c.flag("antialias", false), outside: c.floatAttr("extrapolation_value", 0)}
+	policy := c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
 		for i := range x.Rank() {
@@ -60,7 +66,7 @@ func resize(c *call) tensor {
 		}
 		return all
 	}
-	if r.coordinates == "tf_crop_and_resize" {
+	if c.has(1); r.coordinates == "tf_crop_and_resize" { // input 1 has no meaning else
 		roi := c.numbers(1)
 		if len(roi) != 2*len(axes) {
 			c.fail("roi has %d numbers for %d axes", len(roi), len(axes))
@@ -68,62 +74,51 @@ func resize(c *call) tensor {
 		r.roi = append(spread(roi[:len(axes)], 0), spread(roi[len(axes):], 1)...)
 	}
 	if c.has(3) {
+		if c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0 {
+			c.fail("it has scales and sizes: want one of them")
+		}
 		to := c.dims(3)
 		if len(to) != len(axes) {
 			c.fail("%d sizes for %d axes", len(to), len(axes))
 		}
-		r.size = slices.Clone(x.Shape())
+		r.size, r.sized = slices.Clone(x.Shape()), true
 		for i, a := range axes {
 			r.size[c.axis(a, x.Rank())] = to[i]
 		}
-		c.keepAspect(&r, axes)
 		for i, d := range r.size {
 			r.scale = append(r.scale, 1)
 			if from := x.Shape()[i]; d != from && d.IsStatic() && from.IsStatic() {
-				r.scale[i] = float64(d.Add) / float64(from.Add)
+				r.scale[i] = float64(float32(d.Add) / float32(from.Add))
 			}
 		}
-		if s := r.scaleOfPolicy(c, axes); s != 0 {
-			for _, a := range axes {
-				r.scale[c.axis(a, x.Rank())] = s
-			}
+		if policy != "stretch" {
+			r.keepAspect(c, policy, c.resolved(axes, x.Rank()))
 		}
 		return c.resize(&r)
+	}
+	if policy != "stretch" {
+		c.fail("keep_aspect_ratio_policy is %q, which is about sizes, and it has scales", policy)
 	}
 	r.scale = spread(c.numbers(2), 1)
 	c.sizes(&r)
 	return c.resize(&r)
 }
 
-// scaleOfPolicy is the factor of all axes where their proportion is kept, or 0.
-func (r *resizing) scaleOfPolicy(c *call, axes []int) float64 {
-	policy := c.textAttr("keep_aspect_ratio_policy", "stretch")
-	if policy == "stretch" {
-		return 0
-	}
-	scale, to := 0.0, c.dims(3)
-	for i, a := range axes {
-		s := float64(to[i].Add) / float64(r.x.Shape()[c.axis(a, r.x.Rank())].Add)
-		if i == 0 || policy == "not_larger" && s < scale || policy == "not_smaller" && s > scale {
-			scale = s
-		}
-	}
-	return scale
-}
-
-// keepAspect changes sizes to those of one factor, if that is wanted.
-func (c *call) keepAspect(r *resizing, axes []int) {
-	scale := r.scaleOfPolicy(c, axes)
-	if scale == 0 {
-		return
-	}
+// keepAspect gives axes the smallest or the largest of their factors, and the sizes that follow from it.
+func (r *resizing) keepAspect(c *call, policy string, axes []int) {
+	one := math.NaN()
 	for _, a := range axes {
-		a = c.axis(a, r.x.Rank())
-		from := r.x.Shape()[a]
-		if !from.IsStatic() || !r.size[a].IsStatic() {
+		if from := r.x.Shape()[a]; !from.IsStatic() || !r.size[a].IsStatic() {
 			c.fail("the proportion of axis %d, of extent %s, is kept: it must be a number", a, from)
 		}
-		r.size[a] = ir.D(int(math.Round(scale * float64(from.Add))))
+		if s := r.scale[a]; math.IsNaN(one) || policy == "not_larger" && s < one || policy == "not_smaller" && s > one {
+			one = s
+		}
+	}
+	r.sized = false
+	for _, a := range axes {
+		r.scale[a] = one
+		r.size[a] = ir.D(int(math.Round(float64(float32(one) * float32(r.x.Shape()[a].Add)))))
 	}
 }
 
@@ -148,7 +143,7 @@ func (c *call) sizes(r *resizing) {
 		case !(f > 0) || f > 1<<20:
 			c.fail("factor %v of axis %d", f, i)
 		case s[i].IsStatic():
-			r.size[i] = ir.D(int(math.Floor(float64(s[i].Add) * f)))
+			r.size[i] = ir.D(int(float32(s[i].Add) * float32(f)))
 		case whole == f:
 			r.size[i] = s[i].Times(int64(whole))
 		default:
@@ -166,7 +161,7 @@ func (c *call) resize(r *resizing) tensor {
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
 	}
-	if y := r.byOp(); !y.IsZero() {
+	if y := r.byOp(c); !y.IsZero() {
 		return y
 	}
 	x := r.x
@@ -175,18 +170,24 @@ func (c *call) resize(r *resizing) tensor {
 		if from == to && r.scale[axis] == 1 && r.roi == nil {
 			continue
 		}
-		if !from.IsStatic() || !to.IsStatic() || from.Add < 1 {
-			c.fail("axis %d goes from extent %s to %s by %s with %s: these must be numbers", axis, from, to, r.mode,
-				r.coordinates)
-		}
+		r.wantNumbers(c, axis, from, to)
 		x = r.along(c, x, axis, from.Static(), to.Static())
 	}
 	return x
 }
 
-// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor. Nearest elements
-// are those of a factor only if that is a fraction exactly; interpolation bears f32's last bit.
-func (r *resizing) byOp() tensor {
+// maxResized is how many elements an axis gets at most whose places are computed one by one.
+const maxResized = 1 << 24
+
+func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
+	if !from.IsStatic() || !to.IsStatic() || from.Add < 1 || to.Add > maxResized {
+		c.fail("axis %d goes from extent %s to %s by %s with %s: these must be numbers, from 1 to %d", axis, from, to,
+			r.mode, r.coordinates, maxResized)
+	}
+}
+
+// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor.
+func (r *resizing) byOp(c *call) tensor {
 	s := r.x.Shape()
 	first, exact, fractions := len(s), true, true
 	for i := len(s) - 1; i >= 0; i-- {
@@ -194,9 +195,9 @@ func (r *resizing) byOp() tensor {
 			first = i
 		}
 		num, den, ok := frontend.Fraction(r.scale[i])
-		switch static := s[i].IsStatic() && r.size[i].IsStatic(); {
-		case static:
-			exact = exact && float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add)
+		switch {
+		case s[i].IsStatic() && r.size[i].IsStatic():
+			exact = exact && (r.sized || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add))
 		case r.scale[i] != 1: // else the extent is given, and not the factor
 			exact = exact && ok && s[i].Times(num) == r.size[i].Times(den)
 		}
@@ -210,11 +211,17 @@ func (r *resizing) byOp() tensor {
 	for _, d := range r.size[first:] {
 		size = append(size, d)
 	}
-	if r.mode == "nearest" && r.coordinates == "asymmetric" && r.nearest == "floor" {
-		if exact {
+	if r.mode == "nearest" {
+		switch {
+		case exact && r.isNearest(c, first, func(i int, place int64) int64 { return place * s[i].Add / r.size[i].Add }):
 			return r.x.ResizeNearest(size...)
+		case fractions && r.isNearest(c, first, func(i int, place int64) int64 {
+			num, den, _ := frontend.Fraction(r.scale[i])
+			return min(place*den/num, s[i].Add-1)
+		}):
+			return r.x.ResizeBy(frontend.Nearest, r.scale[first:], size...)
 		}
-		return r.x.ResizeBy(frontend.Nearest, r.scale[first:], size...)
+		return tensor{}
 	}
 	corners := r.coordinates == "align_corners"
 	half := r.coordinates == "half_pixel"
@@ -236,39 +243,63 @@ func (r *resizing) byOp() tensor {
 	return tensor{}
 }
 
-// source is where element i of n lies on an axis of extent from.
-func (r *resizing) source(c *call, axis, i, from, n int) float64 {
-	scale, p := r.scale[axis], float64(i)
-	full := scale * float64(from) // the extent of the result before it was rounded down
+// isNearest reports whether the nearest element of each place of the axes from first on is the one that op says. Along
+// an axis whose extent is a symbol, it is so for floors of quotients alone.
+func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
+	for axis := first; axis < len(r.size); axis++ {
+		from, to := r.x.Shape()[axis], r.size[axis]
+		if !from.IsStatic() || !to.IsStatic() {
+			if r.coordinates != "asymmetric" || r.nearest != "floor" {
+				return false
+			}
+			continue
+		}
+		r.wantNumbers(c, axis, from, to)
+		for i := range to.Static() {
+			at := r.round(r.source(axis, i, from.Static(), to.Static()))
+			if int64(min(max(at, 0), from.Static()-1)) != op(axis, int64(i)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// source is where element i of n lies on an axis of extent from. Each step of it is rounded to f32.
+func (r *resizing) source(axis, i, from, n int) float32 {
+	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
+	full := scale * size // the extent of the result before it was rounded down
+	if r.sized {
+		full = length
+	}
 	switch r.coordinates {
-	case "half_pixel":
-		return (p+0.5)/scale - 0.5
 	case "half_pixel_symmetric":
-		adjust := float64(n) / full
-		return float64(from)/2*(1-adjust) + (p+0.5)/scale - 0.5
+		offset := float64(size / 2 * (1 - length/full))
+		return float32(offset + (float64(p)+0.5)/float64(scale) - 0.5)
 	case "pytorch_half_pixel":
-		if n > 1 {
-			return (p+0.5)/scale - 0.5
+		if n == 1 {
+			return 0
 		}
-		return 0
 	case "align_corners":
-		if n > 1 {
-			return p * float64(from-1) / (full - 1)
+		if n == 1 {
+			return 0
 		}
-		return 0
+		if r.mode == "nearest" {
+			full = length
+		}
+		return p * (size - 1) / (full - 1)
 	case "asymmetric":
 		return p / scale
 	case "tf_half_pixel_for_nn":
 		return (p + 0.5) / scale
 	case "tf_crop_and_resize":
-		start, end := r.roi[axis], r.roi[len(r.size)+axis]
-		if n > 1 {
-			return start*float64(from-1) + p*(end-start)*float64(from-1)/(full-1)
+		start, end := float32(r.roi[axis]), float32(r.roi[len(r.size)+axis])
+		if n == 1 {
+			return float32(0.5*(start+end)) * (size - 1)
 		}
-		return 0.5 * (start + end) * float64(from-1)
+		return float32(start*(size-1)) + p*(end-start)*(size-1)/(length-1)
 	}
-	c.fail("coordinate_transformation_mode %q is not supported", r.coordinates)
-	return 0
+	return (p+0.5)/scale - 0.5
 }
 
 // taps are which elements of an axis make up one of the result, and their shares.
@@ -277,14 +308,11 @@ type taps struct {
 	share []float64
 }
 
-func (r *resizing) taps(c *call, x, scale float64) taps {
-	switch r.mode {
-	case "nearest":
-		return taps{[]int{r.round(c, x)}, []float64{1}}
-	case "linear", "cubic":
-	default:
-		c.fail("mode %q is not supported", r.mode)
+func (r *resizing) taps(place float32, scale float64) taps {
+	if r.mode == "nearest" {
+		return taps{[]int{r.round(place)}, []float64{1}}
 	}
+	x := float64(place)
 	reach, stretch := 1.0, 1.0
 	kernel := func(d float64) float64 { return max(0, 1-math.Abs(d)) }
 	if r.mode == "cubic" {
@@ -316,19 +344,24 @@ func (r *resizing) cubic(d float64) float64 {
 	return 0
 }
 
-func (r *resizing) round(c *call, x float64) int {
+// nearHalf is how far from a half a place is one at most: rounding the factor to f32 moves places by so much.
+const nearHalf = 1e-6
+
+func (r *resizing) round(place float32) int {
+	x := float64(place)
+	if half := math.Floor(x) + 0.5; math.Abs(x-half) < nearHalf && strings.HasPrefix(r.nearest, "round") {
+		x = half
+	}
 	switch r.nearest {
-	case "round_prefer_floor":
-		return int(math.Ceil(x - 0.5))
 	case "round_prefer_ceil":
 		return int(math.Floor(x + 0.5))
 	case "floor":
 		return int(math.Floor(x))
 	case "ceil":
 		return int(math.Ceil(x))
+	default:
+		return int(math.Ceil(x - 0.5))
 	}
-	c.fail("nearest_mode %q is not supported", r.nearest)
-	return 0
 }
 
 // denseTaps is from how many elements a result is computed by a product with a matrix of shares.
@@ -340,9 +373,9 @@ func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
 	widest := 1
 	var outside []bool
 	for i := range all {
-		place := r.source(c, axis, i, from, to)
-		outside = append(outside, r.roi != nil && (place < 0 || place > float64(from-1)))
-		t := r.taps(c, place, r.scale[axis])
+		place := r.source(axis, i, from, to)
+		outside = append(outside, r.roi != nil && (place < 0 || place > float32(from-1)))
+		t := r.taps(place, r.scale[axis])
 		normalize := r.exclude || r.antialias
 		total := 0.0
 		for k, at := range t.at {

@@ -74,7 +74,8 @@ func gridSample(c *call) tensor {
 		c.fail("grid %s for %s", grid, x)
 	}
 	corners := c.intAttr("align_corners", 0) != 0
-	padding := c.textAttr("padding_mode", "zeros")
+	padding := c.choice("padding_mode", "zeros", "border", "reflection")
+	mode := c.choice("mode", "linear", "nearest", "cubic")
 	to := grid.Shape()[1 : grid.Rank()-1]
 	points, err := to.Numel()
 	if err != nil {
@@ -111,7 +112,7 @@ func gridSample(c *call) tensor {
 		return y
 	}
 	var y tensor
-	switch mode := c.textAttr("mode", "linear"); mode {
+	switch mode {
 	case "nearest":
 		for i := range coords {
 			coords[i] = coords[i].Round()
@@ -121,8 +122,6 @@ func gridSample(c *call) tensor {
 		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample)
 	case "cubic":
 		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample)
-	default:
-		c.fail("mode %q is not supported", mode)
 	}
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
@@ -204,7 +203,7 @@ func roiAlign(c *call) tensor {
 			ratio, x)
 	}
 	offset := 0.0
-	if c.textAttr("coordinate_transformation_mode", "half_pixel") == "half_pixel" {
+	if c.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel" {
 		offset = 0.5
 	}
 	scale := c.floatAttr("spatial_scale", 1)
@@ -229,7 +228,7 @@ func roiAlign(c *call) tensor {
 	inside := near(ys, p.size[0]).Mul(near(xs, p.size[1]))
 	coords := []tensor{ys.Clamp(0, float64(p.size[0]-1)), xs.Clamp(0, float64(p.size[1]-1))}
 	cell := func(v tensor) tensor { return v.Reshape(rois.Dim(0), x.Dim(1), h, ratio, w, ratio) }
-	if c.textAttr("mode", "avg") == "max" { // of the elements times their shares, not of the samples
+	if c.choice("mode", "avg", "max") == "max" { // of the elements times their shares, not of the samples
 		return cell(blended(coords, 0, 2, linearShares, tensor.Max, p.at).Mul(inside)).ReduceMax(3, 5)
 	}
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)

@@ -226,8 +226,11 @@ func split(c *call) []*value {
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	sizes, given := c.axes(1)
 	d := x.Shape()[axis]
+	n := c.intAttr("num_outputs", len(c.node.Outputs))
+	if n != len(c.node.Outputs) {
+		c.fail("num_outputs is %d, and it has %d results", n, len(c.node.Outputs))
+	}
 	if !given {
-		n := c.intAttr("num_outputs", len(c.node.Outputs))
 		if n < 1 || n > maxCalls {
 			c.fail("it splits into %d", n)
 		}
@@ -244,10 +247,11 @@ func split(c *call) []*value {
 
 func concat(c *call) tensor {
 	list := c.all()
+	axis := c.axis(int(c.must("axis", AttrInt).Int), list[0].Rank())
 	if len(list) == 1 {
 		return list[0]
 	}
-	return list[0].Concat(c.axis(c.intAttr("axis", 0), list[0].Rank()), list[1:]...)
+	return list[0].Concat(axis, list[1:]...)
 }
 
 func expand(c *call) tensor {
@@ -286,7 +290,7 @@ func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 }
 
 func depthToSpace(c *call) tensor {
-	x, n := c.x(0), c.intAttr("blocksize", 1)
+	x, n := c.x(0), int(c.must("blocksize", AttrInt).Int)
 	s := x.Shape()
 	if len(s) != 4 || n < 1 {
 		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
@@ -295,7 +299,7 @@ func depthToSpace(c *call) tensor {
 	if !ok {
 		c.fail("%s channels are no multiple of %d*%d", s[1], n, n)
 	}
-	if c.textAttr("mode", "DCR") == "CRD" {
+	if c.choice("mode", "DCR", "CRD") == "CRD" {
 		x = x.Reshape(s[0], depth, n, n, s[2], s[3]).Transpose(0, 1, 4, 2, 5, 3)
 	} else {
 		x = x.Reshape(s[0], n, n, depth, s[2], s[3]).Transpose(0, 3, 4, 1, 5, 2)
@@ -304,7 +308,7 @@ func depthToSpace(c *call) tensor {
 }
 
 func spaceToDepth(c *call) tensor {
-	x, n := c.x(0), c.intAttr("blocksize", 1)
+	x, n := c.x(0), int(c.must("blocksize", AttrInt).Int)
 	s := x.Shape()
 	if len(s) != 4 || n < 1 {
 		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
@@ -345,19 +349,15 @@ func pad(c *call) tensor {
 			low[a], high[a] = max(0, low[a]), max(0, high[a])
 		}
 	}
-	switch mode := c.textAttr("mode", "constant"); mode {
-	case "constant":
-		return x.Pad(low, high, value)
+	switch c.choice("mode", "constant", "reflect", "edge", "wrap") {
 	case "reflect":
 		return x.PadReflect(low, high)
 	case "edge":
 		return x.PadReplicate(low, high)
 	case "wrap":
 		return x.PadWrap(low, high)
-	default:
-		c.fail("mode %q is not supported", mode)
 	}
-	return x
+	return x.Pad(low, high, value)
 }
 
 func centerCropPad(c *call) tensor {
@@ -428,6 +428,7 @@ func constantNode(c *call) []*value {
 	var err error
 	narrow, unsigned := false, false
 	for _, a := range c.node.Attributes {
+		c.looked.atAttr(a.Name)
 		switch a.Name {
 		case "value":
 			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
@@ -482,10 +483,10 @@ func constantOfShape(c *call) tensor {
 // constantFill is an op of files made before there was ConstantOfShape.
 func constantFill(c *call) tensor {
 	var to ir.Shape
-	switch {
+	switch asShape := c.flag("input_as_shape", false); {
 	case c.hasAttr("shape"):
 		to = ir.ShapeOf(c.intsAttr("shape")...)
-	case c.intAttr("input_as_shape", 0) != 0:
+	case asShape:
 		to = c.dims(0)
 	default:
 		to = c.x(0).Shape()
@@ -497,6 +498,7 @@ func constantFill(c *call) tensor {
 // rangeOp counts. How many there are must be known, and may depend on a symbol.
 func rangeOp(c *call) tensor {
 	t := c.dtypeOf(c.input(0))
+	c.only("stash_type", float32Type, "it counts in float where numbers have 16 bits")
 	if t.IsInteger() {
 		start, limit, step := c.dims(0), c.dims(1), c.dims(2)
 		if len(start) == 1 && len(limit) == 1 && len(step) == 1 && start[0].IsStatic() && step[0].IsStatic() {
@@ -515,6 +517,9 @@ func rangeOp(c *call) tensor {
 	n := max(0, math.Ceil((limit-start)/step))
 	if math.IsNaN(n) || n > math.MaxInt32 {
 		c.fail("it counts from %v to %v by %v", start, limit, step)
+	}
+	if t == ir.F16 || t == ir.BF16 { // which do not hold all that it counts through
+		return c.b.Arange(ir.F32, start, step, int(n)).Cast(t)
 	}
 	return c.b.Arange(t, start, step, int(n))
 }

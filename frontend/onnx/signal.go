@@ -22,7 +22,7 @@ func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 		c.fail("of %v elements: want one number, at most %d", size, maxFolded)
 	}
 	n := float64(size[0])
-	if c.intAttr("periodic", 1) == 0 {
+	if !c.flag("periodic", true) {
 		n--
 	}
 	w := make([]float64, size[0])
@@ -63,9 +63,11 @@ func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im te
 	return c.floatsConst(t, a, n, bins), c.floatsConst(t, b, n, bins)
 }
 
-// dft transforms one axis; the innermost is 1 for real numbers, or 2 for a real and an imaginary part.
+// dft transforms one axis; the innermost is 1 for real numbers, or 2 for a real and an imaginary part. Of real numbers
+// onesided gives the first half of the frequencies, and the inverse takes that half and gives real numbers.
 func dft(c *call) tensor {
 	x := c.x(0)
+	inverse, onesided := c.flag("inverse", false), c.flag("onesided", false)
 	axis := -2
 	if c.has(2) {
 		axis = c.ints(2)[0]
@@ -75,27 +77,56 @@ func dft(c *call) tensor {
 	if !n.IsStatic() || axis == x.Rank()-1 {
 		c.fail("axis %d of %s is transformed: its extent must be a number", axis, x)
 	}
+	complexes := x.Dim(-1).Is(2)
+	if onesided && inverse != complexes {
+		c.fail("onesided with inverse %v of %s: it transforms real numbers, [..., 1], and back from complex ones, "+
+			"[..., 2]", inverse, x)
+	}
 	length := n.Static()
+	if onesided && inverse {
+		length = 2 * (length - 1)
+	}
 	if c.has(1) {
 		length = c.ints(1)[0]
 	}
-	if length < n.Static() {
-		x = x.Slice(axis, 0, length)
-	}
-	bins := length
-	if c.intAttr("onesided", 0) != 0 {
+	used, bins := length, length // frequencies or elements that are read, and that are made
+	switch {
+	case onesided && inverse:
+		used = length/2 + 1
+	case onesided:
 		bins = length/2 + 1
 	}
-	re, im := c.fourier(x.DType(), x.Dim(axis).Static(), length, bins, c.intAttr("inverse", 0) != 0)
+	if used < n.Static() {
+		x = x.Slice(axis, 0, used)
+	}
+	re, im := c.fourier(x.DType(), x.Dim(axis).Static(), length, bins, inverse)
+	if onesided && inverse {
+		return c.halfInverse(x, axis, length, re, im)
+	}
 	// The transformed axis goes innermost, and comes back.
 	last := x.Rank() - 2
 	a := x.Index(-1, 0).SwapAxes(axis, last)
 	y, z := a.MatMul(re), a.MatMul(im)
-	if x.Dim(-1).Is(2) {
+	if complexes {
 		b := x.Index(-1, 1).SwapAxes(axis, last)
 		y, z = y.Sub(b.MatMul(im)), z.Add(b.MatMul(re))
 	}
 	return y.SwapAxes(axis, last).Stack(-1, z.SwapAxes(axis, last))
+}
+
+// halfInverse is the real numbers, [..., 1], of the first half of their frequencies: each but the first, and the one in
+// the middle, stands for its conjugate in the other half, too. The imaginary parts of those two have no meaning.
+func (c *call) halfInverse(x tensor, axis, length int, re, im tensor) tensor {
+	share := make([]float64, x.Dim(axis).Static())
+	for k := range share {
+		if share[k] = 2; k == 0 || 2*k == length {
+			share[k] = 1
+		}
+	}
+	last, weights := x.Rank()-2, c.floatsConst(x.DType(), share, len(share))
+	real, imaginary := x.Index(-1, 0).SwapAxes(axis, last), x.Index(-1, 1).SwapAxes(axis, last)
+	y := real.Mul(weights).MatMul(re).Sub(imaginary.Mul(weights).MatMul(im))
+	return y.SwapAxes(axis, last).Unsqueeze(-1)
 }
 
 // stft transforms frames of a signal [N, L, 1], each step elements after the one before.
@@ -122,7 +153,7 @@ func stft(c *call) tensor {
 	}
 	frames := (x.Dim(1).Static()-length)/step[0] + 1
 	bins := length
-	if c.intAttr("onesided", 1) != 0 {
+	if c.flag("onesided", true) {
 		bins = length/2 + 1
 	}
 	at := make([]int32, frames*length)

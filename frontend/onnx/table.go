@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/vkc-go/vkc/frontend"
 )
@@ -13,6 +14,17 @@ type row struct {
 	fold func(c *call) *value
 	// asItIs says that build does what is to be done for constants too.
 	asItIs bool
+	// leftOut are attributes at which build does not look, each with why no value of it changes a result. Any other at
+	// which it has not looked when the node is built is an error.
+	leftOut map[string]string
+}
+
+// leaves returns the row with an attribute that it leaves out, and why it may.
+func (r row) leaves(attribute, because string) row {
+	all := map[string]string{attribute: because}
+	maps.Copy(all, r.leftOut)
+	r.leftOut = all
+	return r
 }
 
 // table is the rows of ops, by name.

@@ -15,14 +15,12 @@ var trainingOps = table{
 
 // gradient differentiates a value of the graph, or the sum of its elements, by others that it is computed from.
 func gradient(c *call) []*value {
-	names := func(attr string) []string {
-		if a := c.attr(attr, AttrStrings); a != nil {
-			return a.Strings
-		}
-		return nil
+	var zs []string
+	if a := c.attr("zs", AttrStrings); a != nil {
+		zs = a.Strings
 	}
-	xs, y := names("xs"), c.scope.find(c.textAttr("y", ""))
-	for i, name := range slices.Concat(xs, names("zs")) {
+	xs, y := c.must("xs", AttrStrings).Strings, c.scope.find(c.must("y", AttrString).String)
+	for i, name := range slices.Concat(xs, zs) {
 		if v := c.scope.find(name); v == nil || !c.has(i) || v != c.in[i] {
 			c.fail("input %d must be %q, by which it differentiates: it has no other values than those of the graph", i,
 				name)
@@ -68,7 +66,7 @@ func adagrad(c *call) []*value {
 	return c.optimized(1, func(rate, count, x, g tensor, state []tensor) []tensor {
 		rate = rate.Div(castTo(count, x.DType()).MulScalar(c.floatAttr("decay_factor", 0)).AddScalar(1))
 		squares := state[0].Add(g.Sqr())
-		return []tensor{x.Sub(rate.Mul(g).Div(squares.Sqrt().AddScalar(c.floatAttr("epsilon", 1e-6)))), squares}
+		return []tensor{x.Sub(rate.Mul(g).Div(squares.Sqrt().AddScalar(c.floatAttr("epsilon", 0)))), squares}
 	})
 }
 
@@ -82,18 +80,21 @@ func adam(c *call) []*value {
 		without := func(b float64) tensor { return t.Lit(b).Pow(t).Neg().AddScalar(1) }
 		corrected := rate.Mul(without(beta).Sqrt()).Div(without(alpha))
 		rate = t.Gt(t.Lit(0)).Where(corrected, rate)
-		next := x.Sub(rate.Mul(v).Div(h.Sqrt().AddScalar(c.floatAttr("epsilon", 1e-6))))
+		next := x.Sub(rate.Mul(v).Div(h.Sqrt().AddScalar(c.floatAttr("epsilon", 0))))
 		return []tensor{next.MulScalar(1 - c.floatAttr("norm_coefficient_post", 0)), v, h}
 	})
 }
 
 func momentum(c *call) []*value {
-	alpha, beta := c.floatAttr("alpha", 0), c.floatAttr("beta", 0)
+	alpha, beta := float64(c.must("alpha", AttrFloat).Float), float64(c.must("beta", AttrFloat).Float)
+	c.must("norm_coefficient", AttrFloat)
+	c.must("mode", AttrString)
+	nesterov := c.choice("mode", "standard", "nesterov") == "nesterov"
 	return c.optimized(1, func(rate, count, x, g tensor, state []tensor) []tensor {
 		t := castTo(count, x.DType())
 		share := t.Gt(t.Lit(0)).Where(t.Lit(beta), t.Lit(1))
 		v := state[0].MulScalar(alpha).Add(share.Mul(g))
-		if c.textAttr("mode", "standard") == "nesterov" {
+		if nesterov {
 			return []tensor{x.Sub(rate.Mul(g.Add(v.MulScalar(alpha)))), v}
 		}
 		return []tensor{x.Sub(rate.Mul(v)), v}

@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -30,11 +32,10 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 	}
 	w := window{kernel: kernel, stride: c.perAxis("strides", n, 1), dilation: c.perAxis("dilations", n, 1),
 		low: make([]int, n), high: make([]int, n)}
-	switch mode := c.textAttr("auto_pad", "NOTSET"); mode {
+	pads := c.perAxis("pads", 2*n, 0) // which have no meaning with another auto_pad
+	switch mode := c.autoPad(); mode {
 	case "NOTSET":
-		pads := c.perAxis("pads", 2*n, 0)
 		w.low, w.high = pads[:n], pads[n:]
-	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range n {
 			total := w.samePadding(c, i, x[i+2])
@@ -43,10 +44,12 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 				w.low[i], w.high[i] = w.high[i], w.low[i]
 			}
 		}
-	default:
-		c.fail("auto_pad is %q", mode)
 	}
 	return w
+}
+
+func (c *call) autoPad() string {
+	return c.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 }
 
 // samePadding is the padding with which there is a window for each stride.
@@ -79,7 +82,7 @@ func (w window) options() []frontend.WindowOption {
 	return []frontend.WindowOption{frontend.Stride(w.stride...), frontend.PaddingLowHigh(w.low, w.high)}
 }
 
-// kernelOf is the extents of a convolution's weights.
+// kernelOf is the extents of a convolution's weights, as which kernel_shape may repeat them.
 func (c *call) kernelOf(w tensor) []int {
 	if w.Rank() < 3 || !w.Shape().IsStatic() {
 		c.fail("the weights are %s: want [O, C, …]", w)
@@ -87,6 +90,9 @@ func (c *call) kernelOf(w tensor) []int {
 	kernel := make([]int, w.Rank()-2)
 	for i, d := range w.Shape()[2:] {
 		kernel[i] = d.Static()
+	}
+	if given := c.intsAttr("kernel_shape"); len(given) > 0 && !slices.Equal(given, kernel) {
+		c.fail("attribute kernel_shape is %v, and the weights are %s", given, w)
 	}
 	return kernel
 }
@@ -144,7 +150,10 @@ func convTranspose(c *call) tensor {
 	extra := c.perAxis("output_padding", n, 0)
 	pads := c.perAxis("pads", 2*n, 0)
 	low, high := pads[:n:n], pads[n:]
-	mode, shape := c.textAttr("auto_pad", "NOTSET"), c.intsAttr("output_shape")
+	mode, shape := c.autoPad(), c.intsAttr("output_shape")
+	if mode == "VALID" {
+		low, high = make([]int, n), make([]int, n)
+	}
 	if len(shape) > n {
 		shape = shape[len(shape)-n:]
 	}
@@ -179,9 +188,9 @@ func convTranspose(c *call) tensor {
 // pool reads what pools have in common.
 func (c *call) pool() (tensor, window, []frontend.WindowOption) {
 	x := c.x(0)
-	w := c.window(x.Shape(), c.intsAttr("kernel_shape"))
-	options := w.options()
-	if c.intAttr("ceil_mode", 0) != 0 {
+	w := c.window(x.Shape(), c.mustInts("kernel_shape"))
+	options := append(w.options(), frontend.Dilation(w.dilation...))
+	if c.flag("ceil_mode", false) {
 		options = append(options, frontend.CeilMode())
 	}
 	return x, w, options
@@ -189,8 +198,7 @@ func (c *call) pool() (tensor, window, []frontend.WindowOption) {
 
 func averagePool(c *call) tensor {
 	x, w, options := c.pool()
-	options = append(options, frontend.Dilation(w.dilation...))
-	if c.intAttr("count_include_pad", 0) == 0 {
+	if !c.flag("count_include_pad", false) {
 		options = append(options, frontend.ExcludePadding())
 	}
 	return x.AvgPool(w.kernel, options...)
@@ -198,11 +206,11 @@ func averagePool(c *call) tensor {
 
 func maxPool(c *call) []*value {
 	x, w, options := c.pool()
-	options = append(options, frontend.Dilation(w.dilation...))
+	columns := c.flag("storage_order", false) // which the places are counted by
 	if !c.wants(1) {
 		return one(x.MaxPool(w.kernel, options...))
 	}
-	return several(x.MaxPoolIndices(w.kernel, c.intAttr("storage_order", 0) != 0, options...))
+	return several(x.MaxPoolIndices(w.kernel, columns, options...))
 }
 
 // volume is a product of extents.
@@ -214,15 +222,55 @@ func volume(list []int) int {
 	return n
 }
 
-// lpPool is a root of a sum of powers: a mean, padding counted, times the elements of the window.
+// lpPool is a root of a sum of powers: a mean times the elements of the window, of a tensor with zeros around it up to
+// where the windows reach, since means count no more.
 func lpPool(c *call) tensor {
-	x, w, options := c.pool()
-	p, n := float64(c.intAttr("p", 2)), volume(w.kernel)
-	return x.Abs().Powf(p).AvgPool(w.kernel, options...).MulScalar(float64(n)).Powf(1 / p)
+	x, w, _ := c.pool()
+	ceil, rank := c.flag("ceil_mode", false), x.Rank()
+	low, high := make([]int, rank), make([]int, rank)
+	for i := range w.kernel {
+		low[i+2], high[i+2] = w.low[i], w.high[i]
+		if ceil {
+			high[i+2] += w.overhang(c, i, x.Shape()[i+2])
+		}
+	}
+	p, n := c.root(), volume(w.kernel)
+	y := x.Abs().Powf(p)
+	if slices.Max(low) > 0 || slices.Max(high) > 0 {
+		y = y.Pad(low, high, 0)
+	}
+	return y.AvgPool(w.kernel, frontend.Stride(w.stride...), frontend.Dilation(w.dilation...)).MulScalar(float64(n)).
+		Powf(1 / p)
+}
+
+// overhang is how far the last window, which begins at an element or in the padding before them, reaches past the
+// padding.
+func (w window) overhang(c *call, i int, extent ir.Dim) int {
+	if w.stride[i] == 1 {
+		return 0
+	}
+	if !extent.IsStatic() {
+		c.fail("windows reach over the end of extent %s, which must be a number: fix the symbol's value", extent)
+	}
+	n, reach := extent.Static()+w.low[i], w.dilation[i]*(w.kernel[i]-1)+1
+	last := min(n+w.high[i]-reach+w.stride[i]-1, n-1) / w.stride[i] * w.stride[i]
+	return max(0, last+reach-n-w.high[i])
+}
+
+// root is attribute p of pools, which was a float first.
+func (c *call) root() float64 {
+	a := c.anyAttr("p")
+	switch {
+	case a == nil:
+		return 2
+	case a.Type == AttrFloat:
+		return float64(a.Float)
+	}
+	return float64(c.intAttr("p", 2))
 }
 
 func globalLpPool(c *call) tensor {
-	x, p := c.x(0), float64(c.intAttr("p", 2))
+	x, p := c.x(0), c.root()
 	var axes []int
 	for a := 2; a < x.Rank(); a++ {
 		axes = append(axes, a)
@@ -235,7 +283,7 @@ func maxUnpool(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	n := x.Rank() - 2
 	s := x.Shape()
-	kernel := c.intsAttr("kernel_shape")
+	kernel := c.mustInts("kernel_shape")
 	if n < 1 || len(kernel) != n || c.has(2) && len(c.dims(2)) != x.Rank() {
 		c.fail("kernel_shape %v and the output_shape do not go over %s", kernel, x)
 	}

@@ -1,0 +1,120 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// looked is at what of a node its row has looked. What it has not looked at cannot have changed the result, and would
+// be left out in silence: unlooked makes an error of it.
+type looked struct {
+	attrs  []string
+	inputs []bool
+}
+
+func (l *looked) atAttr(name string) {
+	if !slices.Contains(l.attrs, name) {
+		l.attrs = append(l.attrs, name)
+	}
+}
+
+func (l *looked) at(input int) {
+	for len(l.inputs) <= input {
+		l.inputs = append(l.inputs, false)
+	}
+	l.inputs[input] = true
+}
+
+// byMemory is an attribute of all ops before an opset, which said what may be overwritten.
+const (
+	byMemory      = "consumed_inputs"
+	byMemoryUntil = 6
+)
+
+// aside is the call for those who look at the node and do not build it.
+func (c *call) aside() *call {
+	other := *c
+	other.looked = &looked{}
+	return &other
+}
+
+// unlooked fails for an attribute, an input or a result that the node has and its row has nothing to do with.
+func (c *call) unlooked(row *row) {
+	for _, a := range c.node.Attributes {
+		_, leftOut := row.leftOut[a.Name]
+		switch {
+		case slices.Contains(c.looked.attrs, a.Name) || leftOut || a.Ref != "" && c.scope.attribute(a.Ref) == nil:
+		case a.Name == byMemory && c.version < byMemoryUntil:
+		default:
+			if a.Ref != "" {
+				a = c.scope.attribute(a.Ref)
+			}
+			c.fail("it has attribute %s, which is %s, and vkc does not compute by it, so that the result could be "+
+				"wrong: take the attribute away if the result is the same without, or write the node as others",
+				ir.Printable(a.Name), a.text())
+		}
+	}
+	for i, v := range c.in {
+		if v != nil && (i >= len(c.looked.inputs) || !c.looked.inputs[i]) {
+			c.fail("it has input %d, %s, and vkc does not compute by it, so that the result could be wrong: take the "+
+				"input away if the result is the same without, or write the node as others", i, ir.Printable(v.name))
+		}
+	}
+}
+
+// unmade fails for a result that something reads and that was not made.
+func (c *call) unmade(results []*value) {
+	for i, name := range c.node.Outputs {
+		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
+			c.fail("its result %d, %s, is read, and vkc does not make it: it makes %d", i, ir.Printable(name),
+				len(results))
+		}
+	}
+}
+
+// listed is how many numbers or texts of an attribute an error shows.
+const listed = 8
+
+// text is the value of an attribute for people.
+func (a *Attribute) text() string {
+	switch a.Type {
+	case AttrFloat:
+		return strconv.FormatFloat(float64(a.Float), 'g', -1, 32)
+	case AttrInt:
+		return strconv.FormatInt(a.Int, 10)
+	case AttrString:
+		return shortened(strconv.Quote(a.String))
+	case AttrFloats:
+		return listOf(a.Floats)
+	case AttrInts:
+		return listOf(a.Ints)
+	case AttrStrings:
+		return shortened(fmt.Sprintf("%q", a.Strings[:min(len(a.Strings), listed)]))
+	case AttrTensor:
+		return "a tensor"
+	case AttrGraph:
+		return "a graph"
+	}
+	return fmt.Sprintf("of type %d", a.Type)
+}
+
+func listOf[T any](list []T) string {
+	text := strings.ReplaceAll(fmt.Sprint(list[:min(len(list), listed)]), " ", ",")
+	if len(list) > listed {
+		return fmt.Sprintf("%s and %d more", text, len(list)-listed)
+	}
+	return text
+}
+
+// shortened is the beginning of a text.
+func shortened(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

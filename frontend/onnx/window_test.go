@@ -1,0 +1,122 @@
+package onnx_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// pooling is a pool over one axis, as the specification's text has it and not as any code of vkc.
+type pooling struct {
+	n, kernel, stride, dilation, low, high int
+	ceil                                   bool
+	auto                                   string
+}
+
+// windows lists, for each place of the result, the places of the tensor that its window has, those in padding
+// included (below 0, or n and more), and those past the padding that ceil_mode adds, which count for no mean.
+func (p pooling) windows() (all [][]int) {
+	reach := (p.kernel-1)*p.dilation + 1
+	low, high, count := p.low, p.high, 0
+	switch p.auto {
+	case "VALID":
+		low, high = 0, 0
+	case "SAME_UPPER", "SAME_LOWER":
+		count = (p.n + p.stride - 1) / p.stride
+		total := max(0, (count-1)*p.stride+reach-p.n)
+		low, high = total/2, total-total/2
+		if p.auto == "SAME_LOWER" {
+			low, high = high, low
+		}
+	}
+	for start := -low; ; start += p.stride {
+		fits := start+reach <= p.n+high
+		hangs := p.ceil && start < p.n && start-p.stride+reach < p.n+high
+		if !fits && !hangs {
+			break
+		}
+		var places []int
+		for k := range p.kernel {
+			if at := start + k*p.dilation; at < p.n+high {
+				places = append(places, at)
+			}
+		}
+		all = append(all, places)
+	}
+	return all
+}
+
+// TestPools compares pools with their definition over lengths, kernels, strides, dilations and paddings that differ at
+// both ends, with and without ceil_mode and auto_pad: their shapes and their elements.
+func TestPools(t *testing.T) {
+	var all []pooling
+	for _, n := range []int{5, 6, 7, 8} {
+		for _, kernel := range []int{1, 2, 3} {
+			for _, stride := range []int{1, 2, 3} {
+				for _, pads := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 2}, {2, 1}} {
+					for _, dilation := range []int{1, 2} {
+						if max(pads[0], pads[1]) >= (kernel-1)*dilation+1 {
+							continue
+						}
+						for _, ceil := range []bool{false, true} {
+							all = append(all, pooling{n, kernel, stride, dilation, pads[0], pads[1], ceil, "NOTSET"})
+						}
+					}
+				}
+				for _, auto := range []string{"VALID", "SAME_UPPER", "SAME_LOWER"} {
+					all = append(all, pooling{n, kernel, stride, 1, 1, 0, false, auto})
+				}
+			}
+		}
+	}
+	for i, p := range all {
+		ceil := int64(0)
+		if p.ceil {
+			ceil = 1
+		}
+		common := []msg{intsAttr("kernel_shape", int64(p.kernel)), intsAttr("strides", int64(p.stride)),
+			intsAttr("dilations", int64(p.dilation)), intsAttr("pads", int64(p.low), int64(p.high)),
+			intAttr("ceil_mode", ceil), textAttr("auto_pad", p.auto)}
+		of := func(op, y string, more ...msg) msg {
+			return node(op, names("x"), names(y), slices.Concat(common, more)...)
+		}
+		values := make([]float64, p.n)
+		for k := range values {
+			values[k] = float64((k*7+i)%11) - 5.5
+		}
+		want := map[string][]float64{}
+		for _, window := range p.windows() {
+			largest, sum, power, cube, inside := math.Inf(-1), 0.0, 0.0, 0.0, 0
+			for _, at := range window {
+				if at < 0 || at >= p.n {
+					continue
+				}
+				v := values[at]
+				largest, sum, inside = max(largest, v), sum+v, inside+1
+				power, cube = power+v*v, cube+math.Pow(math.Abs(v), 3)
+			}
+			want["max"] = append(want["max"], largest)
+			want["mean"] = append(want["mean"], sum/float64(inside))
+			want["padded"] = append(want["padded"], sum/float64(len(window)))
+			want["l2"] = append(want["l2"], math.Sqrt(power))
+			want["l3"] = append(want["l3"], math.Cbrt(cube))
+		}
+		m := model(19, graph(inputs(port("x", float, 1, 1, p.n)), nodes(of("MaxPool", "max"), of("AveragePool", "mean"),
+			of("AveragePool", "padded", intAttr("count_include_pad", 1)), of("LpPool", "l2"),
+			of("LpPool", "l3", intAttr("p", 3))), outputs("max", "mean", "padded", "l2", "l3")))
+		out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, values, 1, 1, p.n)})
+		for name, list := range want {
+			if slices.ContainsFunc(list, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+				continue // a window of nothing but padding, of which ONNX does not say what comes out
+			}
+			if err := onnx.Compare(out[name], f32(t, list, 1, 1, len(list)), 1e-5, 1e-5); err != nil {
+				t.Errorf("%s of %s: %v", name, fmt.Sprintf("%+v", p), err)
+			}
+		}
+	}
+	t.Logf("%d pools", len(all))
+}
