@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -29,6 +30,7 @@ type chooser struct {
 	model    *Model
 	sampling Sampling
 	text     *grammar.Text // nil where every text may be written
+	next     *masking      // of the next token, where there is a text
 	// forgotten is how many tokens of the text were: random numbers follow from places in the whole of it.
 	forgotten int
 }
@@ -55,8 +57,8 @@ func (c *chooser) changes() bool { return c.text != nil || len(c.sampling.Bias) 
 // needsLogits reports whether the host is to see all logits: what it makes of them comes before the next step.
 func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
 
-// next makes a token of what a step says. It changes the logits.
-func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token, err error) {
+// choose makes a token of what a step says. It changes the logits.
+func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
 	unchanged := one.logits
 	if c.sampling.Logprobs && c.changes() {
@@ -66,11 +68,10 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 		one.logits[id] += float32(more)
 	}
 	if c.text != nil {
-		mask, err := c.text.Mask()
-		if err != nil {
-			return t, err
+		if c.next.err != nil {
+			return t, c.next.err
 		}
-		apply(mask, one.logits)
+		apply(c.next.mask, one.logits)
 	}
 	if c.changes() || !one.chosen {
 		if t.ID, err = c.model.choice(ctx, draw{c.sampling, text, len(text) + c.forgotten}, one.logits); err != nil {
@@ -80,11 +81,6 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 	if t.ID < 0 {
 		return t, errNoNumbers
 	}
-	if c.text != nil {
-		if err := c.text.Take(t.ID); err != nil {
-			return t, err
-		}
-	}
 	if c.sampling.Logprobs {
 		all := logSumExp(unchanged)
 		t.Odds = &Odds{float64(unchanged[t.ID]) - all, likeliest(unchanged, all, c.sampling.Likeliest)}
@@ -92,8 +88,75 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 	return t, nil
 }
 
-// full reports whether nothing may follow what was chosen.
-func (c *chooser) full() bool { return c.text != nil && c.text.Full() }
+// masking is the search for the tokens that may come next in a text by a grammar. It goes on beside the engine: an
+// answer waits for its mask, and no other does.
+type masking struct {
+	slow chan struct{} // is closed once it takes so long that the engine goes on without the answer
+	over chan struct{} // is closed when what follows is known
+	mask grammar.Mask
+	full bool // nothing may follow
+	err  error
+}
+
+// lanes is how many masks are searched at a time that take long, so that grammars have half of the machine at most.
+func lanes() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// begin begins the search for a mask: that of the token after one that was chosen, or of the first if id is negative.
+// The end of a long one is news.
+func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}) {
+	m := &masking{slow: make(chan struct{}), over: make(chan struct{})}
+	c.next = m
+	hasLane, isSlow := false, false
+	leave := func() {
+		if hasLane {
+			<-lanes
+		}
+		hasLane = false
+	}
+	c.text.Pause = func() error {
+		if leave(); !isSlow {
+			isSlow = true
+			close(m.slow)
+		}
+		select {
+		case lanes <- struct{}{}:
+			hasLane = true
+			return ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	go func() {
+		if id >= 0 {
+			m.err = c.text.Take(id)
+		}
+		if m.full = m.err == nil && c.text.Full(); m.err == nil && !m.full {
+			m.mask, m.err = c.text.Mask()
+		}
+		leave()
+		if close(m.over); isSlow {
+			signal(news)
+		}
+	}()
+}
+
+// known reports whether the next token may be chosen, or why not. It waits for searches that do not take long.
+func (c *chooser) known() bool {
+	if c.next == nil {
+		return true
+	}
+	select {
+	case <-c.next.over:
+		return true
+	case <-c.next.slow:
+	}
+	select {
+	case <-c.next.over:
+		return true
+	default:
+		return false
+	}
+}
 
 // apply makes impossible what a mask does not allow.
 func apply(mask grammar.Mask, logits []float32) {

@@ -40,6 +40,7 @@ type engine struct {
 	closed  bool
 	news    chan struct{} // holds one if there may be something to do
 
+	lanes chan struct{}      // see lanes
 	stop  context.CancelFunc // ends the run under way
 	ended chan struct{}      // is closed when no step runs any more
 }
@@ -53,6 +54,7 @@ type answer struct {
 	chooser *chooser
 	decoder *tokenizer.Decoder
 	given   bool            // tokens that the caller has not been told of
+	waits   *outcome        // what the last step said, where its mask is not known yet; else nil
 	scorer  *vkc.Executable // says how probable the tokens of the text are, to which nothing is added; or nil
 
 	mu    sync.Mutex
@@ -81,7 +83,7 @@ var errClosed = errors.New("generate: the model is closed")
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{model: m, slots: make([]slot, m.places), news: make(chan struct{}, 1), stop: stop,
-		ended: make(chan struct{}), pace: ahead.First}
+		lanes: lanes(), ended: make(chan struct{}), pace: ahead.First}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, at: int32(i)}
 	}
@@ -198,7 +200,7 @@ func (e *engine) run(ctx context.Context) {
 				e.taken += len(s.past)
 			}
 		}
-		closed, idle := e.closed, e.running == 0
+		closed, idle := e.closed, !e.goesOn()
 		e.mu.Unlock()
 		switch {
 		case closed:
@@ -212,6 +214,13 @@ func (e *engine) run(ctx context.Context) {
 			e.tell()
 		}
 	}
+}
+
+// goesOn reports whether there is an answer that does not wait for its mask.
+func (e *engine) goesOn() bool {
+	return slices.ContainsFunc(e.slots, func(s slot) bool {
+		return s.of != nil && (s.of.waits == nil || s.of.chooser.known())
+	})
 }
 
 // leave frees the places of answers whose callers are gone, or of all when the engine closes.
@@ -276,6 +285,9 @@ func (e *engine) join() {
 		}
 		best.of, best.since = a, e.steps
 		e.running++
+		if a.chooser != nil && a.chooser.text != nil {
+			a.chooser.begin(a.ctx, -1, e.lanes, e.news)
+		}
 	}
 }
 
@@ -283,13 +295,14 @@ func (e *engine) join() {
 // other prompts, in turn.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
+	e.resume(ctx)
 	var rows []*slot
 	var prompt *slot
 	reads := func(s *slot) bool { // what is left may also be less than one token, where guesses were taken
 		return s.of != nil && len(s.of.text)-len(s.past) > 1
 	}
 	for i := range e.slots {
-		if s := &e.slots[i]; s.of != nil && !reads(s) {
+		if s := &e.slots[i]; s.of != nil && s.of.waits == nil && !reads(s) {
 			rows = append(rows, s)
 		}
 		if s := &e.slots[(i+e.steps)%len(e.slots)]; reads(s) {
@@ -456,7 +469,11 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	over, errs := make([]bool, len(slots)), make([]error, len(slots))
 	var all sync.WaitGroup
 	for i, s := range slots {
-		choose := func() { over[i], errs[i] = e.model.choose(ctx, s.of, next[i]) }
+		if s.of.scorer == nil && !s.of.chooser.known() {
+			s.of.waits = &next[i]
+			continue
+		}
+		choose := func() { over[i], errs[i] = e.choose(ctx, s.of, next[i]) }
 		if len(slots) == 1 {
 			choose()
 			continue
@@ -470,6 +487,22 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 		if over[i] {
 			e.free(s, errs[i])
 		}
+	}
+}
+
+// resume goes on with the answers whose masks are known at last.
+func (e *engine) resume(ctx context.Context) {
+	var slots []*slot
+	var next []outcome
+	for i := range e.slots {
+		s := &e.slots[i]
+		if a := s.of; a != nil && a.waits != nil && a.chooser.known() {
+			slots, next = append(slots, s), append(next, *a.waits)
+			a.waits = nil
+		}
+	}
+	if len(slots) > 0 {
+		e.after(ctx, slots, next, nil)
 	}
 }
 
@@ -490,11 +523,12 @@ func (e *engine) fail(ctx context.Context, err error) {
 }
 
 // choose adds a token to an answer, and reports whether it is complete.
-func (m *Model) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
-	if a.scorer != nil {
+func (e *engine) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
+	m, c := e.model, a.chooser
+	if a.scorer != nil || c.next != nil && c.next.full { // which was known too late for its last token
 		return true, nil
 	}
-	token, err := a.chooser.next(ctx, next, a.text)
+	token, err := c.choose(ctx, next, a.text)
 	if err != nil {
 		return true, err
 	}
@@ -506,7 +540,11 @@ func (m *Model) choose(ctx context.Context, a *answer, next outcome) (over bool,
 	}
 	a.made++
 	token.Text = a.decoder.Next(token.ID)
-	last := a.made == a.chooser.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil || a.chooser.full()
+	last := a.made == c.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil
+	if !last && c.text != nil {
+		c.begin(a.ctx, token.ID, e.lanes, e.news)
+		last = c.known() && c.next.full
+	}
 	if last {
 		token.Text += a.decoder.Flush()
 	}

@@ -20,13 +20,14 @@
 //
 // Grammars and schemas may be hostile. Sources, nesting, automaton, depth of stacks
 // and what is kept are bounded; see the constants. A text nests no deeper than
-// 1024 rules that wait for one another. A mask that takes too much work is an error.
+// 1024 rules that wait for one another. The work of a text's masks is counted, and a text
+// that takes too much of it ends with a TextError. Text.Pause has a caller do something
+// else meanwhile, or give up.
 package grammar
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -35,9 +36,10 @@ const (
 	maxSource   = 256 << 10 // bytes of a grammar or schema
 	maxNesting  = 128       // of parentheses, or of a schema
 	maxNodes    = 1 << 17   // of an automaton
+	maxEdges    = 1 << 20   // of all nodes together
 	maxDepth    = 1024      // of a stack
 	maxConfigs  = 1 << 12   // places that a text may be at
-	maxWork     = 1 << 22   // places looked at for a mask
+	maxSteps    = 1 << 22   // of making a grammar of a schema
 	maxKept     = 32 << 20  // bytes of states and masks of a grammar and vocabulary
 	maxMeanings = 1 << 16   // rules of a schema
 	maxName     = 1 << 10   // bytes of a property's name where others may stand beside it
@@ -133,6 +135,7 @@ type builder struct {
 	rules  []definition
 	starts []int32
 	nodes  []node
+	edges  int            // of all nodes
 	known  map[edge]int32 // nodes of one edge
 	err    error
 }
@@ -163,8 +166,9 @@ func build(rules []definition) (*Grammar, error) {
 
 // node adds one and returns its number.
 func (b *builder) node(n node) int32 {
-	if len(b.nodes) >= maxNodes {
-		b.err = fmt.Errorf("grammar: more than %d places: want smaller repetitions or fewer rules", maxNodes)
+	if b.edges += len(n.edges); len(b.nodes) >= maxNodes || b.edges > maxEdges {
+		b.err = fmt.Errorf("grammar: more than %d places, or %d ranges of bytes that lead on from them: want smaller "+
+			"repetitions, fewer rules or smaller classes", maxNodes, maxEdges)
 		return atEnd
 	}
 	b.nodes = append(b.nodes, n)
@@ -407,13 +411,16 @@ func (g *Grammar) classify() {
 }
 
 // Match reports whether a text is the beginning of one that the grammar allows, and whether it
-// is one itself.
+// is one itself. A text that takes too much work to find out is neither.
 func (g *Grammar) Match(text string) (begins, whole bool) {
-	m := newMachine(g)
-	s, err := m.begin()
+	m, w := newMachine(g), &work{left: maxWork}
+	s, err := m.begin(w)
 	for i := 0; i < len(text) && err == nil && !s.dead(); i++ {
-		m.work = math.MinInt
-		s, err = m.step(s, g.class[text[i]])
+		w.left += tokenWork
+		if m.kept > maxKept {
+			m.forget()
+		}
+		s, err = m.step(w, s, g.class[text[i]])
 	}
 	return err == nil && !s.dead(), err == nil && s.ends
 }

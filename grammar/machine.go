@@ -3,8 +3,6 @@ package grammar
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -13,7 +11,7 @@ type stack struct {
 	back  int32
 	below *stack // nil at the bottom
 	depth int
-	id    uint32
+	id    uint64
 }
 
 // config is a place that a text may be at: a node with edges, and what it returns to.
@@ -44,8 +42,7 @@ type machine struct {
 	stacks map[stackKey]*stack
 	states map[string]*state
 	kept   int // bytes, about
-	ids    uint32
-	work   int // places looked at since the last mask
+	ids    uint64
 	seen   map[config]bool
 	list   []config
 	key    []byte
@@ -57,16 +54,51 @@ func newMachine(g *Grammar) *machine {
 	return m
 }
 
-// forget empties what is kept. States that are in use stay valid.
+// forget empties what is kept. States that are in use stay valid, and keep no others.
 func (m *machine) forget() {
+	for _, s := range m.states {
+		clear(s.next)
+		s.mask = nil
+	}
 	m.stacks, m.states, m.kept = map[stackKey]*stack{}, map[string]*state{}, 0
 }
 
-var errWork = errors.New("grammar: too ambiguous: the next token takes too much work to find; " +
-	"want alternatives that begin differently")
+// Work is counted by about as much as a node of a vocabulary's trie takes that is looked at: so it is the same on every
+// machine.
+const (
+	placeWork = 16      // of a place that a text may be at
+	bytesWork = 8       // bytes of a state that take as much
+	maxWork   = 1 << 26 // of a text, before its first token: about half a second
+	tokenWork = 1 << 19 // more, for each token: a few milliseconds
+	pauseWork = 1 << 17 // between calls of Text.Pause
+)
+
+// work is what a text may still take.
+type work struct {
+	left  int
+	since int // the last pause
+}
+
+// take counts more of it.
+func (w *work) take(n int) error {
+	w.left -= n
+	w.since += n
+	if w.left < 0 {
+		return errWork
+	}
+	return nil
+}
+
+// TextError says why a text by a grammar cannot go on. It is the grammar's fault, or that of what was written.
+type TextError struct{ what string }
+
+func (e *TextError) Error() string { return "grammar: " + e.what }
+
+var errWork = &TextError{"too ambiguous: the tokens that may come next take too much work to find; " +
+	"want alternatives that begin differently, and fewer repetitions of what may be empty or repeat itself"}
 
 // begin is where every text begins.
-func (m *machine) begin() (*state, error) { return m.closure(config{m.g.start, nil}) }
+func (m *machine) begin(w *work) (*state, error) { return m.closure(w, config{m.g.start, nil}) }
 
 // push returns a stack with one more node, or nil if it is too deep.
 func (m *machine) push(back int32, below *stack) *stack {
@@ -89,7 +121,7 @@ func (m *machine) push(back int32, below *stack) *stack {
 }
 
 // closure is the state of a text that is at some nodes, after all that takes no byte.
-func (m *machine) closure(from ...config) (*state, error) {
+func (m *machine) closure(w *work, from ...config) (*state, error) {
 	clear(m.seen)
 	m.list = m.list[:0]
 	add := func(c config) {
@@ -103,7 +135,7 @@ func (m *machine) closure(from ...config) (*state, error) {
 	}
 	s := &state{}
 	for i := 0; i < len(m.list); i++ {
-		if m.work++; i >= maxConfigs || m.work > maxWork {
+		if i >= maxConfigs {
 			return nil, errWork
 		}
 		c := m.list[i]
@@ -126,11 +158,19 @@ func (m *machine) closure(from ...config) (*state, error) {
 			add(config{to, c.on})
 		}
 	}
-	return m.intern(s), nil
+	known := m.intern(s)
+	n := placeWork * len(m.list)
+	if known == s {
+		n += s.bytes() / bytesWork
+	}
+	return known, w.take(n)
 }
 
+// bytes are about what a state takes.
+func (s *state) bytes() int { return 160 + 32*len(s.configs) + 8*len(s.next) }
+
 // number is one of a stack, 0 for none.
-func (s *stack) number() uint32 {
+func (s *stack) number() uint64 {
 	if s == nil {
 		return 0
 	}
@@ -144,7 +184,7 @@ func (m *machine) intern(s *state) *state {
 	m.key = m.key[:0]
 	for _, c := range s.configs {
 		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(c.at))
-		m.key = binary.LittleEndian.AppendUint32(m.key, c.on.number())
+		m.key = binary.LittleEndian.AppendUint64(m.key, c.on.number())
 	}
 	if s.ends {
 		m.key = append(m.key, 1)
@@ -154,12 +194,12 @@ func (m *machine) intern(s *state) *state {
 	}
 	s.next = make([]*state, len(m.g.bytes))
 	m.states[string(m.key)] = s
-	m.kept += 160 + 32*len(s.configs) + 8*len(s.next)
+	m.kept += s.bytes()
 	return s
 }
 
 // step is the state after one more byte, of a class.
-func (m *machine) step(s *state, class uint8) (*state, error) {
+func (m *machine) step(w *work, s *state, class uint8) (*state, error) {
 	if to := s.next[class]; to != nil {
 		return to, nil
 	}
@@ -172,24 +212,10 @@ func (m *machine) step(s *state, class uint8) (*state, error) {
 			}
 		}
 	}
-	to, err := m.closure(from...)
+	to, err := m.closure(w, from...)
 	if err != nil {
 		return nil, err
 	}
 	s.next[class] = to
 	return to, nil
-}
-
-// take is the state after some bytes.
-func (m *machine) take(s *state, text string) (*state, error) {
-	for i := range len(text) {
-		var err error
-		if s, err = m.step(s, m.g.class[text[i]]); err != nil {
-			return nil, err
-		}
-		if s.dead() {
-			return nil, fmt.Errorf("grammar: %q is not allowed at byte %d", text, i)
-		}
-	}
-	return s, nil
 }

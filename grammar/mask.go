@@ -89,7 +89,6 @@ type Constraint struct {
 	mu    sync.Mutex
 	m     *machine
 	bases map[int32]*base
-	path  []*state
 }
 
 // base is what may come at a node, whatever its rule returns to.
@@ -103,41 +102,89 @@ func New(g *Grammar, v *Vocabulary) *Constraint {
 	return &Constraint{v: v, m: newMachine(g), bases: map[int32]*base{}}
 }
 
-// Text is a text that is being written. It is for one goroutine.
+// Text is a text that is being written. It is for one goroutine at a time.
 type Text struct {
-	c  *Constraint
-	at *state
+	// Pause, if set, is called whenever Take or Mask have worked for about a millisecond, and before they wait for
+	// another text of the same constraint. Its error ends them.
+	Pause func() error
+
+	c    *Constraint
+	at   *state
+	work work
+	path []*state
 }
 
 // Begin returns an empty text.
 func (c *Constraint) Begin() (*Text, error) {
+	t := &Text{c: c, work: work{left: maxWork}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.m.work = 0
-	s, err := c.m.begin()
-	return &Text{c, s}, err
+	var err error
+	t.at, err = c.m.begin(&t.work)
+	return t, err
+}
+
+// lock has the constraint be this text's until it is unlocked.
+func (t *Text) lock() error {
+	if t.c.mu.TryLock() {
+		return nil
+	}
+	if t.Pause != nil {
+		if err := t.Pause(); err != nil {
+			return err
+		}
+	}
+	t.c.mu.Lock()
+	return nil
+}
+
+// spend counts work. When it is time for a pause, others have the constraint meanwhile.
+func (t *Text) spend(n int) error {
+	if err := t.work.take(n); err != nil {
+		return err
+	}
+	if t.c.m.kept > maxKept {
+		t.c.forget()
+	}
+	if t.work.since < pauseWork || t.Pause == nil {
+		return nil
+	}
+	t.work.since = 0
+	t.c.mu.Unlock()
+	err := t.Pause()
+	t.c.mu.Lock()
+	return err
 }
 
 // Take adds a token to the text. A token that ends a text adds nothing.
 func (t *Text) Take(id int32) error {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	if id < 0 || int(id) >= len(t.c.v.pieces) {
-		return fmt.Errorf("grammar: token %d: want 0 to %d", id, len(t.c.v.pieces)-1)
+	v, m := t.c.v, t.c.m
+	if id < 0 || int(id) >= len(v.pieces) {
+		return fmt.Errorf("grammar: token %d: want 0 to %d", id, len(v.pieces)-1)
 	}
-	piece := t.c.v.pieces[id]
-	if piece == "" {
-		if slices.Contains(t.c.v.ends, id) && t.at.ends {
-			return nil
-		}
+	if err := t.lock(); err != nil {
+		return err
+	}
+	defer t.c.mu.Unlock()
+	t.work.left += tokenWork
+	s, piece := t.at, v.pieces[id]
+	if piece == "" && !(s.ends && slices.Contains(v.ends, id)) {
 		return fmt.Errorf("grammar: token %d is not allowed: it is markup, or ends a text that is not whole", id)
 	}
-	t.c.m.work = 0
-	s, err := t.c.m.take(t.at, piece)
-	if err == nil {
-		t.at = s
+	for i := range len(piece) {
+		var err error
+		if s, err = m.step(&t.work, s, m.g.class[piece[i]]); err == nil {
+			err = t.spend(1)
+		}
+		if err != nil {
+			return err
+		}
+		if s.dead() {
+			return fmt.Errorf("grammar: %q is not allowed at byte %d", piece, i)
+		}
 	}
-	return err
+	t.at = s
+	return nil
 }
 
 // Ends reports whether the text is whole: it may end here.
@@ -149,35 +196,35 @@ func (t *Text) Full() bool { return len(t.at.configs) == 0 }
 // Mask returns the tokens that may come next. Those that end a text are among them where it is whole.
 // A vocabulary that can spell nothing that may follow is an error.
 func (t *Text) Mask() (Mask, error) {
-	c := t.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := t.lock(); err != nil {
+		return nil, err
+	}
+	defer t.c.mu.Unlock()
 	if t.at.mask != nil {
 		return t.at.mask, nil
 	}
-	if c.m.kept > maxKept {
-		c.m.forget()
-		c.bases = map[int32]*base{}
-	}
-	c.m.work = 0
+	c := t.c
 	mask := c.newMask()
 	for _, at := range t.at.configs {
-		b, err := c.base(at.at)
+		b, err := t.base(at.at)
 		if err != nil {
 			return nil, err
 		}
 		for i, w := range b.mask {
 			mask[i] |= w
 		}
+		if err := t.spend(len(mask) / 8); err != nil {
+			return nil, err
+		}
 		if at.on == nil || len(b.beyond) == 0 {
 			continue
 		}
-		back, err := c.m.closure(config{at.on.back, at.on.below})
+		back, err := c.m.closure(&t.work, config{at.on.back, at.on.below})
 		if err != nil {
 			return nil, err
 		}
 		for _, n := range b.beyond {
-			if err := c.walk(n, back, mask, nil); err != nil {
+			if err := t.walk(n, back, mask, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -188,10 +235,16 @@ func (t *Text) Mask() (Mask, error) {
 		}
 	}
 	if mask.empty() {
-		return nil, fmt.Errorf("grammar: no token of the vocabulary may come next")
+		return nil, &TextError{"no token of the vocabulary may come next"}
 	}
 	t.at.mask = mask
 	return mask, nil
+}
+
+// forget empties what is kept.
+func (c *Constraint) forget() {
+	c.m.forget()
+	c.bases = map[int32]*base{}
 }
 
 func (c *Constraint) newMask() Mask {
@@ -200,16 +253,17 @@ func (c *Constraint) newMask() Mask {
 	return mask
 }
 
-func (c *Constraint) base(at int32) (*base, error) {
+func (t *Text) base(at int32) (*base, error) {
+	c := t.c
 	if b := c.bases[at]; b != nil {
 		return b, nil
 	}
-	s, err := c.m.closure(config{at, nil})
+	s, err := c.m.closure(&t.work, config{at, nil})
 	if err != nil {
 		return nil, err
 	}
 	b := &base{mask: c.newMask()}
-	if err := c.walk(0, s, b.mask, &b.beyond); err != nil {
+	if err := t.walk(0, s, b.mask, &b.beyond); err != nil {
 		return nil, err
 	}
 	c.m.kept += 4 * len(b.beyond)
@@ -217,22 +271,31 @@ func (c *Constraint) base(at int32) (*base, error) {
 	return b, nil
 }
 
+// visits is how many nodes of the trie are looked at before they are counted.
+const visits = 1 << 10
+
 // walk adds to a mask the tokens below a node of the trie that may follow a state. Beyond gets the nodes
 // at which the text may have ended and tokens go on.
-func (c *Constraint) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
-	v, g := c.v, c.m.g
+func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
+	v, m := t.c.v, t.c.m
 	top := v.depths[n]
-	path := append(c.path[:0], from) // by depth below n
+	path := append(t.path[:0], from) // by depth below n
 	end := v.after[n]
+	visited := 0
 	for i := n + 1; i < end; {
 		d := int(v.depths[i] - top)
-		class := g.class[v.bytes[i]]
+		class := m.g.class[v.bytes[i]]
 		s := path[d-1].next[class]
-		if s == nil {
+		visited++
+		if s == nil || visited == visits {
 			var err error
-			if s, err = c.m.step(path[d-1], class); err != nil {
+			if s, err = m.step(&t.work, path[d-1], class); err == nil {
+				err = t.spend(visited)
+			}
+			if err != nil {
 				return err
 			}
+			visited = 0
 		}
 		if s.dead() {
 			i = v.after[i]
@@ -247,6 +310,6 @@ func (c *Constraint) walk(n int32, from *state, mask Mask, beyond *[]int32) erro
 		path = append(path[:d], s)
 		i++
 	}
-	c.path = path
-	return nil
+	t.path = path
+	return t.work.take(visited + 1)
 }

@@ -98,7 +98,7 @@ type schemas struct {
 
 // spend refuses schemas whose parts multiply.
 func (s *schemas) spend(n int) bool {
-	if s.spent += n; s.spent > maxWork {
+	if s.spent += n; s.spent > maxSteps {
 		s.fail("#", "allOf, anyOf, oneOf and $ref multiply beyond bounds: want a simpler schema")
 	}
 	return s.err == nil
@@ -334,15 +334,51 @@ func (s *schemas) choice(o *object, where string) *expr {
 		}
 	}
 	names := s.types(o, where)
-	e := alt()
+	var texts []string
 	for _, v := range list {
 		if !o.has("type") || slices.ContainsFunc(names, func(n string) bool { return isA(v, n) }) {
 			data, err := marshal(v)
 			if err != nil {
 				return s.fail(where, "%v", err)
 			}
-			e.list = append(e.list, text(string(data)))
+			if texts = append(texts, string(data)); !s.spend(1 + len(data)/4) {
+				return alt()
+			}
 		}
+	}
+	slices.Sort(texts)
+	return among(slices.Compact(texts))
+}
+
+// among is one of some texts, which are sorted. What they begin with in common is there once, so that a text is at one
+// place only.
+func among(texts []string) *expr {
+	e := alt()
+	for len(texts) > 0 {
+		if texts[0] == "" {
+			e.list, texts = append(e.list, seq()), texts[1:]
+			continue
+		}
+		n := 1 // that begin with the same byte
+		for n < len(texts) && texts[n][0] == texts[0][0] {
+			n++
+		}
+		common := len(texts[0])
+		for i := range common {
+			if last := texts[n-1]; i == len(last) || last[i] != texts[0][i] {
+				common = i
+				break
+			}
+		}
+		var rests []string
+		for _, t := range texts[:n] {
+			rests = append(rests, t[common:])
+		}
+		begin := text(texts[0][:common])
+		if n > 1 {
+			begin = seq(begin, among(rests))
+		}
+		e.list, texts = append(e.list, begin), texts[n:]
 	}
 	return e
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/vkc-go/vkc/grammar"
 )
 
 // refusal is an error of a request, as the protocol has them.
@@ -35,9 +37,12 @@ var kinds = map[int]string{
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var tooLarge *http.MaxBytesError
+	var text *grammar.TextError
 	switch {
 	case errors.As(err, &r):
 		return r
+	case errors.As(err, &text): // the request's grammar, schema or tools do not let the answer go on
+		return &refusal{http.StatusBadRequest, "", text.Error()}
 	case errors.As(err, &tooLarge):
 		return &refusal{http.StatusRequestEntityTooLarge, "",
 			fmt.Sprintf("the request is longer than %d bytes, which is the server's limit", tooLarge.Limit)}

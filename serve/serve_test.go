@@ -572,4 +572,15 @@ func TestModel(t *testing.T) {
 	if status != 400 || !strings.Contains(body, "not made for conversations") {
 		t.Errorf("%d %s", status, body)
 	}
+	// A grammar whose texts are at ever more places ends its own answer.
+	const ask = `{"prompt": "func main() {\n", "grammar": "root ::= (((a b)* c)* | d?){0,9}\na ::= c{3,50}\n` +
+		`b ::= [a-z]{1,100}\nc ::= \"\" | \"y\"\nd ::= d2 d2 d2\nd2 ::= \"z\"*", "stream": `
+	if status, body = post(t, s.URL+"/v1/completions", ask+"false}"); status != 400 ||
+		!strings.Contains(parse(t, body).Error.Message, "grammar: too ambiguous") {
+		t.Errorf("%d %s", status, body)
+	}
+	_, body = post(t, s.URL+"/v1/completions", ask+"true}")
+	if _, _, last, done := streamed(t, body); done || last.Error == nil || last.Error.Type != "invalid_request_error" {
+		t.Errorf("%s", body)
+	}
 }

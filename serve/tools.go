@@ -250,35 +250,49 @@ func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
 	return call{fields.Name, compact.String()}, true
 }
 
-// grammars are those of requests that came last, so that equal ones share masks.
+// grammars are those of requests that came last, so that equal ones share masks. Sources that are refused are kept too:
+// they are not read again.
 type grammars struct {
 	mu   sync.Mutex
-	kept map[[sha256.Size]byte]*grammar.Grammar
+	kept []source // the last one was used last
+}
+
+// source is what a request says of a grammar, and what became of it.
+type source struct {
+	key     [sha256.Size]byte
+	grammar *grammar.Grammar
+	err     error
 }
 
 // maxGrammars is how many are kept.
-const maxGrammars = 8
+const maxGrammars = 16
 
 // of returns the grammar of a source, which parse makes of it.
-func (g *grammars) of(source string, parse func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
-	key := sha256.Sum256([]byte(source))
-	g.mu.Lock()
-	found := g.kept[key]
-	g.mu.Unlock()
-	if found != nil {
-		return found, nil
+func (g *grammars) of(text string, parse func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+	made := source{key: sha256.Sum256([]byte(text))}
+	if !g.find(&made) {
+		made.grammar, made.err = parse()
+		if !g.find(&made) { // nor by a request at the same time
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.kept = append(g.kept, made)
+			g.kept = slices.Clone(g.kept[max(0, len(g.kept)-maxGrammars):])
+		}
 	}
-	made, err := parse()
-	if err != nil {
-		return nil, err
-	}
+	return made.grammar, made.err
+}
+
+// find completes a source by what is kept of its key, if anything is.
+func (g *grammars) find(s *source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.kept) >= maxGrammars || g.kept == nil {
-		g.kept = map[[sha256.Size]byte]*grammar.Grammar{}
+	i := slices.IndexFunc(g.kept, func(k source) bool { return k.key == s.key })
+	if i < 0 {
+		return false
 	}
-	g.kept[key] = made
-	return made, nil
+	*s = g.kept[i]
+	g.kept = append(slices.Delete(g.kept, i, i+1), *s)
+	return true
 }
 
 // constrain says what an answer must be, by response_format, grammar and tools: nil for anything.

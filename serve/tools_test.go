@@ -2,8 +2,11 @@ package serve
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/grammar"
 )
 
 // TestCalls: calls are found in what models of several kinds write, however it comes in pieces.
@@ -78,5 +81,34 @@ func TestForcedCalls(t *testing.T) {
 		if said+last != "" || len(calls) != 1 || calls[0].name+calls[0].arguments != c.call {
 			t.Errorf("%s: said %q, called %v", c.template, said+last, calls)
 		}
+	}
+}
+
+// TestGrammarsKept: a source is read once, also one that is refused, as long as few others come.
+func TestGrammarsKept(t *testing.T) {
+	var g grammars
+	read := map[string]int{}
+	ask := func(text string) (*grammar.Grammar, error) {
+		return g.of(text, func() (*grammar.Grammar, error) {
+			read[text]++
+			return grammar.ParseGBNF(text)
+		})
+	}
+	const good, bad = `root ::= "x"`, `root ::= x`
+	first, err := ask(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 * maxGrammars { // the last one of the others comes each time
+		if again, err := ask(good); again != first || err != nil {
+			t.Errorf("%p, then %p, %v", first, again, err)
+		}
+		if none, err := ask(bad); none != nil || err == nil {
+			t.Errorf("%q is not refused", bad)
+		}
+		ask(fmt.Sprintf(`root ::= "%d"`, len(read)))
+	}
+	if read[good] != 1 || read[bad] != 1 || len(g.kept) != maxGrammars {
+		t.Errorf("read %d and %d times, want once; %d are kept", read[good], read[bad], len(g.kept))
 	}
 }
