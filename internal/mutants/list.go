@@ -1,0 +1,71 @@
+// Mutants plants faults, one at a time, and says which of them the tests see: a measure of the tests, not of the code.
+// make mutants runs it. The faults are the list faults.txt; the tree itself is never changed, since go test takes the
+// one file that differs from an overlay.
+//
+//	go run ./internal/mutants                  # all of them; an hour
+//	go run ./internal/mutants -only 'ir/|loop' # those whose name or file matches
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// fault is a change of one line that makes the program wrong.
+type fault struct {
+	name     string
+	file     string   // path from the root of the module
+	old, new string   // a text that the file has once, on one line, and what stands there instead
+	packages []string // whose tests are to see it
+	run      string   // a regular expression for -run; "" for all tests
+}
+
+// parse reads a list of faults: for each a line "=== NAME", and lines "KEY: VALUE" of the keys file, old, new, see
+// (packages) and run. Lines that begin with # are comments.
+func parse(text string) (list []fault, err error) {
+	names := map[string]bool{}
+	for i, line := range strings.Split(text, "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		name, head := strings.CutPrefix(line, "=== ")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			continue
+		case head && names[name]:
+			return nil, fmt.Errorf("line %d: there are two faults %q", i+1, name)
+		case head:
+			names[name] = true
+			list = append(list, fault{name: name})
+			continue
+		case len(list) == 0:
+			return nil, fmt.Errorf("line %d: %q stands before the first fault: begin one by a line === NAME", i+1, line)
+		}
+		f := &list[len(list)-1]
+		field, known := map[string]*string{"file": &f.file, "old": &f.old, "new": &f.new, "run": &f.run}[key]
+		switch {
+		case key == "see":
+			f.packages = strings.Fields(value)
+		case !known:
+			return nil, fmt.Errorf("line %d: %q is none of file, old, new, see, run", i+1, key)
+		case *field != "":
+			return nil, fmt.Errorf("line %d: fault %q has two lines %q", i+1, f.name, key)
+		default:
+			*field = value
+		}
+	}
+	for _, f := range list {
+		if f.file == "" || f.old == "" || f.old == f.new || len(f.packages) == 0 {
+			return nil, fmt.Errorf("fault %q needs file, see, old, and a new that differs", f.name)
+		}
+	}
+	return list, nil
+}
+
+// plant returns a file's text with the fault in it.
+func (f fault) plant(text string) (string, error) {
+	if n := strings.Count(text, f.old); n != 1 {
+		return "", fmt.Errorf("fault %q: %s has the text %q %d times, and must have it once: write the fault anew, in "+
+			"internal/mutants/faults.txt", f.name, f.file, f.old, n)
+	}
+	return strings.Replace(text, f.old, f.new, 1), nil
+}
