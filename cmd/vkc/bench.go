@@ -75,7 +75,8 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	}
 	flags := cmd.Flags()
 	f.model.register(flags)
-	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
+	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites (may be repeated): "+
+		strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
 		"vulkan (the best), cpu, an index of vkc devices, or part of a name; with -m also a list such as 0,1, each of "+
@@ -90,7 +91,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
 	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an "+
-		"earlier run; of several, the last that has a case counts")
+		"earlier run; may be repeated, and the last that has a case counts")
 	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or those that come "+
 		"with vkc: h100, h200")
 	flags.Float64Var(&f.maxRegress, "max-regress", 0,

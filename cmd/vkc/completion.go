@@ -87,6 +87,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 		f := wrong.GetFlag()
+		if twice := (*twiceError)(nil); errors.As(err, &twice) {
+			return usagef("--%s: %w", f.Name, twice)
+		}
 		want := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number",
 			"uint64": "a whole number of at least 0", "float64": "a number",
 			"duration": "a time with its unit, such as 30s or 2m"}[f.Value.Type()]

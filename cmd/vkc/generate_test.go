@@ -25,10 +25,10 @@ func TestGenerate(t *testing.T) {
 	fails(t, exitUsage, []string{"generate", "-p", "x"}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"generate", "-m", gollama}, "-p PROMPT is missing")
 	fails(t, exitUsage, append(line, "--top-p", "2"), "vkc: --top-p is 2: want 0 to 1")
-	fails(t, exitUsage, append(line, "-n", "-5"), "vkc: -n is -5: want at least 0")
+	fails(t, exitUsage, instead(line, "-n", "-5"), "vkc: -n is -5: want at least 0")
 	fails(t, exitUsage, append(line, "--kv", "f17"), "--kv", "f17")
-	fails(t, exitUsage, append(line, "--ctx", "5000"), "--ctx: ", "5000 positions: want 1 to 1024")
-	r = run(t, append(line, "--ctx", "5000")...)
+	fails(t, exitUsage, instead(line, "--ctx", "5000"), "--ctx: ", "5000 positions: want 1 to 1024")
+	r = run(t, instead(line, "--ctx", "5000")...)
 	if n := strings.Count(r.stderr, "positions"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, r.stderr)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,17 @@ func ok(t *testing.T, args ...string) result {
 		t.Fatalf("vkc %s: exit code %d\n%s", strings.Join(args, " "), r.code, r.stderr)
 	}
 	return r
+}
+
+// instead returns a command line with those flags, each with another value than it has there, or not there yet.
+func instead(line []string, flags ...string) []string {
+	line = slices.Clone(line)
+	for i := 0; i < len(flags); i += 2 {
+		if at := slices.Index(line, flags[i]); at >= 0 {
+			line = slices.Delete(line, at, at+2)
+		}
+	}
+	return append(line, flags...)
 }
 
 // okJSON runs a command line that must succeed and reads what it prints.
@@ -252,7 +264,7 @@ func runArgs(t *testing.T, program string, more ...string) []string {
 // bundleOf compiles the MLP with its weights.
 func bundleOf(t *testing.T, more ...string) string {
 	t.Helper()
-	return compiled(t, append([]string{"--target", "generic", "--weights", mlpWeights(t)}, more...)...)
+	return compiled(t, instead([]string{"--target", "generic", "--weights", mlpWeights(t)}, more...)...)
 }
 
 // compiled compiles the MLP to a bundle.

@@ -63,8 +63,8 @@ func TestImatrix(t *testing.T) {
 	fails(t, exitUsage, []string{"imatrix", "x", "-o", "y"}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"imatrix", "-m", gollama, "x"}, "-o OUT.gguf is missing")
 	fails(t, exitUsage, append(line, "--chunks", "-1"), "--chunks -1")
-	fails(t, exitUsage, append(line, "--ctx", "2000"), "2000")
-	fails(t, exitUsage, append(line, "--ctx", "-3"), "--ctx: -3 positions: want at least 1")
+	fails(t, exitUsage, instead(line, "--ctx", "2000"), "2000")
+	fails(t, exitUsage, instead(line, "--ctx", "-3"), "--ctx: -3 positions: want at least 1")
 }
 
 func openGGUF(t *testing.T, path string) *gguf.File {

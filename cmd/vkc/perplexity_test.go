@@ -21,8 +21,8 @@ func TestPerplexity(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"perplexity", text}, "-m MODEL.gguf is missing")
 	fails(t, exitUsage, []string{"perplexity", "-m", gollama}, "FILE is missing")
-	fails(t, exitUsage, append(line, "--chunks", "-1"), "--chunks -1")
+	fails(t, exitUsage, instead(line, "--chunks", "-1"), "--chunks -1")
 	fails(t, exitUsage, append(line, "--kv", "f17"), "f17")
-	fails(t, exitFailure, append(line, "--ctx", "100"), "want at least 100")
+	fails(t, exitFailure, instead(line, "--ctx", "100"), "want at least 100")
 	fails(t, exitFailure, []string{"perplexity", "-m", gollama, text + "x"}, "text.txtx")
 }

@@ -91,6 +91,7 @@ Errors are on standard error, results on standard output.`,
 	}
 	root.SetHelpCommand(helpCommand())
 	completeValues(root)
+	takeOnce(root)
 	return root
 }
 

@@ -70,8 +70,8 @@ how alike they order them to what was measured.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench, "+
-		"all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
+	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench "+
+		"(may be repeated), all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases, or kernels of GRAPH, that match `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
 		"vulkan (the best), an index of vkc devices, or part of a name")
