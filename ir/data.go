@@ -173,6 +173,30 @@ func formatData(d *Data) string {
 	return b.String()
 }
 
+// Number returns the number that every element of a constant is, or of one that is only broadcast or reshaped. It is
+// false of others, and where float64 does not hold the number.
+func (n *Node) Number() (float64, bool) {
+	for n.op == OpBroadcast || n.op == OpReshape {
+		n = n.args[0]
+	}
+	if n.op != OpConst || n.DType().IsBlock() {
+		return 0, false
+	}
+	d := n.attrs.Data("data")
+	size := d.DType.BlockBytes()
+	if len(d.Bytes) < size || !uniform(d.Bytes, size) {
+		return 0, false
+	}
+	if d.DType == I64 {
+		var v [1]int64
+		DecodeInts(v[:], d.DType, d.Bytes)
+		return float64(v[0]), v[0] >= -1<<53 && v[0] <= 1<<53
+	}
+	var v [1]float64
+	DecodeFloats(v[:], d.DType, d.Bytes)
+	return v[0], v[0] == v[0]
+}
+
 func uniform(b []byte, size int) bool {
 	for i := size; i < len(b); i++ {
 		if b[i] != b[i-size] {

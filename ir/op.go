@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -83,6 +84,10 @@ type OpInfo struct {
 	Int   func(x []int64, a Attrs) int64
 	GLSL  GLSL
 
+	// Known, of an elementwise op, returns a shorter scalar form where the values of attributes and of arguments say
+	// more; known gives that of an argument which is one number everywhere. See [OpInfo.Form].
+	Known func(attrs Attrs, known func(arg int) (float64, bool)) GLSL
+
 	// Fold is the definition of an op that folds rows.
 	Fold *Fold
 
@@ -107,9 +112,27 @@ type OpInfo struct {
 	Custom *CustomOp
 }
 
+// Form returns the scalar form of an elementwise op, given its attributes and those arguments that are one number
+// everywhere.
+func (in *OpInfo) Form(attrs Attrs, known func(arg int) (float64, bool)) GLSL {
+	g := in.GLSL
+	if in.Known == nil {
+		return g
+	}
+	short := in.Known(attrs, known)
+	return GLSL{Float: cmp.Or(short.Float, g.Float), Int: cmp.Or(short.Int, g.Int), Uint: cmp.Or(short.Uint, g.Uint),
+		Bool: cmp.Or(short.Bool, g.Bool)}
+}
+
 // costs sets the cost of a row.
 func (in OpInfo) costs(n int) OpInfo {
 	in.Cost = n
+	return in
+}
+
+// with gives a row shorter forms for what is known.
+func (in OpInfo) with(known func(Attrs, func(arg int) (float64, bool)) GLSL) OpInfo {
+	in.Known = known
 	return in
 }
 

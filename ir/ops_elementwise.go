@@ -200,7 +200,7 @@ func initBinary() {
 		binaryOp(OpPow, "pow", 512, math.Pow, powInt,
 			GLSL{Float: "pow_full({0}, {1})", Int: "pow_int({0}, {1})", Uint: "pow_uint({0}, {1})"},
 			"a^b; negative float a needs an integral b. Integers wrap; of negative b, a^b is truncated: "+
-				"0 unless a is 1 or -1.").costs(16),
+				"0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
 		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
 			return min(a, b)
 		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+
@@ -313,7 +313,11 @@ func initTernary() {
 		OpInfo{Op: OpPowf, Cost: 16, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power", Samples: []any{2.5, 2.0, 3.0, -1.0, 0.0, 0.5, 1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
-			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512}, Doc: "x raised to a constant."},
+			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512},
+			Doc: "x raised to a constant. Whole numbers from -2 to 8 and 0.5 and -0.5 are products, quotients and roots.",
+			Known: func(a Attrs, _ func(int) (float64, bool)) GLSL {
+				return GLSL{Float: powerForm(a.Float("exponent")).Float}
+			}},
 		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise,
 			Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
 			Float: func(x []float64, _ Attrs) float64 { return x[0] + (x[1]-x[0])*x[2] },
@@ -332,6 +336,47 @@ func initTernary() {
 			NoGrad: "bits are no function with a slope",
 			Doc:    "The same bits as another dtype of as many, of floats and integers. Which NaN a NaN is may change on the way."},
 	)
+}
+
+// powerByConstant is the form of a power whose exponent is one number.
+func powerByConstant(_ Attrs, known func(arg int) (float64, bool)) GLSL {
+	if e, ok := known(1); ok {
+		return powerForm(e)
+	}
+	return GLSL{}
+}
+
+// powerForm returns the scalar form of {0} raised to a number for which a few operations do: whole ones and roots.
+// Where products on the way are out of range, so is the power. A power of -0 is 0 or infinite, and one of -inf infinite
+// or 0, which is not so of a root.
+func powerForm(exponent float64) GLSL {
+	switch exponent {
+	case -2, -1:
+		return GLSL{Float: wholePower("(1.0 / {0})", int(-exponent))}
+	case 0.5:
+		return GLSL{Float: "(isinf({0}) ? abs({0}) : sqrt({0} + 0.0))"}
+	case -0.5:
+		return GLSL{Float: "(isinf({0}) ? 0.0 : inversesqrt({0} + 0.0))"}
+	case 1, 2, 3, 4, 5, 6, 7, 8:
+		p := wholePower("{0}", int(exponent))
+		return GLSL{Float: p, Int: p, Uint: p}
+	}
+	return GLSL{}
+}
+
+// wholePower is the form of the product of n equal factors, by squares.
+func wholePower(factor string, n int) string {
+	switch {
+	case n == 1:
+		return factor
+	case n%2 == 1:
+		return wholePower(factor, n-1) + " * " + factor
+	}
+	half := wholePower(factor, n/2)
+	if n > 2 {
+		half = "(" + half + ")"
+	}
+	return half + " * " + half
 }
 
 // Shape and dtype rules.

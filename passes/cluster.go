@@ -317,7 +317,7 @@ func isComputedLeaf(n *ir.Node) bool {
 		return true
 	case ir.OpConst:
 		if n.Shape().MaxElems() == 1 {
-			_, ok := splat(n)
+			_, ok := n.Number()
 			return ok
 		}
 	}

@@ -528,7 +528,7 @@ func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
 func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	switch n.Op() {
 	case ir.OpConst:
-		if v, ok := splat(n); ok {
+		if v, ok := n.Number(); ok {
 			return l.b.Number(n.DType(), v), nil
 		}
 	case ir.OpIota:
@@ -541,27 +541,4 @@ func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0])), nil
 	}
 	return l.load(n, at), nil
-}
-
-// splat returns the value of a constant whose elements are all one number
-// that float64 holds exactly.
-func splat(n *ir.Node) (float64, bool) {
-	d := n.Attrs().Data("data")
-	size := d.DType.BlockBytes()
-	if d.DType.IsBlock() || len(d.Bytes) < size {
-		return 0, false
-	}
-	for i := size; i < len(d.Bytes); i++ {
-		if d.Bytes[i] != d.Bytes[i-size] {
-			return 0, false
-		}
-	}
-	if d.DType == ir.I64 {
-		var n [1]int64
-		ir.DecodeInts(n[:], d.DType, d.Bytes)
-		return float64(n[0]), max(n[0], -n[0]) <= 1<<53 && n[0] != math.MinInt64
-	}
-	var v [1]float64
-	ir.DecodeFloats(v[:], d.DType, d.Bytes)
-	return v[0], v[0] == v[0]
 }

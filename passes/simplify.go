@@ -228,12 +228,12 @@ func isSplat(n *ir.Node, want float64) bool {
 	if n.Op() != ir.OpConst {
 		return false
 	}
-	v, ok := splat(n)
+	v, ok := n.Number()
 	return ok && v == want
 }
 
 func isNegZero(n *ir.Node) bool {
-	v, ok := splat(n)
+	v, ok := n.Number()
 	return ok && v == 0 && 1/v < 0
 }
 

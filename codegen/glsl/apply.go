@@ -11,7 +11,13 @@ import (
 // form returns the scalar form of an op for the kind of arithmetic that its
 // last argument takes part in (of where, the first is a condition).
 func (e *emitter) form(v *kernel.Expr) string {
-	g := v.Op.Info().GLSL
+	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
+		x := v.Args[arg]
+		if x.DType.IsInteger() {
+			return float64(x.Int), x.Kind == kernel.ExprConst
+		}
+		return x.Value, x.Kind == kernel.ExprConst
+	})
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
 		switch {

@@ -53,6 +53,41 @@ func (s *suite) castChains() {
 	chain("chains/by f64 and back", []ir.DType{ir.I64, ir.F32}, []ir.DType{ir.F64}, back)
 }
 
+// powers adds powers by constants, of which the generator makes products, quotients and roots.
+func (s *suite) powers() {
+	exponents := []float64{-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 1.5}
+	s.chained(ir.OpPowf, "by constants", func(b *builder, t ir.DType) (parts []*ir.Node) {
+		x := b.input(t, []int{1, extremeCount(t)}, extreme)
+		for _, e := range exponents {
+			parts = append(parts, b.view(ir.OpPowf, x, attr("exponent", e)))
+		}
+		return parts
+	}).floats().quick()
+	s.chained(ir.OpPow, "by constants", func(b *builder, t ir.DType) (parts []*ir.Node) {
+		x := b.input(t, []int{1, extremeCount(t)}, extreme)
+		for _, e := range exponents {
+			if t.IsFloat() || e == math.Trunc(e) && (e >= 0 || t.Kind() == ir.KindInt) {
+				parts = append(parts, b.op(ir.OpPow, []*ir.Node{x, b.number(t, e)}))
+			}
+		}
+		return parts
+	}).every()
+}
+
+// number adds a constant of one element.
+func (b *builder) number(t ir.DType, v float64) *ir.Node {
+	if b.err != nil {
+		return nil
+	}
+	var d *ir.Data
+	if t.IsFloat() {
+		d, b.err = ir.FromFloats(t, []float64{v}, 1)
+	} else {
+		d, b.err = ir.FromInts(t, []int64{int64(v)}, 1)
+	}
+	return b.op(ir.OpConst, nil, attr("data", d))
+}
+
 // chainLength is how many elements each chain computes.
 const chainLength = 192
 

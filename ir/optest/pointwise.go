@@ -17,6 +17,7 @@ func (s *suite) elementwise() {
 	s.ranges()
 	s.casts()
 	s.castChains()
+	s.powers()
 	s.integers()
 }
 

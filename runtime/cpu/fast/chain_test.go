@@ -121,7 +121,7 @@ func TestChains(t *testing.T) {
 			%2 = exp %1
 			%3 = cast %2 {dtype=f32}
 			output "o" %3`, nil},
-		{"no function of a formula is known", `%1 = powf %x {exponent=3.0}
+		{"no function of a formula is known", `%1 = powf %x {exponent=2.5}
 			%2 = atan2 %1, %y
 			output "o" %2`, []string{"atan2"}},
 	} {

@@ -72,7 +72,7 @@ func (b *compiler) constant(x float32) int {
 // node computes a node of its arguments and returns its value, which its dtype holds.
 func (b *compiler) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
-	form := info.GLSL.Float
+	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
 	if !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }) {
 		form = info.GLSL.Bool
 	}
