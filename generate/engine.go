@@ -58,6 +58,7 @@ type answer struct {
 	scorer  *vkc.Executable // says how probable the tokens of the text are, to which nothing is added; or nil
 
 	mu    sync.Mutex
+	known int     // tokens of the prompt that were not computed anew, once the answer is begun
 	ready []Token // that the caller has not taken
 	over  bool
 	err   error         // why it is over, if not by its end
@@ -139,21 +140,21 @@ func signal(news chan struct{}) {
 }
 
 // take returns tokens of an answer when there are some, or why there will be none; nil and nil
-// at its end.
-func (a *answer) take() ([]Token, error) {
+// at its end. Known counts the tokens of the prompt that were not computed anew.
+func (a *answer) take() (tokens []Token, known int, err error) {
 	for {
 		if err := a.ctx.Err(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		a.mu.Lock()
-		ready, over, err := a.ready, a.over, a.err
+		ready, known, over, err := a.ready, a.known, a.over, a.err
 		a.ready = nil
 		a.mu.Unlock()
 		switch {
 		case len(ready) > 0:
-			return ready, nil
+			return ready, known, nil
 		case over:
-			return nil, err
+			return nil, known, err
 		}
 		select {
 		case <-a.more:
@@ -282,6 +283,9 @@ func (e *engine) join() {
 		if a.scorer == nil {
 			e.reused.Tokens += len(a.text)
 			e.reused.Known += most
+			a.mu.Lock()
+			a.known = most
+			a.mu.Unlock()
 		}
 		best.of, best.since = a, e.steps
 		e.running++

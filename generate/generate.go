@@ -51,10 +51,14 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
+		told := s.Known == nil
 		for a := m.engine.begin(&answer{ctx: ctx, text: prompt, chooser: c}); ; {
-			tokens, err := a.take()
+			tokens, known, err := a.take()
 			if err != nil {
 				yield(Token{}, err)
+			} else if !told {
+				told = true
+				s.Known(known)
 			}
 			if len(tokens) == 0 {
 				return

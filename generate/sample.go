@@ -37,6 +37,9 @@ type Sampling struct {
 	Grammar   *grammar.Grammar
 	Logprobs  bool // whether tokens come with the logarithms of their probability
 	Likeliest int  // with Logprobs, so many of the likeliest tokens come too
+	// Known, if set, is told before the first token how many tokens of the prompt were not computed anew, since the
+	// model had read them for an earlier text that begins with them.
+	Known func(tokens int)
 }
 
 // SamplingError is what is wrong with a field of a Sampling.

@@ -40,7 +40,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 		a := m.engine.begin(&answer{ctx: ctx, text: text, scorer: exe, chooser: &chooser{model: m,
 			sampling: Sampling{MaxTokens: 1, Likeliest: likeliest}}})
 		for {
-			tokens, err := a.take()
+			tokens, _, err := a.take()
 			if err != nil {
 				return nil, err
 			}

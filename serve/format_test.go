@@ -451,3 +451,71 @@ func TestScoredPrompts(t *testing.T) {
 		t.Errorf("%q by %s: %q", ended.Text, *ended.Finish, ended.Logprobs.Tokens)
 	}
 }
+
+// TestCachedTokens: usage tells how many tokens of a prompt were not computed anew, on every path, whole and streamed.
+func TestCachedTokens(t *testing.T) {
+	m, err := generate.Open(t.Context(), talker(t), generate.Options{Device: "cpu", Context: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{})
+	type details struct {
+		Cached *int `json:"cached_tokens"`
+	}
+	type usage struct {
+		Prompt  int     `json:"prompt_tokens"`
+		Input   int     `json:"input_tokens"`
+		Details details `json:"prompt_tokens_details"`
+		Inputs  details `json:"input_tokens_details"`
+	}
+	// ask returns the tokens of the prompt, and those of them that are said to be known.
+	ask := func(path, body string) (prompt, cached int) {
+		t.Helper()
+		status, text := post(t, s.URL+path, body)
+		var last struct {
+			Usage    *usage
+			Response struct{ Usage *usage }
+		}
+		for line := range strings.Lines(text) {
+			if data, ok := strings.CutPrefix(line, "data: {"); ok {
+				line = "{" + data
+			}
+			if strings.HasPrefix(line, "{") {
+				if err := json.Unmarshal([]byte(line), &last); err != nil {
+					t.Fatalf("%v: %s", err, line)
+				}
+			}
+		}
+		u := cmp.Or(last.Usage, last.Response.Usage)
+		if status != 200 || u == nil || cmp.Or(u.Details.Cached, u.Inputs.Cached) == nil {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+		return u.Prompt + u.Input, *cmp.Or(u.Details.Cached, u.Inputs.Cached)
+	}
+	paths := map[string]string{
+		"/v1/completions":      `"max_tokens": 2, "prompt": "func main() {\n\tfmt.Print(%d)"`,
+		"/v1/chat/completions": `"max_tokens": 2, "messages": [{"role": "user", "content": "package main // %d"}]`,
+		"/v1/responses":        `"max_output_tokens": 2, "input": "import ( // %d"`,
+	}
+	for path, body := range paths {
+		for i, stream := range []string{"", `, "stream": true`} {
+			if stream != "" && path != "/v1/responses" {
+				stream += `, "stream_options": {"include_usage": true}`
+			}
+			whole := "{" + fmt.Sprintf(body, i) + stream + "}"
+			ask("/v1/completions", `{"prompt": "zzz", "max_tokens": 1}`) // which no other begins with
+			if prompt, cached := ask(path, whole); cached > 1 {          // the one that begins all texts
+				t.Errorf("%s: %d of %d tokens are known of a new prompt", whole, cached, prompt)
+			}
+			if prompt, cached := ask(path, whole); cached != prompt-1 { // but for the last one, for its logits
+				t.Errorf("%s: %d of %d tokens are known of a prompt that was read before", whole, cached, prompt)
+			}
+		}
+	}
+	ask("/v1/completions", `{"prompt": "zzz", "max_tokens": 1}`)
+	one, _ := ask("/v1/completions", `{"prompt": "func main() {", "max_tokens": 1}`)
+	if _, cached := ask("/v1/completions", `{"prompt": "func main() {\n\treturn\n}", "max_tokens": 1}`); cached < one-1 {
+		t.Errorf("%d tokens are known of a prompt that begins with %d", cached, one)
+	}
+}

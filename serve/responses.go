@@ -218,7 +218,7 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	}
 	if use != nil {
 		body["usage"] = map[string]any{"input_tokens": use.Prompt, "output_tokens": use.Completion,
-			"total_tokens": use.Total, "input_tokens_details": map[string]any{"cached_tokens": 0},
+			"total_tokens": use.Total, "input_tokens_details": use.Details,
 			"output_tokens_details": map[string]any{"reasoning_tokens": 0}}
 	}
 	return body

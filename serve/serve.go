@@ -275,9 +275,9 @@ func (s *Server) admit(r *http.Request) error {
 			r.Host)
 	}
 	if s.o.Key != "" {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		have, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.o.Key))
-		if !ok || subtle.ConstantTimeCompare(have[:], want[:]) == 0 {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		have, want := sha256.Sum256([]byte(strings.TrimLeft(given, " "))), sha256.Sum256([]byte(s.o.Key))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(have[:], want[:]) == 0 {
 			return refuse(http.StatusUnauthorized, "",
 				"the key is missing or wrong: want the header Authorization: Bearer KEY")
 		}
@@ -349,6 +349,9 @@ type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Total      int `json:"total_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"` // that were not computed anew
+	} `json:"prompt_tokens_details"`
 }
 
 // bounded is the context of what may take as long as a request at most.
@@ -395,6 +398,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		j.sampling.MaxTokens = min(j.sampling.MaxTokens, most)
 	}
 	u.Prompt, end = len(prompt), finishStop
+	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
 	cut, fresh := stopper{words: j.stop}, []generate.Token(nil)
 	send := func(text string) error {
 		if text == "" && len(fresh) == 0 {
@@ -462,8 +466,9 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 				fail(failed)
 			}
 			ends[i] = end
-			if nth == 0 {
-				u.Prompt += use.Prompt // which the others share
+			if nth == 0 { // which the others share
+				u.Prompt += use.Prompt
+				u.Details.Cached += use.Details.Cached
 			}
 			u.Completion += use.Completion
 		})
