@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // object is a JSON object whose keys keep their order.
@@ -72,7 +74,7 @@ func readValue(data []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the JSON value")
 	}
-	return v, nil
+	return v, strictjson.Check(data)
 }
 
 func decode(d *json.Decoder, depth int) (any, error) {
@@ -106,9 +108,6 @@ func decode(d *json.Decoder, depth int) (any, error) {
 			v, err := decode(d, depth+1)
 			if err != nil {
 				return nil, err
-			}
-			if o.has(name) {
-				return nil, fmt.Errorf("key %q is there twice", name)
 			}
 			o.set(name, v)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // request is the JSON of a request for text. Fields that neither it nor undone nor notes list are
@@ -122,6 +123,9 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 			err = errors.New("it is " + found(wrong.Value))
 		}
 		return nil, refuse(http.StatusBadRequest, "", "the request is no JSON object: %v", err)
+	}
+	if wrong := (*strictjson.Error)(nil); errors.As(strictjson.Check(data), &wrong) {
+		return nil, refuse(http.StatusBadRequest, wrong.Place, "the request: %v", wrong)
 	}
 	err = json.Unmarshal(data, v)
 	wrong := (*json.UnmarshalTypeError)(nil)

@@ -264,6 +264,21 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": 7}`, 400, "messages", "messages is a number, want a list"},
 		{chat, `{"messages": ["x"]}`, 400, "messages", "a value in messages is a string, want an object"},
 		{chat, `{"messages": [{"role": 5}]}`, 400, "messages.role", "messages.role is a number, want a string"},
+		{text, `{"prompt": "x", "max_tokens": 1, "max_tokens": 2}`, 400, "", `it has the key "max_tokens" twice`},
+		{text, `{"prompt": "x", "max_\u0074okens": 1, "max_tokens": 2}`, 400, "", `it has the key "max_tokens" twice`},
+		{text, "{\"prompt\": \"\xff\"}", 400, "prompt", "prompt has bytes that are no UTF-8"},
+		{text, `{"prompt": ["x", "\ud83d"]}`, 400, "prompt[1]", "half of a character"},
+		{text, `{"prompt": "x", "logit_bias": {"5": 1, "5": 2}}`, 400, "logit_bias", `the key "5" twice`},
+		{chat, `{"messages": [{"role": "user", "role": "system", "content": "x"}]}`, 400, "messages[0]", `the key "role" twice`},
+		{chat, `{"messages": [{"role": "user", "content": "\ude00"}]}`, 400, "messages[0].content", `\ude00, half`},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",
+			"parameters": {"properties": {"a": {}, "a": {}}}}}]}`, 400, "tools[0].function.parameters.properties", `"a" twice`},
+		{chat, `{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f",
+			"arguments": "{\"a\": 1, \"a\": 2}"}}]}]}`, 400, "messages[0].tool_calls", "arguments"},
+		{"/v1/responses", `{"input": "x", "text": {"format": {"type": "text", "type": "x"}}}`, 400, "text.format", `"type" twice`},
+		{"/v1/embeddings", `{"input": "x", "input": "y"}`, 400, "", `"input" twice`},
+		{"/tokenize", "{\"prompt\": \"\xc3\"}", 400, "prompt", "UTF-8"},
+		{"/detokenize", `{"tokens": [], "tokens": [1]}`, 400, "", `"tokens" twice`},
 		{text, `{"prompt": "x", "max_tokens": "4"}`, 400, "max_tokens", "max_tokens is a string, want an integer"},
 		{text, `{"prompt": "x", "max_tokens": 4.5}`, 400, "max_tokens", "max_tokens is 4.5, want an integer"},
 		{text, `{"prompt": "x", "stream_options": {"include_usage": 1}}`, 400, "stream_options.include_usage",
@@ -340,7 +355,8 @@ func TestOthers(t *testing.T) {
 	server := serve.New(newEcho(t), serve.Options{Key: "secret"})
 	s := httptest.NewServer(server)
 	t.Cleanup(s.Close)
-	for _, key := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "secret"} {
+	for _, key := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "secret", "Basic secret",
+		"Bearersecret", "Bearer Secret", "Bearer secret x"} {
 		if status, body := post(t, s.URL+"/tokenize", `{"prompt": "x"}`, "Authorization", key); status != 401 {
 			t.Errorf("key %q: %d %s", key, status, body)
 		}
@@ -353,6 +369,11 @@ func TestOthers(t *testing.T) {
 	err := json.Unmarshal([]byte(body), &taken)
 	if err != nil || status != 200 || taken.Count != 3 || len(taken.Tokens) != 3 {
 		t.Errorf("tokenize: %d %s", status, body)
+	}
+	for _, scheme := range []string{"bearer", "BEARER", "Bearer "} { // RFC 9110, 11.1: in letters of any case
+		if status, body := post(t, s.URL+"/tokenize", `{"prompt": "x"}`, "Authorization", scheme+" secret"); status != 200 {
+			t.Errorf("scheme %q: %d %s", scheme, status, body)
+		}
 	}
 	tokens, _ := json.Marshal(taken)
 	begin := newEcho(t).tok.Decode(taken.Tokens[:1])

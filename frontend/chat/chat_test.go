@@ -247,3 +247,12 @@ func FuzzTemplate(f *testing.F) {
 		}
 	})
 }
+
+// TestStrictJSON: JSON that readers understand in different ways is no value.
+func TestStrictJSON(t *testing.T) {
+	for _, text := range []string{`{"a": [{"b": 1, "b": 2}]}`, "\"\xff\"", `["\ud800"]`} {
+		if v, err := chat.ParseJSON([]byte(text)); err == nil {
+			t.Errorf("%s is read as %v", text, v)
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // Object is a mapping whose keys keep their order, which templates show.
@@ -41,6 +43,9 @@ func ParseJSON(data []byte) (any, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("chat: the JSON at byte %d: %w", d.InputOffset(), err)
+	}
+	if err := strictjson.Check(data); err != nil {
+		return nil, fmt.Errorf("chat: the JSON: %w", err)
 	}
 	return v, nil
 }

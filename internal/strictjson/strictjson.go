@@ -1,0 +1,158 @@
+// Package strictjson refuses JSON that readers understand in different ways (RFC 8259 leaves them free to): names that
+// are twice in an object, bytes that are no UTF-8, and halves of characters.
+package strictjson
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Error is what is wrong with a value.
+type Error struct {
+	Place string // the value, such as messages[0].content; "" for the whole
+	What  string // what is wrong, to follow "it" or the place
+}
+
+func (e *Error) Error() string {
+	if e.Place == "" {
+		return "it " + e.What
+	}
+	return e.Place + " " + e.What
+}
+
+// Check returns an *Error of the first value that is wrong, or the syntax error of what is no JSON.
+func Check(data []byte) error {
+	var any json.RawMessage
+	if err := json.Unmarshal(data, &any); err != nil {
+		return err
+	}
+	r := reader{data: data}
+	if r.value(); r.err != nil { // an *Error that is nil is no nil error
+		return r.err
+	}
+	return nil
+}
+
+// reader goes through JSON that is valid.
+type reader struct {
+	data []byte
+	at   int
+	path []string // names, and places in lists such as [3]
+	err  *Error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		place := strings.TrimPrefix(strings.Join(r.path, ""), ".")
+		r.err = &Error{place, fmt.Sprintf(format, args...)}
+	}
+	r.at = len(r.data)
+}
+
+// next skips white space and returns the byte after it, or 0 at the end.
+func (r *reader) next() byte {
+	for r.at < len(r.data) && strings.IndexByte(" \t\r\n", r.data[r.at]) >= 0 {
+		r.at++
+	}
+	if r.at == len(r.data) {
+		return 0
+	}
+	return r.data[r.at]
+}
+
+func (r *reader) value() {
+	switch r.next() {
+	case '"':
+		r.text()
+	case '{':
+		names := map[string]bool{}
+		r.list('}', func(int) {
+			name := r.text()
+			if names[name] {
+				r.fail("has the key %.80q twice", name)
+			}
+			names[name] = true
+			if r.next() == ':' {
+				r.at++
+			}
+			r.path = append(r.path, "."+name)
+			r.value()
+		})
+	case '[':
+		r.list(']', func(i int) {
+			r.path = append(r.path, "["+strconv.Itoa(i)+"]")
+			r.value()
+		})
+	default:
+		for r.at < len(r.data) && strings.IndexByte(",]} \t\r\n", r.data[r.at]) < 0 {
+			r.at++
+		}
+	}
+}
+
+// list reads parts up to an end. Each adds to the path.
+func (r *reader) list(end byte, part func(i int)) {
+	r.at++
+	depth := len(r.path)
+	for i := 0; ; i++ {
+		switch r.next() {
+		case 0:
+			return
+		case end:
+			r.at++
+			return
+		case ',':
+			r.at++
+			r.next()
+		}
+		part(i)
+		r.path = r.path[:depth]
+	}
+}
+
+// text reads a string and returns what it says.
+func (r *reader) text() string {
+	from := r.at
+	for r.at++; r.at < len(r.data) && r.data[r.at] != '"'; r.at++ {
+		if r.data[r.at] != '\\' {
+			continue
+		}
+		if r.at++; r.at >= len(r.data) || r.data[r.at] != 'u' {
+			continue
+		}
+		code := r.unit(r.at + 1)
+		if r.at += 4; !utf16.IsSurrogate(code) {
+			continue
+		}
+		if r.at+2 >= len(r.data) || r.data[r.at+1] != '\\' || r.data[r.at+2] != 'u' ||
+			utf16.DecodeRune(code, r.unit(r.at+3)) == utf8.RuneError {
+			r.fail(`has \u%04x, half of a character: want both halves, \ud83d\ude00 for example`, code)
+			return ""
+		}
+		r.at += 6
+	}
+	r.at = min(r.at+1, len(r.data))
+	raw := r.data[from:r.at]
+	if !utf8.Valid(raw) {
+		r.fail("has bytes that are no UTF-8")
+		return ""
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		r.fail("is no string: %v", err)
+	}
+	return text
+}
+
+// unit is the number of four hexadecimal digits.
+func (r *reader) unit(at int) rune {
+	n, err := strconv.ParseUint(string(r.data[min(at, len(r.data)):min(at+4, len(r.data))]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
+}
