@@ -251,6 +251,10 @@ func (info *inspected) addPorts(sig *runtime.Signature) {
 
 func (info *inspected) weights(path string) (err error) {
 	w, err := vkc.OpenWeights(path)
+	part := (*filefmt.PartError)(nil)
+	if errors.As(err, &part) { // which may be looked at
+		w, err = openPart(path, part.Format)
+	}
 	if model, _ := isGGUF(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
 		return fmt.Errorf("%w; vkc inspect takes these, bundles, ONNX models (.onnx) and graphs (JSON or text IR)", err)
 	}
@@ -290,7 +294,18 @@ func (info *inspected) weights(path string) (err error) {
 			info.addTensor(name, d.DType.String(), d.Dims, 0, int64(len(d.Bytes)))
 		}
 	}
+	if part != nil {
+		info.Format += fmt.Sprintf(", part %d of %d", part.Part, part.Of)
+	}
 	return nil
+}
+
+// openPart opens a part of a model.
+func openPart(path, format string) (vkc.Weights, error) {
+	if format == "gguf" {
+		return gguf.OpenPart(path)
+	}
+	return safetensors.OpenPart(path)
 }
 
 func (info *inspected) bundle(path string) (err error) {

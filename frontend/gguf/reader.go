@@ -36,8 +36,25 @@ type File struct {
 	from      Named          // where tensors are, if not in the file
 }
 
-// Open maps the file at path and reads everything but the tensor data.
+// Open maps the file at path and reads everything but the tensor data. A file that
+// has a part of a model only is refused: see OpenPart.
 func Open(path string) (*File, error) {
+	f, err := OpenPart(path)
+	if err == nil {
+		err = f.whole()
+	}
+	if err != nil {
+		if f != nil {
+			f.Close()
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenPart is Open that takes the file of a part of a model, too, which has only some
+// of its tensors.
+func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
@@ -55,9 +72,34 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// NewReader reads a GGUF file held in memory. Tensors alias data.
+// NewReader reads a GGUF file held in memory, unless it is a part of a model. Tensors
+// alias data.
 func NewReader(data []byte) (*File, error) {
-	return parse(filefmt.Source{Format: "gguf"}, data)
+	f, err := parse(filefmt.Source{Format: "gguf"}, data)
+	if err == nil {
+		err = f.whole()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// whole refuses a part of a model. The metadata says what it is; where they do not,
+// as in parts that another program made, the file's name does.
+func (f *File) whole() error {
+	part, of := filefmt.PartOf(f.src.Path)
+	if count, err := f.Uint("split.count"); err == nil {
+		no, err := f.Uint("split.no")
+		if part, of = no+1, count; err != nil {
+			part = 1
+		}
+	}
+	if of <= 1 {
+		return nil
+	}
+	return &filefmt.PartError{Source: f.src, Part: part, Of: of, Remedy: "join the parts to one file first, by " +
+		"llama-gguf-split --merge FIRST-PART OUT.gguf"}
 }
 
 // Close unmaps the file. Tensors got from Weight must not be used afterwards.

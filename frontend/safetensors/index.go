@@ -97,7 +97,7 @@ func (x *Index) openShards() error {
 			if !filepath.IsLocal(file) {
 				return x.src.Errorf(0, "tensor %q is in %q: want a file in the folder of the index", name, file)
 			}
-			shard, err := Open(filepath.Join(filepath.Dir(x.src.Path), file))
+			shard, err := OpenPart(filepath.Join(filepath.Dir(x.src.Path), file))
 			if err != nil {
 				return fmt.Errorf("safetensors: %s: %w", x.src.Path, err)
 			}

@@ -57,8 +57,19 @@ type File struct {
 	names    map[string]int // index into tensors
 }
 
-// Open maps the file at path and reads its header.
+// Open maps the file at path and reads its header. A file whose name says that it
+// has a part of a model only is refused: OpenIndex opens all parts.
 func Open(path string) (*File, error) {
+	if part, of := filefmt.PartOf(path); of > 1 {
+		return nil, &filefmt.PartError{Source: filefmt.Source{Format: "safetensors", Path: path}, Part: part, Of: of,
+			Remedy: "give the index of all parts, MODEL.safetensors.index.json in the same folder"}
+	}
+	return OpenPart(path)
+}
+
+// OpenPart is Open that takes a part of a model, too, which has only some of its
+// tensors.
+func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)

@@ -127,3 +127,15 @@ func TestIsBundle(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+func TestPartOf(t *testing.T) {
+	for name, want := range map[string][2]uint64{
+		"dir/m-00001-of-00002.gguf": {1, 2}, "m-00003-of-00003.safetensors": {3, 3}, "m-1-of-4.GGUF": {1, 4},
+		"m-00001-of-00001.gguf": {1, 1}, "m.gguf": {}, "m-00000-of-00002.gguf": {}, "m-00003-of-00002.gguf": {},
+		"m-00001-of-00002.gguf/m.gguf": {}, "m-99999999999-of-99999999999.gguf": {}, "-of-.gguf": {}, "": {},
+	} {
+		if part, of := PartOf(name); part != want[0] || of != want[1] {
+			t.Errorf("%s: part %d of %d, want %v", name, part, of, want)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package filefmt
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// PartError is a file that has a part of a model only, where all of it was wanted.
+type PartError struct {
+	Source
+	Part, Of uint64 // counted from 1
+	Remedy   string // what to do
+}
+
+func (e *PartError) Error() string {
+	where := cmp.Or(e.Path, "the data")
+	return fmt.Sprintf("%s: %s: this is part %d of %d of a model: %s", e.Format, where, e.Part, e.Of, e.Remedy)
+}
+
+// partName is how the names of parts end: model-00001-of-00003.gguf.
+var partName = regexp.MustCompile(`-(\d+)-of-(\d+)\.[^.]+$`)
+
+// PartOf reads from a file's name which part of how many it is, counted from 1: of none or one if it is not a part.
+func PartOf(path string) (part, of uint64) {
+	m := partName.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		return 0, 0
+	}
+	part, err1 := strconv.ParseUint(m[1], 10, 32)
+	of, err2 := strconv.ParseUint(m[2], 10, 32)
+	if err1 != nil || err2 != nil || part < 1 || part > of {
+		return 0, 0
+	}
+	return part, of
+}
