@@ -1,6 +1,9 @@
 package ir
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Fold defines an op that folds rows: a reduction, or an op that changes each element of a row by what it folds of
 // the row. The reference, the kernels, and the way in which long rows are folded in chunks all follow from it.
@@ -49,12 +52,13 @@ const (
 	LeafElement   Leaf = iota + 1 // the element
 	LeafResult                    // the result of step Step
 	LeafMean                      // that, divided by the number of elements
-	LeafDeviation                 // the element less LeafMean
+	LeafFirst                     // the first element of the row
 	LeafCount                     // the number of elements less the int attribute Attr, but at least 0
 	LeafNumber                    // Value
 	LeafAttr                      // the float attribute Attr
 	LeafPart                      // the result of step Step of a chunk
 	LeafPartMean                  // that, divided by the number of the chunk's elements
+	LeafPartFirst                 // the first element of the chunk
 	LeafPartCount                 // the number of the chunk's elements
 )
 
@@ -70,15 +74,29 @@ func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 	return apply(s, args)
 }
 
+// FromFirst reports whether the fold compares elements with the first one of their row.
+func (f *Fold) FromFirst() bool {
+	for _, s := range f.Steps {
+		if s.Map.takes(LeafFirst) {
+			return true
+		}
+	}
+	return f.Finish.takes(LeafFirst)
+}
+
+func (s *Scalar) takes(l Leaf) bool {
+	return s != nil && (s.Leaf == l || slices.ContainsFunc(s.Args, func(a *Scalar) bool { return a.takes(l) }))
+}
+
 // Short forms for the rows.
 var (
 	element   = &Scalar{Leaf: LeafElement}
+	first     = &Scalar{Leaf: LeafFirst}
 	magnitude = scalarOf(OpAbs, element)
 )
 
 func result(i int) *Scalar                       { return &Scalar{Leaf: LeafResult, Step: i} }
 func meanOf(i int) *Scalar                       { return &Scalar{Leaf: LeafMean, Step: i} }
-func deviationFrom(i int) *Scalar                { return &Scalar{Leaf: LeafDeviation, Step: i} }
 func part(i int) *Scalar                         { return &Scalar{Leaf: LeafPart, Step: i} }
 func numberOf(v float64) *Scalar                 { return &Scalar{Leaf: LeafNumber, Value: v} }
 func attrOf(name string) *Scalar                 { return &Scalar{Leaf: LeafAttr, Attr: name} }
@@ -91,14 +109,30 @@ func foldOf(finish *Scalar, steps ...Step) *Fold { return &Fold{Steps: steps, Fi
 // sumOf is a step that adds up.
 func sumOf(name string, of *Scalar) Step { return Step{By: OpSum, Map: of, Name: name} }
 
-// squaredDeviations gives the sum of a row, and the sum of the squared differences from its mean: of chunks, those
-// from each chunk's own mean, and for each of its elements the squared difference of that from the row's (Chan, Golub
-// and LeVeque 1979).
-func squaredDeviations() []Step {
-	apart := scalarOf(OpSqr, scalarOf(OpSub, &Scalar{Leaf: LeafPartMean}, meanOf(0)))
-	own := scalarOf(OpSqr, deviationFrom(0))
-	return []Step{sumOf("row_sum", nil), {By: OpSum, Map: own, Name: "sum_sq_dev", Merge: &Merge{Map: own,
-		Part: scalarOf(OpAdd, part(1), scalarOf(OpMul, &Scalar{Leaf: LeafPartCount}, apart))}}}
+// deviations is how the elements of a row differ from its mean, to the precision of the differences and not of the
+// mean. There are three steps. The first one adds up how much the elements differ from the row's first one, so that in
+// a row of equal elements all differences are 0. This gives a mean to start from, which is rounded. The other steps add
+// up the differences from it and their squares. each is an element less the mean, and squares the sum of the squares
+// of that: both take off what rounding has left. Chunks of a row start from means of their own, and their sums are then
+// moved to the row's (Chan, Golub and LeVeque 1979).
+func deviations() (steps []Step, each, squares *Scalar) {
+	from := scalarOf(OpSub, element, first)
+	start := scalarOf(OpAdd, first, meanOf(0))
+	dev := scalarOf(OpSub, element, start)
+	count, partFirst := &Scalar{Leaf: LeafPartCount}, &Scalar{Leaf: LeafPartFirst}
+	apart := scalarOf(OpSub, scalarOf(OpAdd, partFirst, &Scalar{Leaf: LeafPartMean}), start)
+	moved := scalarOf(OpAdd, part(1), scalarOf(OpMul, count, apart)) // the sum of a chunk's differences from start
+	step := func(name string, of, part *Scalar) Step {
+		return Step{By: OpSum, Map: of, Name: name, Merge: &Merge{Map: of, Part: part}}
+	}
+	steps = []Step{
+		step("sum_from_first", from, scalarOf(OpAdd, part(0), scalarOf(OpMul, count, scalarOf(OpSub, partFirst, first)))),
+		step("sum_dev", dev, moved),
+		step("sum_sq_dev", scalarOf(OpSqr, dev),
+			scalarOf(OpAdd, part(2), scalarOf(OpMul, apart, scalarOf(OpAdd, part(1), moved)))),
+	}
+	each = scalarOf(OpSub, dev, meanOf(1))
+	return steps, each, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
 }
 
 // powers gives the largest magnitude of a row and the sum of (|x|/largest)^p, which does not overflow.

@@ -29,6 +29,7 @@ func init() {
 		scalarOf(OpMax, result(0), numberOf(0)), finite), powers()...)
 	lse := scalarOf(OpAdd, result(0), scalarOf(OpLog, result(1)))
 	lse = scalarOf(OpWhere, test(OpIsInf, result(0)), result(0), lse)
+	deviations, _, squares := deviations()
 	rows(
 		OpInfo{Op: OpSum, Name: "sum", Class: ClassReduce, Args: x,
 			Fold: basic(OpSum, "row_sum"), Attrs: attrs, Infer: inferReduce(number), Tol: sum,
@@ -80,7 +81,7 @@ func init() {
 			Tol: Tolerance{Eps: 256, Abs: 1e-5, Sum: true},
 			Doc: "max+log(sum(exp(x-max))) over axes; an infinite max is the result itself. Over no elements: -inf."},
 		OpInfo{Op: OpVariance, Name: "variance", Class: ClassReduce, Args: x,
-			Fold:  foldOf(scalarOf(OpDiv, result(1), &Scalar{Leaf: LeafCount, Attr: "correction"}), squaredDeviations()...),
+			Fold:  foldOf(scalarOf(OpDiv, squares, &Scalar{Leaf: LeafCount, Attr: "correction"}), deviations...),
 			Attrs: append([]AttrInfo{correction}, attrs...), Infer: inferVariance, Tol: Tolerance{Eps: 256, Abs: 1e-6, Sum: true},
 			Doc: "sum((x-mean)^2)/max(n-correction, 0) over axes of n elements: NaN or inf where the divisor is 0."},
 	)

@@ -10,9 +10,11 @@ func init() {
 	eps := AttrInfo{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the mean square or variance"}
 	axis := []AttrInfo{{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to normalize along"}}
 	below := scalarOf(OpSub, element, result(0))
-	inverse := func(i int) *Scalar {
-		return named("scale", scalarOf(OpRsqrt, scalarOf(OpAdd, meanOf(i), attrOf("eps"))))
+	inverse := func(square *Scalar) *Scalar {
+		return named("scale", scalarOf(OpRsqrt, scalarOf(OpAdd, square, attrOf("eps"))))
 	}
+	steps, deviation, _ := deviations()
+	variance := scalarOf(OpSub, meanOf(2), scalarOf(OpSqr, meanOf(1)))
 	l2 := scalarOf(OpDiv, element, scalarOf(OpMax, scalarOf(OpSqrt, result(0)), attrOf("eps")))
 	rows(
 		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow,
@@ -24,11 +26,11 @@ func init() {
 			Infer: inferAlongAxis, Tol: tol,
 			Doc: "x-max-log(sum(exp(x-max))) along an axis."},
 		OpInfo{Op: OpRMSNorm, Name: "rms_norm", Class: ClassRow,
-			Fold: foldOf(scalarOf(OpMul, element, inverse(0)), sumOf("sum_sq", scalarOf(OpSqr, element))),
+			Fold: foldOf(scalarOf(OpMul, element, inverse(meanOf(0))), sumOf("sum_sq", scalarOf(OpSqr, element))),
 			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019)."},
 		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow,
-			Fold: foldOf(scalarOf(OpMul, deviationFrom(0), inverse(1)), squaredDeviations()...),
+			Fold: foldOf(scalarOf(OpMul, deviation, inverse(variance)), steps...),
 			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016); the variance is the biased one."},
 		OpInfo{Op: OpRope, Cost: 40, Name: "rope", Class: ClassRow,

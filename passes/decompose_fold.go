@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -25,9 +26,16 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
 		out = r.castTo(out, accType("", out.DType()))
-		e := folding{r: r, n: n, x: out, count: func() *ir.Node { return r.scalar(out.DType(), 1) }}
+		if fold.FromFirst() { // differences are 0, or NaN where the element is infinite or NaN, and so are their sums
+			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
+		}
+		e := folding{r: r, n: n, x: out, first: out, count: func() *ir.Node { return r.scalar(out.DType(), 1) }}
 		for _, s := range fold.Steps {
-			e.results = append(e.results, e.element(s.Map))
+			result := out
+			if !fold.FromFirst() {
+				result = e.element(s.Map)
+			}
+			e.results = append(e.results, result)
 		}
 		out = e.finish(fold, args[1:])
 		if fold.Finish.Leaf != 0 && fold.Steps[0].By == ir.OpSum { // a sum begins at 0, so that of -0 is 0
@@ -77,7 +85,8 @@ type longFold struct {
 
 // computed is the result of n's fold over x, which has the dtype for that.
 func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
-	e := folding{r: f.rewriter, n: n, x: x, count: func() *ir.Node { return f.elems(x) }}
+	e := folding{r: f.rewriter, n: n, x: x, first: f.firstOf(fold, x, f.folded),
+		count: func() *ir.Node { return f.elems(x) }}
 	for _, s := range fold.Steps {
 		e.results = append(e.results, f.step(s, fold, e))
 	}
@@ -95,7 +104,8 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		for _, a := range p.axes {
 			along[a] = true
 		}
-		own := folding{r: f.rewriter, n: whole.n, x: p.x, count: func() *ir.Node { return f.countOf(p.x, along) }}
+		own := folding{r: f.rewriter, n: whole.n, x: p.x, first: f.firstOf(fold, p.x, along),
+			count: func() *ir.Node { return f.countOf(p.x, along) }}
 		for i := range whole.results {
 			own.results = append(own.results, f.along(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
 		}
@@ -103,6 +113,9 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		own.results = append(own.results, f.along(s.By, own.scalar(s.Merge.Map), p.axes))
 		for _, r := range whole.results {
 			e.results = append(e.results, f.spreadTo(r, p))
+		}
+		if whole.first != nil {
+			e.first = f.spreadTo(whole.first, p)
 		}
 		given := f.all(s.By, p, e.scalar(s.Merge.Part))
 		if out == nil {
@@ -119,6 +132,7 @@ type folding struct {
 	r       *rewriter
 	n       *ir.Node // the op whose attributes hold
 	x       *ir.Node // the elements
+	first   *ir.Node // of the row, where the fold wants it
 	results []*ir.Node
 	count   func() *ir.Node // of elements, in their dtype
 	part    *folding        // of a chunk
@@ -159,8 +173,8 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 		return e.results[s.Step]
 	case ir.LeafMean:
 		return e.r.binary(ir.OpDiv, e.results[s.Step], e.count())
-	case ir.LeafDeviation:
-		return e.r.binary(ir.OpSub, e.x, e.r.binary(ir.OpDiv, e.results[s.Step], e.count()))
+	case ir.LeafFirst:
+		return e.first
 	case ir.LeafCount:
 		count := e.r.binary(ir.OpSub, e.count(), number(float64(e.n.Attrs().Int(s.Attr))))
 		return e.r.binary(ir.OpMax, count, number(0))
@@ -172,10 +186,35 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 		return e.part.results[s.Step]
 	case ir.LeafPartMean:
 		return e.r.binary(ir.OpDiv, e.part.results[s.Step], e.part.count())
+	case ir.LeafPartFirst:
+		return e.part.first
 	case ir.LeafPartCount:
 		return e.part.count()
 	}
 	panic(fmt.Sprintf("passes: a fold has no leaf %d", s.Leaf))
+}
+
+// firstOf is the first element of each row of x, where a fold wants it. The rows go along some axes, which stay. Along
+// an axis whose extent is a symbol, which may be 0, the smallest element stands for the first one.
+func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
+	if f.err != nil || !fold.FromFirst() {
+		return nil
+	}
+	limits, symbolic := slices.Clone(x.Shape()), []int64{}
+	for i, in := range along {
+		switch {
+		case in && limits[i].IsStatic():
+			limits[i] = ir.D(1)
+		case in:
+			symbolic = append(symbolic, int64(i))
+		}
+	}
+	out := f.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, x.Rank())},
+		ir.Attr{Name: "limits", Value: limits})
+	if len(symbolic) > 0 {
+		out = f.along(ir.OpReduceMin, out, symbolic)
+	}
+	return out
 }
 
 // elems is the number of elements of a row of x, as a value of its dtype.

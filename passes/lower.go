@@ -23,6 +23,7 @@ type lowerer struct {
 	k     *kernel.Kernel
 	bind  map[int]int // node ID of a buffer to binding
 	accs  map[*ir.Node][]*kernel.Expr
+	first map[*ir.Node]*kernel.Expr // of a row that a core folds, where it wants that: the first element
 	memo  map[string]*kernel.Expr
 	ops   map[*ir.Node]bool
 	names map[string]int
@@ -50,7 +51,7 @@ func (f *Fusion) tryLower(c *Cluster) error {
 
 func newLowerer(f *Fusion, c *Cluster) *lowerer {
 	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
-		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{},
+		accs: map[*ir.Node][]*kernel.Expr{}, first: map[*ir.Node]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{},
 		waits: map[*ir.Node]bool{}}
 }
 

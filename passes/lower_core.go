@@ -2,7 +2,6 @@ package passes
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -190,6 +189,11 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
+	if fold.FromFirst() {
+		if l.first[n], err = l.value(n.Arg(0), l.rowStart()); err != nil {
+			return err
+		}
+	}
 	l.ops[n] = true
 	if x.DType == ir.Bool {
 		x = l.b.Cast(ir.U32, x)
@@ -217,8 +221,8 @@ func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*ke
 			return results[s.Step]
 		case ir.LeafMean:
 			return l.mean(results[s.Step])
-		case ir.LeafDeviation:
-			return l.deviation(x, results[s.Step])
+		case ir.LeafFirst:
+			return l.first[n]
 		case ir.LeafCount:
 			return l.countLess(int64(n.Attrs().Int(s.Attr)), t)
 		case ir.LeafAttr:
@@ -254,17 +258,15 @@ func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
 	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
 }
 
-// deviation returns x less the mean of its row. In a row of one element the
-// two are the same value, and some compilers take that difference for 0
-// whatever they are told of infinities and NaN.
-func (l *lowerer) deviation(x, sum *kernel.Expr) *kernel.Expr {
-	t, mean := sum.DType, l.mean(sum)
-	dev := l.b.Apply(ir.OpSub, t, nil, x, mean)
-	if !l.k.Fold.IsStatic() || l.k.Fold.Add != 1 {
-		return dev
+// rowStart are the coordinates of the row's first element.
+func (l *lowerer) rowStart() []kernel.Index {
+	at := slices.Clone(l.at)
+	for i := range at {
+		if at[i].Uses(l.k.FoldAxis()) {
+			at[i] = kernel.Const(0)
+		}
 	}
-	test := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.Bool, nil, args...) }
-	return l.where(test(ir.OpOr, test(ir.OpIsNaN, mean), test(ir.OpIsInf, mean)), l.b.Float(t, math.NaN()), dev, t)
+	return at
 }
 
 // coreResult returns element at of a core of this kernel.
@@ -288,6 +290,9 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 		}
 		return l.reduced(n, accs), nil
 	}
+	if n.Op().Class() == ir.ClassRow {
+		return l.normalized(n, accs, at)
+	}
 	if !sameCoords(at, l.at) {
 		return nil, errNotIdentity
 	}
@@ -297,10 +302,10 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if by := n.Op().Info().Running; by != 0 {
 		return l.narrowed(n.DType(), by, accs[0]), nil
 	}
-	if isOrder(n) {
-		return l.b.Cast(n.DType(), accs[0]), nil
+	if !isOrder(n) {
+		return nil, fmt.Errorf("%s has no result of a loop", n.Op())
 	}
-	return l.normalized(n, accs)
+	return l.b.Cast(n.DType(), accs[0]), nil
 }
 
 func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
@@ -336,15 +341,23 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
 }
 
-// normalized returns an element of a row op from its folds.
-func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, error) {
-	x, err := l.value(n.Arg(0), l.at)
+// normalized returns element at of a row op from its folds, if the element is one of the row.
+func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) (*kernel.Expr, error) {
+	if len(at) != len(l.at) {
+		return nil, errNotIdentity
+	}
+	for i := range at {
+		if !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
+			return nil, errNotIdentity
+		}
+	}
+	x, err := l.value(n.Arg(0), at)
 	if err != nil {
 		return nil, err
 	}
 	out := l.scalar(n.Op().Info().Fold.Finish, n, x, accs)
 	for i := 1; i < len(n.Args()); i++ {
-		p, err := l.value(n.Arg(i), l.at[len(l.at)-1:])
+		p, err := l.value(n.Arg(i), at[len(at)-1:])
 		if err != nil {
 			return nil, err
 		}

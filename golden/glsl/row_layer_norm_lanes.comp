@@ -36,29 +36,36 @@ void main() {
     uint row = min(row_unlimited, 49u);
     float kept_x_f32[2];
 
-    // row_sum: sum over the row.
-    float row_sum = 0.0;
+    // sum_from_first: sum over the row.
+    float sum_from_first = 0.0;
+    float x_f32_2 = bf16_to_f32(uint(x[row * 61u]));
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j = n * 32u + thread;
         if (j < 61u) {
             float x_f32 = bf16_to_f32(uint(x[row * 61u + j]));
             kept_x_f32[n] = x_f32;
-            row_sum += x_f32;
+            sum_from_first += x_f32 - x_f32_2;
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
-        row_sum += subgroupShuffleXor(row_sum, distance);
+        sum_from_first += subgroupShuffleXor(sum_from_first, distance);
     }
 
+    // sum_dev: sum over the row.
+    float sum_dev = 0.0;
     // sum_sq_dev: sum over the row.
     float sum_sq_dev = 0.0;
-    float product = row_sum * 0.016393442;
+    float sum = x_f32_2 + sum_from_first * 0.016393442;
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j = n * 32u + thread;
         if (j < 61u) {
-            float difference = kept_x_f32[n] - product;
+            float difference = kept_x_f32[n] - sum;
+            sum_dev += difference;
             sum_sq_dev += difference * difference;
         }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_dev += subgroupShuffleXor(sum_dev, distance);
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
         sum_sq_dev += subgroupShuffleXor(sum_sq_dev, distance);
@@ -66,11 +73,12 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq_dev * 0.016393442 + 1e-05);
+        float product = sum_dev * 0.016393442;
+        float scale = inversesqrt(sum_sq_dev * 0.016393442 - product * product + 1e-05);
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j = n * 32u + thread;
             if (j < 61u) {
-                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_x_f32[n] - product) * scale * weight[j] + weight_2[j]));
+                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_x_f32[n] - sum - product) * scale * weight[j] + weight_2[j]));
             }
         }
     }

@@ -70,7 +70,7 @@ func reduce(c *call) (value, error) {
 	}
 	x, out := r.x.floats(), make([]float64, r.count)
 	err = c.parallelRange(r.count, r.n, func(lo, hi int) {
-		f := newFolder(c.node)
+		f := newFolder(c.node.Op().Info().Fold, c.attrs())
 		for i := lo; i < hi; i++ {
 			scale := f.fold(row(r, x, i))
 			out[i] = math.Ldexp(f.finish(), scale)
@@ -99,17 +99,16 @@ type folder struct {
 	steps       []ir.Step
 	maps        []func() float64 // nil for the element itself
 	finish      func() float64   // of the last row folded, and of x
-	x           float64          // an element
+	x, first    float64          // an element; the first one
 	results     []float64
 	n           int       // elements of the row
 	buf, scaled []float64 // what a step folds; a multiple of the row
 	homogeneous bool
 }
 
-func newFolder(n *ir.Node) *folder {
-	in := n.Op().Info().Fold
+func newFolder(in *ir.Fold, attrs ir.Attrs) *folder {
 	f := &folder{steps: in.Steps, results: make([]float64, len(in.Steps)), homogeneous: in.Homogeneous}
-	leaf := func(s *ir.Scalar, _ []func() float64) func() float64 { return f.leaf(s, n.Attrs()) }
+	leaf := func(s *ir.Scalar, _ []func() float64) func() float64 { return f.leaf(s, attrs) }
 	apply := func(s *ir.Scalar, args []func() float64) func() float64 {
 		of, x := s.Op.Info().Float, make([]float64, len(args))
 		return func() float64 {
@@ -138,8 +137,8 @@ func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 		return func() float64 { return f.results[s.Step] }
 	case ir.LeafMean:
 		return func() float64 { return f.results[s.Step] / float64(f.n) }
-	case ir.LeafDeviation:
-		return func() float64 { return f.x - f.results[s.Step]/float64(f.n) }
+	case ir.LeafFirst:
+		return func() float64 { return f.first }
 	case ir.LeafCount:
 		return func() float64 { return max(float64(f.n)-float64(attrs.Int(s.Attr)), 0) }
 	case ir.LeafAttr:
@@ -156,6 +155,9 @@ func (f *folder) fold(row []float64) (scale int) {
 	f.n = len(row)
 	if f.homogeneous {
 		row, scale = f.withinRange(row)
+	}
+	if len(row) > 0 {
+		f.first = row[0]
 	}
 	for i, s := range f.steps {
 		of := row
@@ -200,16 +202,6 @@ func prodOf(row []float64) float64 {
 	acc := 1.0
 	for _, x := range row {
 		acc *= x
-	}
-	return acc
-}
-
-// squaredDeviations returns the sum of the squared differences from the mean.
-func squaredDeviations(row []float64) float64 {
-	mean := sumOf(row) / float64(len(row))
-	acc := 0.0
-	for _, x := range row {
-		acc += (x - mean) * (x - mean)
 	}
 	return acc
 }

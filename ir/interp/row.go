@@ -1,6 +1,10 @@
 package interp
 
-import "math"
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // alongAxis applies a function in place to every row of argument 0 along an axis. Every worker makes one of its own.
 func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, error) {
@@ -37,7 +41,7 @@ func normalize(c *call) (value, error) {
 	}
 	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
 	return alongAxis(c, axis, func() func(row []float64) {
-		f := newFolder(c.node)
+		f := newFolder(c.node.Op().Info().Fold, c.attrs())
 		return func(row []float64) {
 			f.fold(row)
 			for i, x := range row {
@@ -61,22 +65,23 @@ func expRow(row []float64) float64 {
 
 // groupNorm sees x as [N*groups, channels*positions], whose rows it normalizes.
 func groupNorm(c *call) (value, error) {
-	eps := c.attrs().Float("eps")
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	if len(x) == 0 {
 		return c.floats(out), nil
 	}
 	groups, channels, positions := c.attrs().Int("groups"), c.dims[1], elems(c.dims[2:])
 	n := channels / groups * positions
+	norm := ir.OpLayerNorm.Info().Fold
 	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
 	err := c.parallelRange(len(x)/n, n*elementWork, func(lo, hi int) {
+		f := newFolder(norm, c.attrs())
 		for r := lo; r < hi; r++ {
 			row, to := x[r*n:(r+1)*n], out[r*n:(r+1)*n]
-			mean := sumOf(row) / float64(n)
-			scale := 1 / math.Sqrt(squaredDeviations(row)/float64(n)+eps)
+			f.fold(row)
 			for i, v := range row {
 				channel := r%groups*(channels/groups) + i/positions
-				to[i] = scaled((v-mean)*scale, weight, bias, channel)
+				f.x = v
+				to[i] = scaled(f.finish(), weight, bias, channel)
 			}
 		}
 	})
