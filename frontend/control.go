@@ -282,11 +282,8 @@ func (b *Builder) current() *Builder {
 func (b *Builder) body(name string) *Builder {
 	b.checkOpen(name)
 	body := ir.NewBody(name)
-	for _, s := range b.graph.Symbols() { // which its extents may follow from
-		bound, _ := b.graph.SymbolBound(s)
-		if err := body.DeclareSymbol(s, bound); err != nil {
-			fail(name, err)
-		}
+	if err := body.DeclareSymbolsOf(b.graph); err != nil {
+		fail(name, err)
 	}
 	b.inner = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}, opaques: b.opaques}
 	return b.inner

@@ -224,6 +224,16 @@ func (g *Graph) DeclareSymbol(name string, bound int64) error {
 	return nil
 }
 
+// DeclareSymbolsOf declares the symbols of a graph whose nodes are added to this one: extents may follow from them.
+func (g *Graph) DeclareSymbolsOf(from *Graph) error {
+	for _, s := range from.Symbols() {
+		if err := g.DeclareSymbol(s, from.symbols[s]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DeclareDim records the symbol of a dim. That of a sum or quotient, whose value
 // follows from others, is recorded as Derived, and so are those of the factors of a
 // product; those others must be declared.

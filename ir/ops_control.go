@@ -178,10 +178,8 @@ func (g *Graph) adopt(n *Node) error {
 		case body.depth+1 > MaxBodyDepth:
 			return fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth)
 		}
-		for _, s := range body.Symbols() {
-			if err := g.DeclareSymbol(s, body.symbols[s]); err != nil {
-				return err
-			}
+		if err := g.DeclareSymbolsOf(body); err != nil {
+			return err
 		}
 		for _, s := range body.Derived() {
 			if err := g.DeclareDim(Dim{Sym: s, Bound: body.derived[s], Mul: 1}); err != nil {

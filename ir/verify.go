@@ -3,6 +3,7 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Verify checks every invariant of the graph by inferring it anew. A graph
@@ -48,8 +49,10 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 	return nil
 }
 
-// NewLike returns an empty graph of the same name, which is a body where g is one.
-func NewLike(g *Graph) *Graph { return &Graph{Name: g.Name, body: g.body, info: g.info} }
+// NewLike returns a graph of the same name and symbols without nodes, which is a body where g is one.
+func NewLike(g *Graph) *Graph {
+	return &Graph{Name: g.Name, body: g.body, info: g.info, symbols: maps.Clone(g.symbols)}
+}
 
 // Rewriter builds a new graph from an old one, node by node.
 type Rewriter struct {
@@ -71,11 +74,6 @@ func (rw *Rewriter) Copy(n *Node, args []*Node) (*Node, error) {
 // program's interface. f may call rw.Copy.
 func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error)) (*Graph, error) {
 	rw := &Rewriter{Old: g, New: NewLike(g), mapped: make([]*Node, len(g.nodes))}
-	for _, s := range g.Symbols() {
-		if err := rw.New.DeclareSymbol(s, g.symbols[s]); err != nil {
-			return nil, err
-		}
-	}
 	live := g.Live()
 	for i, n := range g.nodes {
 		if !live[i] && n.op != OpInput && n.op != OpState {
@@ -109,10 +107,8 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 func CopyInto(to, g *Graph) ([]*Node, error) { return copyInto(to, g, g.nodes) }
 
 func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
-	for _, s := range g.Symbols() {
-		if err := to.DeclareSymbol(s, g.symbols[s]); err != nil {
-			return nil, err
-		}
+	if err := to.DeclareSymbolsOf(g); err != nil {
+		return nil, err
 	}
 	copies := make([]*Node, len(g.nodes))
 	for _, n := range order {

@@ -25,7 +25,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 		if r.err != nil {
 			return nil
 		}
-		body, err := branchBody(n.Attrs().Graph(branch), types)
+		body, err := branchBody(r.g, n.Attrs().Graph(branch), types)
 		if err != nil {
 			r.err = err
 			return nil
@@ -41,9 +41,12 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	return results
 }
 
-// branchBody makes the body of a loop of a branch: its outputs become what the states are.
-func branchBody(g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
+// branchBody makes the body of a loop in graph around, of a branch: its outputs become what the states are.
+func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 	body := ir.NewBody(g.Name)
+	if err := body.DeclareSymbolsOf(around); err != nil {
+		return nil, err
+	}
 	r := &rewriter{g: body}
 	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
 		ir.Attr{Name: "shape", Value: ir.Shape{}})
@@ -69,11 +72,8 @@ func branchBody(g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 
 // copyBody adds the nodes of a graph to another, with given in place of some of its leaves, and returns them by ID.
 func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
-	for _, s := range g.Symbols() {
-		bound, _ := g.SymbolBound(s)
-		if err := to.DeclareSymbol(s, bound); err != nil {
-			return nil, err
-		}
+	if err := to.DeclareSymbolsOf(g); err != nil {
+		return nil, err
 	}
 	nodes := make([]*ir.Node, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -163,11 +163,14 @@ func isGiven(n *ir.Node) bool {
 	return false
 }
 
-// sunkBody returns the body of a loop with what sinks into it as nodes of its own, and the arguments that it is still
-// given, after those that are carried.
-func sunkBody(loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
+// sunkBody returns the body of a loop of graph around, with what sinks into it as nodes of its own, and the arguments
+// that it is still given, after those that are carried.
+func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
 	g := loop.Attrs().Graph("body")
 	to := ir.NewLike(g)
+	if err := to.DeclareSymbolsOf(around); err != nil {
+		return nil, nil, err
+	}
 	carried := len(g.Leaves(ir.OpState))
 	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
 	var sink func(n *ir.Node) (*ir.Node, error)
@@ -239,7 +242,7 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 // lowerLoop binds what a loop carries and is given, and lowers its body.
 func (l *lowerer) lowerLoop() error {
 	loop := l.c.tails[0] // the results have later numbers
-	body, given, err := sunkBody(loop)
+	body, given, err := sunkBody(l.f.Graph, loop)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -69,62 +70,52 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestLoopedGraphs: random graphs as the bodies of loops give what they do when they run as often by themselves.
-func TestLoopedGraphs(t *testing.T) {
-	const trips = 3
-	ran := 0
-	for seed := range uint64(60) {
-		g, err := graphgen.New(seed, graphgen.Options{})
+// TestMovedGraphs: random graphs as the bodies of loops give what they do when they run as often by themselves, and as
+// branches what they do, or 0: with extents that are symbols, and with such as follow from them.
+func TestMovedGraphs(t *testing.T) {
+	for seed := range uint64(80) {
+		opt := graphgen.Options{Derived: seed%4 > 0}
+		g, err := graphgen.New(seed, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		looped, err := flowtest.Looped(g, trips)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		s, err := passes.Run(looped, passes.Options{Pricer: passtest.Choices{}})
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, looped)
-		}
-		values := graphgen.Values{Seed: seed, Graph: g}
-		have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
-			Encode: quantize, Order: rand.New(rand.NewPCG(seed, 1))})
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, looped, s.Text())
-		}
-		bounds := graphgen.Bounds(g)
-		for run, symbols := range values.Symbols(2) {
-			want, err := interp.New(g, interp.Options{Weights: values})
-			if err != nil {
-				t.Fatal(err)
+		for _, moved := range flowtest.Moved(g) {
+			if moved.Err != nil {
+				t.Fatalf("seed %d, %s: %v\n%s", seed, moved.Name, moved.Err, g)
 			}
-			in, err := values.Inputs(symbols, run)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var a map[string]*ir.Data
-			for range trips {
-				if a, err = want.Run(context.Background(), in, symbols); err != nil {
-					break
-				}
-			}
-			if err != nil {
-				continue // an axis to pick from is empty under these values
-			}
-			b, err := have.Run(in, symbols)
-			if err != nil {
-				t.Fatalf("seed %d, %v: %v\n%s\n%s", seed, symbols, err, looped, s.Text())
-			}
-			for _, o := range g.Outputs() {
-				tol := bounds[o.Node.ID()].Tolerance(o.Node)
-				if err := interp.Compare(b[o.Name], a[o.Name], tol).Err(); err != nil {
-					t.Fatalf("seed %d, %v: output %q: %v\n%s\n%s", seed, symbols, o.Name, err, looped, s.Text())
-				}
-			}
-			ran++
+			checkMoved(t, fmt.Sprintf("seed %d, %s", seed, moved.Name), g, moved, seed)
 		}
 	}
-	if ran < 70 {
-		t.Errorf("only %d runs", ran)
+}
+
+// checkMoved compares the kernels of a moved graph with the reference that runs the graph itself.
+func checkMoved(t *testing.T, what string, g *ir.Graph, moved flowtest.Moving, seed uint64) {
+	t.Helper()
+	s, err := passes.Run(moved.Graph, passes.Options{Pricer: passtest.Choices{}})
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", what, err, moved.Graph)
+	}
+	values := graphgen.Values{Seed: seed, Graph: g}
+	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
+		Encode: quantize, Order: rand.New(rand.NewPCG(seed, 1))})
+	if err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", what, err, moved.Graph, s.Text())
+	}
+	bounds := graphgen.Bounds(g)
+	for run, symbols := range values.Symbols(3) {
+		in, want, err := moved.Want(t.Context(), values, symbols, run)
+		if err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		got, err := have.Run(in, symbols)
+		if err != nil {
+			t.Fatalf("%s, %v: %v\n%s\n%s", what, symbols, err, moved.Graph, s.Text())
+		}
+		for _, o := range g.Outputs() {
+			tol := bounds[o.Node.ID()].Tolerance(o.Node)
+			if err := interp.Compare(got[o.Name], want[o.Name], tol).Err(); err != nil {
+				t.Fatalf("%s, %v: output %q: %v\n%s\n%s", what, symbols, o.Name, err, moved.Graph, s.Text())
+			}
+		}
 	}
 }

@@ -223,11 +223,8 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 		from = ends[i-1]
 	}
 	p := Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))}
-	for _, name := range s.g.Symbols() {
-		bound, _ := s.g.SymbolBound(name)
-		if err := p.DeclareSymbol(name, bound); err != nil {
-			return p, err
-		}
+	if err := p.DeclareSymbolsOf(s.g); err != nil {
+		return p, err
 	}
 	copies := map[*ir.Node]*ir.Node{}
 	// get returns what stands for a node in the part.

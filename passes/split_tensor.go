@@ -84,12 +84,6 @@ type tensorSplitter struct {
 }
 
 func (s *tensorSplitter) run() error {
-	for _, name := range s.old.Symbols() {
-		bound, _ := s.old.SymbolBound(name)
-		if err := s.DeclareSymbol(name, bound); err != nil {
-			return err
-		}
-	}
 	live := s.old.Live()
 	for id, n := range s.old.Nodes() {
 		if !live[id] && n.Op() != ir.OpInput && n.Op() != ir.OpState {

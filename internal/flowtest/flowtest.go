@@ -2,11 +2,16 @@
 package flowtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 type tensors = []frontend.Tensor
@@ -71,6 +76,26 @@ var Graphs = map[string]func(b *frontend.Builder){
 			})
 		b.Output("y", y[0])
 	},
+	"coordinates of derived extents": func(b *frontend.Builder) { // as of a recurrence behind a strided convolution
+		s := b.Sym("S", 11)
+		half, _ := s.Plus(1).FloorQuo(2)
+		quarter, _ := half.FloorQuo(2)
+		both, _ := half.Sum(quarter)
+		x := b.Input("x", ir.F32, s)
+		i, j := b.Iota(ir.I32, 0, ir.Shape{half}), b.Iota(ir.F32, 0, ir.Shape{both})
+		y := b.Loop(quarter, tensors{b.Const(int32(0)), x.SliceStep(0, 0, s, 2)},
+			func(n frontend.Tensor, c tensors) tensors {
+				at := i.IndexSelect(0, n.Reshape(1)).Squeeze(0)
+				part := b.If(at.Lt(b.Const(int32(2))), func() tensors { return tensors{j.IndexSelect(0, i)} },
+					func() tensors { return tensors{j.Neg().IndexSelect(0, i)} })
+				inner := b.Loop(quarter, tensors{c[1]}, func(m frontend.Tensor, d tensors) tensors {
+					return tensors{d[0].Add(part[0]).Add(j.IndexSelect(0, i))}
+				})
+				return tensors{c[0].Add(at), inner[0]}
+			})
+		b.Output("sum", y[0])
+		b.Output("y", y[1])
+	},
 	"state": func(b *frontend.Builder) {
 		s, x := b.State("s", ir.F32, 4), b.Input("x", ir.F32, 4)
 		y := b.Loop(3, tensors{s}, func(i frontend.Tensor, c tensors) tensors { return tensors{c[0].Add(x)} })
@@ -80,13 +105,10 @@ var Graphs = map[string]func(b *frontend.Builder){
 }
 
 // Looped returns a graph that runs another again and again, as the body of a loop: its outputs are those of the last
-// trip. States are carried from one trip to the next, and forgotten in the end.
-func Looped(g *ir.Graph, trips int) (*ir.Graph, error) {
-	l := looping{to: ir.NewGraph(g.Name), body: ir.NewBody(g.Name), nodes: map[*ir.Node]*ir.Node{}}
-	for _, s := range g.Symbols() {
-		bound, _ := g.SymbolBound(s)
-		l.err = errors.Join(l.err, l.to.DeclareSymbol(s, bound), l.body.DeclareSymbol(s, bound))
-	}
+// trip, and 0 without one. States are carried from one trip to the next, and forgotten in the end. Some of what depends
+// on no state is computed outside, and given to the body.
+func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
+	l := newMover(g)
 	for _, n := range g.Leaves(ir.OpState) {
 		l.nodes[n] = l.add(l.body, ir.OpState, nil, n.Attrs()...)
 		l.args = append(l.args, l.add(l.to, ir.OpState, nil, n.Attrs()...))
@@ -95,30 +117,9 @@ func Looped(g *ir.Graph, trips int) (*ir.Graph, error) {
 	for i, o := range g.Outputs() {
 		t := o.Node.Type()
 		results = append(results, l.add(l.body, ir.OpState, nil, named(fmt.Sprintf("result %d", i), t)...))
-		if l.err != nil {
-			return nil, l.err
-		}
-		zero, err := ir.FromFloats(t.DType, []float64{0})
-		if l.err = err; err == nil {
-			zero.Dims = nil
-			c := l.add(l.to, ir.OpConst, nil, ir.Attr{Name: "data", Value: zero})
-			l.args = append(l.args, l.add(l.to, ir.OpBroadcast, []*ir.Node{c}, ir.Attr{Name: "shape", Value: t.Shape}))
-		}
+		l.args = append(l.args, l.zeros(l.to, t))
 	}
-	for _, n := range g.Nodes() {
-		args := make([]*ir.Node, len(n.Args()))
-		for i, a := range n.Args() {
-			args[i] = l.nodes[a]
-		}
-		switch n.Op() {
-		case ir.OpState:
-		case ir.OpInput, ir.OpWeight:
-			l.args = append(l.args, l.add(l.to, n.Op(), nil, n.Attrs()...))
-			l.nodes[n] = l.add(l.body, ir.OpInput, nil, named(n.Name(), n.Type())...)
-		default:
-			l.nodes[n] = l.add(l.body, n.Op(), args, n.Attrs()...)
-		}
-	}
+	l.move(g, g.Updates())
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -128,33 +129,195 @@ func Looped(g *ir.Graph, trips int) (*ir.Graph, error) {
 	for i, o := range g.Outputs() {
 		l.err = errors.Join(l.err, l.body.Update(results[i], l.nodes[o.Node]))
 	}
-	loop := l.add(l.to, ir.OpLoop, l.args, ir.Attr{Name: "trips", Value: ir.ShapeOf(trips)},
+	loop := l.add(l.to, ir.OpLoop, l.args, ir.Attr{Name: "trips", Value: ir.Shape{trips}},
 		ir.Attr{Name: "body", Value: l.body})
-	for i, o := range g.Outputs() {
-		at, n := len(g.Leaves(ir.OpState))+i, loop
-		if at > 0 {
-			n = l.add(l.to, ir.OpResult, []*ir.Node{loop}, ir.Attr{Name: "index", Value: at})
-		}
-		if l.err == nil {
-			l.err = l.to.Output(o.Name, n)
-		}
-	}
+	l.show(g, loop, len(g.Leaves(ir.OpState)))
 	return l.to, l.err
 }
 
-type looping struct {
+// Branched returns a graph that runs another where input "taken" is true: else its outputs are 0. States are read, and
+// stay as they are. Some of what is computed is given to the branch.
+func Branched(g *ir.Graph) (*ir.Graph, error) {
+	l := newMover(g)
+	l.args = []*ir.Node{l.add(l.to, ir.OpInput, nil, named("taken", ir.Type{DType: ir.Bool})...)}
+	l.move(g, nil)
+	if l.err != nil {
+		return nil, l.err
+	}
+	other := ir.NewBody(g.Name)
+	l.err = other.DeclareSymbolsOf(g)
+	for _, in := range l.body.Leaves(ir.OpInput) {
+		l.add(other, ir.OpInput, nil, in.Attrs()...)
+	}
+	for _, o := range g.Outputs() {
+		if zeros := l.zeros(other, o.Node.Type()); l.err == nil {
+			l.err = errors.Join(l.body.Output(o.Name, l.nodes[o.Node]), other.Output(o.Name, zeros))
+		}
+	}
+	branch := l.add(l.to, ir.OpIf, l.args, ir.Attr{Name: "then", Value: l.body}, ir.Attr{Name: "else", Value: other})
+	l.show(g, branch, 0)
+	return l.to, l.err
+}
+
+// Moving is a graph that runs another one as a body.
+type Moving struct {
+	Name  string
+	Graph *ir.Graph
+	Err   error // why there is none
+
+	of    *ir.Graph
+	trips ir.Dim // of a loop; of a branch 1 where it is taken
+	taken string // the input that says so, or ""
+}
+
+// Moved are the ways in which a graph runs as a body: in a loop, whose trips follow from a symbol where there is one,
+// in a branch, and in a branch in a loop.
+func Moved(g *ir.Graph) []Moving {
+	trips := ir.D(3)
+	for _, s := range g.Symbols() {
+		bound, _ := g.SymbolBound(s)
+		if d, err := ir.Symbol(s, int(bound)).Plus(1).FloorQuo(2); err == nil && d.Max() <= 6 {
+			trips = d
+		}
+	}
+	loop, err := Looped(g, trips)
+	list := []Moving{{Name: "loop", Graph: loop, Err: err, of: g, trips: trips}}
+	branch, err := Branched(g)
+	list = append(list, Moving{Name: "branch", Graph: branch, Err: err, of: g, taken: "taken"})
+	if err == nil {
+		both, err := Looped(branch, trips)
+		m := Moving{Name: "branch in a loop", Graph: both, Err: err, of: g, trips: trips, taken: "taken"}
+		list = append(list, m)
+	}
+	return list
+}
+
+// Want are inputs of a run, and what its outputs are by the reference.
+func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[string]int64,
+	run int) (in, out map[string]*ir.Data, err error) {
+	if in, err = values.Inputs(symbols, run); err != nil {
+		return nil, nil, err
+	}
+	trips := int64(1)
+	if m.trips != (ir.Dim{}) {
+		if trips, err = m.trips.Eval(symbols); err != nil {
+			return nil, nil, err
+		}
+	}
+	reference, err := interp.New(m.of, interp.Options{Weights: values})
+	if err != nil {
+		return nil, nil, err
+	}
+	given := maps.Clone(in)
+	if m.taken != "" {
+		taken := int64(1 - run%2)
+		if given[m.taken], err = ir.FromInts(ir.Bool, []int64{taken}); err != nil {
+			return nil, nil, err
+		}
+		given[m.taken].Dims = nil
+		trips = min(trips, taken)
+	}
+	for range max(trips, 1) { // which refuses what cannot be computed, whether or not it is
+		if out, err = reference.Run(ctx, in, symbols); err != nil {
+			return nil, nil, err
+		}
+	}
+	if trips == 0 {
+		out = map[string]*ir.Data{}
+		for _, o := range m.of.Outputs() {
+			dims, err := o.Node.Shape().Eval(symbols)
+			if err != nil {
+				return nil, nil, err
+			}
+			if out[o.Name], err = ir.NewData(o.Node.DType(), dims...); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return given, out, nil
+}
+
+// mover moves the nodes of a graph into a body, and some of them around it.
+type mover struct {
 	to, body *ir.Graph
-	nodes    map[*ir.Node]*ir.Node // of the body, by those of the graph
-	args     []*ir.Node            // of the loop
+	around   map[*ir.Node]*ir.Node // of to, by those of the graph
+	nodes    map[*ir.Node]*ir.Node // of the body
+	args     []*ir.Node            // of the op whose body it is
 	err      error
 }
 
-func (l *looping) add(g *ir.Graph, op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	if l.err != nil {
+func newMover(g *ir.Graph) *mover {
+	m := &mover{to: ir.NewGraph(g.Name), body: ir.NewBody(g.Name), around: map[*ir.Node]*ir.Node{},
+		nodes: map[*ir.Node]*ir.Node{}}
+	m.err = errors.Join(m.to.DeclareSymbolsOf(g), m.body.DeclareSymbolsOf(g))
+	return m
+}
+
+// move adds the nodes that the graph's outputs and some of its updates need, where the body has none for them yet.
+// Inputs, weights, states and every other node that depends on nothing else are around the body.
+func (m *mover) move(g *ir.Graph, updates []ir.Update) {
+	needed := make([]bool, len(g.Nodes()))
+	for _, o := range g.Outputs() {
+		needed[o.Node.ID()] = true
+	}
+	for _, u := range updates {
+		needed[u.Value.ID()] = true
+	}
+	for _, n := range slices.Backward(g.Nodes()) {
+		for _, a := range n.Args() {
+			needed[a.ID()] = needed[a.ID()] || needed[n.ID()]
+		}
+	}
+	for _, n := range g.Nodes() {
+		if m.nodes[n] != nil || m.err != nil || !needed[n.ID()] && n.Op() != ir.OpInput {
+			continue
+		}
+		given := n.Op() == ir.OpInput || n.Op() == ir.OpWeight || n.Op() == ir.OpState ||
+			n.ID()%2 == 0 && n.Op().Class() != ir.ClassControl
+		args, own := make([]*ir.Node, len(n.Args())), make([]*ir.Node, len(n.Args()))
+		for i, a := range n.Args() {
+			args[i], own[i] = m.around[a], m.nodes[a]
+			given = given && args[i] != nil
+		}
+		if !given {
+			m.nodes[n] = m.add(m.body, n.Op(), own, n.Attrs()...)
+			continue
+		}
+		m.around[n] = m.add(m.to, n.Op(), args, n.Attrs()...)
+		m.args = append(m.args, m.around[n])
+		m.nodes[n] = m.add(m.body, ir.OpInput, nil, named(fmt.Sprintf("given %d", n.ID()), n.Type())...)
+	}
+}
+
+// show makes outputs of the results of a node, from one on.
+func (m *mover) show(g *ir.Graph, n *ir.Node, from int) {
+	for i, o := range g.Outputs() {
+		result := n
+		if from+i > 0 {
+			result = m.add(m.to, ir.OpResult, []*ir.Node{n}, ir.Attr{Name: "index", Value: from + i})
+		}
+		if m.err == nil {
+			m.err = m.to.Output(o.Name, result)
+		}
+	}
+}
+
+func (m *mover) zeros(g *ir.Graph, t ir.Type) *ir.Node {
+	zero, err := ir.FromFloats(t.DType, []float64{0})
+	if m.err = errors.Join(m.err, err); m.err != nil {
+		return nil
+	}
+	zero.Dims = nil
+	c := m.add(g, ir.OpConst, nil, ir.Attr{Name: "data", Value: zero})
+	return m.add(g, ir.OpBroadcast, []*ir.Node{c}, ir.Attr{Name: "shape", Value: t.Shape})
+}
+
+func (m *mover) add(g *ir.Graph, op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+	if m.err != nil {
 		return nil
 	}
 	n, err := g.Add(op, args, attrs, "")
-	l.err = err
+	m.err = err
 	return n
 }
 

@@ -12,6 +12,8 @@ import (
 type Options struct {
 	// Ops is how many ops to try to add; 0 means a random number up to 24.
 	Ops int
+	// Derived makes most extents follow from symbols: sums, products and quotients of them, and quotients of these.
+	Derived bool
 	// Static leaves out symbols.
 	Static bool
 	// Pointwise leaves out ops that sum or have rounding steps inside, so that
@@ -96,6 +98,9 @@ func (g *generator) chooseDims() {
 			g.dims = append(g.dims, ir.Symbol("S", 1+g.rng.IntN(6)))
 		}
 	}
+	if g.opt.Derived {
+		g.deriveDims()
+	}
 	g.float = ir.F32
 	switch g.rng.IntN(10) {
 	case 0:
@@ -103,6 +108,39 @@ func (g *generator) chooseDims() {
 	case 1:
 		g.float = ir.BF16
 	}
+}
+
+// deriveDims adds extents that follow from symbols, and from one another. The first leaves have the symbols themselves,
+// whose values inputs then tell.
+func (g *generator) deriveDims() {
+	t, s := ir.Symbol("T", 2+g.rng.IntN(9)), ir.Symbol("S", 1+g.rng.IntN(4))
+	all := []ir.Dim{t, s}
+	for len(all) < 6 {
+		a, b := all[g.rng.IntN(len(all))], all[g.rng.IntN(len(all))]
+		var d ir.Dim
+		var err error
+		switch g.rng.IntN(5) {
+		case 0, 1:
+			d, err = a.Plus(int64(g.rng.IntN(3))).FloorQuo(int64(2 + g.rng.IntN(3)))
+		case 2:
+			d, err = a.Sum(b)
+		case 3:
+			d, err = a.Mul2(b)
+		default:
+			d = a.Times(2).Plus(int64(g.rng.IntN(2)))
+		}
+		if err == nil && d.Max() <= 24 {
+			all = append(all, d)
+		}
+	}
+	for _, d := range []ir.Dim{t, s} {
+		if err := g.g.DeclareDim(d); err != nil && g.err == nil {
+			g.err = err
+		}
+	}
+	g.leaf(ir.Shape{t}, ir.F32)
+	g.leaf(ir.Shape{s}, ir.F32)
+	g.dims = append(g.dims[:1], all...)
 }
 
 func (g *generator) floatType() ir.DType {
