@@ -28,7 +28,7 @@ func TestRandomGraphs(t *testing.T) {
 	t.Parallel()
 	ran := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
-		g, err := graphgen.New(seed, graphgen.Options{})
+		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func FuzzPasses(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		g, err := graphgen.New(seed, graphgen.Options{})
+		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 		if err != nil {
 			t.Fatal(err)
 		}

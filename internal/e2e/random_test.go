@@ -41,7 +41,8 @@ func TestRandomGraphs(t *testing.T) {
 	graphs := make([]*ir.Graph, n)
 	for i := range graphs {
 		var err error
-		if graphs[i], err = graphgen.New(*firstSeed+uint64(i), graphgen.Options{}); err != nil {
+		seed := *firstSeed + uint64(i)
+		if graphs[i], err = graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +234,7 @@ func FuzzDevice(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		g, err := graphgen.New(seed, graphgen.Options{})
+		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,12 +50,7 @@ func (g *generator) results(n *ir.Node) *ir.Node {
 func (g *generator) body() *generator {
 	b := &generator{rng: g.rng, g: ir.NewBody(""), opt: g.opt, dims: g.dims, float: g.float, makers: g.makers,
 		around: g, depth: g.depth + 1}
-	for _, s := range g.g.Symbols() {
-		bound, _ := g.g.SymbolBound(s)
-		if err := b.g.DeclareSymbol(s, bound); err != nil && g.err == nil {
-			g.err = err
-		}
-	}
+	g.fails(b.g.DeclareSymbolsOf(g.g))
 	return b
 }
 
