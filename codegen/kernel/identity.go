@@ -177,7 +177,7 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = strconv.AppendInt(append(w.b, "<="...), bound, 10)
 	w.b = append(w.b, '(')
 	for _, f := range factors {
-		w.symbol(f.Sym, 0)
+		w.value(f.Sym, 0)
 		w.ints(f.Mul, f.Add)
 	}
 	w.b = append(w.b, ')')

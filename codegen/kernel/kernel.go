@@ -190,16 +190,19 @@ func (c Cols) All() bool { return c == Cols{} }
 func (k *Kernel) Symbols() []string {
 	var names []string
 	seen := map[string]bool{"": true}
-	add := func(s string) {
+	var add func(s string)
+	add = func(s string) {
 		if seen[s] {
 			return
 		}
 		seen[s] = true
-		for _, factor := range SymbolFactors(s) {
-			if sym := factor.Sym; sym == s || !seen[sym] {
-				seen[sym] = true
-				names = append(names, sym)
-			}
+		factors := SymbolFactors(s)
+		if len(factors) == 1 {
+			names = append(names, s)
+			return
+		}
+		for _, factor := range factors {
+			add(factor.Sym)
 		}
 	}
 	for _, d := range k.Parallel {
@@ -222,7 +225,8 @@ func (k *Kernel) Symbols() []string {
 }
 
 // SymbolFactors returns the factors that the value of a symbol is the product of, without bounds: itself, unless it
-// stands for a product, which no program has among its symbols.
+// stands for a product, which no program has among its symbols. The symbol of a factor such as 2*A*B+1 may be a product
+// again.
 func SymbolFactors(sym string) []ir.Dim {
 	if ir.IsIdent(sym) {
 		return []ir.Dim{{Sym: sym, Mul: 1}}

@@ -216,15 +216,19 @@ func (p *Program) checkDim(d ir.Dim) error {
 		bounds[s.Name] = s.Bound
 	}
 	most, err := d.Eval(bounds)
-	known := err == nil && most == d.Max()
-	for _, factor := range SymbolFactors(d.Sym) {
-		_, ok := bounds[factor.Sym]
-		known = known && ok
-	}
-	if !known {
+	if err != nil || most != d.Max() || !isComputed(d.Sym, bounds) {
 		return fmt.Errorf("dim %s has no declared symbol", d)
 	}
 	return nil
+}
+
+// isComputed reports whether the value of a symbol follows from those of a program.
+func isComputed(sym string, symbols map[string]int64) bool {
+	if _, ok := symbols[sym]; ok {
+		return true
+	}
+	factors := SymbolFactors(sym)
+	return len(factors) > 1 && !slices.ContainsFunc(factors, func(f ir.Dim) bool { return !isComputed(f.Sym, symbols) })
 }
 
 func (p *Program) checkGrid(g Grid) error {
