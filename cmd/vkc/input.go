@@ -8,10 +8,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
@@ -34,8 +36,12 @@ func parseSymbols(list []string) (map[string]int64, error) {
 	return symbols, nil
 }
 
-// checkSymbols refuses symbols that a program does not have, and values out of their bounds.
+// checkSymbols refuses symbols that a program does not have, and values out of their bounds. It brings names that an
+// ONNX file spells otherwise into the spelling of the program.
 func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64) error {
+	if err := respell(sig, symbols); err != nil {
+		return err
+	}
 	var names []runtime.Port
 	for _, s := range sig.Symbols() {
 		names = append(names, runtime.Port{Name: s.Name})
@@ -50,6 +56,39 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 	}
 	return nil
 }
+
+// respell gives values the names of symbols, where they have those of extents in an ONNX file, which may be no
+// identifiers.
+func respell(sig *runtime.Signature, symbols map[string]int64) error {
+	for _, name := range slices.Sorted(maps.Keys(symbols)) {
+		if ir.IsIdent(name) {
+			continue
+		}
+		var meant []string
+		for _, s := range sig.Symbols() {
+			number, ok := strings.CutPrefix(s.Name, onnx.SymbolOf(name))
+			if ok && (number == "" || isNumbered.MatchString(number)) {
+				meant = append(meant, s.Name)
+			}
+		}
+		if len(meant) == 0 {
+			continue
+		}
+		if len(meant) > 1 {
+			return usagef("--symbol %s may mean %s: use the name that vkc inspect shows", name,
+				strings.Join(meant, " or "))
+		}
+		if _, twice := symbols[meant[0]]; twice {
+			return usagef("--symbol %s and %s are one symbol: give it once", name, meant[0])
+		}
+		symbols[meant[0]] = symbols[name]
+		delete(symbols, name)
+	}
+	return nil
+}
+
+// isNumbered is the end of a symbol whose name would be another's else.
+var isNumbered = regexp.MustCompile(`^_[0-9]+$`)
 
 // readInputs makes the tensors that --input flags ask for. Random ones come
 // last, since their shapes may depend on the others.

@@ -184,8 +184,8 @@ func (info *inspected) graph(path string) error {
 	return nil
 }
 
-// onnx is what an ONNX model says of itself, whether its ops are supported or not. Extents without a number have their
-// names.
+// onnx is what an ONNX model says of itself, whether its ops are supported or not. Extents without a number have the
+// names of their symbols.
 func (info *inspected) onnx(path string) (err error) {
 	f, err := onnx.Read(path)
 	if err != nil {
@@ -215,25 +215,28 @@ func (info *inspected) onnx(path string) (err error) {
 		info.addKey("cannot build "+op, unknown[op].Error())
 	}
 	for _, name := range m.Extents() {
-		info.addKey("extent "+name, fmt.Sprintf("a symbol, at most %d: --bound and --dim make it another",
-			onnx.DefaultBound))
+		text := fmt.Sprintf("a symbol, at most %d: --bound and --dim make it another", onnx.DefaultBound)
+		if in := m.Spelling(name); in != name {
+			text += "; in the file " + ir.Printable(in)
+		}
+		info.addKey("extent "+name, text)
 	}
 	for _, list := range []struct {
 		kind   string
 		values []onnx.Value
 	}{{"input", m.Graph.Inputs}, {"output", m.Graph.Outputs}} {
 		for _, v := range list.values {
-			info.Ports = append(info.Ports, inspectedPort{list.kind, v.Name, v.Type.String()})
+			info.Ports = append(info.Ports, inspectedPort{list.kind, v.Name, m.Shown(v).String()})
 		}
 	}
-	for _, t := range m.Graph.Initializers {
+	for _, t := range m.Tensors() {
 		dims := make([]int, len(t.Dims))
 		elems := int64(1)
 		for i, d := range t.Dims {
 			dims[i] = int(d)
 			elems *= d
 		}
-		info.addTensor(t.Name, t.Type.String(), dims, 0, elems*int64(max(0, t.Type.DType().BlockBytes())))
+		info.addTensor(t.Name, t.Type.String(), dims, 0, t.Type.Bytes(elems))
 	}
 	return nil
 }

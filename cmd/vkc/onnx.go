@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,9 @@ func parseNumbers(flag string, list []string) (map[string]int, error) {
 	return numbers, nil
 }
 
+// spelledName is the name of an extent as a file may spell it, and no expression.
+var spelledName = regexp.MustCompile(`^[\w.:]+$`)
+
 // parseDims reads --dim flags.
 func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 	pairs, err := parsePairs("dim", "N or NAME=32*W", list)
@@ -86,9 +90,14 @@ func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 	}
 	dims := map[string]ir.Dim{}
 	for name, text := range pairs {
+		if _, err := strconv.Atoi(text); err != nil && spelledName.MatchString(text) {
+			text = onnx.SymbolOf(text)
+		}
 		dims[name], err = ir.ParseDimOf(text, func(symbol string) (ir.Dim, error) {
-			if n, ok := given[symbol]; ok {
-				return ir.Symbol(symbol, n), nil
+			for name, n := range given {
+				if name == symbol || onnx.SymbolOf(name) == symbol {
+					return ir.Symbol(symbol, n), nil
+				}
 			}
 			return ir.Symbol(symbol, onnx.DefaultBound), nil
 		})

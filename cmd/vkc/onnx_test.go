@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,7 +34,7 @@ func TestVerifyONNX(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := []string{"verify", "--onnx", dir, "--device", "reference"}
-	fails(t, exitFailure, line, "1 of 8 cases failed")
+	fails(t, exitFailure, line, "1 of 9 cases failed")
 	if r := run(t, line...); !strings.Contains(r.stdout, `linear: compare: output "y": element 5 is 1`) {
 		t.Errorf("prints\n%s", r.stdout)
 	}
@@ -43,7 +44,7 @@ func TestVerifyONNX(t *testing.T) {
 	for text, want := range map[string]string{
 		"linear it is wrong\n": "",
 		"linear\n":             "want the name of a case, each once, and a reason",
-		"# all\nlinear it is wrong\nshape it was so\n": "1 of 8 cases failed",
+		"# all\nlinear it is wrong\nshape it was so\n": "1 of 9 cases failed",
 	} {
 		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -57,6 +58,93 @@ func TestVerifyONNX(t *testing.T) {
 	fails(t, exitUsage, []string{"verify", "--ops", "--atol", "1"}, "--atol goes with --onnx")
 	fails(t, exitFailure, []string{"verify", "--onnx", t.TempDir()}, "there is no case: want folders with model.onnx")
 	fails(t, exitUsage, []string{"verify", "--onnx", onnxCases, "--filter", "^quux$"}, "matches no case", "like ")
+}
+
+// TestVerifyONNXShows follows links to folders, each folder once, and shows a failure before the next case runs: the
+// second case is made right when the failure of the first is written.
+func TestVerifyONNXShows(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"first", "second"} {
+		dir := filepath.Join(root, "cases", name)
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(onnxCases, "linear"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := func(name string) string { return filepath.Join(root, "cases", name, "test_data_set_0/output_0.pb") }
+	right, err := os.ReadFile(output("second"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := slices.Clone(right)
+	wrong[len(wrong)-1]++
+	for _, name := range []string{"first", "second"} {
+		if err := os.WriteFile(output(name), wrong, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"cases": "link", "../cases": "cases/around", "nothing": "cases/dangling"} {
+		if err := os.Symlink(from, filepath.Join(root, to)); err != nil {
+			t.Skipf("no links here: %v", err)
+		}
+	}
+	var stdout, stderr strings.Builder
+	mend := writer(func(p []byte) (int, error) {
+		if err := os.WriteFile(output("second"), right, 0o644); err != nil {
+			t.Error(err)
+		}
+		return stdout.Write(p)
+	})
+	line := []string{"verify", "--onnx", filepath.Join(root, "link"), "--device", "reference"}
+	code := execute(t.Context(), line, mend, &stderr)
+	const want = "first: compare: output \"y\": element 5 is 1"
+	if code != exitFailure || !strings.HasPrefix(stdout.String(), want) ||
+		!strings.Contains(stdout.String(), "2 cases: 1 passed, 0 excepted, 1 failed") {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+}
+
+// writer is an io.Writer of a function.
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// TestONNXNames uses the names of extents as inspect shows them and as the file spells them, in every flag that takes
+// one, of the model and of its bundle.
+func TestONNXNames(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	model := filepath.Join(onnxCases, "dotted/model.onnx")
+	r := ok(t, "inspect", model)
+	for _, text := range []string{"extent p2o_DynamicDimension_0", "in the file p2o.DynamicDimension.0",
+		"float[p2o_DynamicDimension_0,2]", "held"} {
+		if !strings.Contains(r.stdout, text) {
+			t.Errorf("inspect does not say %q:\n%s", text, r.stdout)
+		}
+	}
+	bundle := filepath.Join(t.TempDir(), "dotted.vkb")
+	ok(t, "compile", model, "--target", "generic", "-o", bundle)
+	for _, name := range []string{"p2o_DynamicDimension_0", "p2o.DynamicDimension.0"} {
+		for _, file := range []string{model, bundle} {
+			r := ok(t, "run", file, "--device", "cpu", "--input", "x=random:1", "--symbol", name+"=3")
+			if !strings.Contains(r.stdout, "f32[3 2]") {
+				t.Errorf("%s with --symbol %s=3 prints\n%s", file, name, r.stdout)
+			}
+			line := []string{"run", file, "--device", "cpu", "--input", "x=random:1", "--symbol", name + "=600"}
+			fails(t, exitUsage, line, "symbol p2o_DynamicDimension_0 = 600 is outside 0..512")
+		}
+		r := ok(t, "graph", model, "--dim", name+"=5")
+		if !strings.Contains(r.stdout, `[5, 2]`) {
+			t.Errorf("with --dim %s=5 it prints\n%s", name, r.stdout)
+		}
+		r = ok(t, "graph", model, "--bound", name+"=77")
+		if !strings.Contains(r.stdout, `"p2o_DynamicDimension_0": 77`) {
+			t.Errorf("with --bound %s=77 it prints\n%s", name, r.stdout)
+		}
+	}
+	fails(t, exitUsage, []string{"run", model, "--device", "cpu", "--input", "x=random:1", "--symbol",
+		"p2o.DynamicDimension.0=3", "--symbol", "p2o_DynamicDimension_0=3"}, "are one symbol: give it once")
+	fails(t, exitUsage, []string{"run", model, "--device", "cpu", "--input", "x=random:1", "--symbol", "q.r=3"},
+		`there is no symbol "q.r"; the program has p2o_DynamicDimension_0`)
 }
 
 // TestONNXBundle runs the bundle of a model: what is not found is not printed.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,13 +75,22 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 			bar.end()
 			return ctx.Err()
 		}
-		report.add(c.Name, stage, err, excepted)
+		if res := report.add(c.Name, stage, err, excepted); res != nil && res.Excepted == "" && !f.json {
+			bar.end()
+			if err := a.printONNX(res); err != nil {
+				return err
+			}
+		}
+		if tenth := (len(cases) + 9) / 10; !bar.shown && (i+1)%tenth == 0 && i+1 < len(cases) && i+1 >= notedCases {
+			a.note("%d of %d cases: %d failed", i+1, len(cases), report.Failed)
+		}
 	}
 	bar.end()
 	if f.json {
 		err = a.printJSON(report)
 	} else {
-		err = a.printONNX(&report)
+		_, err = fmt.Fprintf(a.stdout, "%d cases: %d passed, %d excepted, %d failed\n", report.Cases, report.Passed,
+			report.Excepted, report.Failed)
 	}
 	if err == nil && report.Failed > 0 {
 		err = fmt.Errorf("%d of %d cases failed", report.Failed, report.Cases)
@@ -90,8 +98,12 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	return err
 }
 
-// add counts a case. One that passes though it is excepted has failed: the list is wrong.
-func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) {
+// notedCases is from how many cases on it is noted how many there were, where there is no bar.
+const notedCases = 20
+
+// add counts a case, and returns what of it is to be said, if anything. One that passes though it is excepted has
+// failed: the list is wrong.
+func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) *onnxResult {
 	reason, listed := excepted[name]
 	if err == nil && listed {
 		stage, err, reason = "list", errors.New("it passes, and is in the list of exceptions: take it out"), ""
@@ -99,13 +111,14 @@ func (r *onnxReport) add(name, stage string, err error, excepted map[string]stri
 	switch {
 	case err == nil:
 		r.Passed++
-		return
+		return nil
 	case reason != "":
 		r.Excepted++
 	default:
 		r.Failed++
 	}
 	r.Results = append(r.Results, onnxResult{Case: name, Stage: stage, Err: err.Error(), Excepted: reason})
+	return &r.Results[len(r.Results)-1]
 }
 
 // readExceptions reads the list of cases that need not pass: a name and a reason on each line, comments after #.
@@ -164,16 +177,8 @@ func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float
 	return "", nil
 }
 
-// printONNX prints the reasons, the most frequent first, and then how many cases passed.
-func (a *app) printONNX(r *onnxReport) error {
-	slices.SortStableFunc(r.Results, func(x, y onnxResult) int { return cmp.Compare(x.Excepted, y.Excepted) })
-	for _, res := range r.Results {
-		if res.Excepted != "" {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "%s: %s: %s\n", ir.Printable(res.Case), res.Stage, oneLine(errors.New(res.Err)))
-	}
-	_, err := fmt.Fprintf(a.stdout, "%d cases: %d passed, %d excepted, %d failed\n", r.Cases, r.Passed, r.Excepted,
-		r.Failed)
-	return err
+// printONNX prints how a case failed, at once.
+func (a *app) printONNX(r *onnxResult) error {
+	fmt.Fprintf(a.stdout, "%s: %s: %s\n", ir.Printable(r.Case), r.Stage, oneLine(errors.New(r.Err)))
+	return a.stdout.Flush()
 }

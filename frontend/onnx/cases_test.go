@@ -82,6 +82,12 @@ func small() map[string]map[string][]byte {
 				node("GatherND", names("x", "rows"), names("v")), node("Add", names("v", "one"), names("y"))),
 			outputs("y"))),
 			[]msg{floats("x", []float32{0, 5, 0, 6, 0, 7}, 2, 3)}, floats("y", []float32{6, 7, 8}, 3)),
+		// An extent whose name is no symbol's, and a weight that is a node.
+		"dotted": set(model(13, graph(inputs(port("x", float, "p2o.DynamicDimension.0", 2)),
+			nodes(node("Constant", nil, names("held"), msg{}.text(1, "value").bytes(5,
+				floats("", []float32{10, 20}, 2)).int(20, attrTensor)),
+				node("Add", names("x", "held"), names("y"))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 2, 3, 4}, 2, 2)}, floats("y", []float32{11, 22, 13, 24}, 2, 2)),
 		// An extent without a name, and a stride that does not divide a symbol.
 		"stride": set(model(13, graph(inputs(port("x", float, 1, 1, nil)),
 			weights(floats("w", []float32{1, 1, 1}, 1, 1, 3)),

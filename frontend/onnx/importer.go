@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -21,28 +20,28 @@ type importer struct {
 	b       *frontend.Builder
 	scratch bool // the graph is one that is made to compute constants
 
-	weights     map[string]*ir.Data
-	taken       map[string]bool // names of inputs and weights
-	outputs     [][]string
-	found       map[string]ir.Found          // by output
-	loops       []string                     // outputs that say whether a loop would have gone on
-	constants   map[*Graph]map[string]*value // initializers
-	problems    []Unsupported
-	needed      []string
-	symbols     []string          // extents of inputs that are symbols, by the model's names
-	least       map[string]int64  // how long those are at least, by the same names
-	longer      map[string]int64  // how long they must be at least for nodes that cannot be built else
-	identifiers map[string]string // those names, by the symbols' own
-	calls       int               // nodes built, those of functions and loops each time
-	trips       []tensor          // of the loops whose bodies are being built, the outermost first
-	draws       int               // nodes that draw random numbers
-	depth       int               // of functions and subgraphs
+	weights   map[string]*ir.Data
+	taken     map[string]bool // names of inputs and weights
+	outputs   [][]string
+	found     map[string]ir.Found          // by output
+	loops     []string                     // outputs that say whether a loop would have gone on
+	constants map[*Graph]map[string]*value // initializers
+	problems  []Unsupported
+	needed    []string
+	symbols   []string          // extents of inputs that are symbols, by the file's names
+	least     map[string]int64  // how long those are at least, by the same names
+	longer    map[string]int64  // how long they must be at least for nodes that cannot be built else
+	names     map[string]string // symbols by the file's names, and the other way round
+	spellings map[string]string
+	calls     int      // nodes built, those of functions and loops each time
+	trips     []tensor // of the loops whose bodies are being built, the outermost first
+	draws     int      // nodes that draw random numbers
+	depth     int      // of functions and subgraphs
 }
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, identifiers: map[string]string{},
-		longer: map[string]int64{}}
+		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
 }
 
 // Functions and some loops are written out, which a small file could do without end.
@@ -228,7 +227,7 @@ func (im *importer) symbol(name string) ir.Dim {
 		bound = DefaultBound
 	}
 	least := im.least[name]
-	return ir.Symbol(im.identifier(name), bound-int(least)).Plus(least)
+	return ir.Symbol(im.names[name], bound-int(least)).Plus(least)
 }
 
 // atLeast ends the node that is being built where d may be less than n. Where one extent of an input tells d, the graph
@@ -237,8 +236,8 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	if d.Add >= n {
 		return
 	}
-	if names := d.Symbols(); len(names) == 1 && im.identifiers[names[0]] != "" {
-		name := im.identifiers[names[0]]
+	if names := d.Symbols(); len(names) == 1 && im.spellings[names[0]] != "" {
+		name := im.spellings[names[0]]
 		bound := int(im.symbol(name).Bound)
 		more := sort.Search(bound+1, func(value int) bool {
 			got, err := d.Eval(map[string]int64{names[0]: int64(value)})
@@ -249,32 +248,6 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 		}
 	}
 	im.fail("%s must be at least %d", d, n)
-}
-
-// identifier makes a name one that a symbol can have, and that no other name has.
-func (im *importer) identifier(name string) string {
-	id := identifier(name)
-	for n := 2; im.identifiers[id] != "" && im.identifiers[id] != name; n++ {
-		end := fmt.Sprintf("_%d", n)
-		id = identifier(name)
-		id = id[:min(len(id), 64-len(end))] + end
-	}
-	im.identifiers[id] = name
-	return id
-}
-
-// identifier makes a name one that a symbol can have.
-func identifier(name string) string {
-	s := strings.Map(func(r rune) rune {
-		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
-			return r
-		}
-		return '_'
-	}, name)
-	if s == "" || s[0] >= '0' && s[0] <= '9' {
-		s = "n" + s
-	}
-	return s[:min(len(s), 64)]
 }
 
 // output makes a value of the main graph an output, under the model's name; the elements of a sequence have numbers.

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -159,6 +160,15 @@ const (
 // DType returns the dtype of vkc that is computed in, or ir.Invalid where there is none.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
+// Bytes is how many bytes so many elements have in a file, or 0 where their type has no size.
+func (t DataType) Bytes(elems int64) int64 {
+	row := dataTypes[t]
+	if row.nibble != nil {
+		return (elems + 1) / 2
+	}
+	return elems * int64(max(0, row.dtype.BlockBytes()))
+}
+
 // String returns ONNX's name of the type.
 func (t DataType) String() string {
 	if row, ok := dataTypes[t]; ok {
@@ -239,6 +249,46 @@ func eachNode(nodes []*Node, visit func(n *Node)) {
 			}
 		}
 	}
+}
+
+// Tensors lists the constants of a model: the initializers of its graphs, and what its nodes of op Constant hold, under
+// the names of their results.
+func (m *Model) Tensors() []*Tensor {
+	list := slices.Clone(m.Graph.Initializers)
+	m.eachNode(func(n *Node) {
+		for _, a := range n.Attributes {
+			for _, g := range append(slices.Clip(a.Graphs), a.Graph) {
+				if g != nil {
+					list = append(list, g.Initializers...)
+				}
+			}
+		}
+		if n.Op != "Constant" || n.Domain != "" || len(n.Outputs) == 0 {
+			return
+		}
+		for _, a := range n.Attributes {
+			t := &Tensor{}
+			switch a.Type {
+			case AttrTensor:
+				if a.Tensor == nil {
+					continue
+				}
+				*t = *a.Tensor
+			case AttrFloat, AttrFloats:
+				t.Type = 1
+			case AttrInt, AttrInts:
+				t.Type = 7
+			default:
+				continue
+			}
+			if a.Type == AttrFloats || a.Type == AttrInts {
+				t.Dims = []int64{int64(len(a.Floats) + len(a.Ints))}
+			}
+			t.Name = n.Outputs[0]
+			list = append(list, t)
+		}
+	})
+	return list
 }
 
 // attr returns the attribute of that name, or nil.

@@ -176,7 +176,8 @@ const maxBuilds = 8
 
 // build makes the graph.
 func (f *File) build(options Options) error {
-	if err := options.check(f.Model); err != nil {
+	options, err := options.check(f.Model)
+	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
 	name := f.Model.Graph.Name
@@ -185,11 +186,10 @@ func (f *File) build(options Options) error {
 	}
 	var im *importer
 	var g *ir.Graph
-	var err error
-	least := map[string]int64{}
+	symbols, spellings, least := f.Model.symbols(), f.Model.spellings(), map[string]int64{}
 	for range maxBuilds {
 		im = newImporter(f, options)
-		im.least = least
+		im.least, im.names, im.spellings = least, symbols, spellings
 		g, err = frontend.Build(name, func(b *frontend.Builder) {
 			im.b = b
 			im.main()
@@ -201,8 +201,11 @@ func (f *File) build(options Options) error {
 	}
 	if len(im.problems) > 0 {
 		slices.Sort(im.needed)
-		return &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed),
-			Dims: im.symbols}
+		unsupported := &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
+		for _, name := range im.symbols {
+			unsupported.Dims = append(unsupported.Dims, im.names[name])
+		}
+		return unsupported
 	}
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)

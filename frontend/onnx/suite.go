@@ -23,29 +23,49 @@ type Case struct {
 	Data   string // the folder of inputs and outputs
 }
 
-// Cases finds all cases in a folder and the folders below it, in alphabetical order.
-func Cases(folder string) ([]Case, error) {
-	var cases []Case
-	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() != "model.onnx" {
-			return err
-		}
-		dir := filepath.Dir(path)
-		name, err := filepath.Rel(folder, dir)
-		if err != nil {
-			return err
-		}
-		sets, err := filepath.Glob(filepath.Join(escaped(dir), "test_data_set_*"))
-		for _, set := range sets {
-			of := name
-			if len(sets) > 1 {
-				of += "/" + strings.TrimPrefix(filepath.Base(set), "test_data_set_")
+// Cases finds all cases in a folder and the folders below it, in alphabetical order. It follows links, and goes into
+// each folder once.
+func Cases(folder string) ([]Case, error) { return cases(folder, ".", map[string]bool{}) }
+
+// cases finds those of a folder below the one that is searched, of which seen has the folders that it went into.
+func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
+	dir := filepath.Join(folder, name)
+	path, err := filepath.EvalSymlinks(dir)
+	if err != nil || seen[path] {
+		return nil, err
+	}
+	seen[path] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		is, err := os.Stat(filepath.Join(dir, e.Name()))
+		switch {
+		case err != nil && e.Type()&os.ModeSymlink != 0: // a link to nothing
+		case err != nil:
+			return nil, err
+		case is.IsDir():
+			below, err := cases(folder, filepath.Join(name, e.Name()), seen)
+			if err != nil {
+				return nil, err
 			}
-			cases = append(cases, Case{Name: filepath.ToSlash(of), Folder: dir, Data: set})
+			list = append(list, below...)
+		case e.Name() == "model.onnx":
+			sets, err := filepath.Glob(filepath.Join(escaped(dir), "test_data_set_*"))
+			if err != nil {
+				return nil, err
+			}
+			for _, set := range sets {
+				of := name
+				if len(sets) > 1 {
+					of += "/" + strings.TrimPrefix(filepath.Base(set), "test_data_set_")
+				}
+				list = append(list, Case{Name: filepath.ToSlash(of), Folder: dir, Data: set})
+			}
 		}
-		return err
-	})
-	return cases, err
+	}
+	return list, nil
 }
 
 // escaped makes a path one that a pattern matches alone.
