@@ -79,3 +79,68 @@ func TestPoison(t *testing.T) {
 		}
 	}
 }
+
+// TestConstantsInBodies: a loop or a branch of constants is no constant where it runs as often, or computes of as much,
+// as a symbol says.
+func TestConstantsInBodies(t *testing.T) {
+	for name, text := range map[string]string{
+		"trips": `%y = loop %c {trips=[T], body=graph "" {
+			%0 = state {name="s", dtype=i32, shape=[]}
+			%1 = add %0, %0
+			update %0 = %1
+		}}`,
+		"an extent of a body": `%y = loop %c {trips=[3], body=graph "" {
+			symbol T <= 5
+			%0 = state {name="s", dtype=i32, shape=[]}
+			%1 = dim_value {dim=[T]}
+			%2 = sub %1, %1
+			%3 = add %2, %0
+			%4 = add %3, %0
+			update %0 = %4
+		}}`,
+		"an axis of a body": `%y = if %yes, %c {then=graph "" {
+			symbol T <= 5
+			%0 = input {name="c", dtype=i32, shape=[]}
+			%1 = broadcast %0 {shape=[T]}
+			%2 = sum %1 {axes=[0]}
+			%3 = add %2, %0
+			%4 = add %3, %0
+			%5 = add %4, %0
+			%6 = add %5, %0
+			%7 = add %6, %0
+			output "o" %7
+		}, else=graph "" {
+			%0 = input {name="c", dtype=i32, shape=[]}
+			output "o" %0
+		}}`,
+	} {
+		g, err := ir.Parse(`graph "g" {
+			symbol T <= 5
+			%c = const {data=i32[](1)}
+			%yes = const {data=bool[](true)}
+			` + text + `
+			output "y" %y
+		}`)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		y := g.Outputs()[0].Node
+		if IsConstant(g)[y.ID()] {
+			t.Errorf("%s: it counts as constant", name)
+		}
+		if _, err := Eval(t.Context(), g, []*ir.Node{y}, Options{}); err == nil {
+			t.Errorf("%s: Eval computed it", name)
+		}
+		p, err := New(g, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out, err := p.Run(t.Context(), nil, map[string]int64{"T": 3})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if have, err := out["y"].Ints(); err != nil || have[0] != 8 {
+			t.Errorf("%s: %v, %v; want 8", name, have, err)
+		}
+	}
+}

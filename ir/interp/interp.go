@@ -163,16 +163,25 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 func constants(nodes []*ir.Node) []bool {
 	is := make([]bool, len(nodes))
 	for i, n := range nodes {
-		switch n.Op() {
-		case ir.OpInput, ir.OpState:
-		case ir.OpDimValue:
-			is[i] = n.Attrs().Shape("dim").IsStatic()
-		default:
-			is[i] = n.Shape().IsStatic() &&
-				!slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !is[a.ID()] })
-		}
+		is[i] = n.Op() != ir.OpInput && n.Op() != ir.OpState && needsNoSymbol(n) &&
+			!slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !is[a.ID()] })
 	}
 	return is
+}
+
+// needsNoSymbol reports whether a node can be computed from its arguments without the value of a symbol, as can all
+// nodes of its bodies.
+func needsNoSymbol(n *ir.Node) bool {
+	extents := n.Shape()
+	switch n.Op() {
+	case ir.OpDimValue:
+		extents = n.Attrs().Shape("dim")
+	case ir.OpLoop:
+		extents = append(slices.Clone(extents), n.Attrs().Shape("trips")...)
+	}
+	return extents.IsStatic() && !slices.ContainsFunc(n.Bodies(), func(g *ir.Graph) bool {
+		return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return !needsNoSymbol(n) })
+	})
 }
 
 // evalConstants computes constant nodes and returns their values by node ID.
