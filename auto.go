@@ -150,7 +150,7 @@ func digits(t time.Duration) time.Duration {
 // trialExtents lists the values of symbols to measure at, or says why the fast path is not tried. One kernel after the
 // other starts however little there is to do, so the fast path may win at 1 what it loses at more.
 func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
-	if slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op().Info().Custom != nil }) {
+	if isCustom(g) {
 		return nil, "the graph has custom ops, whose Go code is for checks"
 	}
 	for _, most := range []int64{1, trialExtent} {

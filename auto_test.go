@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -350,6 +352,9 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 	symbolic := build(t, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 1<<32+1)).AddScalar(1))
 	})
+	long := build(t, func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 1<<30+1)).AddScalar(1))
+	})
 	weights := vkc.WeightMap{"big": tensorOf(t, make([]float32, 1<<19), 1<<19)}
 	remembering := build(t, func(b *frontend.Builder) {
 		big := b.Weight("big", ir.F32, 1<<19)
@@ -369,6 +374,17 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 		}, "it lacks"},
 		{"positions", symbolic, tensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds"},
 		{"memory", remembering, tensorOf(t, []float32{1, 2, 3}, 3), nil, "limited to"},
+		{"extents", long, tensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds than N <= 1073741825"},
+		{"a compiler that fails", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
+			tools := t.TempDir()
+			for _, name := range []string{"glslc", "glslangValidator", "spirv-opt", "spirv-val"} {
+				script := "#!/bin/sh\necho 'error: it is a trick' >&2\nexit 1\n"
+				if err := os.WriteFile(filepath.Join(tools, name), []byte(script), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv(spirv.ToolsEnv, tools)
+		}, "it is a trick"},
 		{"tools", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
 			t.Setenv(spirv.ToolsEnv, "")
 			t.Setenv("PATH", t.TempDir())
@@ -395,8 +411,11 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 			}
 			defer exe.Close()
 			if why := exe.Why(); !onReference(exe) || !strings.Contains(why, tt.why) ||
-				!strings.Contains(why, dev.Name()) {
+				!strings.Contains(why, dev.Name()) || strings.Contains(why, "\n") {
 				t.Errorf("runs on %s: %s", exe.Device(), why)
+			}
+			if exe.Fallback() == nil || !strings.Contains(exe.Fallback().Error(), tt.why) {
+				t.Errorf("the fallback is %v, want %q", exe.Fallback(), tt.why)
 			}
 			res, err := exe.Run(t.Context(), vkc.Tensors{"x": tt.in})
 			if err != nil {
@@ -406,5 +425,41 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 				t.Errorf("y is %v, %v", y, err)
 			}
 		})
+	}
+}
+
+// TestAutoKeepsMistakes: what is wrong with the graph, its weights or the caller's own shader is an error under "auto",
+// too.
+func TestAutoKeepsMistakes(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	dev := autoDevice(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	op := build(t, func(b *frontend.Builder) {
+		b.Output("y", frontend.CustomOp(broken, []frontend.Tensor{b.Input("x", ir.F32, 4)}))
+	})
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		load func(ctx context.Context) (*vkc.Executable, error)
+		want string
+	}{
+		{"a graph that computes nothing", t.Context(), func(ctx context.Context) (*vkc.Executable, error) {
+			return dev.LoadGraph(ctx, ir.NewGraph("empty"), nil)
+		}, "computes nothing"},
+		{"no weights", t.Context(), func(ctx context.Context) (*vkc.Executable, error) {
+			return dev.LoadGraph(ctx, readGraph(t, "mlp.ir"), vkc.WeightMap{})
+		}, "weight"},
+		{"a context that has ended", canceled, func(ctx context.Context) (*vkc.Executable, error) {
+			return dev.LoadGraph(ctx, readGraph(t, "mlp.ir"), mlpWeights(t))
+		}, "canceled"},
+		{"the caller's shader", t.Context(), func(ctx context.Context) (*vkc.Executable, error) {
+			return dev.LoadGraph(ctx, op, nil)
+		}, "testcustom.broken"},
+	} {
+		if exe, err := tt.load(tt.ctx); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v; want an error with %q", tt.name, exe, err, tt.want)
+		}
 	}
 }

@@ -65,9 +65,10 @@ const (
 //   - "auto" or "": where programs run fastest. That is the best Vulkan device;
 //     where that is a software one, Load tries each program there and on the CPU
 //     reference, takes the faster, and [Executable.Why] has both times; where
-//     there is no Vulkan device it is the CPU fast path, and Fallback says why. A
-//     graph that the device cannot run, for a feature or memory that it lacks or
-//     for want of a GLSL compiler, runs there, as Why then says;
+//     no Vulkan device can be opened it is the CPU fast path, and Fallback says why. A
+//     graph that cannot be compiled for the device or loaded there, for a feature or
+//     memory that it lacks, for want of a GLSL compiler or as its driver fails, runs on
+//     the fast path, as Why then says;
 //   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
 //     and software devices;
 //   - "cpu": the CPU fast path: the processor's own kernels, without Vulkan;
@@ -129,8 +130,8 @@ func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 	}
 	d, err := openVulkanDevice(want, options)
 	auto := want == "" || strings.EqualFold(want, "auto")
-	if auto && errors.Is(err, vk.ErrUnavailable) {
-		return processor(processorName, "no Vulkan device can be used", err), nil
+	if auto && err != nil {
+		return processor(processorName, noVulkan, fmt.Errorf("%s: %w", noVulkan, err)), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %q: %w", want, err)
@@ -140,6 +141,9 @@ func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 	}
 	return d, nil
 }
+
+// noVulkan is why the CPU fast path stands in for a device that nobody named.
+const noVulkan = "no Vulkan device can be used"
 
 // tries reports whether each program is tried on the device and on the CPU fast path.
 func (d *Device) tries() bool { return d.auto && d.caps.Type == target.DeviceCPU }
@@ -322,7 +326,7 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 		opt.Target, opt.Tuning = measured.On(d.caps), measured.Tuning()
 	}
 	p, err := Compile(ctx, g, opt)
-	if d.auto && refuses(err) {
+	if d.standsIn(ctx, g, opt.Weights, err) {
 		return interpreted(g, err), nil
 	}
 	return p, err
@@ -392,7 +396,8 @@ func fewRead(g *ir.Graph) map[string]bool {
 // program whose kernels need what the device lacks, as one compiled for
 // another device may, is an error of type *[vk.MismatchError] that names all of
 // it, and missing weights are one that names them all. The CPU fast path loads any
-// program, and runs its graph.
+// program, and runs its graph; "auto" has it run what the device does not load, but
+// for a program that was compiled for another.
 //
 // Load starts every kernel once, on zeros, since some drivers compile a kernel
 // when it is first started: no run pays for that. On a software device that "auto"
@@ -419,6 +424,9 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	onProcessor := d.IsCPU() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
 		opt.Share.Vulkan() == nil
 	if opt.Share != nil && (!opt.Share.loaded() || onProcessor != (opt.Share.Vulkan() == nil)) {
+		if p.refused != nil {
+			return nil, fmt.Errorf("load on %s, beside an executable to share with: %w", d.Name(), p.refused)
+		}
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
 	if onProcessor && opt.WeightRoom > 0 {
@@ -440,8 +448,12 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		options)
-	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards {
-		return d.loadOnProcessor(ctx, interpreted(p.Contents.Graph, err), weights, nil)
+	if opt.Share == nil && !opt.Guards && d.standsIn(ctx, p.Contents.Graph, weights, err) {
+		own, failed := d.loadOnProcessor(ctx, interpreted(p.Contents.Graph, err), weights, nil)
+		if failed != nil {
+			return nil, fmt.Errorf("%w; nor does the %s load it: %w", err, processorName, failed)
+		}
+		return own, nil
 	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
@@ -468,14 +480,15 @@ func (d *Device) loadOnProcessor(ctx context.Context, p *Program, weights ir.Wei
 	share *Executable) (_ *Executable, err error) {
 	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host, MemoryLimit: d.hostLimit(),
 		Reference: d.IsReference()}, d.why
+	fallback := d.fallback
 	if share != nil {
-		opt.Share = share.backend
+		opt.Share, fallback = share.backend, share.fallback
 	}
 	if d.auto {
 		why = processorName + ": " + becauseShared
 		if p.refused != nil {
-			why = fmt.Sprintf("%s: %s does not run this graph: %s", processorName, d.caps.Name,
-				whyRefused(p.refused))
+			fallback = &refusedError{d.caps.Name, p.refused}
+			why = processorName + ": " + fallback.Error()
 		}
 		if weights, err = holdWeights(g, weights); err != nil {
 			return nil, err
@@ -488,5 +501,5 @@ func (d *Device) loadOnProcessor(ctx context.Context, p *Program, weights ir.Wei
 	if err != nil {
 		return nil, err
 	}
-	return &Executable{backend: exe, why: why}, nil
+	return &Executable{backend: exe, why: why, fallback: fallback}, nil
 }

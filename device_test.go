@@ -48,12 +48,27 @@ func TestWithoutVulkan(t *testing.T) {
 	}
 }
 
-// TestBrokenVulkan: where Vulkan is there and fails, "auto" must not go on with
-// a reference that is a thousand times slower.
+// TestBrokenVulkan: where Vulkan is there and fails, "auto" opens the CPU fast path and says why; what is named fails.
 func TestBrokenVulkan(t *testing.T) {
 	broken := &vk.Error{Op: "enumerate devices", Result: vk.ErrorOutOfHostMemory}
 	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, broken })()
-	if dev, err := vkc.OpenDevice("auto"); !errors.Is(err, broken) {
+	dev, err := vkc.OpenDevice("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if !dev.IsCPU() || !errors.Is(dev.Fallback(), broken) {
+		t.Errorf("opened %s, fallback %v", dev.Why(), dev.Fallback())
+	}
+	exe, err := dev.LoadGraph(t.Context(), readGraph(t, "mlp.ir"), mlpWeights(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	if !errors.Is(exe.Fallback(), broken) {
+		t.Errorf("the program's fallback is %v", exe.Fallback())
+	}
+	if dev, err := vkc.OpenDevice("vulkan"); !errors.Is(err, broken) {
 		t.Errorf("got %v, %v; want the error of Vulkan", dev, err)
 	}
 }

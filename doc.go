@@ -20,7 +20,8 @@
 // [OpenBundleBytes] from memory, and runs without any compiler.
 //
 // Where there is no Vulkan device the same graph runs on the CPU fast path, and
-// [Device.Fallback] tells. Where the only one is in software, "auto" tries each
+// [Device.Fallback] tells; where the device cannot run a graph, that graph does, and
+// [Executable.Fallback] tells. Where the only device is in software, "auto" tries each
 // graph there and on the reference, which starts faster and computes slower, and
 // [Executable.Why] tells what came of it. A [Checker] compares what a device
 // computes with the reference.

@@ -33,9 +33,10 @@ type (
 // take turns, so each is complete before the next one begins. On the CPU fast path the runs of a program with states
 // take turns and those of others overlap.
 type Executable struct {
-	backend runtime.Executable
-	why     string
-	starts  starts
+	backend  runtime.Executable
+	why      string
+	fallback error
+	starts   starts
 }
 
 // errNotLoaded is returned by the methods of a nil Executable.
@@ -140,6 +141,16 @@ func (e *Executable) Why() string {
 			"one by one"
 	}
 	return e.why
+}
+
+// Fallback returns why the program runs on the CPU fast path though "auto" has a Vulkan device, which could not be
+// given the program, or has none that it could open ([Device.Fallback]); and nil otherwise. That is slower than a GPU,
+// so tell the user.
+func (e *Executable) Fallback() error {
+	if e == nil {
+		return nil
+	}
+	return e.fallback
 }
 
 // Vulkan returns the program on its Vulkan device, for what this package has no

@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,25 +29,57 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) lacks() string { return "it lacks " + strings.Join(e.Missing, "; ") }
 
-// refuses reports whether an error is the device's or the machine's to have, and no mistake of the graph: the CPU
-// reference may run what it refuses.
+// refuses reports whether an error is the device's or the machine's to have, and no mistake of the graph.
 func refuses(err error) bool {
 	var (
 		unsupported *UnsupportedError
 		large       *kernel.RangeError
 		tools       *spirv.MissingToolError
 		memory      *vk.OutOfMemoryError
+		mismatch    *vk.MismatchError
 	)
-	return errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) || errors.As(err, &memory)
+	return errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) ||
+		errors.As(err, &memory) || errors.As(err, &mismatch) && mismatch.Smaller != ""
 }
 
-// whyRefused is why a device does not run a graph, where another runs it already.
-func whyRefused(err error) string {
-	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
-		return unsupported.lacks()
+// standsIn reports whether the CPU fast path is to run a graph that "auto" could not compile for the device, or load
+// there. It does whatever went wrong there, where the graph and its weights are right. A program that was compiled for
+// another device is to be compiled anew. Of an op of the caller's own, whose shader may be what is wrong, it takes what
+// [refuses] says.
+func (d *Device) standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
+	wrongWeights := (*ir.WeightError)(nil)
+	if !d.auto || err == nil || ctx.Err() != nil || d.closed.Load() || errors.As(err, &wrongWeights) {
+		return false
 	}
-	return err.Error()
+	if _, _, wrong := fitWeights(g, CompileOptions{Weights: weights}); wrong != nil {
+		return false
+	}
+	another := (*vk.MismatchError)(nil)
+	return refuses(err) || !isCustom(g) && !errors.As(err, &another)
 }
+
+// isCustom reports whether a graph has custom ops, whose Go code is for checks.
+func isCustom(g *ir.Graph) bool {
+	return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
+		return n.Op().Info().Custom != nil || slices.ContainsFunc(n.Bodies(), isCustom)
+	})
+}
+
+// refusedError is why a device does not run a graph, in one line, where the CPU fast path runs it already.
+type refusedError struct {
+	device string
+	err    error
+}
+
+func (e *refusedError) Error() string {
+	why := e.err.Error()
+	if unsupported := (*UnsupportedError)(nil); errors.As(e.err, &unsupported) {
+		why = unsupported.lacks()
+	}
+	return fmt.Sprintf("%s does not run this graph: %s", e.device, strings.Join(strings.Fields(why), " "))
+}
+
+func (e *refusedError) Unwrap() error { return e.err }
 
 // refuseMissing names everything that the kernels need and the device lacks,
 // all at once.
@@ -84,9 +117,8 @@ func refuseLarge(s *passes.State) error {
 			b := s.Program.Buffers[s.Program.Steps[i].Binds[large.Bind].Buffer]
 			tensor = fmt.Sprintf(" (%s %q, %s)", b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape})
 		}
-		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU fast path has no "+
-			"such limit (--device cpu)",
-			opsOf(k), tensor, large)
+		return fmt.Errorf("%s%s: %w; %s; the CPU fast path has no such limit (--device cpu)", opsOf(k), tensor, large,
+			s.Program.Smaller())
 	}
 	return nil
 }

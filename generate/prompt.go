@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// Fallback says why the model runs on the CPU fast path, where the device was vkc's choice and there is no other.
-func (m *Model) Fallback() error { return m.device.Fallback() }
+// Fallback says why the model runs on the CPU fast path, where the device was vkc's choice and no other runs it.
+func (m *Model) Fallback() error { return m.step.Fallback() }
 
 // ChatTemplate returns the template of conversations in the model's file, or "".
 func (m *Model) ChatTemplate() string {

@@ -181,7 +181,7 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 		return valueOf(d.Sym, symbols)
 	}
 	if v < 0 || v > d.Bound {
-		return 0, fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
+		return 0, OutsideBound(d.Sym, v, 0, d.Bound)
 	}
 	return d.Mul*v + d.Add, nil
 }

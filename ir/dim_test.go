@@ -198,7 +198,8 @@ func TestDimRefuses(t *testing.T) {
 	}
 	for at, want := range map[int64]string{
 		-1: "symbol T = -1 is outside 0..8, its declared bound",
-		9:  "symbol T = 9 is outside 0..8, its declared bound",
+		9: "symbol T = 9 is outside 0..8, its declared bound: build the graph with a larger bound " +
+			"(vkc: --bound T=9 of an ONNX model, --ctx of a GGUF one)",
 	} {
 		if _, err := tt.Eval(map[string]int64{"T": at}); err == nil || err.Error() != want {
 			t.Errorf("have %v, want %s", err, want)

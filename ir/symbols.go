@@ -136,7 +136,7 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 		if !known {
 			return fmt.Errorf("unknown symbol %s: the graph has %s", s, listOr(g.Symbols(), "none"))
 		}
-		return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, values[s], bound)
+		return OutsideBound(s, values[s], 0, bound)
 	}
 	for s, v := range values {
 		b.value[s] = v
@@ -174,7 +174,7 @@ func (b binding) axis(d Dim, have int64, where place) error {
 	}
 	v := (have - d.Add) / d.Mul
 	if v > d.Bound {
-		return fmt.Errorf("%s is %d, but %s is at most %d", where, have, d, d.Max())
+		return fmt.Errorf("%s is %d, but %s is at most %d: %s", where, have, d, d.Max(), larger(d.Sym, v))
 	}
 	if old, ok := b.value[d.Sym]; ok && old != v {
 		return fmt.Errorf("%s makes symbol %s %d, but it is %d (%s)", where, d.Sym, v, old, b.source[d.Sym])
@@ -182,6 +182,21 @@ func (b binding) axis(d Dim, have int64, where place) error {
 	b.value[d.Sym] = v
 	b.source[d.Sym] = where
 	return nil
+}
+
+// OutsideBound is the error of a value that a symbol cannot have: it may be from least to bound.
+func OutsideBound(symbol string, value, least, bound int64) error {
+	if value <= bound {
+		return fmt.Errorf("symbol %s = %d is outside %d..%d, its declared bound", symbol, value, least, bound)
+	}
+	return fmt.Errorf("symbol %s = %d is outside %d..%d, its declared bound: %s", symbol, value, least, bound,
+		larger(symbol, value))
+}
+
+// larger says how to give a symbol a larger bound.
+func larger(symbol string, value int64) string {
+	return fmt.Sprintf("build the graph with a larger bound (vkc: --bound %s=%d of an ONNX model, --ctx of a GGUF one)",
+		symbol, value)
 }
 
 func unknownInput(g *Graph, name string) error {

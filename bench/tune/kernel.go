@@ -109,7 +109,7 @@ func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, 
 		values[s.Name] = s.Bound
 		if v, ok := given[s.Name]; ok {
 			if v < 1 || v > s.Bound {
-				return nil, fmt.Errorf("symbol %s = %d is outside 1..%d, its declared bound", s.Name, v, s.Bound)
+				return nil, ir.OutsideBound(s.Name, v, 1, s.Bound)
 			}
 			values[s.Name] = v
 		}

@@ -223,7 +223,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	switch {
 	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:
-		return vkc.OpenDevice(f.device)
+		return openItself(f.device)
 	case f.model.split == generate.SplitTensor:
 		return vkc.OpenTensorParallel(f.device)
 	}

@@ -46,7 +46,7 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 	for _, s := range sig.Symbols() {
 		names = append(names, runtime.Port{Name: s.Name})
 		if v, given := symbols[s.Name]; given && (v < least || v > s.Bound) {
-			return usagef("symbol %s = %d is outside %d..%d, its declared bound", s.Name, v, least, s.Bound)
+			return usagef("%w", ir.OutsideBound(s.Name, v, least, s.Bound))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {

@@ -13,8 +13,23 @@ func openOne(want, verb string) (*vkc.Device, error) {
 	if strings.Contains(want, ",") {
 		return nil, usagef("%s: --device %s: want one device", verb, want)
 	}
-	return vkc.OpenDevice(want)
+	return openItself(want)
 }
+
+// openItself opens a device to measure or verify it: of auto that is the best, without the CPU fast path beside it,
+// which would run what the device fails at.
+func openItself(want string) (*vkc.Device, error) {
+	if !isAuto(want) {
+		return vkc.OpenDevice(want)
+	}
+	dev, err := vkc.OpenDevice("vulkan")
+	if err != nil {
+		return vkc.OpenDevice(want)
+	}
+	return dev, nil
+}
+
+func isAuto(want string) bool { return want == "" || strings.EqualFold(want, "auto") }
 
 // openLayers loads a graph on all devices of a list such as 0,1, a part on each.
 func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {

@@ -253,7 +253,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 // noteFallback says why the CPU stands in for a device that was not asked for by name, if it does.
 func (a *app) noteFallback(why error) bool {
 	if why != nil {
-		a.say("no Vulkan device, so this runs on the CPU fast path, slower than a GPU: %s", oneLine(why))
+		a.say("this runs on the CPU fast path, slower than a GPU: %s", oneLine(why))
 	}
 	return why != nil
 }
@@ -318,6 +318,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	case (s.flags.profile || s.flags.trace != "") && !onDevice:
 		s.note("%s has no kernels: the time of the whole run is all that is measured there", s.exe.Device())
 	case s.exe.Why() == s.device.Why():
+	case s.noteFallback(s.exe.Fallback()):
 	case kernels != "" && onDevice:
 		s.note("runs on %s: kernels were asked for, by %s", s.exe.Device(), kernels)
 	default:

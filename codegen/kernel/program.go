@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -43,6 +44,26 @@ type Program struct {
 	// with lifetimes overlapped; TempBytes is what they would take side by side.
 	ArenaBytes int64 `json:"arena_bytes"`
 	TempBytes  int64 `json:"temp_bytes"`
+}
+
+// maxSymbolsNamed is how many symbols an error names.
+const maxSymbolsNamed = 8
+
+// Smaller says how to make a program whose tensors are too large smaller.
+func (p *Program) Smaller() string {
+	if len(p.Symbols) == 0 {
+		return "split its tensors"
+	}
+	var list []string
+	for i, s := range p.Symbols {
+		if i == maxSymbolsNamed {
+			list = append(list, fmt.Sprintf("%d more", len(p.Symbols)-i))
+			break
+		}
+		list = append(list, fmt.Sprintf("%s <= %d", s.Name, s.Bound))
+	}
+	return fmt.Sprintf("give symbols smaller bounds than %s (of an ONNX model by --bound NAME=N, or --dim NAME=N for "+
+		"an extent with one value)", strings.Join(list, ", "))
 }
 
 // Symbol is a run-time extent. Its value is element i of the params buffer,

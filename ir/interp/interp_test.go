@@ -369,7 +369,8 @@ func TestSymbols(t *testing.T) {
 		wantFloats(t, run(t, p, map[string]*ir.Data{"x": floats(t, ir.F32, values, 2*n)}, nil)["y"], want...)
 	}
 	_, err := p.Run(context.Background(), map[string]*ir.Data{"x": floats(t, ir.F32, make([]float64, 12), 12)}, nil)
-	wantError(t, err, `input "x" has shape [12], want [2*T]: axis 0 of input "x" is 12, but 2*T is at most 10`)
+	wantError(t, err, `input "x" has shape [12], want [2*T]: axis 0 of input "x" is 12, but 2*T is at most 10: `+
+		`build the graph with a larger bound (vkc: --bound T=6 of an ONNX model, --ctx of a GGUF one)`)
 }
 
 func TestWeightErrorsNameAll(t *testing.T) {

@@ -149,6 +149,7 @@ type OutOfMemoryError struct {
 	Available uint64 // what the driver says this process may still take; 0 if it does not say
 	Limit     uint64 // DeviceOptions.MemoryLimit
 	Use       runtime.MemoryUse
+	Smaller   string // how to make the program smaller; empty where the buffer is none of a program's
 	Result    Result
 }
 
@@ -165,6 +166,9 @@ func (e *OutOfMemoryError) Error() string {
 	fmt.Fprintf(&b, "): %s", e.Result)
 	for i, owner := range e.Use.Largest() {
 		fmt.Fprintf(&b, "%s %s %s", []string{"; in use are", ","}[min(i, 1)], formatBytes(e.Use[owner]), owner)
+	}
+	if e.Smaller != "" {
+		b.WriteString("; " + e.Smaller)
 	}
 	b.WriteString("; use a smaller model, batch or context, or another device")
 	if e.Use[runtime.OwnTensors] > 0 {

@@ -145,6 +145,9 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}
 	defer d.leave()
 	e, err := d.load(ctx, p, spirv, weights, opt)
+	if memory := (*OutOfMemoryError)(nil); errors.As(err, &memory) && len(p.Symbols) > 0 {
+		memory.Smaller = p.Smaller()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
 	}

@@ -12,25 +12,38 @@ import (
 	"github.com/vkc-go/vkc/internal/spv"
 )
 
-// MismatchError says that a program was compiled for another kind of device.
+// MismatchError says that a program was compiled for another kind of device, or that its tensors are larger than the
+// device takes.
 type MismatchError struct {
-	Target string   // that the program was compiled for
-	Device string   // Caps.Name
-	Gaps   []string // everything the program needs and the device lacks, one line each
+	Target  string   // that the program was compiled for
+	Device  string   // Caps.Name
+	Gaps    []string // everything the program needs and the device lacks, one line each
+	Smaller string   // how to make the program smaller, where that is all it takes
 }
 
 func (e *MismatchError) Error() string {
+	if e.Smaller != "" {
+		return fmt.Sprintf("vk: it is too large for %s, which lacks %s; %s, or run it on the CPU fast path, which has "+
+			"no such limit (--device cpu)", e.Device, strings.Join(e.Gaps, "; "), e.Smaller)
+	}
 	return fmt.Sprintf("vk: it was compiled for %s and does not fit %s, which lacks %s; compile it anew on this "+
 		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
 }
 
 // gapList collects what a device lacks, and what needs it.
 type gapList struct {
-	gaps  []string
-	users map[string][]string
+	gaps    []string
+	users   map[string][]string
+	another bool // whether a program of smaller tensors would lack something, too
 }
 
 func (l *gapList) add(user, format string, args ...any) {
+	l.another = true
+	l.addSize(user, format, args...)
+}
+
+// addSize adds what the device would not lack for smaller tensors.
+func (l *gapList) addSize(user, format string, args ...any) {
 	gap := fmt.Sprintf(format, args...)
 	if l.users == nil {
 		l.users = map[string][]string{}
@@ -74,14 +87,18 @@ func (d *Device) checkFit(p *kernel.Program) error {
 		l.buffer(caps, &p.Buffers[i])
 	}
 	if limit := largestBuffer(caps); uint64(p.ArenaBytes) > limit {
-		l.add("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
+		l.addSize("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
 			formatBytes(limit))
 	}
 	if err := l.grids(caps, p); err != nil {
 		return err
 	}
 	if len(l.gaps) > 0 {
-		return &MismatchError{Target: p.Target, Device: caps.Name, Gaps: l.lines()}
+		e := &MismatchError{Target: p.Target, Device: caps.Name, Gaps: l.lines()}
+		if !l.another {
+			e.Smaller = p.Smaller()
+		}
+		return e
 	}
 	return nil
 }
@@ -144,7 +161,7 @@ func hasSubgroupSize(caps *target.Caps, n int) bool {
 // bind looks at a buffer that a kernel is given, as it is or by its address.
 func (l *gapList) bind(caps *target.Caps, b *kernel.Buffer, byAddress bool) {
 	if size := uint64(b.Bytes); size > caps.MaxStorageRange && !byAddress {
-		l.add(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
+		l.addSize(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
 			formatBytes(caps.MaxStorageRange))
 	}
 }
@@ -159,7 +176,7 @@ func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
 		return
 	}
 	if limit := largestBuffer(caps); size > limit {
-		l.add(user, "allocations of %s (its limit is %s)", formatBytes(size), formatBytes(limit))
+		l.addSize(user, "allocations of %s (its limit is %s)", formatBytes(size), formatBytes(limit))
 	}
 }
 
@@ -176,7 +193,7 @@ func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
 		}
 		for i, n := range counts {
 			if limit := caps.MaxWorkgroupCount[i]; n > limit {
-				l.add("step "+step.Name, "%d workgroups in %c (its limit is %d)", n, "xyz"[i], limit)
+				l.addSize("step "+step.Name, "%d workgroups in %c (its limit is %d)", n, "xyz"[i], limit)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package vk
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -78,5 +79,27 @@ func TestDrain(t *testing.T) {
 	}
 	if want := []byte{1, 2, 3, 4, 5, 6, 0, 0}; !slices.Equal(got, want) || len(parts) != 0 {
 		t.Errorf("have %v and %d parts more; want %v", got, len(parts), want)
+	}
+}
+
+// TestTooLarge: where extents alone are too large, the error says how to make them smaller, and not to compile anew.
+func TestTooLarge(t *testing.T) {
+	p := &kernel.Program{Target: "a device", Symbols: []kernel.Symbol{{Name: "N", Bound: 1 << 30}},
+		Buffers: []kernel.Buffer{{Kind: kernel.BufInput, Name: "x", DType: ir.F32, Bytes: 1 << 32}}}
+	large := smallDevice().checkFit(p).Error()
+	for _, want := range []string{"too large", "input x", "N <= 1073741824", "--bound", "--dim", "--device cpu"} {
+		if !strings.Contains(large, want) {
+			t.Errorf("%s: want %q", large, want)
+		}
+	}
+	if strings.Contains(large, "anew") {
+		t.Errorf("compiling anew changes nothing: %s", large)
+	}
+	p.Shaders = []kernel.Shader{{Name: "k", Workgroup: 1, Needs: []string{"noSuchFeature"}}}
+	p.Steps = []kernel.Step{{Name: "s"}}
+	for _, want := range []string{"noSuchFeature", "input x", "compile it anew"} {
+		if foreign := smallDevice().checkFit(p).Error(); !strings.Contains(foreign, want) {
+			t.Errorf("%s: want %q", foreign, want)
+		}
 	}
 }
