@@ -23,6 +23,7 @@ func opsCases(scale Scale) []Case {
 	list = append(list, outerCases(scale)...)
 	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
+	list = append(list, scatterCases(scale)...)
 	list = append(list, convCase(scale, ir.F16, ir.PrecisionFull), convCase(scale, ir.F32, ir.PrecisionHalf),
 		byteConvCase(scale))
 	for _, t := range []ir.DType{ir.F16, ir.Q4_K} {
@@ -130,6 +131,30 @@ func scanCases(scale Scale) []Case {
 		along("cumsum", long, func(x frontend.Tensor) frontend.Tensor { return x.CumSum(1) }),
 		along("argsort", wide, func(x frontend.Tensor) frontend.Tensor { return x.Argsort(1) }),
 		along("topk40", wide, func(x frontend.Tensor) frontend.Tensor { return x.TopKIndices(1, 40) }),
+	}
+}
+
+// scatterCases are a histogram, sums of single floats, and the gradient of an embedding.
+func scatterCases(scale Scale) []Case {
+	updates, bins, places := scale.of(1<<24, 1<<17), 256, scale.of(1<<20, 1<<12)
+	words, tokens, width := scale.of(50257, 1000), scale.of(8192, 2100), scale.of(768, 40)
+	into := func(name string, t ir.DType, places, updates, width int) Case {
+		indexed := 4 * float64(updates)
+		moved := float64(t.BlockBytes()) * float64(width) * float64(updates+places)
+		return Case{
+			Name: fmt.Sprintf("%s/%s/%dx%d_of_%d", name, t, places, width, updates),
+			Build: func(b *frontend.Builder, _ Sizes) {
+				ids, x := b.Input("ids", ir.I32, updates), b.Input("x", t, updates, width)
+				b.Output("y", b.Full(t, 0, places, width).IndexAdd(0, ids, x))
+			},
+			Fills: map[string]Fill{"ids": {0, float64(places)}}, Moved: moved + indexed, Precision: NoFlops,
+		}
+	}
+	return []Case{
+		into("histogram", ir.I32, bins, updates, 1),
+		into("scatter_add", ir.F32, bins, updates, 1),
+		into("scatter_add", ir.F32, places, updates, 1),
+		into("scatter_add", ir.F32, words, tokens, width),
 	}
 }
 

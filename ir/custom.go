@@ -58,12 +58,15 @@ type CustomOp struct {
 // result as an array of its name, in the dtype's storage type (f16 is
 // float16_t, bf16 uint16_t, f8e4m3, u8 and bool uint8_t, i8 int8_t, a block
 // format the largest of uint, uint16_t and uint8_t that divides its blocks):
-// arguments are readonly and results writeonly. NAME_size is its number of elements and NAME_dim0, NAME_dim1, …
+// arguments are readonly, and results writeonly but for those in Zeroed. NAME_size is its number of elements and NAME_dim0, NAME_dim1, …
 // are its extents, as constants of type uint.
 type CustomKernel struct {
 	// Outputs names the results, at least one.
 	Outputs []string
-	// Body has the statements of main. Every element of every result must be
+	// Zeroed names results whose elements are all 0 when the kernel begins. It may read them, change them by atomics
+	// from several invocations, and leave any as they are.
+	Zeroed []string
+	// Body has the statements of main. Every element of every other result must be
 	// written in every run, by one invocation, and no invocation may read or write
 	// outside the arrays.
 	Body string
@@ -188,7 +191,7 @@ func (c CustomOp) clone() CustomOp {
 	c.Args, c.Attrs = slices.Clone(c.Args), slices.Clone(c.Attrs)
 	if c.Kernel != nil {
 		k := *c.Kernel
-		k.Outputs, k.Needs = slices.Clone(k.Outputs), slices.Clone(k.Needs)
+		k.Outputs, k.Zeroed, k.Needs = slices.Clone(k.Outputs), slices.Clone(k.Zeroed), slices.Clone(k.Needs)
 		k.SPIRV, k.Constants = slices.Clone(k.SPIRV), slices.Clone(k.Constants)
 		for i := range k.Grid {
 			k.Grid[i] = slices.Clone(k.Grid[i])
@@ -360,6 +363,9 @@ func (c *CustomOp) Definition() string {
 		part("kernel", k.Body)
 		part("shared", k.Shared)
 		part("outputs", k.Outputs, k.SharedBytes, k.Workgroup, k.Grid, k.Needs)
+		if len(k.Zeroed) > 0 {
+			part("zeroed", k.Zeroed)
+		}
 		if k.SPIRV != nil {
 			part("spirv", fmt.Sprintf("%x", sha256.Sum256(k.SPIRV)), k.Constants)
 		}

@@ -127,6 +127,11 @@ func (k *CustomKernel) check(c *CustomOp) error {
 		return errors.New("field Shared declares shared memory: say in SharedBytes how much, so that devices with " +
 			"less are refused")
 	}
+	for i, name := range k.Zeroed {
+		if !slices.Contains(k.Outputs, name) || slices.Contains(k.Zeroed[:i], name) {
+			return fmt.Errorf("zeroed %q: want each the name of an output, once", clip(name))
+		}
+	}
 	total := 1
 	for i, w := range k.Workgroup {
 		if w < 1 || w > 1024 || total*w > 1024 {

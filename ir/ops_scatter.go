@@ -15,7 +15,7 @@ func init() {
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	number := []Kind{KindFloat, KindInt, KindUint}
 	const dropped = " An index out of range changes nothing. Updating a state this way happens in place."
-	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, " +
+	const inOrder = " Updates of one element all add, floats in f32 or more with one rounding at the end, " +
 		"so that the bits are the same in every run; integers wrap."
 	const wide = " Updates of a base in f16, bf16 or 8 bits may be f32."
 	const others = wide + " With another mode than add, elements are multiplied by their updates, or the smallest or " +

@@ -201,11 +201,11 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of operands and scores stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
-	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
+	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs, Form: "accumulate"}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
 	}
-	if err := c.addKernels("kernels of stored windows", windows, rng); err != nil {
+	if err := c.addKernels("kernels of stored windows, and scatters that accumulate", windows, rng); err != nil {
 		return nil, nil, err
 	}
 	split, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Parts: splitAny}})
@@ -215,11 +215,11 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tails: anyTail(rng), Parts: splitAny}})
+	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}
-	if err := c.addKernels("kernels of cut tails", tails, rng); err != nil {
+	if err := c.addKernels("kernels of cut tails, and scatters that sort", tails, rng); err != nil {
 		return nil, nil, err
 	}
 	bytes, err := passes.Run(g,

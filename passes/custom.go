@@ -90,6 +90,28 @@ func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
 	return nil
 }
 
+// zeroed makes the kernels that store zeros where a custom kernel finds them, one for each such result.
+func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, err error) {
+	for i := range k.Custom.Types {
+		if !k.Custom.Zeroed(i) {
+			continue
+		}
+		out := slices.IndexFunc(c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i-k.Custom.Args })
+		l := newLowerer(f, c)
+		l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
+		l.at = l.parallel(l.space)
+		l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: linear(l.space, l.at),
+			Value: l.b.Integer(c.tails[out].DType(), 0)}}
+		zeros, err := l.finish()
+		if err != nil {
+			return nil, err
+		}
+		zeros.Ops, zeros.Name = []string{"zeros"}, "zeros"
+		list = append(list, zeros)
+	}
+	return list, nil
+}
+
 // lowerCustom binds the arguments and results of a custom kernel.
 func (l *lowerer) lowerCustom() error {
 	n := l.c.tails[0]
@@ -114,7 +136,7 @@ func (l *lowerer) lowerCustom() error {
 		out := l.c.tails[j]
 		c.Types = append(c.Types, t)
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Kernel.Outputs[i], DType: t.DType, Write: true,
-			Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
+			Read: c.Zeroed(c.Args + i), Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
 	}
 	_, err = c.Grid()
 	return err

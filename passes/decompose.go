@@ -11,9 +11,10 @@ import (
 // rewriter adds nodes to a new graph and keeps the first error, so that a
 // decomposition reads as the formula it is.
 type rewriter struct {
-	g   *ir.Graph
-	pos string
-	err error
+	g      *ir.Graph
+	pos    string
+	err    error
+	pricer Pricer // or nil
 }
 
 func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
@@ -77,7 +78,7 @@ func takeApart(s *State) error {
 			stored[n], stored[lse] = true, true
 		}
 	}
-	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored) })(s)
+	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored, s.pricer) })(s)
 }
 
 // storesScores reports whether a gradient of an attention is better made of stored scores.
@@ -91,12 +92,12 @@ func (s *State) storesScores(n *ir.Node) bool {
 }
 
 // decompose replaces ops that have no kernel of their own, and what goes with an attention whose scores are to be
-// stored.
-func decompose(g *ir.Graph, stored map[*ir.Node]bool) (*ir.Graph, error) {
+// stored. The pricer, if there is one, says what pays on the device.
+func decompose(g *ir.Graph, stored map[*ir.Node]bool, pricer Pricer) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
 	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		r := &rewriter{g: rw.New, pos: n.Pos()}
+		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
 		var out *ir.Node // or nil: n stays, on other arguments
 		switch op := n.Op(); {
 		case op == ir.OpIf:
@@ -212,11 +213,11 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 // of the old value: a reshape to its own shape, which fusion turns into a store. Blocks that nothing else reads are
 // made in the state itself, and others once more for each write. Scatters that are not in place after all are taken
 // apart.
-func ownValues(g *ir.Graph) (*ir.Graph, error) {
+func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
 	before := newOverwrites(g, false)
 	states := before.writes()
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		r := &rewriter{g: rw.New, pos: n.Pos()}
+		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
 		for i, x := range n.Args() {
 			if before.early[edge{x, n}] {
 				args[i] = r.copied(args[i])

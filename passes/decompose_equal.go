@@ -2,113 +2,277 @@ package passes
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Where many rows are added up by their indices, as in the gradient of an embedding, comparing every index with every
-// place takes too long. The indices are sorted instead, stably; a kernel then finds by bisection where those of a place
-// begin, and adds their rows up in the order in which they were given. So sums have the same bits in every run.
+// Rows that are folded by their indices may be sorted by these, stably; a kernel finds where those of a place begin,
+// and another one folds them in the order in which they were given. So results have the same bits in every run. Rows
+// of one index may be very many: all of a chunk that has no other index are folded before.
 
-// minSortedSteps is from how many comparisons on indices are sorted: about as many as take as long as sorting does.
-const minSortedSteps = 1 << 22
+// foldEqual are the kernels that fold rows of equal keys.
+type foldEqual struct{ chunks, rows ir.Op }
 
-// sumOfEqual are the kernels that add up rows, by their dtype.
-var sumOfEqual = map[ir.DType]ir.Op{}
+type foldKey struct {
+	mode string
+	t    ir.DType
+}
+
+var foldsEqual = map[foldKey]foldEqual{}
+
+// equalChunk bounds how many rows a chunk has.
+const minEqualChunk, maxEqualChunk = 64, 4096
+
+// firstEqual finds by bisection where each wanted key begins among sorted ones.
+var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
+	Name: "vkc.first_equal",
+	Doc:  "For each wanted number how many of the sorted ones are smaller.",
+	Args: []ir.ArgInfo{{Name: "sorted"}, {Name: "wanted"}},
+	Infer: func(c *ir.Call) ([]ir.Type, error) {
+		if c.DType(0) != ir.I32 || c.DType(1) != ir.I32 || len(c.Shape(0)) != 1 || len(c.Shape(1)) != 1 {
+			return nil, errors.New("sorted and wanted are i32[N]")
+		}
+		return []ir.Type{{DType: ir.U32, Shape: c.Shape(1)}}, nil
+	},
+	Kernel: &ir.CustomKernel{
+		Outputs: []string{"begins"}, Workgroup: [3]int{128},
+		Grid: [3][]ir.GridRule{{{Of: "wanted", Axis: 0, Tile: 1024}}},
+		Body: `uint first = gl_WorkGroupID.x * 1024u + gl_LocalInvocationID.x;
+for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
+    uint low = 0u, high = sorted_dim0;
+    while (low < high) {
+        uint middle = (low + high) / 2u;
+        if (sorted[middle] < wanted[i]) low = middle + 1u; else high = middle;
+    }
+    begins[i] = low;
+}`,
+	},
+	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
+		sorted, errSorted := args[0].Ints()
+		wanted, errWanted := args[1].Ints()
+		if err := errors.Join(errSorted, errWanted); err != nil {
+			return nil, err
+		}
+		begins := make([]int64, len(wanted))
+		for i, key := range wanted {
+			first, _ := slices.BinarySearch(sorted, key)
+			begins[i] = int64(first)
+		}
+		out, err := ir.FromInts(ir.U32, begins, len(wanted))
+		return []*ir.Data{out}, err
+	},
+})
 
 func init() {
 	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
 		ir.I64: "int64_t"} {
-		sumOfEqual[t] = ir.MustRegisterCustom(sumOfEqualOp(t, name))
+		for mode := range hitFolds {
+			foldsEqual[foldKey{mode, t}] = newFoldEqual(mode, t, name)
+		}
 	}
 }
 
-// sumOfEqualOp describes the kernel for a dtype, which is called name in GLSL. A workgroup makes 8 rows of 512 columns.
-func sumOfEqualOp(t ir.DType, name string) ir.CustomOp {
-	return ir.CustomOp{
-		Name: "vkc.sum_equal_" + t.String(),
-		Doc: "For each wanted number the sum of those rows whose key it is: sorted are the keys in order, and order " +
-			"says of which row each is. There are none for a negative one.",
-		Args: []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}, {Name: "wanted"}},
-		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			rows, wanted := c.Shape(0), c.Shape(3)
-			if c.DType(0) != t || len(rows) != 2 || c.DType(1) != ir.I32 || c.DType(2) != ir.I32 ||
-				c.DType(3) != ir.I32 || !c.Shape(1).Equal(rows[:1]) || !c.Shape(2).Equal(rows[:1]) || len(wanted) != 1 {
-				return nil, errors.New("rows are a matrix, with an i32 each in order and sorted, and wanted is i32[N]")
-			}
-			return []ir.Type{{DType: t, Shape: ir.Shape{wanted[0], rows[1]}}}, nil
-		},
-		Tol: ir.Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
-		Kernel: &ir.CustomKernel{
-			Outputs: []string{"sums"}, Workgroup: [3]int{128},
-			Grid:   [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 8}}, {{Of: "sums", Axis: 1, Tile: 512}}},
-			Shared: "shared uint begins[8];\nshared int keys[8];", SharedBytes: 64,
-			Body: strings.ReplaceAll(`uint lane = gl_LocalInvocationID.x, first = gl_WorkGroupID.x * 8u;
-uint column = gl_WorkGroupID.y * 512u + lane;
-if (lane < 8u) {
-    int key = first + lane < wanted_dim0 ? wanted[first + lane] : -1;
-    uint low = key < 0 ? sorted_dim0 : 0u, high = sorted_dim0;
-    while (low < high) {
-        uint middle = (low + high) / 2u;
-        if (sorted[middle] < key) low = middle + 1u; else high = middle;
-    }
-    begins[lane] = low;
-    keys[lane] = key;
+// noneText is the result of no rows where a mode compares, as GLSL of integer types.
+var noneText = map[foldKey]string{
+	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
+	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
+	{"min", ir.I64}: "~(int64_t(1) << 63)", {"max", ir.I64}: "int64_t(1) << 63",
 }
+
+// foldText is what a mode makes of a and b, and the result of none, as GLSL of a type.
+func foldText(mode string, t ir.DType, name string) (fold, none string) {
+	switch mode {
+	case "add":
+		return "a + b", name + "(0)"
+	case "mul":
+		return "a * b", name + "(1)"
+	}
+	first := "b < a"
+	if mode == "max" {
+		first = "b > a"
+	}
+	none = noneText[foldKey{mode, t}]
+	least := hitFolds[mode].none(t)
+	switch t {
+	case ir.F32:
+		first += " || (floatBitsToUint(b) & 0x7fffffffu) > 0x7f800000u"
+		none = fmt.Sprintf("uintBitsToFloat(0x%xu)", math.Float32bits(float32(least)))
+	case ir.F64:
+		first += " || isNaN64(b)"
+		none = fmt.Sprintf("packDouble2x32(uvec2(0u, 0x%xu))", math.Float64bits(least)>>32)
+	}
+	return first + " ? b : a", none
+}
+
+// newFoldEqual describes the kernels of a mode for a dtype, which is called name in GLSL.
+func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
+	fold, none := foldText(mode, t, name)
+	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    return %s;\n}", fold)
+	if t == ir.F64 {
+		functions = `bool isNaN64(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint high = bits.y & 0x7fffffffu;
+    return high > 0x7ff00000u || high == 0x7ff00000u && bits.x > 0u;
+}
+` + functions
+	}
+	of := func(text string) string {
+		return strings.NewReplacer("TYPE", name, "NONE", none).Replace(text)
+	}
+	tol := ir.Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+	chunkAttr := ir.AttrInfo{Name: "chunk", Kind: ir.AttrInt, Doc: "rows of a chunk"}
+	named := func(what string) string { return fmt.Sprintf("vkc.%s_%s_equal_%s", what, mode, t) }
+	check := func(c *ir.Call, ints int) error {
+		rows := c.Shape(0)
+		ok := c.DType(0) == t && len(rows) == 2 && c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
+		for i := range ints {
+			ok = ok && c.DType(1+i) == ir.I32
+		}
+		if !ok {
+			return errors.New("rows are a matrix, with an i32 each in order and sorted")
+		}
+		return nil
+	}
+	chunks := ir.CustomOp{
+		Name: named("chunks"),
+		Doc: "The fold of the rows of each chunk whose keys are equal: sorted are the keys in order, and order says " +
+			"of which row each is.",
+		Args:  []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}},
+		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "how many there are at most"}},
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			return []ir.Type{{DType: t, Shape: ir.Shape{ir.D(c.Attrs.Int("chunks")), c.Shape(0)[1]}}}, check(c, 2)
+		},
+		Tol: tol,
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"folded"}, Workgroup: [3]int{128},
+			Grid:   [3][]ir.GridRule{{{Of: "folded", Axis: 0, Tile: 1}}, {{Of: "folded", Axis: 1, Tile: 32}}},
+			Shared: of("shared TYPE parts[128];\n" + functions), SharedBytes: 128 * t.BlockBytes(),
+			Body: of(`uint local = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * 32u;
+uint width = min(32u, folded_dim1 - column), teams = 128u / width, team = local / width;
+uint begin = gl_WorkGroupID.x * uint(chunk), end = min(begin + uint(chunk), sorted_dim0);
+column += local % width;
+bool equal = begin < end && end - begin == uint(chunk) && sorted[begin] == sorted[end - 1u];
+TYPE sum = NONE;
+if (equal && team < teams) {
+    for (uint k = begin + team; k < end; k += teams) sum = fold(sum, rows[uint(order[k]) * rows_dim1 + column]);
+}
+parts[local] = sum;
 barrier();
-for (uint i = 0u; i < 8u && first + i < wanted_dim0; ++i) {
-    [[unroll]] for (uint c = 0u; c < 4u; ++c) {
-        uint j = column + 128u * c;
-        if (j < sums_dim1) {
-            TYPE sum = TYPE(0);
-            for (uint k = begins[i]; k < sorted_dim0 && sorted[k] == keys[i]; ++k) {
-                sum += rows[uint(order[k]) * rows_dim1 + j];
-            }
-            sums[(first + i) * sums_dim1 + j] = sum;
+if (team == 0u) {
+    for (uint i = 1u; i < teams; ++i) sum = fold(sum, parts[i * width + local]);
+    folded[gl_WorkGroupID.x * folded_dim1 + column] = sum;
+}`),
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+			return foldReference(mode, t, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
+				begin := i * a.Int("chunk")
+				end := begin + a.Int("chunk")
+				if end > len(sorted) || sorted[begin] != sorted[end-1] {
+					return 0, 0
+				}
+				return begin, end
+			})
+		},
+	}
+	rows := ir.CustomOp{
+		Name: named("rows"),
+		Doc: "For each wanted number the fold of those rows whose key it is: sorted are the keys in order, order says " +
+			"of which row each is, and begins where each number is first. There are none for a negative one. Folded " +
+			"are chunks of equal keys.",
+		Args: []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}, {Name: "wanted"}, {Name: "begins"},
+			{Name: "folded"}},
+		Attrs: []ir.AttrInfo{chunkAttr},
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			return []ir.Type{{DType: t, Shape: ir.Shape{c.Shape(3)[0], c.Shape(0)[1]}}}, check(c, 3)
+		},
+		Tol: tol,
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: of(functions),
+			Grid: [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 128}}, {{Of: "sums", Axis: 1, Tile: 64}}},
+			Body: of(`uint width = min(64u, sums_dim1 - gl_WorkGroupID.y * 64u);
+uint end = min(128u, sums_dim0 - gl_WorkGroupID.x * 128u) * width;
+for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
+    uint row = gl_WorkGroupID.x * 128u + e / width, column = gl_WorkGroupID.y * 64u + e % width;
+    int key = wanted[row];
+    TYPE sum = NONE;
+    for (uint k = key < 0 ? sorted_dim0 : begins[row]; k < sorted_dim0 && sorted[k] == key;) {
+        uint next = k + uint(chunk);
+        if (k % uint(chunk) == 0u && next <= sorted_dim0 && sorted[next - 1u] == key) {
+            sum = fold(sum, folded[k / uint(chunk) * sums_dim1 + column]);
+            k = next;
+        } else {
+            sum = fold(sum, rows[uint(order[k]) * rows_dim1 + column]);
+            ++k;
         }
     }
-}`, "TYPE", name),
+    sums[row * sums_dim1 + column] = sum;
+}`),
 		},
-		Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) { return sumEqual(t, args) },
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+			return foldReference(mode, t, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
+				if wanted[i] < 0 {
+					return 0, 0
+				}
+				begin, _ := slices.BinarySearch(sorted, wanted[i])
+				end, _ := slices.BinarySearch(sorted, wanted[i]+1)
+				return begin, end
+			})
+		},
 	}
+	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
 
-// sumEqual is the reference of sumOfEqualOp.
-func sumEqual(t ir.DType, args []*ir.Data) ([]*ir.Data, error) {
+// foldReference folds, for each of n results, the rows that stand from one place up to another in order.
+func foldReference(mode string, t ir.DType, args []*ir.Data, n int, span func(sorted, wanted []int64, i int) (int, int)) (
+	[]*ir.Data, error) {
 	order, errOrder := args[1].Ints()
 	sorted, errSorted := args[2].Ints()
-	wanted, errWanted := args[3].Ints()
+	var wanted []int64
+	var errWanted error
+	if len(args) > 3 {
+		wanted, errWanted = args[3].Ints()
+	}
 	if err := errors.Join(errOrder, errSorted, errWanted); err != nil {
 		return nil, err
 	}
 	width := args[0].Dims[1]
-	each := func(add func(to, from int)) {
-		for n, key := range wanted {
-			for k, other := range sorted {
-				for j := 0; key >= 0 && other == key && j < width; j++ {
-					add(n*width+j, int(order[k])*width+j)
+	each := func(fold func(to, from int)) {
+		for i := range n {
+			begin, end := span(sorted, wanted, i)
+			for k := begin; k < end; k++ {
+				for j := range width {
+					fold(i*width+j, int(order[k])*width+j)
 				}
 			}
 		}
 	}
-	var out *ir.Data
 	if t.IsFloat() {
 		rows, err := args[0].Floats()
 		if err != nil {
 			return nil, err
 		}
-		sums := make([]float64, len(wanted)*width)
-		each(func(to, from int) { sums[to] += rows[from] })
-		out, err = ir.FromFloats(t, sums, len(wanted), width)
+		out, err := ir.FromFloats(t, foldedBy(mode, hitFolds[mode].none(t), rows, n*width, each), n, width)
 		return []*ir.Data{out}, err
 	}
 	rows, err := args[0].Ints()
 	if err != nil {
 		return nil, err
 	}
-	sums := make([]int64, len(wanted)*width)
-	each(func(to, from int) { sums[to] += rows[from] })
+	none := int64(0)
+	switch lo, hi := ir.IntRange(t); mode {
+	case "mul":
+		none = 1
+	case "min":
+		none = hi
+	case "max":
+		none = lo
+	}
+	sums := foldedBy(mode, none, rows, n*width, each)
 	for i, x := range sums { // which wrap around
 		switch t {
 		case ir.I32:
@@ -117,38 +281,87 @@ func sumEqual(t ir.DType, args []*ir.Data) ([]*ir.Data, error) {
 			sums[i] = int64(uint32(x))
 		}
 	}
-	out, err = ir.FromInts(t, sums, len(wanted), width)
+	out, err := ir.FromInts(t, sums, n, width)
 	return []*ir.Data{out}, err
 }
 
-// sortedSums returns, for each of the wanted numbers, the sum of those updates [outer, K, inner] whose key, of K keys,
-// it is: [outer, wanted, inner], in the dtype that sums have. Keys and wanted numbers below 0 or from limit on are
-// none. It is nil where comparing them is no more work, or the dtype has no kernel.
-func (r *rewriter) sortedSums(keys, wanted, updates *ir.Node, limit ir.Dim) *ir.Node {
+// foldedBy folds rows by a mode into n results.
+func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func(fold func(to, from int))) []T {
+	sums := make([]T, n)
+	for i := range sums {
+		sums[i] = none
+	}
+	each(func(to, from int) {
+		switch mode {
+		case "add":
+			sums[to] += rows[from]
+		case "mul":
+			sums[to] *= rows[from]
+		case "min":
+			sums[to] = min(sums[to], rows[from])
+		case "max":
+			sums[to] = max(sums[to], rows[from])
+		}
+	})
+	return sums
+}
+
+// sortedFolds returns, for each of the wanted numbers, the fold of those updates [outer, K, inner] whose key, of K keys,
+// it is: [outer, wanted, inner], in the dtype that folds have. Keys and wanted numbers below 0 or from limit on are
+// none.
+func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	s, n, t := updates.Shape(), wanted.Shape()[0], updates.DType()
-	acc := accType("", t)
-	op, ok := sumOfEqual[acc]
-	// As floats, since the products may be past any integer.
-	steps := float64(s[0].Max()) * float64(s[1].Max()) * float64(s[2].Max()) * float64(n.Max())
-	if !ok || !t.IsFloat() && acc != t || steps < minSortedSteps || s[1].Max() < 2 {
-		return nil
-	}
+	s, n, acc := updates.Shape(), wanted.Shape()[0], accType("", updates.DType())
 	columns, err := s[0].Mul2(s[2])
 	if err != nil {
+		r.err = err
 		return nil
 	}
 	keys, wanted = r.below(keys, limit), r.below(wanted, limit)
+	order, sorted := r.orderBelow(keys, limit)
+	rows := r.castTo(r.swapAxes(updates, 0, 1), acc)
 	if r.err != nil {
 		return nil
 	}
-	order := r.argsort(r.unary(ir.OpArgsort, keys, ir.Attr{Name: "axis", Value: 0}), keys)
-	sorted := r.add(ir.OpGather, []*ir.Node{keys, order}, ir.Attr{Name: "axis", Value: 0})
-	rows := r.castTo(r.reshape(r.swapAxes(updates, 0, 1), ir.Shape{s[1], columns}), acc)
-	sums := r.add(op, []*ir.Node{rows, order, sorted, wanted})
+	rows = r.reshape(rows, ir.Shape{s[1], columns})
+	most := s[1].Max()
+	chunk := int64(minEqualChunk)
+	for chunk < maxEqualChunk && chunk*chunk < most {
+		chunk *= 2
+	}
+	op, at := foldsEqual[foldKey{mode, acc}], ir.Attr{Name: "chunk", Value: chunk}
+	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at,
+		ir.Attr{Name: "chunks", Value: (most + chunk - 1) / chunk})
+	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
+	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
+}
+
+// orderBelow is the order of keys that are -1 or below a limit, and the keys in that order. Only the digits that they
+// have are sorted by.
+func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	n := keys.Shape()[0]
+	if n.Max() <= maxSort {
+		order = r.unary(ir.OpArgsort, keys, ir.Attr{Name: "axis", Value: 0})
+		return order, r.add(ir.OpGather, []*ir.Node{keys, order}, ir.Attr{Name: "axis", Value: 0})
+	}
+	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
+	s := radixSort{rewriter: r, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
+	var digits []int
+	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 {
+		digits = append(digits, shift)
+	}
+	s.turns(digits)
+	if r.err != nil {
+		return nil, nil
+	}
+	below := r.binary(ir.OpSub, r.castTo(s.keys, ir.I32), r.scalar(ir.I32, 1))
+	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
 
 // below makes indices i32, and -1 of those that are none of 0 to limit-1.

@@ -50,6 +50,7 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 type radixSort struct {
 	*rewriter
 	keys, places *ir.Node
+	keep         bool // the keys are wanted in order, too
 }
 
 // isWide reports whether keys of a dtype have 64 bits.
@@ -58,7 +59,7 @@ func isWide(t ir.DType) bool { return t == ir.I64 || t == ir.F64 }
 // turns sorts by each of some digits of the keys.
 func (s *radixSort) turns(digits []int) {
 	for i, shift := range digits {
-		s.turn(shift, radixMove{first: s.places == nil, last: i == len(digits)-1})
+		s.turn(shift, radixMove{first: s.places == nil, last: !s.keep && i == len(digits)-1})
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // Scatters are gathers seen from the result: each element folds over all
 // updates that could meet it, in their order. So equal indices give the same
 // bits in every run and no two invocations write one element. The work is the
-// number of elements times the number of updates along the axis; where they are
-// added and that is much, their indices are sorted instead: see sortedSums.
+// number of elements times the number of updates along the axis. Where that is much, updates
+// change what they meet by atomics, or are folded in the order of their indices: see scatterForm.
 
 // hitFold is how the updates of one element are folded, and its result goes into the element.
 type hitFold struct {
@@ -63,10 +63,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 		return nil
 	}
 	mode := modeOf(n)
-	if mode == "add" {
-		if out := r.sortedElements(n, args, axis); out != nil || r.err != nil {
-			return out
-		}
+	if out := r.scatteredElements(n, args, axis); out != nil || r.err != nil {
+		return out
 	}
 	_, idx = r.pairs(idx)
 	_, wide := r.pairs(upd)
@@ -84,18 +82,22 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.swapAxes(out, axis, last)
 }
 
-// sortedElements is a scatter_add by sorted positions in the base. It is nil where comparing indices is less work, or
-// positions have more than 31 bits.
-func (r *rewriter) sortedElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
+// scatteredElements is a scatter of single elements to positions in the base. It is nil where comparing indices along
+// the axis is less work, or positions have more than 31 bits.
+func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	base, errBase := flatAround(n.Shape(), axis)
 	updates, errUpdates := flatAround(args[2].Shape(), axis)
 	all, errAll := n.Shape().Numel()
 	each, errEach := args[2].Shape().Numel()
-	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || // extents that no dim expresses
-		float64(each.Max())*float64(base[1].Max()) < minSortedSteps || all.Max() > math.MaxInt32 {
+	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || all.Max() > math.MaxInt32 { // or no dim expresses it
 		return nil
 	}
 	one := ir.D(1)
+	size := scatterSize{ir.Shape{one, all, one}, ir.Shape{one, each, one}, modeOf(n), args[2].DType()}
+	form := r.form(size, float64(each.Max())*float64(base[1].Max()))
+	if form == compareAll {
+		return nil
+	}
 	row := r.below(r.reshape(args[1], updates), base[1])
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(updates, 0), r.dimValue(base[1])), row)
 	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(base[2])), r.iota(updates, 2))
@@ -103,8 +105,8 @@ func (r *rewriter) sortedElements(n *ir.Node, args []*ir.Node, axis int) *ir.Nod
 		return nil
 	}
 	at = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGe, row, r.scalar(ir.I32, 0)), at, r.scalar(ir.I32, -1)})
-	out := r.rowsInto(r.reshape(args[0], ir.Shape{one, all, one}), r.reshape(at, ir.Shape{each}),
-		r.reshape(args[2], ir.Shape{one, each, one}), "add")
+	out := r.rowsByForm(form, size, r.reshape(args[0], size.base), r.reshape(at, ir.Shape{each}),
+		r.reshape(args[2], size.updates))
 	return r.reshape(out, n.Shape())
 }
 
@@ -213,10 +215,9 @@ func (r *rewriter) foldOfRows(hit, indices, updates *ir.Node, rows ir.Shape, lim
 	if hit == nil {
 		return updates // only one
 	}
-	if mode == "add" {
-		if sums := r.sortedSums(indices, indices, r.reshape(updates, rows), limit); sums != nil {
-			return r.reshape(sums, updates.Shape())
-		}
+	size := scatterSize{ir.Shape{one, limit, one}, rows, mode, updates.DType()}
+	if r.form(size, size.elements(rows)*float64(rows[1].Max())) != compareAll && size.sorts() {
+		return r.reshape(r.sortedFolds(indices, indices, r.reshape(updates, rows), limit, mode), updates.Shape())
 	}
 	folded := r.hitsOf(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
 		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2, mode)
@@ -239,23 +240,46 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, mode string) *ir.No
 	if r.err != nil {
 		return nil
 	}
-	places := ir.Shape{base.Shape()[1], updates.Shape()[1]}
-	if mode == "add" {
-		if sums := r.sortedSums(indices, r.iota(places[:1], 0), updates, places[0]); sums != nil {
-			return r.foldInto(base, sums, "add")
-		}
+	size := scatterSize{base.Shape(), updates.Shape(), mode, updates.DType()}
+	steps := size.elements(size.updates)
+	if mode == "" {
+		steps = size.elements(size.updates[:2]) // of rows
+	}
+	return r.rowsByForm(r.form(size, steps*float64(size.base[1].Max())), size, base, indices, updates)
+}
+
+// rowsByForm is rowsInto in one of its forms.
+func (r *rewriter) rowsByForm(form scatterForm, s scatterSize, base, indices, updates *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	places := ir.Shape{s.base[1], s.updates[1]}
+	switch {
+	case form == sortFirst:
+		return r.foldInto(base, r.sortedFolds(indices, r.iota(places[:1], 0), updates, places[0], s.mode), s.mode)
+	case form == accumulate && s.mode == "":
+		return r.pickedRows(base, updates, r.lastUpdate(r.landing(s, indices)))
+	case form == accumulate:
+		folded := r.accumulated(r.landing(s, indices), updates)
+		return r.foldInto(base, r.reshape(folded, s.base), s.mode)
 	}
 	hit := r.meets(indices, places) // [N, K]
-	if mode == "" {
-		pos := r.lastHit(hit, places, -1) // [N]
-		picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
-			ir.Attr{Name: "axis", Value: 1})
-		return r.choose(r.reshape(pos, ir.Shape{places[0], ir.D(1)}), picked, base)
+	if s.mode == "" {
+		return r.pickedRows(base, updates, r.lastHit(hit, places, -1))
 	}
-	u := updates.Shape()
-	wide := r.reshape(updates, ir.Shape{u[0], ir.D(1), u[1], u[2]})
+	wide := r.reshape(updates, ir.Shape{s.updates[0], ir.D(1), s.updates[1], s.updates[2]})
 	hit = r.reshape(hit, ir.Shape{ir.D(1), places[0], places[1], ir.D(1)})
-	return r.foldHits(base, hit, wide, 2, mode)
+	return r.foldHits(base, hit, wide, 2, s.mode)
+}
+
+// pickedRows is base [outer, N, inner] with the rows of updates that pos [N] says, where it is not below 0.
+func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
+		ir.Attr{Name: "axis", Value: 1})
+	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
 // meets compares indices, along the innermost axis, with each coordinate of
@@ -293,10 +317,8 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 		return nil
 	}
 	t := base.DType()
-	if t.IsFloat() {
-		base = r.castTo(base, accType("", t))
-	}
-	return r.castTo(r.binary(hitFolds[mode].into, base, folded), t)
+	wide := accType("", t)
+	return r.castTo(r.binary(hitFolds[mode].into, r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
 
 // hitsOf is the fold along an axis of the updates that hit, in the dtype that folds have.

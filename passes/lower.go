@@ -55,12 +55,16 @@ func newLowerer(f *Fusion, c *Cluster) *lowerer {
 		waits: map[*ir.Node]bool{}}
 }
 
-// lowerRuns makes the kernels of a cluster: one, or for a concat of many tensors
-// one for each run of them.
+// lowerRuns makes the kernels of a cluster: one, for a concat of many tensors
+// one for each run of them, and before a custom kernel those that store zeros for it.
 func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	if c.runs == nil {
 		k, err := f.lower(c)
-		return []*kernel.Kernel{k}, err
+		if err != nil || k.Custom == nil {
+			return []*kernel.Kernel{k}, err
+		}
+		zeros, err := f.zeroed(c, k)
+		return append(zeros, k), err
 	}
 	var list []*kernel.Kernel
 	for _, run := range c.runs {
@@ -385,7 +389,7 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 // every invocation reads just the element it writes itself.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
-		if !b.Read || !b.Write {
+		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
 			continue
 		}
 		bad := l.k.Family != kernel.FamilyMap

@@ -20,6 +20,10 @@ type Pricer interface {
 	// StoreScores reports whether scores of an attention that take so many bytes are better stored for its
 	// gradients than computed again for each.
 	StoreScores(bytes int64) bool
+	// Time estimates how many nanoseconds some work takes.
+	Time(kernel.Work) float64
+	// Has reports whether the device has a feature, by its name in target.Caps.Has.
+	Has(feature string) bool
 	// Layout returns how the blocks of a weight are to lie that some kernels read.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// Sizes returns what rules are to propose where that depends on the device.

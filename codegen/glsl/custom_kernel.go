@@ -145,7 +145,10 @@ func (e *emitter) customBuffers(c *kernel.Custom) string {
 			if bind.DType.IsBlock() {
 				typ = blockUnits[kernel.BlockUnit(bind.DType)].name
 			}
-			if i >= c.Args {
+			switch {
+			case c.Zeroed(i):
+				access = ""
+			case i >= c.Args:
 				access = "writeonly "
 			}
 			e.need(e.storageNeeds(&buffer{Binding: bind})...)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
@@ -35,6 +36,11 @@ func (c *Custom) Name(i int) string {
 		return op.Args[i].Name
 	}
 	return op.Kernel.Outputs[i-c.Args]
+}
+
+// Zeroed reports whether binding i is a result that is 0 when the kernel begins, which it may read.
+func (c *Custom) Zeroed(i int) bool {
+	return i >= c.Args && slices.Contains(c.Kernel().Zeroed, c.Name(i))
 }
 
 // SizeName and DimName are what the text calls the number of elements, and the

@@ -57,3 +57,22 @@ type Tail struct {
 	// rows, for which there are other variants.
 	Swap bool
 }
+
+// Work is what a way to compute something takes, where ways are compared before there are kernels.
+type Work struct {
+	Form     string  // which way it is
+	Bytes    float64 // read and written in order
+	Places   float64 // reads, writes and atomics at places of their own, each of which moves a sector of memory
+	Launches int     // of kernels that wait for one another
+}
+
+// Rates are what a device does of that in a nanosecond, or takes for it.
+type Rates struct{ Bytes, LaunchNs float64 }
+
+// Sector is how many bytes are moved where only some of them are wanted.
+const Sector = 32
+
+// Time is how many nanoseconds some work takes.
+func (r Rates) Time(w Work) float64 {
+	return (w.Bytes+Sector*w.Places)/r.Bytes + r.LaunchNs*float64(w.Launches)
+}

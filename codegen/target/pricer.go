@@ -49,6 +49,14 @@ func (p Pricer) StoreScores(bytes int64) bool {
 	return p.device.storesScores && bytes <= p.device.cache
 }
 
+// Time is by what the device's memory moves, and its launches.
+func (p Pricer) Time(w kernel.Work) float64 {
+	return kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)
+}
+
+// Has reports whether the device has a feature, by its name in [Caps.Has].
+func (p Pricer) Has(feature string) bool { return p.Caps.Has(feature) }
+
 // Layout returns how blocks suit those who read them.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)
@@ -173,9 +181,6 @@ func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	return float64(bytes)/h.CopyGBps + h.storeTime(k)
 }
 
-// sector is how many bytes are written where only some of them change.
-const sector = 32
-
 // storeTime is how long writing what a kernel stores takes.
 func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
@@ -186,7 +191,7 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 		}
 		moved := min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
 		if inner >= 0 && !st.Index.Adjacent(inner, 1) {
-			moved *= uint64(max(sector/b.DType.BlockBytes(), 1))
+			moved *= uint64(max(kernel.Sector/b.DType.BlockBytes(), 1))
 		}
 		bytes += moved
 	}

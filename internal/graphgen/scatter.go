@@ -30,11 +30,15 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	if !isLinear(s[:axis]) || !isLinear(s[axis+1:]) {
 		return nil
 	}
+	mode := attr("mode", []string{"add", "mul", "min", "max"}[g.rng.IntN(4)])
+	folded := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+		return g.add(op, args, append(attrs, mode)...)
+	}
 	switch g.rng.IntN(6) {
 	case 0:
 		return g.add(ir.OpScatter, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
 	case 1:
-		return g.add(ir.OpScatterAdd, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
+		return folded(ir.OpScatterAdd, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
 	case 2:
 		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)},
 			attr("axis", axis))
@@ -48,8 +52,11 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		return g.add(ir.OpGatherND, []*ir.Node{base, indices})
 	}
-	op := []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd}[g.rng.IntN(2)]
-	return g.add(op, []*ir.Node{base, indices, updates(append(slices.Clone(places), base.Shape()[rank:]...))})
+	args := []*ir.Node{base, indices, updates(append(slices.Clone(places), base.Shape()[rank:]...))}
+	if g.rng.IntN(2) == 0 {
+		return g.add(ir.OpScatterND, args)
+	}
+	return folded(ir.OpScatterNDAdd, args)
 }
 
 // isLinear reports whether the axes can be joined to one, which the compiler

@@ -16,7 +16,8 @@ type Choices struct {
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
-	Scores   bool // gradients of attentions store theirs
+	Scores   bool   // gradients of attentions store theirs
+	Form     string // of [kernel.Work], that is taken where it can be
 }
 
 // Rules takes all that some rules propose.
@@ -36,6 +37,17 @@ func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 
 // StoreScores is Scores.
 func (c Choices) StoreScores(int64) bool { return c.Scores }
+
+// Time is least of the wanted form.
+func (c Choices) Time(w kernel.Work) float64 {
+	if w.Form == c.Form {
+		return 0
+	}
+	return kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)
+}
+
+// Has is true of all features.
+func (Choices) Has(string) bool { return true }
 
 // Layout leaves blocks as they are.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }

@@ -308,4 +308,44 @@ func (s *suite) scatters() {
 				b.input(t, []int{n}, small)})
 		})
 	}
+	s.manyScatters()
+}
+
+// manyScatters adds cases that are too much work to compare every index with every place: updates of few elements, of
+// many, and of one, of rows and of single elements, where the device accumulates and where it sorts.
+func (s *suite) manyScatters() {
+	scattered := func(mode string, places, updates int, v values) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{places}, v),
+				b.indices(ir.I32, places, updates), b.input(t, []int{updates}, v)}, attr("mode", mode))
+		}
+	}
+	for _, mode := range []string{"add", "mul", "min", "max"} {
+		v := small
+		if mode == "mul" {
+			v = nearOne
+		}
+		s.add(ir.OpScatterAdd, "3000 places of 3001/"+mode, scattered(mode, 3000, 3001, v)).every()
+	}
+	s.add(ir.OpScatterAdd, "3000 places of 3001/special", scattered("add", 3000, 3001, sparse))
+	for _, places := range []int{1, 37, 2047} { // in shared memory
+		s.add(ir.OpScatterAdd, fmt.Sprintf("%d places of 70001", places), scattered("add", places, 70001, small)).types =
+			[]ir.DType{ir.F32, ir.I32, ir.F16, ir.I64}
+		s.add(ir.OpScatterAdd, fmt.Sprintf("%d places of 70001/max", places), scattered("max", places, 70001, small)).types =
+			[]ir.DType{ir.F32, ir.I32}
+	}
+	s.add(ir.OpScatter, "3000 places of 3001", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpScatter, []*ir.Node{b.input(t, []int{3000}, small), b.indices(ir.I32, 3000, 3001),
+			b.input(t, []int{3001}, small)})
+	}).every()
+	s.add(ir.OpIndexAdd, "3x400x5 rows of 1501", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpIndexAdd, []*ir.Node{b.input(t, []int{3, 400, 5}, small), b.indices(ir.I32, 400, 1501),
+			b.input(t, []int{3, 1501, 5}, small)}, attr("axis", int64(1)))
+	}).every()
+	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
+		s.add(op, "40x50x130 rows of 2100", func(b *builder, t ir.DType) *ir.Node { // more than a workgroup sorts
+			return b.op(op, []*ir.Node{b.input(t, []int{40, 50, 130}, small), b.indices(ir.I32, 40, 2100, 2),
+				b.input(t, []int{2100, 130}, small)})
+		})
+	}
 }

@@ -70,7 +70,7 @@ func checkCustom(k *kernel.Kernel) error {
 		return fmt.Errorf("a custom kernel of %d bindings without the call that they are for", len(k.Bindings))
 	}
 	for i, t := range c.Types {
-		if b := k.Bindings[i]; b.DType != t.DType || b.Read != (i < c.Args) || b.Write == b.Read {
+		if b := k.Bindings[i]; b.DType != t.DType || b.Read != (i < c.Args || c.Zeroed(i)) || b.Write != (i >= c.Args) {
 			return fmt.Errorf("binding %d (%s) does not fit %s", i, b.Name, t)
 		}
 	}

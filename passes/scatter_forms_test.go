@@ -1,0 +1,210 @@
+package passes_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/internal/passtest"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// scatterText is a scatter in each way to give its places: rows along an inner axis, elements, and rows of coordinates.
+var scatterText = map[string]string{
+	"index_add": `%base = input {name="base", dtype=T, shape=[2,9,3]}
+		%ids = input {name="ids", dtype=i32, shape=[40]}
+		%updates = input {name="updates", dtype=T, shape=[2,40,3]}
+		%y = index_add %base, %ids, %updates {axis=1}`,
+	"scatter_add": `%base = input {name="base", dtype=T, shape=[2,9,3]}
+		%ids = input {name="ids", dtype=i32, shape=[2,40,3]}
+		%updates = input {name="updates", dtype=T, shape=[2,40,3]}
+		%y = scatter_add %base, %ids, %updates {axis=1, mode="MODE"}`,
+	"scatter": `%base = input {name="base", dtype=T, shape=[2,9,3]}
+		%ids = input {name="ids", dtype=i32, shape=[2,40,3]}
+		%updates = input {name="updates", dtype=T, shape=[2,40,3]}
+		%y = scatter %base, %ids, %updates {axis=1}`,
+	"scatter_nd_add": `%base = input {name="base", dtype=T, shape=[9,3]}
+		%ids = input {name="ids", dtype=i32, shape=[40,1]}
+		%updates = input {name="updates", dtype=T, shape=[40,3]}
+		%y = scatter_nd_add %base, %ids, %updates {mode="MODE"}`,
+	"scatter_nd": `%base = input {name="base", dtype=T, shape=[9,3]}
+		%ids = input {name="ids", dtype=i32, shape=[40,1]}
+		%updates = input {name="updates", dtype=T, shape=[40,3]}
+		%y = scatter_nd %base, %ids, %updates`,
+}
+
+// landings are patterns of indices into nine places.
+var landings = map[string]func(rng *rand.Rand, i int) int64{
+	"few":     func(rng *rand.Rand, _ int) int64 { return int64(rng.IntN(3)) },
+	"one":     func(*rand.Rand, int) int64 { return 4 },
+	"each":    func(_ *rand.Rand, i int) int64 { return int64(i % 9) },
+	"outside": func(rng *rand.Rand, _ int) int64 { return []int64{-1, 9, math.MinInt32, math.MaxInt32, 2}[rng.IntN(5)] },
+}
+
+// specials are floats that meet others: infinite, NaN, of both signs of 0, the smallest, and ones that cancel.
+var specials = []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1), 1e-45, 1e-30, 3e38, 1, -1,
+	0.1, 1 << 20}
+
+// TestScatterForms: a scatter means the same in each of its forms, whatever its indices, updates and dtype are.
+func TestScatterForms(t *testing.T) {
+	forms := map[string]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""}
+	for op, text := range scatterText {
+		modes := []string{"add"}
+		if strings.Contains(text, "MODE") {
+			modes = []string{"add", "mul", "min", "max"}
+		}
+		for _, mode := range modes {
+			for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U32, ir.I8, ir.U8, ir.I64, ir.F64} {
+				g := parse(t, strings.NewReplacer("MODE", mode, "=T", "="+dtype.String()).Replace(text)+"\n output \"y\" %y")
+				for form, kernel := range forms {
+					s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
+					if err != nil {
+						t.Fatalf("%s %s of %s, %s: %v", op, mode, dtype, form, err)
+					}
+					wide := dtype == ir.F64 || dtype == ir.I64 && mode != "add"
+					has := form == "accumulate" && mode != "mul" && (!wide || !strings.HasSuffix(op, "add")) ||
+						form == "sort" && strings.HasSuffix(op, "add")
+					if got := kernel != "" && strings.Contains(s.Text(), kernel); got != has {
+						t.Errorf("%s %s of %s, %s: it has such kernels: %v, want %v", op, mode, dtype, form, got, has)
+					}
+					for name, index := range landings {
+						for seed := range uint64(3) {
+							if err := compareScatter(g, s, seed, index); err != nil {
+								t.Errorf("%s %s of %s, %s, seed %d, %s: %v", op, mode, dtype, form, seed, name, err)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// compareScatter runs kernels and the reference. By an even seed there are special floats among the updates.
+func compareScatter(g *ir.Graph, s *passes.State, seed uint64, index func(*rand.Rand, int) int64) error {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	in := map[string]*ir.Data{}
+	for _, n := range g.Leaves(ir.OpInput) {
+		dims, err := n.Shape().Eval(nil)
+		if err != nil {
+			return err
+		}
+		count := 1
+		for _, d := range dims {
+			count *= d
+		}
+		ints, floats := make([]int64, count), make([]float64, count)
+		for i := range count {
+			lo, hi := ir.IntRange(n.DType())
+			ints[i] = []int64{lo, hi, int64(rng.IntN(5))}[rng.IntN(3)]
+			floats[i] = float64(rng.IntN(64))/16 - 2
+			if n.Name() == "ids" {
+				ints[i] = index(rng, i)
+			}
+			if seed%2 == 0 && n.Name() == "updates" && rng.IntN(8) == 0 {
+				floats[i] = specials[rng.IntN(len(specials))]
+			}
+		}
+		if n.DType().IsFloat() {
+			in[n.Name()], err = ir.FromFloats(n.DType(), floats, dims...)
+		} else {
+			in[n.Name()], err = ir.FromInts(n.DType(), ints, dims...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	reference, err := interp.New(g, interp.Options{Workers: 1})
+	if err != nil {
+		return err
+	}
+	want, err := reference.Run(context.Background(), in, nil)
+	if err != nil {
+		return err
+	}
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{})
+	if err != nil {
+		return err
+	}
+	have, err := m.Run(in, nil)
+	if err != nil {
+		return err
+	}
+	y := g.Outputs()[0].Node
+	tol := y.Op().Info().Tol
+	if !y.DType().IsFloat() {
+		tol = ir.Tolerance{}
+	}
+	if err := interp.Compare(have["y"], want["y"], tol).Err(); err != nil {
+		return fmt.Errorf("%w\nhave %v\nwant %v", err, have["y"], want["y"])
+	}
+	return nil
+}
+
+// TestAccumulatedBits: sums of floats have the same bits in any order of their updates.
+func TestAccumulatedBits(t *testing.T) {
+	const text = `%base = input {name="base", dtype=f32, shape=[3]}
+		%ids = input {name="ids", dtype=i32, shape=[4000]}
+		%updates = input {name="updates", dtype=f32, shape=[4000]}
+		%y = scatter_add %base, %ids, %updates
+		output "y" %y`
+	s, err := passes.Run(parse(t, text), passes.Options{Pricer: passtest.Choices{Form: "accumulate"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	ids, updates := make([]int64, 4000), make([]float64, 4000)
+	for i := range ids {
+		ids[i] = int64(rng.IntN(3))
+		updates[i] = math.Ldexp(rng.Float64()-0.5, rng.IntN(40)-20)
+	}
+	var first []byte
+	exact := make([]float64, 3)
+	for i, id := range ids {
+		exact[id] += float64(float32(updates[i]))
+	}
+	for range 3 {
+		in := map[string]*ir.Data{}
+		base, err1 := ir.FromFloats(ir.F32, make([]float64, 3), 3)
+		at, err2 := ir.FromInts(ir.I32, ids, 4000)
+		values, err3 := ir.FromFloats(ir.F32, updates, 4000)
+		if err1 != nil || err2 != nil || err3 != nil {
+			t.Fatal(err1, err2, err3)
+		}
+		in["base"], in["ids"], in["updates"] = base, at, values
+		m, err := keval.New(s.Program, s.Kernels, keval.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := m.Run(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = out["y"].Bytes
+		}
+		if !slices.Equal(first, out["y"].Bytes) {
+			t.Errorf("bits differ: %v, then %v", first, out["y"].Bytes)
+		}
+		have, err := out["y"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range exact { // far closer than sums in f32 are
+			if math.Abs(have[i]-exact[i]) > 1e-7*math.Abs(exact[i]) {
+				t.Errorf("place %d: %v, want %v", i, have[i], exact[i])
+			}
+		}
+		rng.Shuffle(len(ids), func(i, j int) {
+			ids[i], ids[j] = ids[j], ids[i]
+			updates[i], updates[j] = updates[j], updates[i]
+		})
+	}
+}
