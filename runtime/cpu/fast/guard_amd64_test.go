@@ -1,0 +1,243 @@
+//go:build linux
+
+package fast
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// guarded is memory between two pages that nothing may touch. The assembly checks no bounds, so what it reads or
+// writes outside of an operand would otherwise not show.
+type guarded struct {
+	t    *testing.T
+	low  bool // operands begin after a page, and do not end before one
+	rng  *rand.Rand
+	free []func()
+}
+
+// guardedSlice returns n elements that end where such a page begins, or begin where one ends.
+func guardedSlice[E any](g *guarded, n int) []E {
+	g.t.Helper()
+	page, size := os.Getpagesize(), n*int(unsafe.Sizeof(*new(E)))
+	inner := max((size+page-1)/page, 1) * page
+	memory, err := syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.free = append(g.free, func() {
+		if err := syscall.Munmap(memory); err != nil {
+			g.t.Error(err)
+		}
+	})
+	for _, edge := range [][]byte{memory[:page], memory[page+inner:]} {
+		if err := syscall.Mprotect(edge, syscall.PROT_NONE); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	at := page
+	if !g.low {
+		at += inner - size
+	}
+	return unsafe.Slice((*E)(unsafe.Pointer(&memory[at])), n)
+}
+
+// floats are random.
+func (g *guarded) floats(n int) []float32 {
+	x := guardedSlice[float32](g, n)
+	for i := range x {
+		x[i] = g.rng.Float32() - 0.5
+	}
+	return x
+}
+
+// stored are rows of a format, of any bits.
+func (g *guarded) stored(d ir.DType, elems int) *interp.Stored {
+	bytes := guardedSlice[byte](g, elems/d.BlockElems()*d.BlockBytes())
+	copy(bytes, randomBytes(g.rng, len(bytes)))
+	return &interp.Stored{DType: d, Bytes: bytes}
+}
+
+// inside calls f with operands in guarded memory, at both of its ends, and reports an access outside of them.
+func inside(t *testing.T, what string, f func(g *guarded)) {
+	t.Helper()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for _, low := range []bool{false, true} {
+		g := &guarded{t: t, low: low, rng: rand.New(rand.NewPCG(1, 2))}
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("%s, operands at the low end %v: %v", what, low, p)
+				}
+			}()
+			f(g)
+		}()
+		for _, free := range g.free {
+			free()
+		}
+	}
+}
+
+// kernelTests call each function of the assembly as the fast path does, with operands of all sizes that differ in how
+// they are left over, by the function's name.
+func kernelTests() map[string]func(t *testing.T) {
+	all := map[string]func(t *testing.T){}
+	product := func(t *testing.T) {
+		for rows := 1; rows <= 9; rows++ {
+			for cols := 1; cols <= 9; cols++ {
+				for _, k := range []int{1, 8, 9, 15, 16, 40} {
+					inside(t, fmt.Sprintf("%d rows by %d columns of %d", rows, cols, k), func(g *guarded) {
+						stride := cols + 3
+						multiply(g.floats((rows-1)*stride+cols), stride, g.floats(rows*k), g.floats(cols*k), rows, cols, k)
+					})
+				}
+			}
+		}
+	}
+	all["dots1x4"], all["dots4x3"] = product, product
+	weighed := func(t *testing.T) {
+		for _, e := range []int{1, 7, 8, 9, 16, 31, 32, 33, 40, 71} {
+			for rows := range 4 {
+				inside(t, fmt.Sprintf("%d rows of %d weighed", rows, e), func(g *guarded) {
+					weigh(g.floats(e), g.floats(rows), g.floats(rows*e))
+				})
+			}
+		}
+	}
+	all["weigh4"], all["weigh1"] = weighed, weighed
+	all["expVectors"] = func(t *testing.T) {
+		for n := range 40 {
+			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })
+		}
+	}
+	for d, name := range map[ir.DType]string{ir.F16: "F16", ir.BF16: "BF16", ir.Q8_0: "Q8_0", ir.Q4_0: "Q4_0",
+		ir.Q4_K: "Q4_K", ir.Q6_K: "Q6_K"} {
+		step := max(lanes, d.BlockElems())
+		decoder := func(t *testing.T) {
+			for blocks := 1; blocks < 20; blocks++ {
+				n := blocks * d.BlockElems()
+				inside(t, fmt.Sprintf("%d of %s decoded", n, d), func(g *guarded) {
+					if err := decode(g.floats(n), g.stored(d, n), 0); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		if all["decode"+name] = decoder; !d.IsBlock() {
+			delete(all, "decode"+name)
+			all["widen"+name] = decoder
+		}
+		each := func(t *testing.T, what string, f func(g *guarded, rows, cols, k int)) {
+			for rows := 1; rows <= 2; rows++ {
+				for cols := 1; cols <= 9; cols++ {
+					for _, k := range []int{step, 2 * step, 3 * step} {
+						inside(t, fmt.Sprintf("%s: %d rows by %d columns of %d %s", what, rows, cols, k, d),
+							func(g *guarded) { f(g, rows, cols, k) })
+					}
+				}
+			}
+		}
+		all["dots1x4"+name] = func(t *testing.T) {
+			each(t, "stored", func(g *guarded, rows, cols, k int) {
+				if !multiplyStored(g.floats(rows*cols), cols, g.floats(rows*k), g.stored(d, cols*k), 0, rows, cols, k) {
+					t.Errorf("there are no products by %s", d)
+				}
+			})
+		}
+		if !d.IsBlock() {
+			continue
+		}
+		all["byteDots"+name] = func(t *testing.T) {
+			each(t, "bytes", func(g *guarded, rows, cols, k int) {
+				groups := rows * k / ir.ByteGroup
+				a := &byteRows{guardedSlice[int8](g, rows*k), g.floats(groups), g.floats(groups)}
+				multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k)
+			})
+		}
+	}
+	all["roundBytes"] = func(t *testing.T) {
+		for groups := 1; groups < 6; groups++ {
+			inside(t, fmt.Sprintf("%d groups rounded", groups), func(g *guarded) {
+				roundBytes(&guardedSlice[int8](g, groups*ir.ByteGroup)[0], &g.floats(groups)[0], &g.floats(groups)[0],
+					&g.floats(groups * ir.ByteGroup)[0], groups)
+			})
+		}
+	}
+	for name, f := range assembled() {
+		all[functionName(f)] = func(t *testing.T) {
+			for n := 1; n < 5*lanes; n++ {
+				inside(t, fmt.Sprintf("%d of %s", n, name), func(g *guarded) {
+					primitives[name].apply(g.floats(n), g.floats(n), g.floats(n), g.floats(n))
+				})
+			}
+		}
+	}
+	return all
+}
+
+// TestGuardPages: no function of the assembly reads or writes outside of its operands, and every one is tried.
+func TestGuardPages(t *testing.T) {
+	if !vectors {
+		t.Skip("the assembly does not run on this processor")
+	}
+	text, err := os.ReadFile("dots_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`).FindAllSubmatch(text, -1) {
+		names = append(names, string(m[1]))
+	}
+	slices.Sort(names)
+	tests := kernelTests()
+	if tried := slices.Sorted(maps.Keys(tests)); !slices.Equal(tried, names) {
+		t.Errorf("the assembly has functions %v, tried are %v", names, tried)
+	}
+	for name, test := range tests {
+		t.Run(name, test)
+	}
+}
+
+// TestGuardsGuard: an element too far is noticed.
+func TestGuardsGuard(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for _, low := range []bool{false, true} {
+		g := &guarded{t: t, low: low, rng: rand.New(rand.NewPCG(1, 2))}
+		x := g.floats(3)
+		past := unsafe.Pointer(uintptr(unsafe.Pointer(&x[0])) + 3*4)
+		if low {
+			past = unsafe.Pointer(uintptr(unsafe.Pointer(&x[0])) - 4)
+		}
+		caught := func() (caught bool) {
+			defer func() { caught = recover() != nil }()
+			return *(*float32)(past) == 0 && false
+		}()
+		if !caught {
+			t.Errorf("low end %v: reading outside of it goes unnoticed", low)
+		}
+		for _, free := range g.free {
+			free()
+		}
+	}
+}
+
+// functionName is the name of a function of this package.
+func functionName(f any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	return name[strings.LastIndex(name, ".")+1:]
+}
