@@ -33,9 +33,9 @@ func JSON(object bool) *Grammar {
 //
 // So every text of the grammar is valid by the schema. It knows type, enum, const, properties, required,
 // additionalProperties, items, prefixItems, minItems, maxItems, uniqueItems (false), minLength, maxLength,
-// pattern (without look-around, back references and bounds of words), format (date, time, date-time, uuid), minimum,
-// maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (whose branches exclude one another), $ref within
-// the schema, and notes such as title. Anything else is an error that names it.
+// pattern (of ECMA-262 with flag u, without look-around, back references and bounds of words), format (date, time,
+// date-time, uuid), minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (whose branches exclude
+// one another), $ref within the schema, and notes such as title. Anything else is an error that names it.
 func ParseSchema(schema []byte) (*Grammar, error) {
 	if len(schema) > maxSource {
 		return nil, fmt.Errorf("schema: %d bytes: want at most %d", len(schema), maxSource)

@@ -1,0 +1,461 @@
+package grammar
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pattern is a regular expression of ECMA-262 with flag u, which JSON Schema's are. What only older patterns may have
+// and means one thing is taken too: signs that are escaped for no reason, brackets that stand for themselves.
+type pattern struct {
+	op       patternOp
+	set      []span
+	list     []*pattern
+	min, max int // max is unbounded if negative
+}
+
+type patternOp uint8
+
+const (
+	patternSet    patternOp = iota // a character of set
+	patternSeq                     // list, one after another
+	patternAlt                     // one of list
+	patternRepeat                  // list[0], min to max times
+	patternBegin                   // ^
+	patternEnd                     // $
+)
+
+// patternReader reads one.
+type patternReader struct {
+	source string
+	at     int
+	depth  int
+	spend  func(int) bool
+	err    error
+}
+
+// parsePattern reads a pattern. Spend is asked for the work of its sets.
+func parsePattern(source string, spend func(int) bool) (*pattern, error) {
+	r := &patternReader{source: source, spend: spend}
+	p := r.alternatives()
+	if r.err == nil && r.at < len(source) {
+		r.fail("%q closes nothing", ")")
+	}
+	return p, r.err
+}
+
+func (r *patternReader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("at byte %d: %s", r.at, fmt.Sprintf(format, args...))
+	}
+	r.at = len(r.source)
+}
+
+func (r *patternReader) rest() string { return r.source[r.at:] }
+
+func (r *patternReader) skip(word string) bool {
+	if !strings.HasPrefix(r.rest(), word) {
+		return false
+	}
+	r.at += len(word)
+	return true
+}
+
+func (r *patternReader) alternatives() *pattern {
+	var list []*pattern
+	for {
+		list = append(list, r.sequence())
+		if !r.skip("|") {
+			break
+		}
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return &pattern{op: patternAlt, list: list}
+}
+
+// sequence reads up to | or ).
+func (r *patternReader) sequence() *pattern {
+	p := &pattern{op: patternSeq}
+	for r.at < len(r.source) && !strings.HasPrefix(r.rest(), "|") && !strings.HasPrefix(r.rest(), ")") {
+		from := r.at
+		x := r.term()
+		low, high, ok := r.times()
+		if ok && (x.op == patternBegin || x.op == patternEnd) {
+			r.at = from
+			r.fail("%q may not be repeated", r.rest()[:1])
+		}
+		if ok {
+			x = &pattern{op: patternRepeat, list: []*pattern{x}, min: low, max: high}
+		}
+		p.list = append(p.list, x)
+	}
+	return p
+}
+
+// times reads * + ? {m} {m,} or {m,n}, which may be followed by ?: that says what is tried first, and not what matches.
+func (r *patternReader) times() (low, high int, ok bool) {
+	switch {
+	case r.skip("*"):
+		low, high = 0, -1
+	case r.skip("+"):
+		low, high = 1, -1
+	case r.skip("?"):
+		low, high = 0, 1
+	default:
+		body, _, closed := strings.Cut(r.rest(), "}")
+		least, most, two := strings.Cut(strings.TrimPrefix(body, "{"), ",")
+		if !closed || !strings.HasPrefix(body, "{") || !isDigits(least) || two && most != "" && !isDigits(most) {
+			return 0, 0, false // { stands for itself
+		}
+		if low, high = r.number(least), -1; !two {
+			high = low
+		} else if most != "" {
+			high = r.number(most)
+		}
+		if high >= 0 && high < low {
+			r.fail("%s}: want the smaller number first", body)
+			return 0, 0, false
+		}
+		r.at = min(r.at+len(body)+1, len(r.source))
+	}
+	r.skip("?")
+	return low, high, true
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func (r *patternReader) number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n > maxNodes {
+		r.fail("a repetition is %.20s: want 0 to %d", s, maxNodes)
+	}
+	return n
+}
+
+// term reads what a quantifier is about, or ^ or $.
+func (r *patternReader) term() *pattern {
+	switch {
+	case r.skip("^"):
+		return &pattern{op: patternBegin}
+	case r.skip("$"):
+		return &pattern{op: patternEnd}
+	case r.skip("("):
+		return r.group()
+	case r.skip("["):
+		return &pattern{set: r.class()}
+	case r.skip("."):
+		return &pattern{set: invert(lineEnds)}
+	}
+	from := r.at
+	if _, _, ok := r.times(); ok {
+		r.at = from
+		r.fail("%.1q has nothing before it to repeat", r.rest())
+		return &pattern{}
+	}
+	return &pattern{set: r.char(false)}
+}
+
+func (r *patternReader) group() *pattern {
+	if r.depth++; r.depth > maxNesting {
+		r.fail("groups nest deeper than %d", maxNesting)
+	}
+	for _, kind := range []struct{ mark, name string }{{"?=", "look-ahead"}, {"?!", "look-ahead"},
+		{"?<=", "look-behind"}, {"?<!", "look-behind"}} {
+		if strings.HasPrefix(r.rest(), kind.mark) {
+			r.fail("%s, (%s, is not supported: want classes, alternatives and repetitions", kind.name, kind.mark)
+		}
+	}
+	if r.skip("?<") {
+		name, _, closed := strings.Cut(r.rest(), ">")
+		if !closed || name == "" {
+			r.fail("(?<%.20s: want a name and >", name)
+		}
+		r.at = min(r.at+len(name)+1, len(r.source))
+	} else if !r.skip("?:") && strings.HasPrefix(r.rest(), "?") {
+		r.fail("(%.3s is not supported: want (, (?: or (?<NAME>", r.rest())
+	}
+	p := r.alternatives()
+	if r.err == nil && !r.skip(")") {
+		r.fail("a group does not end: want )")
+	}
+	r.depth--
+	return p
+}
+
+// class reads the rest of a class.
+func (r *patternReader) class() []span {
+	not := r.skip("^")
+	var set []span
+	for !r.skip("]") {
+		if r.at == len(r.source) {
+			r.fail("a class does not end: want ]")
+			return nil
+		}
+		from := r.at
+		low := r.char(true)
+		if rest := r.rest(); len(rest) < 2 || rest[0] != '-' || rest[1] == ']' {
+			set = append(set, low...)
+			continue
+		}
+		r.at++
+		high := r.char(true)
+		single := func(list []span) bool { return len(list) == 1 && list[0].low == list[0].high }
+		switch {
+		case r.err != nil:
+		case !single(low) || !single(high): // of which - is no range
+			set = append(append(append(set, low...), high...), span{'-', '-'})
+		case low[0].low > high[0].low:
+			r.fail("the range %s is empty", r.source[from:r.at])
+		default:
+			set = append(set, span{low[0].low, high[0].low})
+		}
+	}
+	if set = invert(set); !not {
+		set = invert(set)
+	}
+	r.spend(len(set))
+	return set
+}
+
+// char reads a character or an escape, also of a class.
+func (r *patternReader) char(inClass bool) []span {
+	c, n := utf8.DecodeRuneInString(r.rest())
+	from := r.at
+	if r.at += n; c != '\\' || n == 0 {
+		return only(c)
+	}
+	c, n = utf8.DecodeRuneInString(r.rest())
+	r.at += n
+	refuse := func(format string, args ...any) []span {
+		r.at = from
+		r.fail(format, args...)
+		return nil
+	}
+	switch {
+	case n == 0:
+		return refuse(`\ is last: want what it escapes`)
+	case c == 'b' && inClass:
+		return only('\b')
+	case c == 'b' || c == 'B' && !inClass:
+		return refuse(`a bound of words, \%c, is not supported: want the characters that may be there`, c)
+	case c == 'k' || c >= '1' && c <= '9':
+		return refuse(`a back reference, \%c, is not supported: want the texts that it may be`, c)
+	case c == '0' && (r.rest() == "" || !isDigits(r.rest()[:1])):
+		return only(0)
+	case c == 'c' && r.rest() != "" && isLetter(r.rest()[0]):
+		r.at++
+		return only(rune(r.source[r.at-1]) % 32)
+	case c == 'x':
+		return r.hex(from, 2)
+	case c == 'u' && r.skip("{"):
+		digits, _, _ := strings.Cut(r.rest(), "}")
+		set := r.hex(from, len(digits))
+		r.skip("}")
+		return set
+	case c == 'u':
+		return r.hex(from, 4)
+	case c == 'p' || c == 'P':
+		name, _, closed := strings.Cut(strings.TrimPrefix(r.rest(), "{"), "}")
+		set, ok := property(name)
+		if !closed || !strings.HasPrefix(r.rest(), "{") || !ok || !r.spend(len(set)) {
+			return refuse(`\%c%.40s: want a property in braces, such as {L}, {Letter}, {Script=Greek} or {White_Space}`, c,
+				r.rest())
+		}
+		if r.at += len(name) + 2; c == 'P' {
+			return invert(set)
+		}
+		return set
+	}
+	if set, ok := escapes[c]; ok {
+		return set
+	}
+	if c >= utf8.RuneSelf || isLetter(byte(c)) || isDigits(string(c)) || c == '_' {
+		return refuse(`\%c is not known to ECMA-262`, c)
+	}
+	return only(c)
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func only(c rune) []span { return []span{{c, c}} }
+
+// hex reads a character's number. Two halves of one that follow each other are one.
+func (r *patternReader) hex(from, digits int) []span {
+	read := func(n int) (rune, bool) {
+		text := r.rest()[:min(n, len(r.rest()))]
+		code, err := strconv.ParseUint(text, 16, 32)
+		if err != nil || len(text) < n || code > utf8.MaxRune {
+			return 0, false
+		}
+		r.at += n
+		return rune(code), true
+	}
+	code, ok := read(digits)
+	if ok && digits == 4 && code >= 0xD800 && code < 0xDC00 && r.skip(`\u`) {
+		var low rune
+		if low, ok = read(4); ok && low >= 0xDC00 && low < 0xE000 {
+			return only((code-0xD800)<<10 + low - 0xDC00 + 0x10000)
+		}
+	}
+	if !ok || !utf8.ValidRune(code) {
+		r.at = from
+		r.fail(`%.12s: want the number of a character: \xHH, \uHHHH or \u{H…}`, r.rest())
+		return nil
+	}
+	return only(code)
+}
+
+// Classes of ECMA-262, 22.2.2.
+var (
+	lineEnds   = []span{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}
+	digitClass = []span{{'0', '9'}}
+	wordClass  = []span{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}
+	spaceClass = []span{{'\t', '\r'}, {' ', ' '}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
+		{0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}
+)
+
+// escapes are letters behind \ with what they stand for.
+var escapes = map[rune][]span{
+	'd': digitClass, 'D': invert(digitClass), 'w': wordClass, 'W': invert(wordClass), 's': spaceClass,
+	'S': invert(spaceClass), 't': only('\t'), 'n': only('\n'), 'v': only('\v'), 'f': only('\f'), 'r': only('\r'),
+}
+
+// property returns the characters of a Unicode property as \p{…} names it.
+func property(name string) ([]span, bool) {
+	key, value, isPair := strings.Cut(name, "=")
+	var tables []*unicode.RangeTable
+	switch {
+	case isPair && (key == "Script" || key == "sc"):
+		tables = append(tables, unicode.Scripts[value])
+	case isPair && key != "General_Category" && key != "gc":
+		return nil, false
+	case isPair:
+		tables = append(tables, category(value))
+	case name == "Any":
+		return []span{{0, utf8.MaxRune}}, true
+	case name == "ASCII":
+		return []span{{0, utf8.RuneSelf - 1}}, true
+	case name == "Assigned":
+		set, ok := property("Cn")
+		return invert(set), ok
+	case name == "Alphabetic":
+		tables = append(tables, unicode.L, unicode.Nl, unicode.Other_Alphabetic)
+	case name == "Lowercase":
+		tables = append(tables, unicode.Ll, unicode.Other_Lowercase)
+	case name == "Uppercase":
+		tables = append(tables, unicode.Lu, unicode.Other_Uppercase)
+	case strings.HasPrefix(name, "Other_"): // which only helps to define others
+		return nil, false
+	case unicode.Properties[name] != nil:
+		tables = append(tables, unicode.Properties[name])
+	default:
+		tables = append(tables, category(name))
+	}
+	var set []span
+	add := func(low, high, stride rune) {
+		if stride == 1 {
+			set = append(set, span{low, high})
+			return
+		}
+		for c := low; c <= high; c += stride {
+			set = append(set, span{c, c})
+		}
+	}
+	for _, t := range tables {
+		if t == nil {
+			return nil, false
+		}
+		for _, r := range t.R16 {
+			add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+		for _, r := range t.R32 {
+			add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+	}
+	return invert(invert(set)), true
+}
+
+// category returns the characters of a general category, by its short or its long name.
+func category(name string) *unicode.RangeTable {
+	if short, ok := unicode.CategoryAliases[name]; ok {
+		name = short
+	}
+	return unicode.Categories[name]
+}
+
+// searched is the strings in which a pattern is found, which begins or ends with them where it says so.
+func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
+	list := []*pattern{p}
+	switch {
+	case p.op == patternAlt:
+		e := alt()
+		for _, x := range p.list {
+			e.list = append(e.list, s.searched(x, where, begins, ends))
+		}
+		return e
+	case p.op == patternSeq && len(p.list) == 1:
+		return s.searched(p.list[0], where, begins, ends)
+	case p.op == patternSeq:
+		list = p.list
+	}
+	for len(list) > 0 && list[0].op == patternBegin {
+		begins, list = true, list[1:]
+	}
+	for len(list) > 0 && list[len(list)-1].op == patternEnd {
+		ends, list = true, list[:len(list)-1]
+	}
+	e := seq()
+	if !begins {
+		e.list = append(e.list, repeat(s.char(), 0, -1))
+	}
+	for _, x := range list {
+		e.list = append(e.list, s.matched(x, where))
+	}
+	if !ends {
+		e.list = append(e.list, repeat(s.char(), 0, -1))
+	}
+	return e
+}
+
+// matched is the texts of a part of a pattern, as a JSON string has them.
+func (s *schemas) matched(p *pattern, where string) *expr {
+	var list []*expr
+	for _, x := range p.list {
+		list = append(list, s.matched(x, where))
+	}
+	switch p.op {
+	case patternSet:
+		return inString(p.set)
+	case patternSeq:
+		return seq(list...)
+	case patternAlt:
+		return alt(list...)
+	case patternRepeat:
+		return repeat(list[0], p.min, p.max)
+	}
+	return s.fail(where, "pattern: ^ and $ inside of a pattern are not supported: want ^ first and $ last")
+}
+
+// inString is a character of a set as a JSON string has it.
+func inString(list []span) *expr {
+	var escaped []*expr
+	bare := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}} // and those that are not in the set
+	for _, s := range list {
+		for c := s.low; c <= min(s.high, '\\'); c++ {
+			if c < ' ' || c == '"' || c == '\\' {
+				q := quote(string(c))
+				escaped = append(escaped, text(q[1:len(q)-1]))
+			}
+		}
+	}
+	plain := set(invert(append(bare, invert(list)...))...)
+	if escaped == nil {
+		return plain
+	}
+	return alt(append(escaped, plain)...)
+}
