@@ -540,7 +540,7 @@ func TestAhead(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
 	samplings := []Sampling{
-		{MaxTokens: 30}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 20, TopP: 0.9, Seed: 4, MaxTokens: 20},
+		{MaxTokens: 30}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 20, TopP: new(0.9), Seed: 4, MaxTokens: 20},
 		{Temperature: 1, RepeatPenalty: 1.3, FrequencyPenalty: 0.2, PresencePenalty: 0.1, Seed: 1 << 63},
 		{RepeatPenalty: 1.5, MaxTokens: 25},
 	}

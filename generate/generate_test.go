@@ -145,7 +145,7 @@ func TestAgain(t *testing.T) {
 	if got, _ := answer(t, m, long[:20], greedy); !slices.Equal(got, short) {
 		t.Errorf("the shorter one again: %v, want %v", got, short)
 	}
-	sampled := generate.Sampling{Temperature: 1.5, TopK: 40, TopP: 0.95, MinP: 0.01, RepeatPenalty: 1.1}
+	sampled := generate.Sampling{Temperature: 1.5, TopK: 40, TopP: new(0.95), MinP: 0.01, RepeatPenalty: 1.1}
 	sampled.Seed, sampled.MaxTokens = 7, 8
 	first, _ := answer(t, m, long[:20], sampled)
 	if got, _ := answer(t, m, long[:20], sampled); !slices.Equal(got, first) {
@@ -226,7 +226,7 @@ func TestRefuses(t *testing.T) {
 		{t.Context(), make([]int32, 8), generate.Sampling{}, "the prompt has 8 tokens: want at most 7"},
 		{t.Context(), []int32{4096}, generate.Sampling{}, "token 0 of the text is 4096: want 0 to 4095"},
 		{t.Context(), []int32{0}, generate.Sampling{Temperature: -1}, "Temperature is -1: want 0 to 100"},
-		{t.Context(), []int32{0}, generate.Sampling{TopP: 2}, "TopP is 2: want 0 to 1"},
+		{t.Context(), []int32{0}, generate.Sampling{TopP: new(2.0)}, "TopP is 2: want 0 to 1"},
 		{t.Context(), []int32{0}, generate.Sampling{TopK: -1}, "TopK is -1"},
 		{cancelled, []int32{0}, generate.Sampling{}, "canceled"},
 	} {

@@ -64,9 +64,9 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	if err = m.read(path, o); err != nil {
 		return m, err
 	}
-	if o.Keep > 0 && !o.ContextShift { // which a bundle may say
+	if o.Keep != nil && !o.ContextShift { // which a bundle may say
 		return m, wrongOption("Keep", "the first %d tokens stay where a full context goes on, and this one ends: "+
-			"want a context shift too", o.Keep)
+			"want a context shift too", *o.Keep)
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")

@@ -39,7 +39,7 @@ type Options struct {
 	// ContextShift has an answer that fills the context go on: of the tokens after the first Keep, the older half is
 	// forgotten. Layers with a window then keep keys and values of the whole context.
 	ContextShift bool
-	Keep         int // see ContextShift; 0 for 4
+	Keep         *int // see ContextShift; 4 unless set
 
 	Speculation Speculation // of one answer at a time
 
@@ -133,8 +133,8 @@ func (o Options) Check() error {
 	case o.Positions < 0:
 		return wrongOption("Positions", "room for %d positions that answers share: want as many as the context has",
 			o.Positions)
-	case o.Keep < 0:
-		return wrongOption("Keep", "the first %d tokens stay in a context: want at least 0", o.Keep)
+	case o.Keep != nil && *o.Keep < 0:
+		return wrongOption("Keep", "the first %d tokens stay in a context: want at least 0", *o.Keep)
 	case o.Ahead < 0 || o.Ahead > maxAhead:
 		return wrongOption("Ahead", "%d steps at a time: want 0 to %d", o.Ahead, maxAhead)
 	case guess.Tokens < 0 || guess.Tokens > maxGuesses:

@@ -18,7 +18,7 @@ func TestOptions(t *testing.T) {
 		{"Context", "-1 positions", Options{Context: -1}},
 		{"Parallel", "1025 answers at once: want 1 to 1024", Options{Parallel: 1025}},
 		{"Positions", "room for -4 positions", Options{Positions: -4}},
-		{"Keep", "the first -1 tokens", Options{Keep: -1}},
+		{"Keep", "the first -1 tokens", Options{Keep: new(-1)}},
 		{"Ahead", "65 steps at a time: want 0 to 64", Options{Ahead: 65}},
 		{"Tokens", "65 guesses at a time: want 0 to 64", Options{Speculation: Speculation{Tokens: 65}}},
 		{"Tokens", "0 guesses at a time", Options{Speculation: Speculation{Draft: "x.gguf"}}},
@@ -36,12 +36,12 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: %v, want %q of %s", tt.o, err, tt.want, tt.field)
 		}
 	}
-	_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Keep: 3})
+	_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Keep: new(3)})
 	wrong := (*OptionError)(nil)
 	if !errors.As(err, &wrong) || wrong.Field != "Keep" || !strings.Contains(err.Error(), "want a context shift too") {
 		t.Errorf("tokens that stay where none is forgotten: %v", err)
 	}
-	if err := (Options{Cache: ir.BF16, Keep: 3, Context: 5}).Check(); err != nil {
+	if err := (Options{Cache: ir.BF16, Keep: new(3), Context: 5}).Check(); err != nil {
 		t.Error(err)
 	}
 }

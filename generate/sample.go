@@ -18,11 +18,12 @@ type Sampling struct {
 	// Temperature divides the logits: 1 samples as the model says, less makes likely
 	// tokens likelier, 0 takes the likeliest.
 	Temperature float64
-	TopK        int     // only the K likeliest tokens; 0 means all
-	TopP        float64 // only the likeliest tokens that make up this probability; 0 means all
-	MinP        float64 // only tokens at least this probable, the likeliest being 1; 0 means all
-	// RepeatPenalty divides what speaks for tokens that were among the last 64; 0 and
-	// 1 change nothing.
+	TopK        int // only the K likeliest tokens; 0 means all
+	// TopP, if set, allows only the likeliest tokens that make up this probability: 0 the likeliest one.
+	TopP *float64
+	MinP float64 // only tokens at least this probable, the likeliest being 1; 0 means all
+	// RepeatPenalty divides what speaks for tokens that were among the last 64; 1 changes
+	// nothing, and neither does 0, by which nothing is divided.
 	RepeatPenalty float64
 	// PresencePenalty is subtracted from the logits of tokens that were among the last 64, and
 	// FrequencyPenalty as often as they were.
@@ -63,7 +64,7 @@ func (s Sampling) Check() error {
 		value    float64
 		low, top float64
 	}{
-		{"Temperature", s.Temperature, 0, 100}, {"TopP", s.TopP, 0, 1}, {"MinP", s.MinP, 0, 1},
+		{"Temperature", s.Temperature, 0, 100}, {"TopP", s.topP(), 0, 1}, {"MinP", s.MinP, 0, 1},
 		{"RepeatPenalty", s.RepeatPenalty, 0, 100}, {"PresencePenalty", s.PresencePenalty, -100, 100},
 		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100},
 	} {
@@ -89,13 +90,13 @@ func (s Sampling) Check() error {
 
 // likeliest reports whether the likeliest token is taken, of logits that nothing else changes on the device.
 func (s Sampling) likeliest() bool {
-	return s.Temperature == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1) && s.PresencePenalty == 0 &&
+	return s.temperature() == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1) && s.PresencePenalty == 0 &&
 		s.FrequencyPenalty == 0
 }
 
 // params are what a sampler on the device is told of it.
 func (s Sampling) params() llm.SamplerParams {
-	p := llm.SamplerParams{Temperature: float32(s.Temperature), TopP: float32(s.TopP), MinP: float32(s.MinP),
+	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
 		FrequencyPenalty: float32(s.FrequencyPenalty)}
 	if p.RepeatPenalty == 0 {
@@ -104,8 +105,24 @@ func (s Sampling) params() llm.SamplerParams {
 	return p
 }
 
+// topP is TopP, 1 unless set.
+func (s Sampling) topP() float64 {
+	if s.TopP == nil {
+		return 1
+	}
+	return *s.TopP
+}
+
+// temperature is Temperature, but 0 where only the likeliest token is allowed.
+func (s Sampling) temperature() float64 {
+	if s.topP() == 0 {
+		return 0
+	}
+	return s.Temperature
+}
+
 // ranked reports whether it asks for a sampler that sorts.
-func (s Sampling) ranked() bool { return s.TopK > 0 || s.TopP > 0 && s.TopP < 1 }
+func (s Sampling) ranked() bool { return s.TopK > 0 || s.topP() > 0 && s.topP() < 1 }
 
 var errNoNumbers = errors.New("generate: the model gave no numbers for the next token")
 

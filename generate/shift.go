@@ -14,8 +14,9 @@ const defaultKeep = 4
 
 // openShift loads what lets answers go on where the context is full.
 func (m *Model) openShift(ctx context.Context, o Options) (err error) {
-	if m.keep = o.Keep; m.keep == 0 {
-		m.keep = defaultKeep
+	m.keep = defaultKeep
+	if o.Keep != nil {
+		m.keep = *o.Keep
 	}
 	if !o.ContextShift {
 		return nil

@@ -64,7 +64,7 @@ func TestContextShift(t *testing.T) {
 // TestForgotten: a text of which tokens were forgotten has the same logits as one whose keys and values of the past are
 // those that it had, and a prompt that begins like it is read anew from the tokens on that stay.
 func TestForgotten(t *testing.T) {
-	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: 3})
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: new(3)})
 	prompt := randomPrompt(m, rand.New(rand.NewPCG(1, 1)), 31)
 	answerOf(t, m, prompt, Sampling{MaxTokens: 4})
 	s := &m.engine.slots[0]
@@ -80,7 +80,7 @@ func TestForgotten(t *testing.T) {
 		t.Errorf("afterwards %v, want %v", again, want)
 	}
 	for _, keep := range []int{-1, 30} {
-		_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: keep})
+		_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: &keep})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("first %d tokens stay", keep)) {
 			t.Errorf("Keep %d: %v", keep, err)
 		}

@@ -29,7 +29,7 @@ func TestTensorParallel(t *testing.T) {
 				t.Errorf("on %s: %s", devices, m.Why())
 			}
 			var got [][]Token
-			for i, s := range []Sampling{{MaxTokens: 12}, {MaxTokens: 12, Temperature: 1, TopP: 0.9, Seed: 3}} {
+			for i, s := range []Sampling{{MaxTokens: 12}, {MaxTokens: 12, Temperature: 1, TopP: new(0.9), Seed: 3}} {
 				got = append(got, answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 7)), 11), s))
 			}
 			if want == nil {

@@ -23,7 +23,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("on %s: %s", device, m.Why())
 		}
 		var got [][]Token
-		for i, s := range []Sampling{{MaxTokens: 20}, {MaxTokens: 20, Temperature: 1, TopP: 0.9, Seed: 3}} {
+		for i, s := range []Sampling{{MaxTokens: 20}, {MaxTokens: 20, Temperature: 1, TopP: new(0.9), Seed: 3}} {
 			got = append(got, answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 7)), 11), s))
 		}
 		if want == nil {

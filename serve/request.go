@@ -34,9 +34,9 @@ type request struct {
 	Seed              *int64          `json:"seed"`
 	Temperature       *float64        `json:"temperature"`
 	TopP              *float64        `json:"top_p"`
-	TopK              int             `json:"top_k"`
+	TopK              int             `json:"top_k"` // 0 and less mean all
 	MinP              float64         `json:"min_p"`
-	RepetitionPenalty float64         `json:"repetition_penalty"`
+	RepetitionPenalty *float64        `json:"repetition_penalty"`
 	PresencePenalty   float64         `json:"presence_penalty"`
 	FrequencyPenalty  float64         `json:"frequency_penalty"`
 	Template          json.RawMessage `json:"chat_template_kwargs"` // variables of the template
@@ -210,14 +210,16 @@ func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, 
 // job checks the numbers of a request and returns what the model is to do with prompts.
 func (q *request) job(prompts ...[]int32) (j job, err error) {
 	j.prompts = prompts
-	j.sampling = generate.Sampling{Temperature: 1, TopP: 1, TopK: max(q.TopK, 0), MinP: q.MinP,
-		RepeatPenalty: q.RepetitionPenalty, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
-		Seed: rand.Uint64()}
+	j.sampling = generate.Sampling{Temperature: 1, TopP: q.TopP, TopK: max(q.TopK, 0), MinP: q.MinP,
+		PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty, Seed: rand.Uint64()}
 	if q.Temperature != nil {
 		j.sampling.Temperature = *q.Temperature
 	}
-	if q.TopP != nil {
-		j.sampling.TopP = *q.TopP
+	if penalty := q.RepetitionPenalty; penalty != nil {
+		if j.sampling.RepeatPenalty = *penalty; *penalty == 0 {
+			return j, refuse(http.StatusBadRequest, "repetition_penalty", "repetition_penalty is 0: want more, as "+
+				"logits are divided by it")
+		}
 	}
 	if q.Seed != nil {
 		j.sampling.Seed = uint64(*q.Seed)

@@ -95,7 +95,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
-	flags.IntVarP(&f.jobs, "jobs", "j", 0, "compiler processes at once (default one per core)")
+	flags.IntVarP(&f.jobs, "jobs", "j", 0, "compiler processes at once; 0 means one per core")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }

@@ -96,7 +96,8 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	flags.BoolVar(&f.decisions, "decisions", false,
 		"which other kernels were proposed for the device, what they would gain, and what was taken")
 	flags.IntVar(&f.split, "split", 0,
-		"what a run is expected to take in each way over `N` such devices, of which --split auto takes the cheapest")
+		"what a run is expected to take in each way over `N` such devices, of which --split auto takes the cheapest; "+
+			"0 means no such report")
 	flags.BoolVar(&f.stats, "stats", false, "what the driver of the best device here says that kernels cost")
 	flags.BoolVar(&f.isa, "isa", false, "the machine code that it makes of them")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())

@@ -36,7 +36,7 @@ the text itself what it is for, such as "search_query: ".`,
 	}
 	flags := cmd.Flags()
 	f.model.registerModel(flags)
-	flags.Lookup("ctx").Usage = "the tokens of a text, `N` at most (default 4096, or what the model was trained for)"
+	flags.Lookup("ctx").Usage = "the tokens of a text, `N` at most; 0 means 4096, or what the model was trained for"
 	flags.BoolVar(&f.normalize, "normalize", true, "scale vectors to length 1")
 	return cmd
 }

@@ -25,6 +25,7 @@ type loadFlags struct {
 	path, kv string
 	trusted  string // file of keys of those whose bundles are run
 	options  generate.Options
+	guesses  *int // at a time, if that is said
 }
 
 type generateFlags struct {
@@ -74,7 +75,9 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
 		"temperature `T`: 1 samples as the model says, less makes likely tokens likelier")
 	flags.IntVar(&f.sampling.TopK, "top-k", 0, "only the `K` likeliest tokens; 0 means all")
-	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "only the likeliest tokens that make up this probability `P`")
+	f.sampling.TopP = new(float64)
+	flags.Float64Var(f.sampling.TopP, "top-p", 1,
+		"only the likeliest tokens that make up this probability `P`: at 0 the likeliest one")
 	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Float64Var(&f.sampling.PresencePenalty, "presence-penalty", 0,
@@ -101,9 +104,10 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"where the context is full, forget the older half of the text and go on")
-	flags.IntVar(&f.options.Keep, "keep", 0, "with --context-shift, never forget the first `N` tokens (default 4)")
+	flags.Var(&optionalInt{&f.options.Keep}, "keep",
+		"with --context-shift, never forget the first `N` tokens (default 4)")
 	guess := &f.options.Speculation
-	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
+	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "guess `N` tokens at a time, by where the last words stood before "+
 		"or by --draft, and keep those that are right (default 4 with --draft)")
 	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 }
@@ -111,8 +115,8 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 // registerModel declares what is asked of every model.
 func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
-	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
-		"the model was trained for)")
+	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
+		"what the model was trained for")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto",
 		"as for vkc run, or a list such as 0,1: several devices have the model as --split says")
@@ -129,7 +133,10 @@ func (f *loadFlags) check(command string) error {
 	if f.path == "" {
 		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
 	}
-	if guess := &f.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
+	guess := &f.options.Speculation
+	if f.guesses != nil {
+		guess.Tokens = *f.guesses
+	} else if guess.Draft != "" {
 		guess.Tokens = draftTokens
 	}
 	splits := []string{generate.SplitLayers, generate.SplitTensor, generate.SplitAuto}
@@ -201,6 +208,9 @@ var samplingFlags = map[string]string{"Temperature": "--temp", "TopP": "--top-p"
 
 // open checks the flags and the kind of the model, and loads it.
 func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
+	if f.sampling.RepeatPenalty == 0 {
+		return nil, usagef("--repeat-penalty is 0: want more, as logits are divided by it")
+	}
 	if err := f.sampling.Check(); err != nil {
 		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) && samplingFlags[wrong.Field] != "" {
 			err = errors.New(wrong.Of(samplingFlags[wrong.Field]))

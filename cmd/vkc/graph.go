@@ -46,11 +46,12 @@ func (f *graphFlags) add(cmd *cobra.Command) {
 
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.context, "ctx", 0,
-		fmt.Sprintf("of a model: `N` tokens at most (default %d, or what the model was trained for)", modelContext))
+		fmt.Sprintf("of a model: `N` tokens at most; 0 means %d, or what the model was trained for", modelContext))
 	cmd.Flags().BoolVar(&f.step, "step", false,
 		"of a model: the graph of one token, which keeps keys and values for the next")
 	cmd.Flags().IntVar(&f.texts, "texts", 0,
-		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it")
+		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it; "+
+			"0 means one text")
 	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: keep keys and values in this "+
 		"`TYPE`, such as f32 (the default), f16 or q8_0")
 	f.onnx.add(cmd)
@@ -269,7 +270,7 @@ gives them one. Ops that are not supported are listed, all of them.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default standard output)")
 	cmd.Flags().Int64Var(&fold, "fold", 0,
-		"compute what depends on constants alone, where that is `N` elements at most")
+		"compute what depends on constants alone, where that is `N` elements at most; 0 means nothing")
 	f.add(cmd)
 	return cmd
 }

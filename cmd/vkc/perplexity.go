@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
-const chunkHelp = "the tokens of a chunk, `N` (default 512, or what the model was trained for)"
+const chunkHelp = "the tokens of a chunk, `N`; 0 means 512, or what the model was trained for"
 
 type perplexityFlags struct {
 	model  loadFlags

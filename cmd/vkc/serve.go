@@ -24,6 +24,8 @@ type serveFlags struct {
 	open             bool
 	drain            time.Duration
 	serve            serve.Options
+
+	parallel, positions *int // of the model's options, if they are said
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -57,10 +59,10 @@ code is 1.`,
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
 	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
-	flags.IntVar(&f.model.options.Parallel, "parallel", 0,
+	flags.Var(&optionalInt{&f.parallel}, "parallel",
 		"compute `N` answers at once, each with keys and values for --ctx tokens of its own, but for --kv-tokens "+
 			"(default 4, or 1 with guesses)")
-	flags.IntVar(&f.model.options.Positions, "kv-tokens", 0,
+	flags.Var(&optionalInt{&f.positions}, "kv-tokens",
 		"keep keys and values of `N` tokens for all answers together, which share them in pages "+
 			"(default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
@@ -92,6 +94,17 @@ func (f *serveFlags) check() error {
 	}
 	if err != nil {
 		return usagef("--listen: %w; want HOST:PORT", err)
+	}
+	for _, number := range []struct {
+		flag       string
+		said, into *int
+	}{{"parallel", f.parallel, &f.model.options.Parallel}, {"kv-tokens", f.positions, &f.model.options.Positions}} {
+		if number.said == nil {
+			continue
+		}
+		if *number.into = *number.said; *number.said < 1 {
+			return usagef("--%s %d: want at least 1", number.flag, *number.said)
+		}
 	}
 	switch {
 	case f.serve.Queue < 1:

@@ -14,7 +14,7 @@ const RecentTokens = 64
 // SamplerParams are the columns of Sampler's input "params", in their order.
 type SamplerParams struct {
 	Temperature      float32 // what divides logits; 0 takes the likeliest token
-	TopP             float32 // only the likeliest tokens that make up this probability; 0 and 1 mean all
+	TopP             float32 // only the likeliest tokens that make up this probability; 0, as 1, means all
 	MinP             float32 // only tokens at least this probable, the likeliest being 1
 	RepeatPenalty    float32 // divides what speaks for recent tokens; 1 changes nothing
 	PresencePenalty  float32 // is subtracted from the logits of recent tokens
