@@ -50,6 +50,7 @@ type Device struct {
 	info    DeviceInfo
 	options DeviceOptions
 	native  nativeDevice
+	queues  queues
 	memory  *allocator
 	used    memoryUse
 	weights *weightStore
@@ -73,6 +74,17 @@ type Device struct {
 	left    sync.Cond // told when inside is 0; its lock is mu
 	live    map[resource]struct{}
 	retired []retiree
+}
+
+// queues are those of a device, by number: native, or made up by a test.
+type queues interface {
+	// submit has a queue begin command buffers once the other queue has reached a point, and reach one itself at
+	// their end.
+	submit(queue int, buffers []uint64, wait, signal uint64) Result
+	// wait waits until a queue has reached a point, or some time has passed.
+	wait(queue int, point, timeoutNS, spinNS uint64) Result
+	// timeline returns the point that a queue has reached.
+	timeline(queue int) (uint64, Result)
 }
 
 // resource is something a user made on a device and is to close.
@@ -122,7 +134,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if options.Robust {
 		info.Caps.Features.BufferDeviceAddress = false // no driver checks what is reached by an address
 	}
-	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{},
+	d := &Device{inst: inst, info: info, options: options, native: native, queues: native, live: map[resource]struct{}{},
 		weights: newWeightStore()}
 	d.kernels.queue, d.copies.queue = kernelQueue, copyQueue
 	d.left.L = &d.mu
@@ -327,7 +339,7 @@ func (d *Device) reached(t *timeline) uint64 {
 	if known == t.submitted.Load() {
 		return known
 	}
-	value, r := d.native.timeline(t.queue)
+	value, r := d.queues.timeline(t.queue)
 	if d.checkResult(r, "read timeline") != nil {
 		return known
 	}

@@ -91,7 +91,7 @@ func (d *Device) submitLocked() (Point, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := d.checkResult(d.native.submit(kernelQueue, buffers, d.awaited, point), "submit"); err != nil {
+	if err := d.checkResult(d.queues.submit(kernelQueue, buffers, d.awaited, point), "submit"); err != nil {
 		return 0, err
 	}
 	clear(d.gathered)
@@ -185,7 +185,7 @@ func (d *Device) ask(ctx context.Context, t *timeline, point uint64) error {
 		if ctx.Err() != nil {
 			return endedWait(ctx)
 		}
-		r := d.native.wait(t.queue, point, uint64(slice), uint64(spin))
+		r := d.queues.wait(t.queue, point, uint64(slice), uint64(spin))
 		if err := d.checkResult(r, "wait"); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error)
 		}
 	}
 	point := d.copies.submitted.Load() + 1
-	r := d.native.submit(copyQueue, []uint64{buffer}, uint64(o.after), point)
+	r := d.queues.submit(copyQueue, []uint64{buffer}, uint64(o.after), point)
 	if err := d.checkResult(r, "submit a copy"); err != nil {
 		return 0, err
 	}
