@@ -211,3 +211,141 @@ func TestStricterLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestFormats: dates, times and identifiers are what RFC 3339 and RFC 9562 say, without leap days and leap seconds.
+func TestFormats(t *testing.T) {
+	format := func(name string) func(text string) bool {
+		g, err := ParseSchema([]byte(`{"type":"string","format":"` + name + `"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(text string) bool { _, whole := g.Match(`"` + text + `"`); return whole }
+	}
+	check := func(text string, is, want bool) {
+		t.Helper()
+		if is != want {
+			t.Errorf("%s is allowed: %v, want %v", text, is, want)
+		}
+	}
+	date, clock, both, uuid := format("date"), format("time"), format("date-time"), format("uuid")
+	days := []int{0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0}
+	for month := range 14 {
+		for day := range 34 {
+			text, want := fmt.Sprintf("2023-%02d-%02d", month, day), day >= 1 && day <= days[month]
+			check(text, date(text), want)
+			check(text+"T01:02:03Z", both(text+"T01:02:03Z"), want)
+		}
+	}
+	for n := range 100 {
+		for _, c := range []struct {
+			text string
+			most int
+		}{
+			{fmt.Sprintf("%02d:00:00Z", n), 23}, {fmt.Sprintf("00:%02d:00Z", n), 59}, {fmt.Sprintf("00:00:%02dZ", n), 59},
+			{fmt.Sprintf("00:00:00+%02d:00", n), 23}, {fmt.Sprintf("00:00:00-00:%02d", n), 59},
+		} {
+			check(c.text, clock(c.text), n <= c.most)
+			check(c.text, both("2023-01-01T"+c.text), n <= c.most)
+		}
+	}
+	for text, want := range map[string]bool{"00:00:00.1Z": true, "00:00:00.123456789Z": true, "00:00:00.Z": false,
+		"00:00:00": false, "0:00:00Z": false, "00:00Z": false, "00:00:00+0000": false, "00:00:00z": false} {
+		check(text, clock(text), want)
+	}
+	for text, want := range map[string]bool{"202-01-01": false, "20230-01-01": false, "2023-1-01": false,
+		"2023-01-1": false, "2023/01/01": false, "0000-01-01": true, "9999-12-31": true} {
+		check(text, date(text), want)
+	}
+	const id = "01234567-89ab-cdef-ABCD-EF0123456789"
+	check(id, uuid(id), true)
+	for i := range len(id) {
+		short := id[:i] + id[i+1:]
+		check(short, uuid(short), false)
+		long := id[:i] + "0" + id[i:]
+		check(long, uuid(long), false)
+		wrong := id[:i] + "g" + id[i+1:]
+		check(wrong, uuid(wrong), false)
+	}
+	check("2023-01-01 00:00:00Z", both("2023-01-01 00:00:00Z"), false)
+}
+
+// TestMerged: each keyword that two schemas have means both of them. The first text is allowed, and the others are not.
+func TestMerged(t *testing.T) {
+	for schemas, texts := range map[string]string{
+		`{"minimum":3}{"minimum":5}`:                                                   `5 4`,
+		`{"maximum":3}{"maximum":5}`:                                                   `3 4`,
+		`{"exclusiveMinimum":3}{"exclusiveMinimum":5}`:                                 `6 5`,
+		`{"exclusiveMaximum":3}{"exclusiveMaximum":5}`:                                 `2 3`,
+		`{"minimum":3}{"exclusiveMinimum":3}`:                                          `4 3`,
+		`{"minLength":1}{"minLength":2}`:                                               `"ab" "a"`,
+		`{"maxLength":1}{"maxLength":2}`:                                               `"a" "ab"`,
+		`{"minItems":1}{"minItems":2}`:                                                 `[1,1] [1]`,
+		`{"maxItems":1}{"maxItems":2}`:                                                 `[1] [1,1]`,
+		`{"properties":{"a":true,"b":true},"required":["a"]}{"required":["b"]}`:        `{"a":1,"b":1} {"a":1} {"b":1}`,
+		`{"type":"integer"}{"enum":[2,2.5,"x"]}`:                                       `2 2.5 "x"`,
+		`{"enum":[1,2,3]}{"enum":[2,4]}`:                                               `2 1 4`,
+		`{"type":["integer","string"]}{"type":["number","null"]}`:                      `1 1.5 "x" null`,
+		`{"type":"array","items":{"minimum":2}}{"items":{"maximum":3}}`:                `[2] [1] [4]`,
+		`{"properties":{"a":{"minimum":2}}}{"properties":{"a":{"maximum":3}}}`:         `{"a":3} {"a":1} {"a":4}`,
+		`{"additionalProperties":{"minimum":2}}{"additionalProperties":{"maximum":3}}`: `{"z":3} {"z":1} {"z":4}`,
+		`{"type":"integer"}{"anyOf":[{"minimum":2},{"maximum":-2}]}`:                   `2 1 -1`,
+		`{"allOf":[{"type":"integer"}]}{"allOf":[{"minimum":2}]}`:                      `2 1 2.5`,
+	} {
+		for _, order := range []bool{true, false} {
+			a, b, _ := strings.Cut(schemas, "}{")
+			a, b = a+"}", "{"+b
+			if !order {
+				a, b = b, a
+			}
+			schema := `{"allOf":[` + a + "," + b + `]}`
+			g, err := ParseSchema([]byte(schema))
+			if err != nil {
+				t.Errorf("%s: %v", schema, err)
+				continue
+			}
+			for i, text := range strings.Fields(texts) {
+				if _, whole := g.Match(text); whole != (i == 0) {
+					t.Errorf("%s allows %s: %v, want %v", schema, text, whole, i == 0)
+				}
+			}
+		}
+	}
+}
+
+// TestExclusiveBranches: branches of oneOf are taken where no value can be valid by two of them, and refused elsewhere.
+func TestExclusiveBranches(t *testing.T) {
+	const circle, square = `"properties":{"k":{"const":"c"}},"required":["k"]`, `"properties":{"k":{"const":"s"}},"required":["k"]`
+	for branches, want := range map[string]bool{
+		`{"type":"string"},{"type":"integer"}`:                                                true,
+		`{"type":"string"},{"type":["null","string"]}`:                                        false,
+		`{"type":"integer"},{"type":"number"}`:                                                false,
+		`{"enum":["a","b"]},{"enum":["c"]}`:                                                   true,
+		`{"enum":["a","b"]},{"enum":["b","c"]}`:                                               false,
+		`{"const":1},{"const":1.0}`:                                                           false,
+		`{"const":"a"},{"type":"string"}`:                                                     false,
+		`{"const":"a"},{"type":"integer"}`:                                                    true,
+		`{"type":"object",` + circle + `},{"type":"object",` + square + `}`:                   true,
+		`{"type":"object",` + circle + `},{"type":"object",` + circle + `}`:                   false,
+		`{"type":"object",` + circle + `},{"type":"object","properties":{"k":{"const":"s"}}}`: false,
+		`{"type":"object","properties":{"k":{"const":"s"}}},{"type":"object",` + circle + `}`: false,
+		`{"type":"array","maxItems":1},{"type":"array","minItems":2}`:                         false, // they exclude one another, which is not seen
+	} {
+		if _, err := ParseSchema([]byte(`{"oneOf":[` + branches + `]}`)); (err == nil) != want {
+			t.Errorf("%s: error %v, taken: %v", branches, err, want)
+		}
+	}
+}
+
+// TestSpace: between the parts of a value is one blank, or a line's end with a bounded indent.
+func TestSpace(t *testing.T) {
+	g := JSON(false)
+	for text, want := range map[string]bool{
+		"[ 1]": true, "[\t1]": true, "[  1]": false, "[\n1]": true, "[\r\n1]": true, "[\r1]": false, "[\n\n1]": false,
+		"[\n" + strings.Repeat(" ", 40) + "1]": true, "[\n" + strings.Repeat(" ", 41) + "1]": false, "[\n\t\t1]": true,
+		"[1e12]": true, "[1e123]": false, "[1E+1]": true, "[\v1]": false, "[\u00a01]": false,
+	} {
+		if _, whole := g.Match(text); whole != want {
+			t.Errorf("%q is allowed: %v, want %v", text, whole, want)
+		}
+	}
+}
