@@ -72,7 +72,8 @@ func prod(c GradCall) Tensor {
 // normalized is x less its mean, if asked, and 1/sqrt(mean square + eps), along the innermost axis.
 func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
 	if centred {
-		x = x.Sub(x.MeanKeep(-1))
+		factor = x.VarianceKeep(0, -1).AddScalar(eps).Rsqrt()
+		return x.LayerNorm(Tensor{}, Tensor{}, eps), factor
 	}
 	factor = x.Sqr().MeanKeep(-1).AddScalar(eps).Rsqrt()
 	return x.Mul(factor), factor
@@ -109,14 +110,13 @@ func norm(centred bool) gradRule {
 func groupNorm(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	s, groups := x.Shape(), c.Attrs.Int("groups")
-	x = x.Reshape(s[0], groups, s[1].Static()/groups, s[2:])
-	var axes []int
-	for i := 2; i < x.Rank(); i++ {
-		axes = append(axes, i)
+	each := append(ir.Shape{ir.D(s[1].Static() / groups)}, s[2:]...)
+	n, err := each.Numel()
+	if err != nil {
+		fail("grad", err, x)
 	}
-	x = x.Sub(x.MeanKeep(axes...))
-	x = x.Mul(x.Sqr().MeanKeep(axes...).AddScalar(c.Attrs.Float("eps")).Rsqrt()).Reshape(s)
-	return x.scaled(c.Args[1:])
+	x = x.Reshape(s[0], groups, n).LayerNorm(Tensor{}, Tensor{}, c.Attrs.Float("eps"))
+	return x.Reshape(s).scaled(c.Args[1:])
 }
 
 // scaled is t [N, C, …] times a weight [C], and more by a bias [C], as many as there are.
@@ -259,7 +259,7 @@ func init() {
 		ir.OpVariance: first(func(c GradCall) Tensor {
 			x, axes := c.Args[0].wide(), c.foldedAxes()
 			n := x.count(axes).SubScalar(float64(c.Attrs.Int("correction")))
-			dev := x.Sub(x.MeanKeep(axes...)).MulScalar(2)
+			dev := x.Deviations(axes...).MulScalar(2)
 			return c.spread().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
 		}),
 

@@ -89,6 +89,33 @@ func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, true)
 }
 
+// Deviations are the elements less their mean over axes, empty for all. They are as precise as differences are where
+// the elements are nearly equal: t.Sub(t.MeanKeep(axes...)) rounds the mean to the precision of the elements.
+func (t Tensor) Deviations(axes ...int) Tensor {
+	list := make([]int64, len(axes))
+	for i, a := range axes {
+		list[i] = int64(a)
+	}
+	fold, err := ir.ResolveAxes(list, t.Rank())
+	if err != nil {
+		fail("deviations", err, t)
+	}
+	first, symbolic := t, []int(nil)
+	for i, in := range fold {
+		switch {
+		case in && t.Dim(i).Min() > 0:
+			first = first.Slice(i, 0, 1)
+		case in: // the smallest stands for the first one, as there may be none
+			symbolic = append(symbolic, i)
+		}
+	}
+	if len(symbolic) > 0 {
+		first = first.ReduceMinKeep(symbolic...)
+	}
+	from := t.Sub(first.Add(t.Sub(first).MeanKeep(axes...)))
+	return from.Sub(from.MeanKeep(axes...))
+}
+
 func (t Tensor) variance(correction int, axes []int, keep bool) Tensor {
 	return t.unary(ir.OpVariance, attr("correction", correction), attr("axes", axes), attr("keepdims", keep))
 }

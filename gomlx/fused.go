@@ -368,7 +368,8 @@ func (f *Function) BatchNormForTraining(x, scale, offset compute.Value, epsilon 
 		c := func(t tensor) tensor { return spread(t, []int{axis}, in[0].Rank()) }
 		others := slices.Delete(firstAxes(in[0].Rank()), axis, axis+1)
 		mean, variance := in[0].Mean(others...), in[0].Variance(0, others...)
-		y := normalized(in[0], mean, variance, epsilon, axis).Mul(c(in[1])).Add(c(in[2]))
+		factor := variance.AddScalar(float64(epsilon)).Rsqrt().Mul(in[1])
+		y := in[0].Deviations(others...).Mul(c(factor)).Add(c(in[2]))
 		return []tensor{y, mean, variance}
 	}, args[0].shape, statistic, statistic)
 	if err != nil {

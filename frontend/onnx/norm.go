@@ -69,14 +69,14 @@ func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) [
 	}
 	now, spread := x.Mean(axes...), x.Variance(0, axes...)
 	r := x.Rank()
-	y := x.Sub(channels(now, r)).Mul(channels(spread.AddScalar(eps).Rsqrt().Mul(scale), r)).Add(channels(bias, r))
+	y := x.Deviations(axes...).Mul(channels(spread.AddScalar(eps).Rsqrt().Mul(scale), r)).Add(channels(bias, r))
 	next := func(old, now tensor) tensor { return old.MulScalar(momentum).Add(now.MulScalar(1 - momentum)) }
 	return several(y, next(mean, now), next(variance, spread), now, spread)
 }
 
 // normalized is (x-mean)/sqrt(variance+eps) over axes.
 func normalized(x tensor, eps float64, axes ...int) tensor {
-	return x.Sub(x.MeanKeep(axes...)).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
+	return x.Deviations(axes...).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
 }
 
 func instanceNorm(c *call) tensor {
@@ -85,7 +85,11 @@ func instanceNorm(c *call) tensor {
 	for a := 2; a < x.Rank(); a++ {
 		axes = append(axes, a)
 	}
-	y := normalized(x, c.floatAttr("epsilon", 1e-5), axes...)
+	eps := c.floatAttr("epsilon", 1e-5)
+	if n := x.Dim(1); n.IsStatic() && n.Static() > 0 {
+		return x.GroupNorm(n.Static(), scale, bias, eps)
+	}
+	y := normalized(x, eps, axes...)
 	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
 }
 
@@ -119,7 +123,7 @@ func layerNorm(c *call) []*value {
 	}
 	w := castTo(x, ir.F32)
 	mean, spread := w.MeanKeep(axes...), w.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt()
-	y := castTo(w.Sub(mean).Mul(spread), t).Mul(scale)
+	y := castTo(w.Deviations(axes...).Mul(spread), t).Mul(scale)
 	if c.has(2) {
 		y = y.Add(c.x(2))
 	}
@@ -164,7 +168,7 @@ func meanVariance(c *call) tensor {
 		axes = []int{0, 2, 3}
 	}
 	axes = c.resolved(axes, x.Rank())
-	return x.Sub(x.MeanKeep(axes...)).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))
+	return x.Deviations(axes...).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))
 }
 
 // lrn divides by a power of the squares of neighbouring channels.

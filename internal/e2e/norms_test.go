@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // TestRowsNearTheirMean: what normalizes rows whose elements differ little is right to the precision of the
@@ -71,6 +72,9 @@ func rowsNearTheirMean(t *testing.T, dev *vkc.Device) {
 		{"layer_norm 66003", []int{66003}, []int{1}, 0, false, norm},
 		{"group_norm", []int{8, 5, 7}, []int{1, 2, 3}, 4, false, groups(4)},
 		{"instance_norm", []int{6, 50, 31}, []int{1, 2, 3}, 6, false, groups(6)},
+		{"deviations", []int{40, 33}, []int{1, 2}, 0, false, func(x frontend.Tensor) frontend.Tensor {
+			return x.Deviations(1, 2).Mul(x.VarianceKeep(0, 1, 2).AddScalar(1e-5).Rsqrt())
+		}},
 		{"variance", []int{768}, []int{1}, 0, true, spread(-1)},
 		{"variance of columns", []int{1301, 3}, []int{1}, 0, true, spread(1)},
 		{"variance of images", []int{3, 40, 33}, []int{2, 3}, 0, true, spread(2, 3)},
@@ -115,6 +119,61 @@ func rowsNearTheirMean(t *testing.T, dev *vkc.Device) {
 				checkNear(t, x, y, row, i, tt.value)
 			}
 		})
+	}
+}
+
+// TestGradientsFarFromZero: what normalizes rows does not depend on their mean, and neither do its gradients.
+func TestGradientsFarFromZero(t *testing.T) {
+	t.Run("cpu", func(t *testing.T) { gradientsFarFromZero(t, openNamed(t, "cpu")) })
+	t.Run("vulkan", func(t *testing.T) { gradientsFarFromZero(t, openDevice(t)) })
+}
+
+func gradientsFarFromZero(t *testing.T, dev *vkc.Device) {
+	const rows, channels, length = 2, 6, 130
+	g := build(t, func(b *frontend.Builder) {
+		x, k := b.Input("x", ir.F32, rows, channels, length), b.Input("k", ir.F32, rows, channels, length)
+		for name, y := range map[string]frontend.Tensor{
+			"layer_norm": x.LayerNorm(frontend.Tensor{}, frontend.Tensor{}, 1e-5),
+			"group_norm": x.GroupNorm(3, frontend.Tensor{}, frontend.Tensor{}, 1e-5),
+			"variance":   x.VarianceKeep(1, 0, 2),
+		} {
+			b.Output(name, frontend.Grad(y.Mul(k).Sum(), x)[0])
+		}
+	})
+	exe, err := dev.LoadGraph(context.Background(), g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	r := rand.New(rand.NewPCG(3, 4))
+	x, far, k := make([]float32, rows*channels*length), make([]float32, rows*channels*length),
+		make([]float32, rows*channels*length)
+	for i := range x { // all sums are exact
+		x[i], k[i] = float32(r.IntN(200)-100)/512, float32(r.NormFloat64())
+		far[i] = x[i] + 8192
+	}
+	var near map[string]*ir.Data
+	for _, values := range [][]float32{x, far} {
+		in := vkc.Tensors{}
+		for name, v := range map[string][]float32{"x": values, "k": k} {
+			if in[name], err = vkc.Of(v, rows, channels, length); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := exe.Run(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if near == nil {
+			near = out.Outputs
+			continue
+		}
+		for name, want := range near {
+			tol := ir.Tolerance{Eps: 100, Sum: true}
+			if err := interp.Compare(out.Outputs[name], want, tol).Err(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 
