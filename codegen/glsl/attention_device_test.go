@@ -5,12 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -131,28 +133,61 @@ func attentionCases() []heads {
 	}
 }
 
-// TestAttentionOnDevice runs attentions under every candidate schedule of
-// several classes of devices that this device can run, against the reference.
+// properties are what the kernels of an attention depend on.
+func (h heads) properties() []any {
+	extent := func(symbol string) string { // "1", "few" or "many", or a symbol
+		switch n, err := strconv.Atoi(symbol); {
+		case err != nil || n == 1:
+			return symbol
+		case n < 8:
+			return "few"
+		}
+		return "many"
+	}
+	return []any{h.dtype, h.heads > h.groups, extent(h.queries), extent(h.keys), h.d%8 == 0, h.d > 64, h.e == h.d,
+		h.causal, h.mask, h.softcap > 0, h.sinks, h.window > 0, h.ends, h.of}
+}
+
+// TestAttentionOnDevice runs attentions under candidate schedules of several
+// classes of devices, against the reference: of those that this device can run,
+// so many that each property of an attention meets each of a schedule.
 func TestAttentionOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
+	type attempt struct {
+		heads
+		of int // which of the cases
+		s  kernel.Schedule
+	}
+	var all []attempt
+	for i, c := range attentionCases() {
+		for _, s := range attentionSchedules(t, c.graph(t), dev.Caps(), uint64(i)) {
+			all = append(all, attempt{c, i, s})
+		}
+	}
+	few := pairs.Pick(all, func(a attempt) pairs.Of {
+		return pairs.Of{Name: a.name, Properties: append(a.properties(), a.s.Variant, a.s.RegisterTile,
+			a.s.SubgroupsN > 1, a.s.Splits > 0, a.s.Flash.Heads > 1, a.s.Stages > 1, a.s.Subgroup > 0)}
+	})
 	used, shared := map[kernel.Variant]int{}, 0
 	for i, c := range attentionCases() {
 		t.Run(c.name, func(t *testing.T) {
-			g := c.graph(t)
-			for _, s := range attentionSchedules(t, g, dev.Caps(), uint64(i)) {
-				used[s.Variant]++
-				if s.SubgroupsN > 1 {
+			for _, a := range few {
+				if a.of != i {
+					continue
+				}
+				used[a.s.Variant]++
+				if a.s.SubgroupsN > 1 {
 					shared++
 				}
-				c.run(t, dev, tools, g, s)
+				c.run(t, dev, tools, c.graph(t), a.s)
 			}
 		})
 	}
 	if shared == 0 && dev.Caps().Features.CooperativeMatrix {
 		t.Error("no attention whose rows several subgroups share")
 	}
-	t.Logf("kernels by variant: %v, %d with rows that subgroups share", used, shared)
+	t.Logf("kernels by variant, %d of %d: %v, %d with rows that subgroups share", len(few), len(all), used, shared)
 }
 
 // attentionSchedules lists different schedules for a graph's attention, among

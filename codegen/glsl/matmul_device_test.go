@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -255,6 +256,14 @@ type matCase struct {
 	symbols []int64
 }
 
+// properties are what the kernels of products of few rows depend on.
+func (c matCase) properties() pairs.Of {
+	p, s := c.p, c.s
+	return pairs.Of{Name: p.b.String(), Properties: []any{p.a, p.b, p.m.Static() > 2, p.gated, p.bias, p.prologue,
+		p.layout, p.bytes, p.byteRows, s.TileK, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0, s.Prefetch > 0,
+		s.StageRows, s.RoundRows, s.Held, s.Digits > 0, s.Subnormals, s.Tables, s.Copies > 0}}
+}
+
 func tiled(m, n, k, tm, tn int) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: m / tm * (n / tn), Vec: 4,
 		TileM: m, TileN: n, TileK: k, ThreadM: tm, ThreadN: tn}
@@ -409,29 +418,20 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 }
 
 // normCases are products of few rows that have the factor of a norm. The factor joins the rows and the sums, and
-// no weight: each way to read rows has cases, for which the formats take turns.
+// no weight: how rows are read matters, and each format has a case.
 func normCases(caps target.Caps) []matCase {
-	type way struct {
-		variant                        kernel.Variant
-		bytes, byteRows, staged, round bool
-		batch, gated, bias             bool
-	}
-	turns := map[way]int{}
 	var cases []matCase
 	for _, c := range slices.Concat(matCases(), blockCases()) {
 		c.name, c.p.norm = c.name+" of a norm", true
 		c.s.Subgroup = reliable(caps, c.s)
-		if fits(c.p.kernel(), c.s, caps) != nil {
-			continue
-		}
-		w := way{c.s.Variant, c.p.bytes, c.p.byteRows, c.s.StageRows, c.s.RoundRows, len(c.p.batch) > 0, c.p.gated,
-			c.p.bias}
-		if turns[w]%6 == 0 {
+		if fits(c.p.kernel(), c.s, caps) == nil {
 			cases = append(cases, c)
 		}
-		turns[w]++
 	}
-	return cases
+	return pairs.Pick(cases, func(c matCase) pairs.Of {
+		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Variant, c.p.bytes, c.p.byteRows, c.s.StageRows,
+			c.s.RoundRows, c.s.Coarsen > 0, len(c.p.batch) > 0, c.p.gated, c.p.bias}}
+	})
 }
 
 // TestMatMulOnDevice runs products of all kinds, and random ones, on the Vulkan
@@ -442,7 +442,8 @@ func TestMatMulOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
-	cases := slices.Concat(matCases(), blockCases(), normCases(caps), randomMatCases(t, caps, *randomProducts))
+	cases := slices.Concat(matCases(), pairs.Pick(blockCases(), matCase.properties), normCases(caps),
+		randomMatCases(t, caps, *randomProducts))
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
 	sources := make([]spirv.Shader, len(cases))
 	for i := range cases {
@@ -467,10 +468,23 @@ func TestMatMulOnDevice(t *testing.T) {
 	modules := compileAll(t, sources)
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			notLong(t, caps, modules[i])
 			for _, symbol := range c.symbols {
 				c.compare(t, dev, shaders[i], kernels[i], modules[i], symbol)
 			}
 		})
+	}
+}
+
+// maxModule is the length in bytes of the longest SPIR-V that drivers on the CPU compile in seconds: what they take
+// grows faster than that, to minutes. A random case may be longer.
+const maxModule = 128 << 10
+
+// notLong skips a case that a device in software would compile for long.
+func notLong(t *testing.T, caps target.Caps, module []byte) {
+	t.Helper()
+	if caps.Type == target.DeviceCPU && len(module) > maxModule {
+		t.Skipf("%d bytes of SPIR-V, more than %d: %s would compile it for long", len(module), maxModule, caps.Name)
 	}
 }
 

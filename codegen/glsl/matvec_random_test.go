@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	randomVecs = flag.Int("vecs", 16, "how many random products of few rows by blocks to run on the device")
+	randomVecs = flag.Int("vecs", 20, "how many random products of few rows by blocks to run on the device")
 	vecsSeed   = flag.Uint64("vecs-seed", 17, "what they are drawn from")
 )
 
@@ -183,6 +183,9 @@ func TestBlockVecsOnDevice(t *testing.T) {
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.compare(t, dev, shaders[i], kernels[i], modules[i], 0) })
+		t.Run(c.name, func(t *testing.T) {
+			notLong(t, caps, modules[i])
+			c.compare(t, dev, shaders[i], kernels[i], modules[i], 0)
+		})
 	}
 }

@@ -1,0 +1,76 @@
+// Package pairs picks few cases of many for tests whose cases are combinations: of any two properties that some case
+// has together, a case that is picked has both. Faults that take three properties at once are rare (Kuhn, Wallace and
+// Gallo 2004), and cases that run on a device in software cost seconds each.
+package pairs
+
+import (
+	"fmt"
+	"os"
+)
+
+// Env names the environment variable that, if it is "all", has tests run all cases.
+const Env = "VKC_TEST_CASES"
+
+// Of is what Pick goes by: a case is one of the cases of a name, each of which keeps a case at least, and has
+// properties, one for each index.
+type Of struct {
+	Name       string
+	Properties []any
+}
+
+// Pick returns the cases of a list that together have every two properties which some case of the list has together,
+// and every name. It takes the case first that adds most, so that there are few, in the order of the list. Equal lists
+// have equal results.
+func Pick[T any](list []T, of func(T) Of) []T {
+	if os.Getenv(Env) == "all" {
+		return list
+	}
+	keys := map[string]int{} // of pairs and names
+	number := func(key string) int {
+		if _, ok := keys[key]; !ok {
+			keys[key] = len(keys)
+		}
+		return keys[key]
+	}
+	has := make([][]int, len(list))
+	for i, c := range list {
+		o := of(c)
+		has[i] = append(has[i], number(o.Name))
+		for j, b := range o.Properties {
+			for k, a := range o.Properties[:j] {
+				has[i] = append(has[i], number(fmt.Sprint(k, "=", a, " ", j, "=", b)))
+			}
+		}
+	}
+	covered, picked := make([]bool, len(keys)), make([]bool, len(list))
+	adds := func(i int) (n int) {
+		for _, key := range has[i] {
+			if !covered[key] {
+				n++
+			}
+		}
+		return n
+	}
+	for {
+		best, most := 0, 0
+		for i := range list {
+			if n := adds(i); n > most {
+				best, most = i, n
+			}
+		}
+		if most == 0 {
+			break
+		}
+		picked[best] = true
+		for _, key := range has[best] {
+			covered[key] = true
+		}
+	}
+	var few []T
+	for i, c := range list {
+		if picked[i] {
+			few = append(few, c)
+		}
+	}
+	return few
+}

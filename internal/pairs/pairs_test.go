@@ -1,0 +1,77 @@
+package pairs
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// combination is a case of four properties.
+type combination [4]int
+
+// combinations are all of three or two values for each property, but for those that cannot be.
+func combinations() (list []combination) {
+	for i := range 3 * 3 * 2 * 3 {
+		c := combination{i % 3, i / 3 % 3, i / 9 % 2, i / 18}
+		if c[0] != 2 || c[1] != 1 { // which never go together
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func of(c combination) Of {
+	return Of{Name: fmt.Sprint("case ", c[0]), Properties: []any{c[0], c[1], c[2] == 1, c[3]}}
+}
+
+// pairsOf are the pairs of properties that cases have.
+func pairsOf(list []combination) map[[4]int]bool {
+	all := map[[4]int]bool{}
+	for _, c := range list {
+		for j := range c {
+			for i := range j {
+				all[[4]int{i, c[i], j, c[j]}] = true
+			}
+		}
+	}
+	return all
+}
+
+// TestPick: few cases have every pair that all of them have.
+func TestPick(t *testing.T) {
+	t.Setenv(Env, "")
+	all := combinations()
+	few := Pick(all, of)
+	if have, want := len(pairsOf(few)), len(pairsOf(all)); have != want {
+		t.Errorf("%d pairs of %d", have, want)
+	}
+	if len(few) > len(all)/3 || len(few) < 8 { // as many as the two largest properties have pairs
+		t.Errorf("%d cases of %d", len(few), len(all))
+	}
+	if !slices.IsSortedFunc(few, func(a, b combination) int { return slices.Index(all, a) - slices.Index(all, b) }) {
+		t.Errorf("out of order: %v", few)
+	}
+	if again := Pick(all, of); !slices.Equal(few, again) {
+		t.Errorf("first %v, then %v", few, again)
+	}
+}
+
+// TestPickNames: each name keeps a case, though others have all its properties.
+func TestPickNames(t *testing.T) {
+	t.Setenv(Env, "")
+	few := Pick([]string{"a", "a", "b", "c", "c"}, func(s string) Of { return Of{s, []any{1, 2}} })
+	if !slices.Equal(few, []string{"a", "b", "c"}) {
+		t.Errorf("%v", few)
+	}
+	if few := Pick(nil, func(string) Of { return Of{} }); few != nil {
+		t.Errorf("of nothing: %v", few)
+	}
+}
+
+// TestPickAll: the environment has all cases run.
+func TestPickAll(t *testing.T) {
+	t.Setenv(Env, "all")
+	if all := combinations(); len(Pick(all, of)) != len(all) {
+		t.Error("some are left out")
+	}
+}
