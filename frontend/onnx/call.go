@@ -148,7 +148,7 @@ func (c *call) floatAttr(name string, otherwise float64) float64 {
 	if a := c.attr(name, AttrFloat); a != nil {
 		return float64(a.Float)
 	}
-	return otherwise
+	return float64(float32(otherwise)) // as files have it
 }
 
 func (c *call) textAttr(name, otherwise string) string {
@@ -189,6 +189,9 @@ func (c *call) intsAttr(name string) []int {
 	}
 	return widths(a.Ints)
 }
+
+// mustInt is intAttr for one that the op must have.
+func (c *call) mustInt(name string) int { return int(c.must(name, AttrInt).Int) }
 
 // mustInts is intsAttr for one that the op must have.
 func (c *call) mustInts(name string) []int { return widths(c.must(name, AttrInts).Ints) }

@@ -20,7 +20,7 @@ var controlOps = table{
 	"SequenceLength": controlOp(sequenceLength),
 	"SequenceMap":    controlOp(sequenceMap),
 	"ConcatFromSequence": controlOp(func(c *call) []*value {
-		return one(c.joined(c.elements(), int(c.must("axis", AttrInt).Int), c.flag("new_axis", false)))
+		return one(c.joined(c.elements(), c.mustInt("axis"), c.flag("new_axis", false)))
 	}),
 	"SplitToSequence":    controlOp(splitToSequence),
 	"Optional":           controlOp(optional).leaves("type", "it is that of the input, or of nothing"),

@@ -18,6 +18,14 @@ func deformConv(c *call) tensor {
 	}
 	win := c.window(x.Shape(), kernel)
 	places := offset.Shape()[2:]
+	for i, d := range x.Shape()[2:] {
+		reach := win.dilation[i]*(kernel[i]-1) + 1
+		if room := d.Plus(int64(win.low[i] + win.high[i] - reach)); room.IsStatic() &&
+			!places[i].Is(int(room.Add)/win.stride[i]+1) {
+			c.fail("offsets %s for axis %d of %s, where there are %d windows", offset, i+2, x,
+				int(room.Add)/win.stride[i]+1)
+		}
+	}
 	points, err := places.Numel()
 	if err != nil {
 		c.fail("%v", err)

@@ -176,7 +176,7 @@ func reshapeDims(c *call) *value {
 	scalar := v.scalar
 	switch c.node.Op {
 	case "Unsqueeze":
-		if axes, _ := c.axes(1); !v.scalar || !onlyAxis(axes...) {
+		if axes := c.ints(1); !v.scalar || !onlyAxis(axes...) {
 			return nil
 		}
 		scalar = false

@@ -169,10 +169,11 @@ func prelu(c *call) tensor {
 }
 
 func selu(c *call) tensor {
-	if !c.hasAttr("alpha") && !c.hasAttr("gamma") {
+	const usualAlpha, usualGamma = 1.67326319217681884765625, 1.05070102214813232421875
+	alpha, gamma := c.floatAttr("alpha", usualAlpha), c.floatAttr("gamma", usualGamma)
+	if alpha == usualAlpha && gamma == usualGamma {
 		return c.x(0).Selu()
 	}
-	alpha, gamma := c.floatAttr("alpha", 1.67326319217681884765625), c.floatAttr("gamma", 1.05070102214813232421875)
 	return wide(c.x(0), func(x tensor) tensor { return x.Elu(alpha).MulScalar(gamma) })
 }
 

@@ -13,3 +13,15 @@ func Changes() map[string][]int64 {
 
 // Ops lists the ops of ONNX's own domain.
 func Ops() table { return domains[""] }
+
+// Rows are the attributes that the rows of each domain leave out, by op.
+func Rows() map[string]map[string]map[string]string {
+	all := map[string]map[string]map[string]string{}
+	for domain, rows := range domains {
+		all[domain] = map[string]map[string]string{}
+		for op, row := range rows {
+			all[domain][op] = row.leftOut
+		}
+	}
+	return all
+}

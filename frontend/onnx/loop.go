@@ -253,7 +253,7 @@ func scan(c *call) []*value {
 
 // newScan takes the inputs from one on apart into what is carried and what is gone over.
 func (c *call) newScan(from int) *scanned {
-	n := int(c.must("num_scan_inputs", AttrInt).Int)
+	n := c.mustInt("num_scan_inputs")
 	carried := len(c.in) - from - n
 	s := &scanned{call: c, body: c.graphAttr("body")}
 	if n < 1 || carried < 0 || len(s.body.Outputs) < carried {

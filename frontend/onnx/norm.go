@@ -98,7 +98,7 @@ const inF32 = "means and deviations are computed in float"
 
 func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
-	groups := int(c.must("num_groups", AttrInt).Int)
+	groups := c.mustInt("num_groups")
 	c.only("stash_type", float32Type, inF32)
 	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
 }
@@ -173,7 +173,7 @@ func meanVariance(c *call) tensor {
 
 // lrn divides by a power of the squares of neighbouring channels.
 func lrn(c *call) tensor {
-	x, n := c.x(0), int(c.must("size", AttrInt).Int)
+	x, n := c.x(0), c.mustInt("size")
 	if x.Rank() < 2 || n < 1 {
 		c.fail("size %d of %s", n, x)
 	}

@@ -48,7 +48,7 @@ func init() {
 		"Hardmax":                   {{13, nil, flattened}},
 		"LSTM":                      {outputsByName},
 		"LogSoftmax":                {{13, nil, flattened}},
-		"MeanVarianceNormalization": {{9, []string{"across_channels"}, onNode(acrossChannels)}},
+		"MeanVarianceNormalization": {{9, []string{"across_channels", "normalize_variance"}, onNode(acrossChannels)}},
 		"Pad":                       {{2, []string{"paddings"}, onNode(padsRenamed)}, inputSince(11, 1, "pads", "value")},
 		"PRelu":                     {{7, nil, onNode(slopePerChannel)}},
 		"RNN":                       {outputsByName},
@@ -79,7 +79,7 @@ func init() {
 		"Tile":      {{6, nil, onNode(oneAxisRepeated)}},
 		"TopK":      {inputSince(10, 1, "k")},
 		"Unsqueeze": {inputSince(13, 1, "axes")},
-		"Upsample":  {inputSince(9, 1, "scales")},
+		"Upsample":  {{7, []string{"height_scale", "width_scale"}, onNode(twoScales)}, inputSince(9, 1, "scales")},
 	}
 }
 
@@ -250,7 +250,7 @@ func trainedWhereWanted(c *call) {
 
 // numberOfType: types were given by name.
 func numberOfType(c *call) {
-	name := c.textAttr("to", "float")
+	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
 		if row.dtype != ir.Invalid && strings.EqualFold(row.name, name) {
 			c.setAttr("to", &Attribute{Type: AttrInt, Int: int64(number)})
@@ -309,9 +309,19 @@ func acrossChannels(c *call) {
 		axes = []int64{0, 1, 2, 3}
 	}
 	c.setAttr("across_channels", nil)
+	c.only("normalize_variance", 1, "it always divides by deviations")
+	c.setAttr("normalize_variance", nil)
 	if !c.hasAttr("axes") {
 		c.setAttr("axes", &Attribute{Type: AttrInts, Ints: axes})
 	}
+}
+
+// twoScales: the factors of height and width had attributes of their own.
+func twoScales(c *call) {
+	h, w := c.must("height_scale", AttrFloat).Float, c.must("width_scale", AttrFloat).Float
+	c.setAttr("height_scale", nil)
+	c.setAttr("width_scale", nil)
+	c.setAttr("scales", &Attribute{Type: AttrFloats, Floats: []float32{1, 1, h, w}})
 }
 
 // padsRenamed: the attribute had another name.

@@ -70,6 +70,8 @@ func writings() []writing {
 		{"Tile", 6, one("Tile", names("x", "three1", "axis1")), one("Tile", names("x", "tiles")), ""},
 		{"TopK", 10, []msg{node("TopK", x, names("y", "i"), intAttr("k", 2))}, []msg{node("TopK", names("x",
 			"axis2"), names("y", "i"))}, "k"},
+		{"Upsample", 7, one("Upsample", x, floatAttr("height_scale", 2), floatAttr("width_scale", 3)),
+			one("Upsample", x, floatsAttr("scales", 1, 1, 2, 3)), "height_scale"},
 		{"Upsample", 9, one("Upsample", x, floatsAttr("scales", 1, 1, 2, 3)), one("Upsample", names("x", "scales")),
 			"scales"},
 	}

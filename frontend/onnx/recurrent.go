@@ -76,9 +76,11 @@ var numbersOf = map[string]struct {
 func (c *call) activations(directions int, defaults ...string) [][]func(tensor) tensor {
 	names := slices.Repeat(defaults, directions)
 	if a := c.attr("activations", AttrStrings); a != nil && len(a.Strings) > 0 {
-		if names = a.Strings; len(names) != directions*len(defaults) {
-			c.fail("%d activations, want %d for each of %d directions", len(names), len(defaults), directions)
+		// A list for two directions, as the default is written, serves one.
+		if n := len(a.Strings); n != directions*len(defaults) && n != 2*len(defaults) {
+			c.fail("%d activations, want %d for each of %d directions", n, len(defaults), directions)
 		}
+		names = a.Strings[:directions*len(defaults)]
 	}
 	numbers := func(name string) (list []float32) {
 		if a := c.attr(name, AttrFloats); a != nil {

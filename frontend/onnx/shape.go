@@ -101,7 +101,7 @@ func squeeze(c *call) tensor {
 
 func unsqueeze(c *call) tensor {
 	x := c.x(0)
-	axes, _ := c.axes(1)
+	axes := c.ints(1)
 	return x.Unsqueeze(c.resolved(axes, x.Rank()+len(axes))...)
 }
 
@@ -247,7 +247,7 @@ func split(c *call) []*value {
 
 func concat(c *call) tensor {
 	list := c.all()
-	axis := c.axis(int(c.must("axis", AttrInt).Int), list[0].Rank())
+	axis := c.axis(c.mustInt("axis"), list[0].Rank())
 	if len(list) == 1 {
 		return list[0]
 	}
@@ -290,7 +290,7 @@ func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 }
 
 func depthToSpace(c *call) tensor {
-	x, n := c.x(0), int(c.must("blocksize", AttrInt).Int)
+	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
 	if len(s) != 4 || n < 1 {
 		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
@@ -308,7 +308,7 @@ func depthToSpace(c *call) tensor {
 }
 
 func spaceToDepth(c *call) tensor {
-	x, n := c.x(0), int(c.must("blocksize", AttrInt).Int)
+	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
 	if len(s) != 4 || n < 1 {
 		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)

@@ -19,8 +19,10 @@ func tfIDF(c *call) tensor {
 }
 
 func (c *call) sequences(x tensor) tensor {
-	pool, starts, columns := c.intsAttr("pool_int64s"), c.intsAttr("ngram_counts"), c.intsAttr("ngram_indexes")
-	low, high, skip := c.intAttr("min_gram_length", 1), c.intAttr("max_gram_length", 1), c.intAttr("max_skip_count", 0)
+	pool, starts, columns := c.intsAttr("pool_int64s"), c.mustInts("ngram_counts"), c.mustInts("ngram_indexes")
+	low, high, skip := c.mustInt("min_gram_length"), c.mustInt("max_gram_length"), c.mustInt("max_skip_count")
+	c.must("mode", AttrString)
+	mode := c.choice("mode", "TF", "IDF", "TFIDF")
 	if x.Rank() != 2 || !x.Dim(1).IsStatic() || !x.DType().IsInteger() || len(pool) == 0 || skip < 0 || skip > maxSkip {
 		c.fail("of %s with a pool of %d integers, up to %d left out: want [C] or [N, C] of integers, C a number",
 			x, len(pool), skip)
@@ -72,15 +74,11 @@ func (c *call) sequences(x tensor) tensor {
 		}
 		weights = c.b.Const(a.Floats)
 	}
-	switch mode := c.textAttr("mode", ""); mode {
-	case "TF":
-		return y
+	switch mode {
 	case "IDF":
 		return y.Min(y.Lit(1)).Mul(weights)
 	case "TFIDF":
 		return y.Mul(weights)
-	default:
-		c.fail("mode %q is not supported", mode)
 	}
 	return y
 }
