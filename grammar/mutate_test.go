@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -291,5 +292,44 @@ func TestTextWork(t *testing.T) {
 	}
 	if _, err := at.Mask(); !errors.As(err, new(*TextError)) {
 		t.Errorf("the text goes on after that: %v", err)
+	}
+}
+
+// TestMultipliedSchemas: schemas whose parts multiply, within the size of a request, are made or refused before they
+// take much. Memory that is allocated, whatever becomes of it, stands for the work.
+func TestMultipliedSchemas(t *testing.T) {
+	long := strings.Repeat("x", 120<<10)
+	many := func(n int, part string) string {
+		var list []string
+		for i := range n {
+			list = append(list, strings.ReplaceAll(part, "#", strconv.Itoa(i)))
+		}
+		return strings.Join(list, ",")
+	}
+	refs := `"anyOf":[` + many(6000, `{"$ref":"~/$defs/e"}`) + `],"$defs":{"e":`
+	refs = strings.ReplaceAll(refs, "~", "#")
+	for name, schema := range map[string]string{
+		"constants of branches":   `{"oneOf":[{"enum":[` + many(15000, `"#"`) + `]},{"const":"` + long + `"}]}`,
+		"merged enums":            `{"allOf":[{"enum":[` + many(9000, `"#"`) + `]},{"enum":["` + long + `",` + many(1500, `"a#"`) + `]}]}`,
+		"merged types":            `{"allOf":[{"type":[` + many(9000, `"#"`) + `]},{"type":[` + many(9000, `"a#"`) + `]}]}`,
+		"merged properties":       `{"allOf":[` + many(3000, `{"properties":{"a#":{}}}`) + `]}`,
+		"places with long names":  `{"additionalProperties":false,"properties":{"` + long + `":{"properties":{` + many(9000, `"#":{}`) + `}}}}`,
+		"enums by reference":      `{"type":"string",` + refs + `{"enum":[` + many(8000, `"#"`) + `]}}}`,
+		"properties by reference": `{"type":"object",` + refs + `{"properties":{` + many(5000, `"#":{}`) + `}}}}`,
+		"patterns by reference":   `{"type":"string",` + refs + `{"pattern":"` + strings.Repeat("(ab?)*", 10000) + `"}}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := ParseSchema([]byte(schema)); err != nil && !strings.Contains(err.Error(), "multiply") &&
+			!strings.Contains(err.Error(), "more than") && !strings.Contains(err.Error(), "not empty") &&
+			!strings.Contains(err.Error(), "no text that ends") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		runtime.ReadMemStats(&after)
+		took := (after.TotalAlloc - before.TotalAlloc) >> 20
+		t.Logf("%s: %d MiB", name, took)
+		if took > 300 {
+			t.Errorf("%s, a schema of %d bytes, took %d MiB", name, len(schema), took)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package grammar
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -103,6 +104,18 @@ func (s *schemas) spend(n int) bool {
 	}
 	return s.err == nil
 }
+
+// inside is a place below another one, for errors. A long one is told as far as its beginning.
+func inside(where string, keys ...string) string {
+	if len(where) > maxPlace {
+		return where
+	}
+	place := where + "/" + strings.Join(keys, "/")
+	return strings.ToValidUTF8(place[:min(len(place), maxPlace+4)], "")
+}
+
+// maxPlace is how many bytes of a place errors tell.
+const maxPlace = 200
 
 func (s *schemas) fail(where, format string, args ...any) *expr {
 	if s.err == nil {
@@ -323,7 +336,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 	switch {
 	case o.has("enum") && (!ok || len(list) == 0):
 		return s.fail(where, "enum: want a list of values, not empty")
-	case o.has("const") && o.has("enum") && !contains(list, o.values["const"]):
+	case o.has("const") && o.has("enum") && !setOf(list).has(o.values["const"]):
 		return alt()
 	case o.has("const"):
 		list = []any{o.values["const"]}
@@ -341,7 +354,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 			if err != nil {
 				return s.fail(where, "%v", err)
 			}
-			if texts = append(texts, string(data)); !s.spend(1 + len(data)/4) {
+			if texts = append(texts, string(data)); !s.spend(1<<5 + len(data)/4) {
 				return alt()
 			}
 		}

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -75,13 +74,13 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 	after, first := seq(), seq()
 	if more != false {
 		key := s.otherKey(all.keys)
-		pair := seq(key, sp, text(":"), sp, s.value(more, where+"/additionalProperties", depth+1))
+		pair := seq(key, sp, text(":"), sp, s.value(more, inside(where, "additionalProperties"), depth+1))
 		pair = s.part(pair)
 		after = s.part(repeat(seq(text(","), sp, pair, sp), 0, -1))
 		first = s.part(optional(seq(pair, sp, after)))
 	}
 	for _, name := range slices.Backward(all.keys) {
-		value := s.value(all.values[name], where+"/properties/"+name, depth+1)
+		value := s.value(all.values[name], inside(where, "properties", name), depth+1)
 		pair := s.part(seq(text(quote(name)), sp, text(":"), sp, value, sp))
 		with, begin := seq(text(","), sp, pair, after), seq(pair, after)
 		if !required[name] {
@@ -173,11 +172,11 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 	}
 	var list []*expr
 	for i, x := range prefix {
-		list = append(list, s.part(s.value(x, fmt.Sprintf("%s/prefixItems/%d", where, i), depth+1)))
+		list = append(list, s.part(s.value(x, inside(where, "prefixItems", strconv.Itoa(i)), depth+1)))
 	}
 	e := alt()
 	if item != false {
-		e = s.part(s.value(item, where+"/items", depth+1))
+		e = s.part(s.value(item, inside(where, "items"), depth+1))
 	}
 	return s.list(list, e, low, high)
 }

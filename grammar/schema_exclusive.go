@@ -52,8 +52,10 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 		return false
 	}
 	if vx, ok := values(x); ok {
-		if vy, ok := values(y); ok && s.spend(len(vx)*len(vy)) {
-			return !slices.ContainsFunc(vx, func(v any) bool { return contains(vy, v) || sameNumber(vy, v) })
+		if vy, ok := values(y); ok && s.spend(32*(len(vx)+len(vy))) {
+			in := setOf(vy)
+			numbers := slices.ContainsFunc(vx, isNumber) && slices.ContainsFunc(vy, isNumber)
+			return !numbers && !slices.ContainsFunc(vx, in.has)
 		}
 	}
 	tx, ty := typesOf(x), typesOf(y)
@@ -68,6 +70,9 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 		return false
 	}
 	// A property that both need tells objects apart.
+	if !s.spend(len(declared(x)) * (1 + required(x) + required(y))) {
+		return false
+	}
 	for _, name := range declared(x) {
 		px := x.values["properties"].(*object).values[name]
 		py, ok := y.values["properties"].(*object)
@@ -105,11 +110,8 @@ func values(o *object) ([]any, bool) {
 	return list, ok
 }
 
-// sameNumber reports whether a list has a number that may be written in another way.
-func sameNumber(list []any, v any) bool {
-	_, is := v.(json.Number)
-	return is && slices.ContainsFunc(list, func(x any) bool { _, is := x.(json.Number); return is })
-}
+// isNumber reports whether a value is a number, which may be written in another way.
+func isNumber(v any) bool { _, is := v.(json.Number); return is }
 
 // typesOf returns the types of a schema that says them, with integer as a number.
 func typesOf(o *object) (names []string) {
@@ -138,6 +140,12 @@ func typesOf(o *object) (names []string) {
 		names = append(names, name)
 	}
 	return names
+}
+
+// required is how many properties a schema needs.
+func required(o *object) int {
+	list, _ := o.values["required"].([]any)
+	return len(list)
 }
 
 func needs(o *object, name string) bool {

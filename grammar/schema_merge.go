@@ -35,7 +35,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	if key == "allOf" {
 		var all any = rest
 		for i, x := range list {
-			all = s.merge(all, x, fmt.Sprintf("%s/allOf/%d", where, i))
+			all = s.merge(all, x, inside(where, "allOf", strconv.Itoa(i)))
 		}
 		return s.value(all, where, depth+1)
 	}
@@ -45,9 +45,9 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	e := alt()
 	for i, x := range list {
 		if len(rest.keys) > 0 {
-			x = s.merge(rest, x, fmt.Sprintf("%s/%s/%d", where, key, i))
+			x = s.merge(rest, x, inside(where, key, strconv.Itoa(i)))
 		}
-		e.list = append(e.list, s.value(x, fmt.Sprintf("%s/%s/%d", where, key, i), depth+1))
+		e.list = append(e.list, s.value(x, inside(where, key, strconv.Itoa(i)), depth+1))
 	}
 	return e
 }
@@ -139,7 +139,7 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 	}
 	listA, isListA := a.([]any)
 	listB, isListB := b.([]any)
-	if !s.spend(len(left) + len(right) + len(listA)*len(listB)) {
+	if !s.spend(8 * (len(left) + len(right))) {
 		return nil, s.err
 	}
 	switch key {
@@ -173,7 +173,8 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 		}
 	case "enum":
 		if isListA && isListB {
-			return slices.DeleteFunc(slices.Clone(listA), func(v any) bool { return !contains(listB, v) }), nil
+			in := setOf(listB)
+			return slices.DeleteFunc(slices.Clone(listA), func(v any) bool { return !in.has(v) }), nil
 		}
 	case "type":
 		if !isListA {
@@ -182,13 +183,11 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 		if !isListB {
 			listB = []any{b}
 		}
-		both := []any{}
-		for _, v := range append(slices.Clone(listA), listB...) {
-			in := func(list []any) bool {
-				return contains(list, v) || v == "integer" && contains(list, "number")
-			}
-			if in(listA) && in(listB) && !contains(both, v) {
-				both = append(both, v)
+		both, inA, inB := []any{}, setOf(listA), setOf(listB)
+		for _, t := range typed {
+			in := func(set valueSet) bool { return set.has(t.name) || t.name == "integer" && set.has("number") }
+			if in(inA) && in(inB) {
+				both = append(both, t.name)
 			}
 		}
 		return both, nil
@@ -207,11 +206,20 @@ func allOf(list ...any) any {
 	return o
 }
 
-// contains reports whether a list has a JSON value.
-func contains(list []any, v any) bool {
-	want, err := marshal(v)
-	return err == nil && slices.ContainsFunc(list, func(x any) bool {
-		have, err := marshal(x)
-		return err == nil && bytes.Equal(have, want)
-	})
+// valueSet is JSON values, written in one way.
+type valueSet map[string]bool
+
+func setOf(list []any) valueSet {
+	s := valueSet{}
+	for _, v := range list {
+		if text, err := marshal(v); err == nil {
+			s[string(text)] = true
+		}
+	}
+	return s
+}
+
+func (s valueSet) has(v any) bool {
+	text, err := marshal(v)
+	return err == nil && s[string(text)]
 }

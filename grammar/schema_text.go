@@ -41,6 +41,9 @@ func (s *schemas) string(o *object, where string) *expr {
 		return s.fail(where, "minLength and maxLength beside a pattern or format are not supported: say the "+
 			"length in it, as in ^[a-z]{1,8}$")
 	}
+	if !s.spend(32 * len(pattern)) {
+		return alt()
+	}
 	p, err := parsePattern(pattern, s.spend)
 	if err != nil {
 		return s.fail(where, "pattern: %v", err)
