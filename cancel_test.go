@@ -1,11 +1,12 @@
 package vkc_test
 
 import (
+	"encoding/binary"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -97,27 +98,74 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 	})
 }
 
-// TestNothingCancels: no kernel takes a value from itself, nor from the sum of it and 0, which drivers take for 0.
-func TestNothingCancels(t *testing.T) {
-	caps := profile(t, "generic")
-	for name, of := range map[string]func(x frontend.Tensor) frontend.Tensor{
-		"difference":    func(x frontend.Tensor) frontend.Tensor { return x.Sub(x) },
-		"less the sum":  func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Sum(0)) },
-		"less the mean": func(x frontend.Tensor) frontend.Tensor { return x.Sub(x.Mean(0)) },
-		"the sum less":  func(x frontend.Tensor) frontend.Tensor { return x.Sum(0).Sub(x) },
+// TestOpsRoundByThemselves: in the SPIR-V of kernels, optimized, what elementwise ops compute is decorated NoContraction,
+// and what sums of products add up is not.
+func TestOpsRoundByThemselves(t *testing.T) {
+	needTools(t)
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		of       func(x, y frontend.Tensor) frontend.Tensor
+		marked   int
+		unmarked bool
+	}{
+		{"a sum and a difference", func(x, y frontend.Tensor) frontend.Tensor { return x.Add(y).Sub(y) }, 2, false},
+		{"a sum of products", func(x, y frontend.Tensor) frontend.Tensor { return x.Mul(y).Add(y.Mul(y)) }, 3, false},
+		{"affine", func(x, y frontend.Tensor) frontend.Tensor { return x.Affine(2, 1).Affine(0.5, 3) }, 4, false},
+		{"a matmul and what follows", func(x, y frontend.Tensor) frontend.Tensor {
+			return x.MatMulT(y).Add(x.MatMulT(y).Recip())
+		}, 2, true},
+		{"a reduction of products", func(x, y frontend.Tensor) frontend.Tensor { return x.Mul(y).Sum(-1).AddScalar(1) }, 1, true},
 	} {
-		g, err := frontend.Build(name, func(b *frontend.Builder) { b.Output("y", of(b.Input("x", ir.F32, 1, 8))) })
+		g, err := frontend.Build(tt.name, func(b *frontend.Builder) {
+			b.Output("y", tt.of(b.Input("x", ir.F32, 8, 8), b.Input("y", ir.F32, 8, 8)))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(t.Context(), g, caps, nil)
+		low, err := vkc.Lower(t.Context(), g, profile(t, "generic"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, src := range low.GLSL {
-			if strings.Contains(src, " - ") || !strings.Contains(src, "* 0.0") {
-				t.Errorf("%s: want 0 times the value in\n%s", name, src)
+		marked, unmarked := 0, 0
+		for _, source := range low.GLSL {
+			out, _, err := tools.Compile(t.Context(), []spirv.Shader{{Name: tt.name, Source: source}},
+				spirv.Options{Optimize: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, u := floatArithmetic(out[0].SPIRV)
+			marked, unmarked = marked+m, unmarked+u
+		}
+		if marked < tt.marked || tt.unmarked != (unmarked > 0) {
+			t.Errorf("%s: %d ops are marked, %d are not; want %d or more, and others %v, in\n%s", tt.name, marked, unmarked,
+				tt.marked, tt.unmarked, low.GLSL)
+		}
+	}
+}
+
+// floatArithmetic counts the instructions of a module that add, subtract, multiply or divide floats: those that are
+// decorated NoContraction and the others. fma and dot are others.
+func floatArithmetic(module []byte) (marked, unmarked int) {
+	const decorate, noContraction = 71, 42
+	decorated := map[uint32]bool{}
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(module[4*i:]) }
+	for i := 5; 4*i < len(module); i += int(word(i) >> 16) {
+		switch op := word(i) & 0xffff; op {
+		case decorate:
+			decorated[word(i+1)] = decorated[word(i+1)] || word(i+2) == noContraction
+		case 12, 129, 131, 133, 136, 142, 148: // OpExtInst, OpFAdd, OpFSub, OpFMul, OpFDiv, OpVectorTimesScalar, OpDot
+			switch {
+			case op == 12 && word(i+4) != 50: // of GLSL.std.450 but Fma
+			case decorated[word(i+2)]:
+				marked++
+			default:
+				unmarked++
 			}
 		}
 	}
+	return marked, unmarked
 }

@@ -37,6 +37,12 @@ the f16 number 65504 is infinite. Devices compute floats narrower than f32 in f3
 round the result once, before any other op reads it. Fewer digits than the dtype has are used only where an
 attribute ` + "`precision`" + ` allows it.
 
+Each op rounds by itself. Two ops in one kernel give what they give in two: no compiler, vkc's or the driver's, makes
+(a+b)-b of a, a*(b+c) of a*b+a*c, or one rounding of a product and a sum. add, sub, mul, sqr and cast of floats give
+the nearest number of the dtype, ties to even. What an op rounds inside is its own: affine and lerp round a product,
+then a sum. A reduction, a scan or a contraction adds up in an order of its own, in 32 bits or more, and may round a
+product and the sum that takes it in at once.
+
 NaN and infinities come out as the reference says, on every device. Left open are the sign of a zero, whether
 numbers below the smallest normal one are taken for zero, and how near a result is to the reference within the
 op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.

@@ -354,9 +354,9 @@ func powerForm(exponent float64) GLSL {
 	case -2, -1:
 		return GLSL{Float: wholePower("(1.0 / {0})", int(-exponent))}
 	case 0.5:
-		return GLSL{Float: "(isinf({0}) ? abs({0}) : sqrt({0} + 0.0))"}
+		return GLSL{Float: "(isinf({0}) ? abs({0}) : {0} < 0.0 ? sqrt({0}) : sqrt(abs({0})))"}
 	case -0.5:
-		return GLSL{Float: "(isinf({0}) ? 0.0 : inversesqrt({0} + 0.0))"}
+		return GLSL{Float: "(isinf({0}) ? 0.0 : {0} < 0.0 ? sqrt({0}) : inversesqrt(abs({0})))"}
 	case 1, 2, 3, 4, 5, 6, 7, 8:
 		p := wholePower("{0}", int(exponent))
 		return GLSL{Float: p, Int: p, Uint: p}

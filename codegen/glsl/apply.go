@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -23,12 +24,6 @@ func (e *emitter) form(v *kernel.Expr) string {
 		switch {
 		case v.Op == ir.OpDiv:
 			return division(operand(v))
-		case v.Op == ir.OpSub && withoutZero(v.Args[0]) == withoutZero(v.Args[1]):
-			return zeroOrNaN
-		case v.Op == ir.OpMul && v.DType == ir.F32 && isInverse(v.Args[1], v.Args[0]):
-			return "by_itself({0})"
-		case v.Op == ir.OpMul && v.DType == ir.F32 && isInverse(v.Args[0], v.Args[1]):
-			return "by_itself({1})"
 		case v.Op == ir.OpSin && isReduced(operand(v)):
 			return "sin_reduced({0})"
 		case v.Op == ir.OpCos && isReduced(operand(v)):
@@ -43,27 +38,6 @@ func (e *emitter) form(v *kernel.Expr) string {
 		return g.Bool
 	}
 	return ""
-}
-
-// zeroOrNaN is x - x: 0, but NaN of what is not finite. llvmpipe takes it for 0
-// even where a module asks for infinities and NaN to be kept, and NVIDIA's
-// driver x - (x + 0).
-const zeroOrNaN = "abs({0}) * 0.0"
-
-// withoutZero is v, but x of x + 0, which is x for all but -0.
-func withoutZero(v *kernel.Expr) *kernel.Expr {
-	if v.Kind != kernel.ExprApply || v.Op != ir.OpAdd {
-		return v
-	}
-	if zero := v.Args[1]; zero.Kind == kernel.ExprConst && zero.Value == 0 {
-		return v.Args[0]
-	}
-	return v
-}
-
-// isInverse reports whether v is 1/x.
-func isInverse(v, x *kernel.Expr) bool {
-	return v.Kind == kernel.ExprApply && v.Op == ir.OpRecip && v.Args[0] == x
 }
 
 // isCustom reports whether v calls a custom op.
@@ -178,14 +152,41 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		}
 		return e.floatLit(v.Attrs.Float(name))
 	}, func(function string) string { return e.function(function, through) })
-	if typ == pair {
+	switch {
+	case typ == pair:
 		s.literal, s.operator = pairNumber, e.pairOperator
+	case (through == "float" || through == "double") && !e.contracts(v):
+		s.operator = func(op string, args ...text) text { return e.rounded(through, op, args...) }
 	}
 	t := n.render(s)
 	if through != typ && e.computeType(v.DType) == "double" {
 		t = call("double", t)
 	}
 	return e.wrapped(v, t)
+}
+
+// roundings are the functions in place of operators whose result is rounded, whatever stands around them: compilers of
+// drivers may take an operator together with others.
+var roundings = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+
+// rounded applies an operator to floats, as an op of the graph does: the result is rounded by itself.
+func (e *emitter) rounded(typ, op string, args ...text) text {
+	name, ok := roundings[op]
+	if !ok || len(args) == 1 { // a comparison, or a sign
+		return operator(op, args...)
+	}
+	if t, ok := folded(op, args[0], args[1]); ok {
+		return t
+	}
+	e.helper(name, typ)
+	return call(name, args...)
+}
+
+// contracts reports whether a value is a product that a sum of the kernel takes in, which may round both at once.
+func (e *emitter) contracts(v *kernel.Expr) bool {
+	return slices.ContainsFunc(e.k.Phases, func(p kernel.Phase) bool {
+		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
+	})
 }
 
 // instead gives the library's form of builtins that do not keep NaN, or are

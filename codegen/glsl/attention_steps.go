@@ -202,7 +202,7 @@ func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, othe
 		f.repeat("i", s.ThreadM, func(i text) {
 			row := elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" + remainder(i, 4, s.ThreadM).s + "]"
 			f.repeat("j", others, func(j text) {
-				f.line("%s = fma(vec4(%s), %s, %s);", sum(i, j), row, elementOf(right, others, j).s, sum(i, j))
+				f.addProduct("vec4", sum(i, j), "vec4("+row+")", elementOf(right, others, j).s)
 			})
 		})
 	})

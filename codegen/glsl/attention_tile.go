@@ -158,7 +158,7 @@ func (t *flashTile) multiply(sums string) {
 		t.repeat("j", s.ThreadN, func(j text) {
 			k := elementOf(keys, s.ThreadN, j).s
 			for _, c := range "xyzw" {
-				t.line("%s = fma(%s.%c, %s.%c, %s);", t.of(sums, i, j), q, c, k, c, t.of(sums, i, j))
+				t.addProduct("float", t.of(sums, i, j), q+"."+string(c), k+"."+string(c))
 			}
 		})
 	})

@@ -145,7 +145,7 @@ func (v *flashVec) scores(key0, end text) {
 		v.repeat("r", v.rows, func(r text) {
 			v.line("%s = 0.0;", v.scoreAt(r, u))
 			v.repeat("n", v.dots, func(n text) {
-				v.line("%s += dot(%s, %s);", v.scoreAt(r, u), v.query(r, n), key4(u, n))
+				v.line("%s += %s;", v.scoreAt(r, u), v.dot(v.query(r, n), key4(u, n)).s)
 			})
 		})
 	})

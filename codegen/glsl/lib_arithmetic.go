@@ -6,6 +6,40 @@ var arithmeticLibrary = []helper{
 #define INF uintBitsToFloat(0x7f800000u)`},
 	{"NAN", f32Only, `
 #define NAN uintBitsToFloat(0x7fc00000u)`},
+	{"fadd", floats, `
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+TYPE fadd(const TYPE a, const TYPE b) {
+    precise TYPE c = a + b;
+    return c;
+}`},
+	{"fsub", floats, `
+TYPE fsub(const TYPE a, const TYPE b) {
+    precise TYPE c = a - b;
+    return c;
+}`},
+	{"fmul", floats, `
+TYPE fmul(const TYPE a, const TYPE b) {
+    precise TYPE c = a * b;
+    return c;
+}`},
+	{"fdiv", floats, `
+TYPE fdiv(const TYPE a, const TYPE b) {
+    precise TYPE c = a / b;
+    return c;
+}`},
+	{"dot_in_order", []string{"vec4"}, `
+// dot, of a device that multiplies and adds in two steps anyway: its driver could make other products.
+float dot_in_order(const vec4 a, const vec4 b) {
+    precise float sum = dot(a, b);
+    return sum;
+}`},
+	{"fma_in_order", []string{"float", "vec4"}, `
+// fma, likewise.
+TYPE fma_in_order(const TYPE a, const TYPE b, const TYPE sum) {
+    precise TYPE c = a * b + sum;
+    return c;
+}`},
 	{"nan_max", floats, `
 // The larger one; NaN if either is.
 TYPE nan_max(TYPE a, TYPE b) {
@@ -26,12 +60,8 @@ TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
 // multiply by a reciprocal that is flushed to 0.
 TYPE div_full(TYPE a, TYPE b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
-}`},
-	{"by_itself", f32Only, `
-// x * (1 / x), which a driver may take for 1 whatever x is: NaN of 0 and of what is not finite.
-float by_itself(float x) {
-    return (floatBitsToUint(x) << 1) - 1u < 0xfeffffffu ? 1.0 : NAN;
+    precise TYPE quotient = a * scale / (b * scale);
+    return quotient;
 }`},
 	{"sum_exactly", f32Only, `
 // Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
@@ -162,6 +192,7 @@ double rem_trunc(double a, double b) {
 // a - b * floor(a / b). Has the sign of b.
 TYPE mod_floor(TYPE a, TYPE b) {
     TYPE r = rem_trunc(a, b);
-    return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+    precise TYPE other = r + b;
+    return r != 0.0 && (r < 0.0) != (b < 0.0) ? other : r;
 }`},
 }

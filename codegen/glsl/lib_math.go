@@ -192,10 +192,11 @@ float expm1(float x) {
     return p * x + x;
 }`},
 	{"half_square", f32Only, `
-// Half the square of h, which is at least 1. The half is taken from the exponent:
-// of 0.5 * h * h compilers compute h * h first, which overflows sooner.
+// Half the square of h; the square itself overflows sooner.
 float half_square(float h) {
-    return uintBitsToFloat(floatBitsToUint(h) - 0x00800000u) * h;
+    precise float half_h = 0.5 * h;
+    precise float y = half_h * h;
+    return y;
 }`},
 	{"sinh_accurate", f32Only, `
 // Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.

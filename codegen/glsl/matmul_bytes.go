@@ -93,7 +93,7 @@ func (m *matMul) addQuads(sum, a, b string) {
 		}
 	default:
 		for _, c := range "xyzw" {
-			m.line("%s = fma(%s.%c, %s.%c, %s);", sum, a, c, b, c, sum)
+			m.addProduct("float", sum, a+"."+string(c), b+"."+string(c))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)).s
 					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" +
 						remainder(i, 4, s.ThreadM).s + "]"
-					m.line("%s = fma(vec4(%s), %s, %s);", sum, row, elementOf(vectors[p.b], s.ThreadN/4, j).s, sum)
+					m.addProduct("vec4", sum, "vec4("+row+")", elementOf(vectors[p.b], s.ThreadN/4, j).s)
 				}
 			})
 		})

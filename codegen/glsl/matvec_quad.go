@@ -36,7 +36,7 @@ func (r quadReader) addColumn(at place, rows activations, j text) {
 	}
 	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
 		if r.v.quads == floatQuads {
-			r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b])
+			r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]).s)
 		} else {
 			r.v.addQuads(sum, a, cols[p.b])
 		}

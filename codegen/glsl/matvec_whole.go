@@ -50,7 +50,7 @@ func (r wholeReader) addStrip(at place) {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
 			r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
-				r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b])
+				r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]).s)
 			})
 		})
 	})

@@ -1,5 +1,10 @@
 package target
 
+// FusesNothing reports whether a device multiplies and adds in two steps where others have one instruction for
+// both. Its driver may then be told to keep sums of products as they are, at no cost: Mesa's takes a*b + a*c for
+// a*(b+c).
+func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
+
 // cpu: drivers such as lavapipe run a workgroup on one thread, its invocations
 // as SIMD lanes (8 with 256-bit vectors), and every barrier as a return to a
 // loop over them with all live values in memory. So: few workgroups suffice,

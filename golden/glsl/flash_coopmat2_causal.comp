@@ -33,7 +33,8 @@ shared float fragments[2048];
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 float larger_of(const in float a, const in float b) {

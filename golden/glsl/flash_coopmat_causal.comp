@@ -33,7 +33,8 @@ shared uint weights[2560];
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 void main() {

@@ -24,11 +24,17 @@ shared float partial[96];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // a / b. Vulkan's division goes to divisors of 2^126, past which some devices
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 void main() {
@@ -105,7 +111,7 @@ void main() {
             uint query = min(query0 + row / 3u, 4u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 8u);
-                float seen = score[i * 2u + j] * 0.45622024 + mask[query * 77u + min(key, 76u)] * 1.442695;
+                float seen = score[i * 2u + j] * 0.45622024 + fmul(mask[query * 77u + min(key, 76u)], 1.442695);
                 score[i * 2u + j] = key < 77u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }

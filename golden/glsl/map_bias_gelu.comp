@@ -16,6 +16,13 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 w
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
 // which keeps its digits where tanh comes close to -1.
 float gelu_tanh(float x) {
@@ -33,7 +40,7 @@ void main() {
     vec4 weight4 = weight_vec4[col4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = gelu_tanh(x4[lane] + weight4[lane]);
+        result4[lane] = gelu_tanh(fadd(x4[lane], weight4[lane]));
     }
     result_vec4[row * 192u + col4] = result4;
 }

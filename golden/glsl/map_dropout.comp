@@ -16,6 +16,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset
 layout(set = 0, binding = 2, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The low and the high half of a number.
 uvec2 halves_of_i64(int64_t x) {
     return uvec2(uint(x), uint(x >> 32));
@@ -42,7 +54,7 @@ void main() {
     vec4 x4 = x_vec4[i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = words4[lane] >> 8u < 15099495u ? x4[lane] * 1.1111112 + 0.0 : x4[lane] * 0.0 + 0.0;
+        result4[lane] = words4[lane] >> 8u < 15099495u ? fadd(fmul(x4[lane], 1.1111112), 0.0) : fadd(fmul(x4[lane], 0.0), 0.0);
     }
     result_vec4[i4] = result4;
 }

@@ -15,6 +15,11 @@ layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4
 layout(set = 0, binding = 2, std430) writeonly buffer Out_mul_vec4_buffer { vec4 out_mul_vec4[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Out_relu_vec4_buffer { vec4 out_relu_vec4[]; };
 
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -28,7 +33,7 @@ void main() {
     vec4 out_mul4;
     vec4 out_relu4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float product = a4[lane] * b4[lane];
+        float product = fmul(a4[lane], b4[lane]);
         out_mul4[lane] = product;
         out_relu4[lane] = nan_max(product, 0.0);
     }

@@ -19,6 +19,18 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16ve
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
 float log1p(float x) {
     if (x <= -1.0) return x < -1.0 ? NAN : -INF;
@@ -110,10 +122,10 @@ void main() {
     uvec4 words4 = random_block(uvec2(seed[0u], 0u), uvec2(offset[0u], 0u), i4);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float log1p_i = log1p(-(converted(float(words4[lane & 0xfffffffeu] >> 8u)) * 5.9604645e-08));
-        float uniform_i = converted(float(words4[lane | 1u] >> 8u)) * 5.9604645e-08;
-        float turns = int(lane % 2u) != 0 ? uniform_i : uniform_i + (uniform_i < 0.5 ? 0.25 : -0.75);
-        result4[lane] = sqrt(-2.0 * log1p_i) * sin_accurate(6.2831855 * turns);
+        float log1p_i = log1p(-fmul(converted(float(words4[lane & 0xfffffffeu] >> 8u)), 5.9604645e-08));
+        float uniform_i = fmul(converted(float(words4[lane | 1u] >> 8u)), 5.9604645e-08);
+        float turns = int(lane % 2u) != 0 ? uniform_i : fadd(uniform_i, uniform_i < 0.5 ? 0.25 : -0.75);
+        result4[lane] = fmul(sqrt(fmul(-2.0, log1p_i)), sin_accurate(fmul(6.2831855, turns)));
     }
     result_vec4[i4] = f16vec4(result4);
 }

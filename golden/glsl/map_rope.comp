@@ -18,6 +18,18 @@ layout(set = 0, binding = 2, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -60,11 +72,11 @@ void main() {
     float positions_f32 = converted(float(positions_batch));
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = positions_f32 * converted(float(const_data[col_quotient * 2u + 1u])) * 2.3283064e-10;
-        uint turn = positions_u32 * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(positions_f32, converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = positions_u32 * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -78,7 +90,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float q_point = float(q[(col4 * 2u + lane / 2u) * 2u + batch * 288u + row * 96u + point * 48u + 1u - lane % 2u]);
-            result4[lane] = q4[lane] * kept_turn_cos[lane] + q_point * kept_partner_sin[lane];
+            result4[lane] = fadd(fmul(q4[lane], kept_turn_cos[lane]), fmul(q_point, kept_partner_sin[lane]));
         }
         result_vec4[batch * 72u + row * 24u + col4 + point * 12u] = f16vec4(result4);
     }

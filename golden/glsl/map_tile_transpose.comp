@@ -17,6 +17,11 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 
 
 shared float a_tile[4160];
 
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 void main() {
     uint local = gl_LocalInvocationID.x;
 
@@ -47,7 +52,7 @@ void main() {
             vec4 b4 = b_vec4[row * 75u + col4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = a_tile[(at * 4u + lane) * 65u + line] * b4[lane];
+                result4[lane] = fmul(a_tile[(at * 4u + lane) * 65u + line], b4[lane]);
             }
             result_vec4[row * 75u + col4] = result4;
         }

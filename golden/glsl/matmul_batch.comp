@@ -14,6 +14,12 @@ layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4
 layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
+
 void main() {
     uint self = gl_LocalInvocationIndex;
     uint row0 = gl_WorkGroupID.y * 16u;
@@ -37,10 +43,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = a_vec4[(axis0 * 32768u + batch * 4096u + row * 64u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }

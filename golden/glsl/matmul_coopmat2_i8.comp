@@ -18,12 +18,24 @@ layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[];
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float16_t result[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 float finish_out(const in uint tile_row, const in uint tile_col, const in float acc_f32, const in uint row0, const in uint col0) {
     const uint T = params[0];
     uint row = row0 + tile_row;
     uint col = col0 + tile_col;
     if (!(row < T)) return acc_f32;
-    return acc_f32 * 1.5258789e-05 + bias[col];
+    return fadd(fmul(acc_f32, 1.5258789e-05), bias[col]);
 }
 
 void main() {

@@ -20,6 +20,11 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared uvec4 tiles[2432];
 
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -147,7 +152,7 @@ void main() {
         if (row_2 < T && col4 < 1000u) {
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = nan_max(acc04[lane], 0.0) * acc14[lane];
+                result4[lane] = fmul(nan_max(acc04[lane], 0.0), acc14[lane]);
             }
             result_vec4[(row_2 * 1000u + col4) / 4u] = f16vec4(result4);
         }

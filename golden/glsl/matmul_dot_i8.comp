@@ -21,6 +21,18 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared int tile_a[1088];
 shared int tile_b[1088];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
 // a half and its double. Of the smallest numbers the half would lose a digit.
 float converted(const float x) {
@@ -83,7 +95,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 16u;
             if (row < T && col < 1000u) {
-                result[row * 1000u + col] = converted(float(acc[i * 4u + j])) * 1.5258789e-05 + bias[col];
+                result[row * 1000u + col] = fadd(fmul(converted(float(acc[i * 4u + j])), 1.5258789e-05), bias[col]);
             }
         }
     }

@@ -18,6 +18,18 @@ shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -49,7 +61,7 @@ void main() {
             vec4 a4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                 uint at_k = min(k + lane, 36u);
-                float neighbour = nan_max(float(a[batch * T * 37u + row * 37u + at_k]) + 0.5, 0.0);
+                float neighbour = nan_max(fadd(float(a[batch * T * 37u + row * 37u + at_k]), 0.5), 0.0);
                 a4[lane] = k + lane < 37u ? neighbour : 0.0;
             }
             tile_a[line * 5u + quad] = a4;
@@ -111,7 +123,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 8u;
             if (row < T && col < 100u) {
-                result[batch * T * 100u + row * 100u + col] = float16_t(nan_max(acc0[i * 4u + j], 0.0) * acc1[i * 4u + j] + bias[col]);
+                result[batch * T * 100u + row * 100u + col] = float16_t(fadd(fmul(nan_max(acc0[i * 4u + j], 0.0), acc1[i * 4u + j]), bias[col]));
             }
         }
     }

@@ -21,6 +21,11 @@ layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float resu
 shared float partial0[5];
 shared float partial1[5];
 
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -77,6 +82,6 @@ void main() {
         uint col = col0 + self % 2u;
         float sum0 = partial0[self];
         float sum1 = partial1[self];
-        result[row * 14336u + col] = nan_max(sum0, 0.0) * sum1;
+        result[row * 14336u + col] = fmul(nan_max(sum0, 0.0), sum1);
     }
 }

@@ -21,6 +21,18 @@ layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float resu
 
 shared int partial[24];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
 // a half and its double. Of the smallest numbers the half would lose a digit.
 float converted(const float x) {
@@ -67,6 +79,6 @@ void main() {
         for (uint p = 1u; p < 8u; ++p) {
             sum += partial[p * 3u + self];
         }
-        result[col] = converted(float(sum)) * 1.5258789e-05 + bias[col];
+        result[col] = fadd(fmul(converted(float(sum)), 1.5258789e-05), bias[col]);
     }
 }

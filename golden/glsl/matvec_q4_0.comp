@@ -23,6 +23,13 @@ shared uvec4 a_bytes[768];
 shared float a_scales[128];
 shared float partial[68];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // The low byte of each, the first lowest.
 uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
@@ -168,6 +175,6 @@ void main() {
         for (uint p = 1u; p < 4u; ++p) {
             sum += partial[p * 17u + self];
         }
-        result[col] = sum + bias[col];
+        result[col] = fadd(sum, bias[col]);
     }
 }

@@ -28,6 +28,18 @@ shared float a_scales[128];
 shared float partial0[68];
 shared float partial1[68];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -156,7 +168,7 @@ void main() {
             vec4 a4_2 = a_vec4[(n * 2u + h) * 4u / 4u];
             vec4 norm_weight4 = norm_weight_vec4[(n * 2u + h) * 4u / 4u];
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = a4_2[lane] * norm_weight4[lane];
+                a4[lane] = fmul(a4_2[lane], norm_weight4[lane]);
             }
             own[q * 2u + h] = a4;
         }
@@ -343,7 +355,7 @@ void main() {
         for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
         }
-        float rsqrt = inversesqrt(sum_sq_2 * 0.00024414063 + 0.01);
-        result[col] = nan_max(sum0 * rsqrt, 0.0) * (sum1 * rsqrt);
+        float rsqrt = inversesqrt(fadd(fmul(sum_sq_2, 0.00024414063), 0.01));
+        result[col] = fmul(nan_max(fmul(sum0, rsqrt), 0.0), fmul(sum1, rsqrt));
     }
 }

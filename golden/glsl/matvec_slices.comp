@@ -25,6 +25,18 @@ layout(set = 0, binding = 6, std430) writeonly buffer State_2_buffer { float16_t
 shared float partial[10];
 shared float sum_sq_parts[8];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -175,22 +187,23 @@ void main() {
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
             other_sum += partial[5u + other_id];
-            float scale = inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
+            float scale = inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
             int at_value = at[0u];
             uint col_remainder = col % 64u;
             uint quotient = col_remainder / 2u;
-            float product = converted(float(at_value)) * converted(float(const_data[quotient * 2u + 1u]));
-            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(product * 2.3283064e-10));
+            float product = fmul(converted(float(at_value)), converted(float(const_data[quotient * 2u + 1u])));
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
             uint quadrant = turn + 536870912u >> 30u;
             bool odd_quadrant = (quadrant & 1u) != 0u;
-            float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
+            float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
             float sine = sin_reduced(angle);
             float cosine = cos_reduced(angle);
             float cos_size = odd_quadrant ? sine : cosine;
+            float product_2 = fmul(fmul(sum, scale), (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size);
             float sin_size = odd_quadrant ? cosine : sine;
             float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-            float product_2 = other_sum * scale * (int(col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
-            result[col] = sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product_2;
+            float product_3 = fmul(fmul(other_sum, scale), int(col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            result[col] = fadd(product_2, product_3);
         }
         if (col - 256u < 256u) {
             uint slice_col = col - 256u;
@@ -198,26 +211,27 @@ void main() {
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
             other_sum += partial[5u + other_id];
-            float scale = inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
+            float scale = inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
             int at_value = at[0u];
             uint slice_col_remainder = slice_col % 64u;
             uint quotient = slice_col_remainder / 2u;
-            float product = converted(float(at_value)) * converted(float(const_data[quotient * 2u + 1u]));
-            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(product * 2.3283064e-10));
+            float product = fmul(converted(float(at_value)), converted(float(const_data[quotient * 2u + 1u])));
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
             uint quadrant = turn + 536870912u >> 30u;
             bool odd_quadrant = (quadrant & 1u) != 0u;
-            float angle = converted(float(int(turn << 2u))) * 3.6572953e-10;
+            float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
             float sine = sin_reduced(angle);
             float cosine = cos_reduced(angle);
             float cos_size = odd_quadrant ? sine : cosine;
+            float product_2 = fmul(fmul(sum, scale), (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size);
             float sin_size = odd_quadrant ? cosine : sine;
             float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-            float product_2 = other_sum * scale * (int(slice_col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
-            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product_2);
+            float product_3 = fmul(fmul(other_sum, scale), int(slice_col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(fadd(product_2, product_3));
         }
         if (col >= 512u) {
             uint slice_col = col - 512u;
-            state_2[slice_col % 64u + slice_col / 64u * 2048u + uint(clamp(at[0u], 0, 31)) * 64u] = float16_t(sum * inversesqrt(sum_sq_2 * 0.00390625 + 1e-05));
+            state_2[slice_col % 64u + slice_col / 64u * 2048u + uint(clamp(at[0u], 0, 31)) * 64u] = float16_t(fmul(sum, inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05))));
         }
     }
 }

@@ -18,6 +18,23 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { float weigh
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float weight_2[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { uint16_t result[]; }; // bf16
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 float bf16_to_f32(uint bits) {
     return uintBitsToFloat(bits << 16);
 }
@@ -44,7 +61,7 @@ void main() {
         if (j < 61u) {
             float x_f32 = bf16_to_f32(uint(x[row * 61u + j]));
             kept_x_f32[n] = x_f32;
-            sum_from_first += x_f32 - x_f32_2;
+            sum_from_first += fsub(x_f32, x_f32_2);
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -55,11 +72,11 @@ void main() {
     float sum_dev = 0.0;
     // sum_sq_dev: sum over the row.
     float sum_sq_dev = 0.0;
-    float sum = x_f32_2 + sum_from_first * 0.016393442;
+    float sum = fadd(x_f32_2, fmul(sum_from_first, 0.016393442));
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j = n * 32u + thread;
         if (j < 61u) {
-            float difference = kept_x_f32[n] - sum;
+            float difference = fsub(kept_x_f32[n], sum);
             sum_dev += difference;
             sum_sq_dev += difference * difference;
         }
@@ -73,12 +90,12 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float product = sum_dev * 0.016393442;
-        float scale = inversesqrt(sum_sq_dev * 0.016393442 - product * product + 1e-05);
+        float product = fmul(sum_dev, 0.016393442);
+        float scale = inversesqrt(fadd(fsub(fmul(sum_sq_dev, 0.016393442), fmul(product, product)), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j = n * 32u + thread;
             if (j < 61u) {
-                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_x_f32[n] - sum - product) * scale * weight[j] + weight_2[j]));
+                result[row * 61u + j] = uint16_t(f32_to_bf16(fadd(fmul(fmul(fsub(fsub(kept_x_f32[n], sum), product), scale), weight[j]), weight_2[j])));
             }
         }
     }

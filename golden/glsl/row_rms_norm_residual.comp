@@ -21,6 +21,18 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[8];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
@@ -37,7 +49,7 @@ void main() {
         vec4 x4 = x_vec4[row * 192u + j4];
         vec4 residual4 = residual_vec4[row * 192u + j4];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float sum = x4[lane] + residual4[lane];
+            float sum = fadd(x4[lane], residual4[lane]);
             kept_sum[n * 4u + lane] = sum;
             sum_sq += sum * sum;
         }
@@ -55,7 +67,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.0013020834 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.0013020834), 1e-05));
         [[unroll]] for (uint n = 0u; n < 3u; ++n) {
             uint j4 = n * 64u + thread;
             vec4 weight4 = weight_vec4[j4];
@@ -63,7 +75,7 @@ void main() {
             vec4 out_rms_norm4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                 out_add4[lane] = kept_sum[n * 4u + lane];
-                out_rms_norm4[lane] = kept_sum[n * 4u + lane] * scale * weight4[lane];
+                out_rms_norm4[lane] = fmul(fmul(kept_sum[n * 4u + lane], scale), weight4[lane]);
             }
             out_add_vec4[row * 192u + j4] = out_add4;
             out_rms_norm_vec4[row * 192u + j4] = out_rms_norm4;

@@ -21,6 +21,21 @@ shared float row_sum_parts[8];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -60,7 +75,7 @@ void main() {
     float row_sum = 0.0;
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            row_sum += exp(kept_scores[n * 4u + lane] - row_max);
+            row_sum += exp(fsub(kept_scores[n * 4u + lane], row_max));
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -75,12 +90,12 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float recip = 1.0 / row_sum;
+        float recip = fdiv(1.0, row_sum);
         [[unroll]] for (uint n = 0u; n < 4u; ++n) {
             uint j4 = n * 64u + thread;
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = exp(kept_scores[n * 4u + lane] - row_max) * recip;
+                result4[lane] = fmul(exp(fsub(kept_scores[n * 4u + lane], row_max)), recip);
             }
             result_vec4[row * 256u + j4] = result4;
         }

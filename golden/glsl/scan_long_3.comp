@@ -19,6 +19,13 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16ve
 
 shared float parts[8];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 void main() {
     uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint row = gl_WorkGroupID.x;
@@ -62,7 +69,7 @@ void main() {
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                 float up_to_here = base + within[lane];
-                result4[lane] = cumsum_row + up_to_here;
+                result4[lane] = fadd(cumsum_row, up_to_here);
             }
             result_vec4[row * 1000u + j4] = f16vec4(result4);
         }

@@ -27,6 +27,13 @@ shared uvec4 a_strips[216];
 shared float a_scales[32];
 shared float a_sums[32];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // The low byte of each, the first lowest.
 uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
@@ -185,6 +192,6 @@ void main() {
         uint row = id / 128u;
         uint col_2 = col0 + id % 128u;
         float sum = uintBitsToFloat(b_strips[id / 4u][id % 4u]);
-        result[row * 14336u + col_2] = sum + bias[col_2];
+        result[row * 14336u + col_2] = fadd(sum, bias[col_2]);
     }
 }

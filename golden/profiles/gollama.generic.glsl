@@ -18,6 +18,18 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -91,13 +103,13 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j4 = n * 32u + thread;
             vec4 weight_24 = weight_2_vec4[j4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = kept_weight[n * 4u + lane] * scale * weight_24[lane];
+                result4[lane] = fmul(fmul(kept_weight[n * 4u + lane], scale), weight_24[lane]);
             }
             result_vec4[row * 64u + j4] = result4;
         }
@@ -240,6 +252,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -250,6 +274,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -270,11 +302,11 @@ void main() {
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -288,7 +320,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 1u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
+            result4[lane] = fadd(fmul(matmul4[lane], kept_turn_cos[lane]), fmul(matmul_point, kept_partner_sin[lane]));
         }
         result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
@@ -310,6 +342,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -320,6 +364,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -340,11 +392,11 @@ void main() {
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -358,7 +410,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 257u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
+            result4[lane] = fadd(fmul(matmul4[lane], kept_turn_cos[lane]), fmul(matmul_point, kept_partner_sin[lane]));
         }
         result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
@@ -395,7 +447,8 @@ shared float partial[512];
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 void main() {
@@ -564,6 +617,13 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -690,7 +750,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 8u;
             if (row < T) {
-                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 4u + j];
+                result[row * 256u + col] = fadd(decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u), acc[i * 4u + j]);
             }
         }
     }
@@ -712,6 +772,18 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared float lanes[128];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
 
 void main() {
     const uint T = params[0];
@@ -745,13 +817,13 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j4 = n * 32u + thread;
             vec4 weight4 = weight_vec4[j4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = kept_add[n * 4u + lane] * scale * weight4[lane];
+                result4[lane] = fmul(fmul(kept_add[n * 4u + lane], scale), weight4[lane]);
             }
             result_vec4[row * 64u + j4] = result4;
         }
@@ -783,6 +855,23 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -925,7 +1014,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 8u;
             if (row < T) {
-                result[row * 768u + col] = acc0[i * 4u + j] / (1.0 + exp(-acc0[i * 4u + j])) * acc1[i * 4u + j];
+                result[row * 768u + col] = fmul(fdiv(acc0[i * 4u + j], fadd(1.0, exp(-acc0[i * 4u + j]))), acc1[i * 4u + j]);
             }
         }
     }
@@ -951,6 +1040,13 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1047,7 +1143,7 @@ void main() {
             uint col = col0 + tx + j * 8u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 4u + j];
+                result[at] = fadd(add[at], acc[i * 4u + j]);
             }
         }
     }
@@ -1073,6 +1169,13 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1169,7 +1272,7 @@ void main() {
             uint col = col0 + tx + j * 8u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 4u + j];
+                result[at] = fadd(add[at], acc[i * 4u + j]);
             }
         }
     }
@@ -1313,6 +1416,18 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint local = gl_LocalInvocationID.x;
@@ -1324,7 +1439,7 @@ void main() {
     vec4 add4 = add_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
     vec4 matmul4 = matmul_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float sum = add4[lane] + matmul4[lane];
+        float sum = fadd(add4[lane], matmul4[lane]);
         kept_sum[lane] = sum;
         sum_sq += sum * sum;
     }
@@ -1340,11 +1455,11 @@ void main() {
     sum_sq = lanes[local - thread];
 
     // Store each element of the row.
-    float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+    float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
     vec4 weight4 = weight_vec4[thread];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = kept_sum[lane] * scale * weight4[lane];
+        result4[lane] = fmul(fmul(kept_sum[lane], scale), weight4[lane]);
     }
     result_vec4[thread] = result4;
 }

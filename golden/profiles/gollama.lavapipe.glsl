@@ -22,6 +22,18 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -85,13 +97,13 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 weight4 = decode4_weight(j4 * 4u + uint(clamp(tokens_row, 0, 4095)) * 256u);
             vec4 weight_24 = weight_2_vec4[j4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = weight4[lane] * scale * weight_24[lane];
+                result4[lane] = fmul(fmul(weight4[lane], scale), weight_24[lane]);
             }
             result_vec4[row * 64u + j4] = result4;
         }
@@ -118,6 +130,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -182,10 +200,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = rms_norm_vec4[(row * 256u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -222,6 +240,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -232,6 +262,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -252,11 +290,11 @@ void main() {
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -270,7 +308,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 1u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
+            result4[lane] = fadd(fmul(matmul4[lane], kept_turn_cos[lane]), fmul(matmul_point, kept_partner_sin[lane]));
         }
         result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
@@ -296,6 +334,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -306,6 +356,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -326,11 +384,11 @@ void main() {
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -344,7 +402,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 257u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
+            result4[lane] = fadd(fmul(matmul4[lane], kept_turn_cos[lane]), fmul(matmul_point, kept_partner_sin[lane]));
         }
         result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
@@ -379,11 +437,18 @@ shared float weights[528];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
+
 // a / b. Vulkan's division goes to divisors of 2^126, past which some devices
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 void main() {
@@ -438,10 +503,10 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     vec4 query4 = tile_q[(row0 + i * 4u) * 5u + quad];
                     [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                        score[i * 8u + j] = fma(query4.x, keys4[j].x, score[i * 8u + j]);
-                        score[i * 8u + j] = fma(query4.y, keys4[j].y, score[i * 8u + j]);
-                        score[i * 8u + j] = fma(query4.z, keys4[j].z, score[i * 8u + j]);
-                        score[i * 8u + j] = fma(query4.w, keys4[j].w, score[i * 8u + j]);
+                        score[i * 8u + j] = fma_in_order(query4.x, keys4[j].x, score[i * 8u + j]);
+                        score[i * 8u + j] = fma_in_order(query4.y, keys4[j].y, score[i * 8u + j]);
+                        score[i * 8u + j] = fma_in_order(query4.z, keys4[j].z, score[i * 8u + j]);
+                        score[i * 8u + j] = fma_in_order(query4.w, keys4[j].w, score[i * 8u + j]);
                     }
                 }
             }
@@ -558,6 +623,19 @@ layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uin
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -653,10 +731,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = attention_vec4[((k0 + q * 4u) % 64u + (k0 + q * 4u) / 64u * T * 64u + row * 64u) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -667,7 +745,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 4u + j];
+                result[row * 256u + col] = fadd(decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u), acc[i * 4u + j]);
             }
         }
     }
@@ -694,6 +772,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 w
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint local = gl_SubgroupID * 8u + gl_SubgroupInvocationID;
@@ -716,13 +806,13 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 add4 = add_vec4[row * 64u + j4];
             vec4 weight4 = weight_vec4[j4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = add4[lane] * scale * weight4[lane];
+                result4[lane] = fmul(fmul(add4[lane], scale), weight4[lane]);
             }
             result_vec4[row * 64u + j4] = result4;
         }
@@ -751,6 +841,29 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { ui
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -851,14 +964,14 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = rms_norm_vec4[(row * 256u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc0[i * 2u + j] = fma(a_row.x, b0_cols[j * 2u + q].x, acc0[i * 2u + j]);
-                    acc0[i * 2u + j] = fma(a_row.y, b0_cols[j * 2u + q].y, acc0[i * 2u + j]);
-                    acc0[i * 2u + j] = fma(a_row.z, b0_cols[j * 2u + q].z, acc0[i * 2u + j]);
-                    acc0[i * 2u + j] = fma(a_row.w, b0_cols[j * 2u + q].w, acc0[i * 2u + j]);
-                    acc1[i * 2u + j] = fma(a_row.x, b1_cols[j * 2u + q].x, acc1[i * 2u + j]);
-                    acc1[i * 2u + j] = fma(a_row.y, b1_cols[j * 2u + q].y, acc1[i * 2u + j]);
-                    acc1[i * 2u + j] = fma(a_row.z, b1_cols[j * 2u + q].z, acc1[i * 2u + j]);
-                    acc1[i * 2u + j] = fma(a_row.w, b1_cols[j * 2u + q].w, acc1[i * 2u + j]);
+                    acc0[i * 2u + j] = fma_in_order(a_row.x, b0_cols[j * 2u + q].x, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma_in_order(a_row.y, b0_cols[j * 2u + q].y, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma_in_order(a_row.z, b0_cols[j * 2u + q].z, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma_in_order(a_row.w, b0_cols[j * 2u + q].w, acc0[i * 2u + j]);
+                    acc1[i * 2u + j] = fma_in_order(a_row.x, b1_cols[j * 2u + q].x, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma_in_order(a_row.y, b1_cols[j * 2u + q].y, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma_in_order(a_row.z, b1_cols[j * 2u + q].z, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma_in_order(a_row.w, b1_cols[j * 2u + q].w, acc1[i * 2u + j]);
                 }
             }
         }
@@ -869,7 +982,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 768u + col] = acc0[i * 2u + j] / (1.0 + exp(-acc0[i * 2u + j])) * acc1[i * 2u + j];
+                result[row * 768u + col] = fmul(fdiv(acc0[i * 2u + j], fadd(1.0, exp(-acc0[i * 2u + j]))), acc1[i * 2u + j]);
             }
         }
     }
@@ -896,6 +1009,19 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -960,10 +1086,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = mul_vec4[(row * 768u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -975,7 +1101,7 @@ void main() {
             uint col = col0 + self + j * 16u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 4u + j];
+                result[at] = fadd(add[at], acc[i * 4u + j]);
             }
         }
     }
@@ -1002,6 +1128,19 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1066,10 +1205,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = attention_vec4[((k0 + q * 4u) % 64u + (k0 + q * 4u) / 64u * T * 64u + row * 64u) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -1081,7 +1220,7 @@ void main() {
             uint col = col0 + self + j * 16u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 4u + j];
+                result[at] = fadd(add[at], acc[i * 4u + j]);
             }
         }
     }
@@ -1107,6 +1246,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1171,10 +1316,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = mul_vec4[(row * 768u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -1215,6 +1360,18 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[4];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint local = gl_SubgroupID * 8u + gl_SubgroupInvocationID;
@@ -1226,7 +1383,7 @@ void main() {
         vec4 add4 = add_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 matmul4 = matmul_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float sum = add4[lane] + matmul4[lane];
+            float sum = fadd(add4[lane], matmul4[lane]);
             sum_sq += sum * sum;
         }
     }
@@ -1243,14 +1400,14 @@ void main() {
     }
 
     // Store each element of the row.
-    float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+    float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
     for (uint j4 = local; j4 < 64u; j4 += 32u) {
         vec4 add4 = add_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 matmul4 = matmul_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 weight4 = weight_vec4[j4];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            result4[lane] = (add4[lane] + matmul4[lane]) * scale * weight4[lane];
+            result4[lane] = fmul(fmul(fadd(add4[lane], matmul4[lane]), scale), weight4[lane]);
         }
         result_vec4[j4] = result4;
     }

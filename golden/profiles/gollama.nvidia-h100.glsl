@@ -24,6 +24,18 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[8];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -93,11 +105,11 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         vec4 weight_24 = weight_2_vec4[thread];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            result4[lane] = kept_weight[lane] * scale * weight_24[lane];
+            result4[lane] = fmul(fmul(kept_weight[lane], scale), weight_24[lane]);
         }
         result_vec4[row * 64u + thread] = result4;
     }
@@ -295,6 +307,13 @@ layout(set = 0, binding = 0, std430) readonly buffer Acc_parts_vec4_buffer { vec
 layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint i4 = gl_GlobalInvocationID.x;
@@ -302,7 +321,7 @@ void main() {
     vec4 acc_parts4_2 = acc_parts_vec4[T * 128u + i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = acc_parts4[lane] + acc_parts4_2[lane];
+        result4[lane] = fadd(acc_parts4[lane], acc_parts4_2[lane]);
     }
     result_vec4[i4] = result4;
 }
@@ -327,6 +346,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -337,6 +368,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -357,11 +396,11 @@ void main() {
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -369,7 +408,7 @@ void main() {
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 1u - col_remainder];
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + matmul_col * (int(col_remainder) != 0 ? turn_sin : -turn_sin);
+        result4[lane] = fadd(fmul(matmul4[lane], (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size), fmul(matmul_col, int(col_remainder) != 0 ? turn_sin : -turn_sin));
     }
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
@@ -394,6 +433,18 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -404,6 +455,14 @@ float sin_reduced(float x) {
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
+// a half and its double. Of the smallest numbers the half would lose a digit.
+float converted(const float x) {
+    precise float by_half = x * 0.5;
+    precise float doubled = by_half * 2.0;
+    return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
 // Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
@@ -425,11 +484,11 @@ void main() {
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col_quotient = col4 * 2u + lane / 2u;
-        float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
-        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
+        float product = fmul(converted(float(int(row))), converted(float(const_data[col_quotient * 2u + 1u])));
+        uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(fmul(product, 2.3283064e-10)));
         uint quadrant = turn + 536870912u >> 30u;
         bool odd_quadrant = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float angle = fmul(converted(float(int(turn << 2u))), 3.6572953e-10);
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
@@ -437,7 +496,7 @@ void main() {
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 257u - col_remainder];
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
-        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + matmul_col * (int(col_remainder) != 0 ? turn_sin : -turn_sin);
+        result4[lane] = fadd(fmul(matmul4[lane], (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size), fmul(matmul_col, int(col_remainder) != 0 ? turn_sin : -turn_sin));
     }
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
@@ -474,7 +533,8 @@ shared vec4 weights[1152];
 // multiply by a reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
-    return a * scale / (b * scale);
+    precise float quotient = a * scale / (b * scale);
+    return quotient;
 }
 
 void main() {
@@ -704,6 +764,13 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[288];
 shared vec4 tile_b[288];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
@@ -827,7 +894,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             uint col = col0 + tx + j * 16u;
             if (row < T) {
-                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 2u + j];
+                result[row * 256u + col] = fadd(decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u), acc[i * 2u + j]);
             }
         }
     }
@@ -855,6 +922,18 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared float sum_sq_parts[8];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
 
 void main() {
     const uint T = params[0];
@@ -885,11 +964,11 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         vec4 weight4 = weight_vec4[thread];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            result4[lane] = kept_add[lane] * scale * weight4[lane];
+            result4[lane] = fmul(fmul(kept_add[lane], scale), weight4[lane]);
         }
         result_vec4[row * 64u + thread] = result4;
     }
@@ -1171,6 +1250,23 @@ layout(set = 0, binding = 1, std430) readonly buffer Acc1_parts_vec4_buffer { ve
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint i4 = gl_GlobalInvocationID.x;
@@ -1181,8 +1277,8 @@ void main() {
     vec4 acc1_parts4_2 = acc1_parts_vec4[T * 192u + i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float acc0 = acc0_parts4[lane] + acc0_parts4_2[lane];
-        result4[lane] = acc0 / (1.0 + exp(-acc0)) * (acc1_parts4[lane] + acc1_parts4_2[lane]);
+        float acc0 = fadd(acc0_parts4[lane], acc0_parts4_2[lane]);
+        result4[lane] = fmul(fdiv(acc0, fadd(1.0, exp(-acc0))), fadd(acc1_parts4[lane], acc1_parts4_2[lane]));
     }
     result_vec4[i4] = result4;
 }
@@ -1380,6 +1476,13 @@ layout(set = 0, binding = 1, std430) readonly buffer Add_vec4_buffer { vec4 add_
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint i4 = gl_GlobalInvocationID.x;
@@ -1390,8 +1493,8 @@ void main() {
     vec4 acc_parts4_4 = acc_parts_vec4[T * 192u + i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float acc = acc_parts4[lane] + acc_parts4_2[lane] + acc_parts4_3[lane] + acc_parts4_4[lane];
-        result4[lane] = add4[lane] + acc;
+        float acc = fadd(fadd(fadd(acc_parts4[lane], acc_parts4_2[lane]), acc_parts4_3[lane]), acc_parts4_4[lane]);
+        result4[lane] = fadd(add4[lane], acc);
     }
     result_vec4[i4] = result4;
 }
@@ -1420,6 +1523,13 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared vec4 tile_a[288];
 shared vec4 tile_b[288];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1513,7 +1623,7 @@ void main() {
             uint col = col0 + tx + j * 16u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 2u + j];
+                result[at] = fadd(add[at], acc[i * 2u + j]);
             }
         }
     }
@@ -1537,6 +1647,13 @@ layout(set = 0, binding = 0, std430) readonly buffer Acc_parts_vec4_buffer { vec
 layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint i4 = gl_GlobalInvocationID.x;
@@ -1546,7 +1663,7 @@ void main() {
     vec4 acc_parts4_4 = acc_parts_vec4[T * 192u + i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = acc_parts4[lane] + acc_parts4_2[lane] + acc_parts4_3[lane] + acc_parts4_4[lane];
+        result4[lane] = fadd(fadd(fadd(acc_parts4[lane], acc_parts4_2[lane]), acc_parts4_3[lane]), acc_parts4_4[lane]);
     }
     result_vec4[i4] = result4;
 }
@@ -1578,6 +1695,18 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 
 shared float partial[17];
 shared float sum_sq_parts[8];
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1640,7 +1769,7 @@ void main() {
                 vec4 matmul4 = matmul_vec4[(k + t * 4u + uint(max(min(difference, int(T) - 1), 0)) * 256u) / 4u];
                 vec4 norm_weight4 = norm_weight_vec4[(k + t * 4u) / 4u];
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    a4[lane] = (add4[lane] + matmul4[lane]) * norm_weight4[lane];
+                    a4[lane] = fmul(fadd(add4[lane], matmul4[lane]), norm_weight4[lane]);
                 }
                 a_strip[t] = a4;
             }
@@ -1670,7 +1799,7 @@ void main() {
             vec4 matmul4 = matmul_vec4[(k + t * 4u + uint(max(min(difference, int(T) - 1), 0)) * 256u) / 4u];
             vec4 norm_weight4 = norm_weight_vec4[(k + t * 4u) / 4u];
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = (add4[lane] + matmul4[lane]) * norm_weight4[lane];
+                a4[lane] = fmul(fadd(add4[lane], matmul4[lane]), norm_weight4[lane]);
             }
             a_strip[t] = a4;
         }
@@ -1706,7 +1835,7 @@ void main() {
         vec4 add4 = add_vec4[(n * 4u + uint(max(min(difference, int(T) - 1), 0)) * 256u) / 4u];
         vec4 matmul4 = matmul_vec4[(n * 4u + uint(max(min(difference, int(T) - 1), 0)) * 256u) / 4u];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float sum = add4[lane] + matmul4[lane];
+            float sum = fadd(add4[lane], matmul4[lane]);
             sum_sq += sum * sum;
         }
     }
@@ -1727,7 +1856,7 @@ void main() {
         for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
         }
-        result[col] = sum * inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
+        result[col] = fmul(sum, inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05)));
     }
 }
 

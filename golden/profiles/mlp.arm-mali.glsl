@@ -21,6 +21,13 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[80];
 shared vec4 tile_b[80];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
 // which keeps its digits where tanh comes close to -1.
 float gelu_tanh(float x) {
@@ -85,7 +92,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             uint col_2 = tx + j * 8u;
             if (row_2 < T) {
-                result[row_2 * 16u + col_2] = gelu_tanh(acc[i * 2u + j] + weight_2[col_2]);
+                result[row_2 * 16u + col_2] = gelu_tanh(fadd(acc[i * 2u + j], weight_2[col_2]));
             }
         }
     }
@@ -188,6 +195,21 @@ layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -210,14 +232,14 @@ void main() {
     // row_sum: sum over the row.
     float row_sum = 0.0;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        row_sum += exp(kept_matmul[lane] - row_max);
+        row_sum += exp(fsub(kept_matmul[lane], row_max));
     }
 
     // Store each element of the row.
-    float recip = 1.0 / row_sum;
+    float recip = fdiv(1.0, row_sum);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
+        result4[lane] = fmul(exp(fsub(kept_matmul[lane], row_max)), recip);
     }
     result_vec4[row] = result4;
 }

@@ -19,6 +19,13 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[24];
 shared vec4 tile_b[24];
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
 // 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
 // which keeps its digits where tanh comes close to -1.
 float gelu_tanh(float x) {
@@ -69,7 +76,7 @@ void main() {
     uint row = row0 + ty;
     uint col = col0 + tx;
     if (row < T) {
-        result[row * 16u + col] = gelu_tanh(acc + weight_2[col]);
+        result[row * 16u + col] = gelu_tanh(fadd(acc, weight_2[col]));
     }
 }
 
@@ -156,6 +163,21 @@ layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -178,14 +200,14 @@ void main() {
     // row_sum: sum over the row.
     float row_sum = 0.0;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        row_sum += exp(kept_matmul[lane] - row_max);
+        row_sum += exp(fsub(kept_matmul[lane], row_max));
     }
 
     // Store each element of the row.
-    float recip = 1.0 / row_sum;
+    float recip = fdiv(1.0, row_sum);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
+        result4[lane] = fmul(exp(fsub(kept_matmul[lane], row_max)), recip);
     }
     result_vec4[row] = result4;
 }

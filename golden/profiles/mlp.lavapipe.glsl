@@ -18,6 +18,19 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float wei
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
+
 // 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
 // which keeps its digits where tanh comes close to -1.
 float gelu_tanh(float x) {
@@ -46,10 +59,10 @@ void main() {
         [[unroll]] for (uint q = 0u; q < 2u; ++q) {
             vec4 a_row = x_vec4[(row * 8u + q * 4u) / 4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
             }
         }
     }
@@ -59,7 +72,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = self + j * 8u;
             if (row < T && col < 16u) {
-                result[row * 16u + col] = gelu_tanh(acc[i * 4u + j] + weight_2[col]);
+                result[row * 16u + col] = gelu_tanh(fadd(acc[i * 4u + j], weight_2[col]));
             }
         }
     }
@@ -84,6 +97,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 w
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// fma, likewise.
+float fma_in_order(const float a, const float b, const float sum) {
+    precise float c = a * b + sum;
+    return c;
+}
+
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
@@ -106,10 +125,10 @@ void main() {
             [[unroll]] for (uint q = 0u; q < 2u; ++q) {
                 vec4 a_row = gelu_vec4[(row * 16u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma_in_order(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
@@ -146,6 +165,21 @@ layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params
 
 #define INF uintBitsToFloat(0x7f800000u)
 
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+float fdiv(const float a, const float b) {
+    precise float c = a / b;
+    return c;
+}
+
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
@@ -167,15 +201,15 @@ void main() {
     float row_sum = 0.0;
     vec4 matmul4_2 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        row_sum += exp(matmul4_2[lane] - row_max);
+        row_sum += exp(fsub(matmul4_2[lane], row_max));
     }
 
     // Store each element of the row.
-    float recip = 1.0 / row_sum;
+    float recip = fdiv(1.0, row_sum);
     vec4 matmul4_3 = matmul_vec4[row];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = exp(matmul4_3[lane] - row_max) * recip;
+        result4[lane] = fmul(exp(fsub(matmul4_3[lane], row_max)), recip);
     }
     result_vec4[row] = result4;
 }

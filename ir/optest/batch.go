@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -80,9 +81,10 @@ func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err 
 }
 
 // reference computes the batch by the reference. flushed is the same for
-// arguments whose denormals are zeros, or nil if there are none.
+// arguments whose denormals are zeros, or nil if there are none; in a batch with exact cases results of elementwise
+// ops that are denormal are zeros in it, too.
 func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error) {
-	if want, err = x.interpret(ctx, x.inputs, x.weights); err != nil {
+	if want, err = x.interpret(ctx, x.g, x.inputs, x.weights); err != nil {
 		return nil, nil, err
 	}
 	in, some, err := flushAll(x.inputs)
@@ -90,15 +92,51 @@ func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error
 		return nil, nil, err
 	}
 	w, more, err := flushAll(x.weights)
-	if err != nil || !some && !more {
+	g, exact := x.g, slices.ContainsFunc(x.cases, func(c Case) bool { return c.Exact })
+	if err != nil || !some && !more && !exact {
 		return want, nil, err
 	}
-	flushed, err = x.interpret(ctx, in, w)
+	if exact {
+		if g, err = flushing(g); err != nil {
+			return nil, nil, err
+		}
+	}
+	flushed, err = x.interpret(ctx, g, in, w)
 	return want, flushed, err
 }
 
-func (x *batch) interpret(ctx context.Context, in map[string]*ir.Data, w weights) (out outputs, err error) {
-	p, err := interp.New(x.g, interp.Options{Weights: w})
+// flushing returns the graph with zeros for what elementwise ops make of floats that is denormal.
+func flushing(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		y, err := rw.Copy(n, args)
+		if err != nil || n.Op().Class() != ir.ClassElementwise || !n.DType().IsFloat() || n.DType().IsBlock() {
+			return y, err
+		}
+		add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) (z *ir.Node) {
+			if err == nil {
+				z, err = rw.New.Add(op, args, attrs, "")
+			}
+			return z
+		}
+		number := func(v float64) *ir.Node {
+			d, failed := ir.FromFloats(n.DType(), []float64{v}, 1)
+			if failed != nil && err == nil {
+				err = failed
+			}
+			return add(ir.OpConst, nil, attr("data", d))
+		}
+		if n.Rank() == 0 { // which one element would make a vector of
+			return y, nil
+		}
+		tiny := add(ir.OpLt, []*ir.Node{add(ir.OpAbs, []*ir.Node{y}), number(smallestNormal(n.DType()))})
+		z := add(ir.OpWhere, []*ir.Node{tiny, add(ir.OpMul, []*ir.Node{y, number(0)}), y})
+		return z, err
+	})
+}
+
+func (x *batch) interpret(ctx context.Context, g *ir.Graph, in map[string]*ir.Data, w weights) (outputs, error) {
+	var out outputs
+	p, err := interp.New(g, interp.Options{Weights: w})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package optest
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -51,6 +52,161 @@ func (s *suite) castChains() {
 	chain("chains/and to f32", []ir.DType{ir.I64, ir.U32, ir.F64}, narrower, all(ir.F32))
 	chain("chains/and back", []ir.DType{ir.F64}, preferred, back)
 	chain("chains/by f64 and back", []ir.DType{ir.I64, ir.F32}, []ir.DType{ir.F64}, back)
+}
+
+var (
+	// exactOps are those whose result is the nearest number of its dtype, or one of its arguments.
+	exactOps = []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpSign, ir.OpSqr, ir.OpRelu, ir.OpFloor, ir.OpCeil, ir.OpRound,
+		ir.OpTrunc, ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpMin, ir.OpMax}
+	sums = []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul}
+	// inverses are pairs of which compilers make nothing: the second undoes the first, but for special values.
+	inverses = [][2]ir.Op{{ir.OpExp, ir.OpLog}, {ir.OpLog, ir.OpExp}, {ir.OpExp2, ir.OpLog2}, {ir.OpLog2, ir.OpExp2},
+		{ir.OpExpm1, ir.OpLog1p}, {ir.OpLog1p, ir.OpExpm1}, {ir.OpSqr, ir.OpSqrt}, {ir.OpSqrt, ir.OpSqr},
+		{ir.OpRecip, ir.OpRecip}, {ir.OpSqrt, ir.OpRecip}, {ir.OpRsqrt, ir.OpRecip}, {ir.OpRsqrt, ir.OpSqr},
+		{ir.OpRecip, ir.OpRsqrt}, {ir.OpAtan, ir.OpTan}, {ir.OpAsinh, ir.OpSinh}, {ir.OpSinh, ir.OpAsinh},
+		{ir.OpCosh, ir.OpAcosh}, {ir.OpAsin, ir.OpSin}, {ir.OpAcos, ir.OpCos}, {ir.OpExp, ir.OpSqrt},
+		{ir.OpSqr, ir.OpLog}}
+)
+
+// opChains adds pairs of ops, and triples of those that cancel: of special values and of numbers that lose digits.
+func (s *suite) opChains() {
+	for _, first := range exactOps {
+		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {
+			x, y := b.met(t)
+			return b.each(exactOps, b.of(first, x, y), x, y)
+		}).every().exactly()
+		if pairs.types = []ir.DType{ir.F32}; slices.Contains(sums, first) {
+			pairs.types = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64}
+			pairs.quick()
+		}
+	}
+	for _, first := range sums {
+		triples := s.chained(first, "chains/and two more", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			x, y := b.met(t)
+			for _, second := range sums {
+				z := b.of(second, b.of(first, x, y), x)
+				parts = append(parts, b.each(sums, z, x, y)...)
+				z = b.of(second, y, b.of(first, x, y))
+				parts = append(parts, b.each(sums, z, x, y)...)
+				z = b.of(second, b.of(first, x, y), b.of(first, y, b.of(ir.OpNeg, x, nil)))
+				parts = append(parts, z, b.of(ir.OpSub, z, y))
+			}
+			return parts
+		}).every().exactly()
+		triples.types = []ir.DType{ir.F32, ir.F64}
+	}
+	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
+		x, y := b.met(t)
+		sum := b.of(ir.OpAdd, x, y)
+		part := b.of(ir.OpSub, sum, x)
+		lost := b.of(ir.OpAdd, b.of(ir.OpSub, x, b.of(ir.OpSub, sum, part)), b.of(ir.OpSub, y, part)) // Knuth
+		fast := b.of(ir.OpSub, y, part)                                                               // Dekker
+		return []*ir.Node{lost, fast, b.of(ir.OpAdd, sum, lost)}
+	}).floats().exactly().quick()
+	for _, rows := range []int{1, 20} {
+		name := fmt.Sprintf("chains/%d rows of one number each", rows)
+		s.add(ir.OpMatMul, name, func(b *builder, t ir.DType) *ir.Node {
+			x := b.given(t, slices.Repeat([]float64{math.Inf(1)}, rows), rows, 1)
+			w := b.given(t, []float64{1, -1, 1, -1, 1, 1, 2, 2, 1, 1, 1, 1}, 4, 3)
+			return b.op(ir.OpMatMul, []*ir.Node{b.view(ir.OpBroadcast, x, attr("shape", ir.ShapeOf(rows, 4))), w})
+		}).smoke = true
+	}
+	s.inexactChains()
+}
+
+// inexactChains adds pairs with ops that may be off. They hold to the tolerances of their ops, and special values to
+// what these make of them.
+func (s *suite) inexactChains() {
+	var inexact []ir.Op
+	for _, op := range ir.Ops() {
+		info := op.Info()
+		if op.Class() == ir.ClassElementwise && info.GLSL.Float != "" && !info.Converts() && len(info.Args) < 3 &&
+			info.Tol.Eps > 2 {
+			inexact = append(inexact, op)
+		}
+	}
+	after := []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpRelu, ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpMax}
+	for group := range slices.Chunk(inexact, 4) {
+		s.chained(group[0], "chains/exact ops after these", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			x, y := b.moderate(t)
+			for _, op := range group {
+				parts = append(parts, b.each(after, b.of(op, x, y), x, y)...)
+			}
+			return parts
+		})
+	}
+	for group := range slices.Chunk(inexact, 8) {
+		s.chained(group[0], "chains/after exact ops", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			x, y := b.moderate(t)
+			for _, op := range group {
+				for _, first := range []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpAdd, ir.OpSub, ir.OpMul} {
+					parts = append(parts, b.of(op, b.of(first, x, y), y))
+				}
+			}
+			return parts
+		})
+	}
+	s.chained(ir.OpExp, "chains/inverses", func(b *builder, t ir.DType) (parts []*ir.Node) {
+		x, y := b.moderate(t)
+		for _, p := range inverses {
+			parts = append(parts, b.of(p[1], b.of(p[0], x, nil), nil))
+		}
+		for _, op := range []ir.Op{ir.OpExp, ir.OpExp2, ir.OpSqrt, ir.OpRsqrt, ir.OpRecip} {
+			parts = append(parts, b.of(ir.OpMul, b.of(op, x, nil), b.of(op, y, nil)))
+		}
+		return append(parts, b.of(ir.OpMul, b.of(ir.OpDiv, x, y), y), b.of(ir.OpDiv, b.of(ir.OpMul, x, y), y),
+			b.of(ir.OpDiv, x, b.of(ir.OpDiv, x, y)), b.of(ir.OpDiv, x, x))
+	}).quick()
+}
+
+// of applies an op of one or two arguments, with sample attributes.
+func (b *builder) of(op ir.Op, x, y *ir.Node) *ir.Node {
+	args := []*ir.Node{x, y}
+	return b.op(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, true)...)
+}
+
+// each applies ops to a value, and those of two arguments to it and to what it comes from, in both orders.
+func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
+	for _, op := range ops {
+		if len(op.Info().Args) == 1 {
+			list = append(list, b.of(op, value, nil))
+			continue
+		}
+		list = append(list, b.of(op, value, x), b.of(op, x, value), b.of(op, value, y), b.of(op, y, value),
+			b.of(op, value, value))
+	}
+	return list
+}
+
+// met returns two inputs in which each of some values meets each other: special ones, and ones whose sums and products
+// lose digits or leave the dtype's range.
+func (b *builder) met(t ir.DType) (x, y *ir.Node) {
+	digits := map[ir.DType]int{ir.F16: 10, ir.BF16: 7, ir.F8E4M3: 3, ir.F8E5M2: 2, ir.F64: 52}[t]
+	if digits == 0 {
+		digits = 23
+	}
+	whole := math.Ldexp(1.5, digits) // what is added to it is rounded to a whole number
+	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
+		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()})
+}
+
+// moderate is met for ops whose results grow fast.
+func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
+	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, -2.5, 0.3, -0.7, 0x1p-20, math.Inf(1),
+		math.Inf(-1), math.NaN()})
+}
+
+func (b *builder) pairsOf(t ir.DType, list []float64) (x, y *ir.Node) {
+	if t == ir.F8E4M3 { // which has no infinities
+		list = slices.DeleteFunc(list, func(v float64) bool { return math.IsInf(v, 0) })
+	}
+	var xs, ys []float64
+	for _, u := range list {
+		for _, v := range list {
+			xs, ys = append(xs, u), append(ys, v)
+		}
+	}
+	return b.given(t, xs, 1, len(xs)), b.given(t, ys, 1, len(ys))
 }
 
 // powers adds powers by constants, of which the generator makes products, quotients and roots.
