@@ -152,7 +152,7 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 			updates = r.swapAxes(r.hitsOf(hit, others, -1, mode), axis, row)
 		}
 	case ir.OpIndexAdd:
-		hit, kept := r.lastOfEqual(indices)
+		hit, kept := r.lastOfRows(indices, n.Shape()[axis])
 		rows, err := flatAround(updates.Shape(), axis)
 		if r.err == nil {
 			r.err = err
@@ -160,11 +160,11 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 		indices, updates = kept, r.foldOfRows(hit, indices, updates, rows, n.Shape()[axis], mode)
 	default:
 		flat := r.flatIndex(indices, n.Shape(), true)
-		hit, kept := r.lastOfEqual(flat)
+		outer, _ := r.split(n.Shape(), indices)
+		hit, kept := r.lastOfRows(flat, outer)
 		if r.err != nil {
 			return nil
 		}
-		outer, _ := r.split(n.Shape(), indices)
 		places := indices.Shape()[:indices.Rank()-1]
 		inner, err := updates.Shape()[len(places):].Numel()
 		if r.err == nil {
@@ -203,6 +203,29 @@ func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
 	n := indices.Shape()[indices.Rank()-1]
 	last := r.lastHit(equal, ir.Shape{n, n}, -1)
 	is := r.binary(ir.OpEq, last, r.iota(ir.Shape{n}, 0))
+	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+}
+
+// lastOfRows is lastOfEqual of one row of indices below a limit. Where comparing all of them is more work, the last
+// one of each place is found by atomics.
+func (r *rewriter) lastOfRows(indices *ir.Node, limit ir.Dim) (equal, kept *ir.Node) {
+	equal, kept = r.lastOfEqual(indices)
+	if r.err != nil || equal == nil {
+		return equal, kept
+	}
+	one, n := ir.D(1), kept.Shape()[0]
+	size := scatterSize{ir.Shape{one, limit, one}, ir.Shape{one, n, one}, "", ir.I32}
+	if r.form(size, size.elements(size.updates)*float64(n.Max())) != accumulate {
+		return equal, kept
+	}
+	indices = r.wideIndex(indices)
+	l := r.landing(size, indices)
+	last := r.add(ir.OpGather, []*ir.Node{r.lastUpdate(l), r.notBelowZero(l.at)}, ir.Attr{Name: "axis", Value: 0})
+	is := r.binary(ir.OpAnd, r.binary(ir.OpEq, last, r.iota(ir.Shape{n}, 0)),
+		r.binary(ir.OpGe, l.at, r.scalar(ir.I32, 0)))
+	if r.err != nil {
+		return nil, nil
+	}
 	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 }
 

@@ -208,3 +208,28 @@ func TestAccumulatedBits(t *testing.T) {
 		})
 	}
 }
+
+// TestAccumulatedStates: of many updates of a state in place the last one of each place is found by atomics, not by
+// comparing all with one another.
+func TestAccumulatedStates(t *testing.T) {
+	const leaves = `symbol N <= 20
+		%table = state {name="table", dtype=f32, shape=[30,5]}
+		%ids = input {name="ids", dtype=i32, shape=[N]}
+		%rows = input {name="rows", dtype=f32, shape=[N,5]}
+		%at = reshape %ids {shape=[N,1]}
+		`
+	for _, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
+		"scatter_nd_add %table, %at, %rows {mode=\"max\"}", "index_add %table, %ids, %rows {axis=0}"} {
+		g := parse(t, leaves+"%y = "+write+"\n update %table = %y")
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: "accumulate"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := s.Text(); !strings.Contains(text, "vkc.scatter_most") || !strings.Contains(text, "rw") {
+			t.Errorf("%s compares all updates, or is not in place:\n%s", write, text)
+		}
+		if _, c, err := checkGraph(g, 1, 6); err != nil || c.ran == 0 {
+			t.Errorf("%s: %d runs, %v", write, c.ran, err)
+		}
+	}
+}
