@@ -34,6 +34,7 @@ func TestIndexSimplifies(t *testing.T) {
 		{"the other factor", j.Mul(DimIndex(joined)).Plus(Axis(3, B)), B, "T*a1", "a3"},
 		{"a product of sums", j.Mul(DimIndex(wider)).Plus(Axis(3, B)), B, "(B*(T+1)*a1 + a3 / B)", "(B*(T+1)*a1 + a3 % B)"},
 		{"a square", j.Mul(DimIndex(dimTimes(T, T))).Plus(i), T, "T*a1", "a0"},
+		{"counting down past a multiple", Const(130).Minus(k), ir.D(64), "(-1*a2 + 66 / 64) + 1", "(-1*a2 + 66 % 64)"},
 		{"crossing", k.Plus(Const(1)), ir.D(64), "(a2 + 1 / 64)", "(a2 + 1 % 64)"},
 	}
 	for _, tt := range tests {

@@ -93,6 +93,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"wrong family", mm, goodMap, nil, "this is a matmul"},
 		{"no workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 0 }, "workgroup of 0"},
 		{"large workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "allows 1 to 128"},
+		{"workgroup of one too many", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 129 }, "allows 1 to 128"},
 		{"workgroup width", mapK, goodMap, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupSize[0] = 32 }, "allows 1 to 32"},
 		{"odd vector", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 3 }, "vectors of 3"},
 		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "allows \"map wg=64 vec=2\""},
@@ -105,6 +106,12 @@ func TestCheckRefuses(t *testing.T) {
 		{"lanes of a serial row", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarRowSerial }, "a serial row has one"},
 
 		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *Caps) { s.Subgroup = 32; c.SubgroupOps = 0x17 }, "cannot be relied on"},
+		{"subgroup size that cannot be asked for", row, goodRow, func(s *kernel.Schedule, c *Caps) {
+			*c = fixedSubgroup(*c, 32)
+			c.MaxSubgroupSize, c.RequiredSubgroupSize = 64, false
+			c.Features.SubgroupSizeControl, c.Features.FullSubgroups = true, true
+			s.Subgroup = 32
+		}, "cannot be relied on"},
 		{"subgroup without shuffles", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 32 }, "no subgroup shuffles"},
 		{"odd subgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 24 }, "no power of two"},
 		{"part subgroup", row, goodRow, func(s *kernel.Schedule, c *Caps) {
@@ -135,6 +142,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"shared memory", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 64 }, "bytes of shared memory"},
 		{"grid", mm, goodTile, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupCount = [3]uint32{1, 1, 1} }, "more workgroups"},
 
+		{"rows of a grid", mm, goodTile, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupCount = [3]uint32{127, 7, 1} }, "more workgroups"},
+		{"matvec of one row too many", matMul(one, ir.D(17), ir.D(512), ir.D(512), ir.F32, true), goodVec, nil, "at most 16"},
 		{"matvec rows", mm, goodVec, nil, "at most 16"},
 		{"matvec rows left out", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 2, 2 }, "must compute all 4 rows"},
 		{"matvec lanes", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 24 }, "power of two"},
