@@ -58,8 +58,9 @@ type CustomOp struct {
 // result as an array of its name, in the dtype's storage type (f16 is
 // float16_t, bf16 uint16_t, f8e4m3, u8 and bool uint8_t, i8 int8_t, a block
 // format the largest of uint, uint16_t and uint8_t that divides its blocks):
-// arguments are readonly, and results writeonly but for those in Zeroed. NAME_size is its number of elements and NAME_dim0, NAME_dim1, …
-// are its extents, as constants of type uint.
+// arguments are readonly, and results writeonly but for those in Zeroed.
+// NAME_size is its number of elements and NAME_dim0, NAME_dim1, … are its
+// extents, as constants of type uint.
 type CustomKernel struct {
 	// Outputs names the results, at least one.
 	Outputs []string
