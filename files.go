@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -87,7 +87,7 @@ func ReadGraph(path string) (*ir.Graph, error) {
 		return nil, fmt.Errorf("graph: %s is a safetensors file, which has weights but no graph: give the graph's "+
 			"file, and this one as its weights (vkc run GRAPH.json --weights FILE)", path)
 	}
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("graph: %w", err)
 	}

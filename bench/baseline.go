@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // Baseline is figures to compare results with: an earlier report, or what other
@@ -76,7 +77,7 @@ func OpenBaseline(path string) (*Baseline, error) {
 	if text, ok := builtin[path]; ok {
 		return parseBaseline(path, text)
 	}
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

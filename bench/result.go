@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // Status says what came of a case.
@@ -77,7 +78,7 @@ const maxReport = 64 << 20
 
 // ReadReport reads the JSON of a report.
 func ReadReport(path string) (*Report, error) {
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -79,7 +79,7 @@ func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
 
 // writePage replaces the tables in a document.
 func writePage(path string, r *bench.Report, base *bench.Baseline) error {
-	old, err := os.ReadFile(path)
+	old, err := inputfile.Read(path)
 	if err != nil {
 		return fmt.Errorf("--page: %w", err)
 	}

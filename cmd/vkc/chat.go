@@ -67,7 +67,7 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	if _, _, err := c.prompt("Hello"); err != nil {
 		return err
 	}
-	var t talker = newPlainTalker(a.stdout, a.stdout.Flush)
+	var t talker = newPlainTalker(ctx, a.stdout, a.stdout.Flush)
 	if terminalOf(os.Stdin) != nil && terminalOf(os.Stdout) != nil {
 		a.note("%s. /help lists commands", m.Why())
 		console, err := newConsole(ctx)
@@ -186,8 +186,8 @@ type plainTalker struct {
 	flush func() error
 }
 
-func newPlainTalker(w io.Writer, flush func() error) *plainTalker {
-	return &plainTalker{Writer: w, lines: bufio.NewReader(os.Stdin), flush: flush}
+func newPlainTalker(ctx context.Context, w io.Writer, flush func() error) *plainTalker {
+	return &plainTalker{Writer: w, lines: bufio.NewReader(standardInput(ctx)), flush: flush}
 }
 
 func (p *plainTalker) message() (string, error) {

@@ -73,7 +73,7 @@ func TestChat(t *testing.T) {
 
 func TestPlainTalker(t *testing.T) {
 	typed(t, "one\r\ntwo \\\nthree\\\n\nlast\\")
-	p := newPlainTalker(io.Discard, func() error { return nil })
+	p := newPlainTalker(t.Context(), io.Discard, func() error { return nil })
 	for _, want := range []string{"one", "two \nthree\n", "last"} {
 		if have, err := p.message(); err != nil || have != want {
 			t.Errorf("%q, %v, want %q", have, err, want)

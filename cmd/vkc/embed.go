@@ -53,7 +53,7 @@ func (a *app) embed(ctx context.Context, f *embedFlags, texts []string) (err err
 	out := json.NewEncoder(a.stdout)
 	out.SetEscapeHTML(false)
 	for i, text := range texts {
-		if text, err = textOf([]string{text}); err != nil {
+		if text, err = textOf(ctx, []string{text}); err != nil {
 			return err
 		}
 		tokens := e.Tokenizer().Encode(text, tokenizer.Options{Whole: true})

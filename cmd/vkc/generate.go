@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/grammar"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -248,7 +248,7 @@ func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 	if path == "" {
 		return nil, nil
 	}
-	file, err := os.Open(path)
+	file, err := inputfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w; want the name of a file with the grammar or schema", err)
 	}
@@ -265,7 +265,7 @@ func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 }
 
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
-	text, err := textOf([]string{f.prompt})
+	text, err := textOf(ctx, []string{f.prompt})
 	if err != nil {
 		return err
 	}

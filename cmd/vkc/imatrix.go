@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 type imatrixFlags struct {
@@ -49,7 +49,7 @@ func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
 	if err := writable("output", f.output); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path)
 	if err != nil {
 		return err
 	}

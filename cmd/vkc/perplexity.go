@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 const chunkHelp = "the tokens of a chunk, `N`; 0 means 512, or what the model was trained for"
@@ -45,7 +45,7 @@ func (a *app) perplexity(ctx context.Context, f *perplexityFlags, path string) e
 	if f.chunks < 0 {
 		return usagef("--chunks %d: want 1 or more, or 0 for all", f.chunks)
 	}
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path)
 	if err != nil {
 		return err
 	}

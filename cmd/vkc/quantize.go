@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant/imatrix"
 )
@@ -180,7 +181,7 @@ func readImatrix(path string) (*imatrix.Matrix, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxImatrixBytes {
 		return nil, fmt.Errorf("imatrix: %s is no file, or larger than %s", path, size(maxImatrixBytes))
 	}
-	data, err := os.ReadFile(path)
+	data, err := inputfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("imatrix: %w", err)
 	}

@@ -8,13 +8,13 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/serve"
 )
 
@@ -135,7 +135,7 @@ func (f *serveFlags) check() error {
 
 // readKey returns the key on the first line of a file.
 func readKey(path string) (string, error) {
-	file, err := os.Open(path)
+	file, err := inputfile.Open(path)
 	if err != nil {
 		return "", err
 	}

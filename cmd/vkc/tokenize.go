@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,11 +34,11 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.model == "" {
 				return usagef("tokenize: -m MODEL.gguf is missing; see vkc tokenize --help")
 			}
-			return a.tokenize(&f, args)
+			return a.tokenize(cmd.Context(), &f, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -48,7 +48,7 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 	return cmd
 }
 
-func (a *app) tokenize(f *tokenizeFlags, args []string) (err error) {
+func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (err error) {
 	file, err := gguf.Open(f.model)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *app) tokenize(f *tokenizeFlags, args []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.model, err)
 	}
-	text, err := textOf(args)
+	text, err := textOf(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,10 @@ func (a *app) tokenize(f *tokenizeFlags, args []string) (err error) {
 }
 
 // textOf returns the text that a command is given, or standard input.
-func textOf(args []string) (string, error) {
+func textOf(ctx context.Context, args []string) (string, error) {
 	if len(args) == 1 && args[0] != "-" {
 		return args[0], nil
 	}
-	text, err := io.ReadAll(os.Stdin)
+	text, err := io.ReadAll(standardInput(ctx))
 	return string(text), err
 }

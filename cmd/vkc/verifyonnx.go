@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -127,7 +127,7 @@ func readExceptions(path string) (map[string]string, error) {
 	if path == "" {
 		return list, nil
 	}
-	content, err := os.ReadFile(path)
+	content, err := inputfile.Read(path)
 	if err != nil {
 		return nil, err
 	}

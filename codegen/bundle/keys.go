@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // The kinds of PEM block in key files, which other programs read and write too:
@@ -64,7 +66,7 @@ func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 // readPEM returns the content of all blocks of a file, which must be of one
 // kind. Text around them is for people.
 func readPEM(path, kind string) ([][]byte, error) {
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}

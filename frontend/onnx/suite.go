@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -86,7 +87,7 @@ type Loaded struct {
 // of it; if that is not enough, extents become numbers.
 func (t Case) Load() (_ *Loaded, err error) {
 	path := filepath.Join(t.Folder, "model.onnx")
-	content, err := os.ReadFile(path)
+	content, err := inputfile.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -62,7 +62,7 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 
 // readBounded reads the index, which is small, without trusting that it is.
 func readBounded(src filefmt.Source) ([]byte, error) {
-	f, err := os.Open(src.Path)
+	f, err := inputfile.Open(src.Path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -66,7 +67,8 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 			}
 			dir = filepath.Dir(f.target)
 		} else {
-			if f.stream, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+			// A pipe that no one reads is an error, and does not keep the writer waiting.
+			if f.stream, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil {
 				return nil, err
 			}
 			dir = os.TempDir()

@@ -3,9 +3,10 @@ package filefmt
 import (
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // BundleMagic is how bundles begin; what follows it in their magic number is line
@@ -25,7 +26,7 @@ func IsBundle(path string) (bool, error) {
 
 // Head returns the first n bytes of a file, or all of a shorter one.
 func Head(path string, n int) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"unsafe"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // File is a file whose whole content is addressable as one byte slice.
@@ -29,7 +31,7 @@ type File struct {
 
 // Open maps the regular file at path. An empty file gives an empty slice.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 // Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
@@ -122,7 +123,7 @@ func Path(caps target.Caps) string {
 // Read reads a file. A file that is not there is an error that is
 // fs.ErrNotExist.
 func Read(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := inputfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func Written(path string) (bool, error) {
 	if err != nil || st.Size() > maxFile {
 		return false, err
 	}
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path)
 	if err != nil {
 		return false, err
 	}
