@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -56,6 +57,11 @@ func layOutMemory(s *State) error {
 		return err
 	}
 	pl.placeTemps()
+	if testing.Testing() { // every test that plans checks what it planned
+		if err := pl.p.CheckArena(); err != nil {
+			return err
+		}
+	}
 	pl.barriers()
 	pl.extents(root)
 	s.Program, s.laidOut = pl.p, pl.kernels

@@ -1,0 +1,58 @@
+package kernel
+
+import "fmt"
+
+// CheckArena returns an error if two temporaries lie in the same place of the arena while the values of both are needed.
+// It derives from the steps alone how long a value is needed, so that it can be compared with what a planner decided.
+// A region runs its steps again: what a trip reads before it writes it is from before the region or from the trip before,
+// and so is needed through all of the region.
+func (p *Program) CheckArena() error {
+	var temps []int
+	needed := map[int][2]int{} // by buffer: from which step to which
+	for at, st := range p.Steps {
+		for _, b := range st.Binds {
+			if p.Buffers[b.Buffer].Kind != BufTemp {
+				continue
+			}
+			span, seen := needed[b.Buffer]
+			if !seen {
+				temps, span[0] = append(temps, b.Buffer), at
+			}
+			span[1] = at
+			needed[b.Buffer] = span
+		}
+	}
+	for range p.Regions { // a region in another one may lengthen what the outer one then lengthens
+		for _, r := range p.Regions {
+			last := r.First + r.Count - 1
+			for buffer, reads := range p.readFirst(r) {
+				if span := needed[buffer]; reads || span[0] < r.First {
+					needed[buffer] = [2]int{min(span[0], r.First), max(span[1], last)}
+				}
+			}
+		}
+	}
+	for i, a := range temps {
+		for _, b := range temps[:i] {
+			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
+			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
+				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place", b, y.Name,
+					n[0], n[1], a, x.Name, m[0], m[1])
+			}
+		}
+	}
+	return nil
+}
+
+// readFirst lists the temporaries that the steps of a region touch, and whether one reads them before any writes them.
+func (p *Program) readFirst(r Region) map[int]bool {
+	list := map[int]bool{}
+	for _, st := range p.Steps[r.First : r.First+r.Count] {
+		for _, b := range st.Binds {
+			if _, seen := list[b.Buffer]; !seen && p.Buffers[b.Buffer].Kind == BufTemp {
+				list[b.Buffer] = b.Read
+			}
+		}
+	}
+	return list
+}
