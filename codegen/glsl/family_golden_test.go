@@ -171,6 +171,11 @@ var goldenCases = []goldenCase{
 		%5 = cast %4 {dtype=bf16} : bf16[50,61]
 		output "y" %5
 	}`},
+	{name: "row_layer_norm_shared", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[50,1200]} : f32[50,1200]
+		%1 = layer_norm %0 {eps=1e-05} : f32[50,1200]
+		output "y" %1
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
 	{name: "flash_tile_causal", graph: `graph "g" {
 		symbol T <= 512
 		symbol S <= 4096

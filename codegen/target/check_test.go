@@ -26,6 +26,7 @@ func TestCheckRefuses(t *testing.T) {
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
 	goodDirect := kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: 16, Vec: 4, TileM: 16, ThreadM: 16,
 		TileN: 64, ThreadN: 4, TileK: 8}
+	eightRows := func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 8, 8 }
 	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4,
 		TileN: 2, ThreadN: 1}
 
@@ -145,6 +146,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"rows of a grid", mm, goodTile, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupCount = [3]uint32{127, 7, 1} }, "more workgroups"},
 		{"matvec of one row too many", matMul(one, ir.D(17), ir.D(512), ir.D(512), ir.F32, true), goodVec, nil, "at most 16"},
 		{"matvec rows", mm, goodVec, nil, "at most 16"},
+		{"matvec of 16 rows", matMul(one, ir.D(16), ir.D(512), ir.D(512), ir.F32, true), goodVec, eightRows, ""},
+		{"matvec of 17 rows", matMul(one, ir.D(17), ir.D(512), ir.D(512), ir.F32, true), goodVec, eightRows, "at most 16"},
 		{"matvec rows left out", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 2, 2 }, "must compute all 4 rows"},
 		{"matvec lanes", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 24 }, "power of two"},
 		{"matvec invocations", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileN = 4 }, "takes 128 invocations"},
