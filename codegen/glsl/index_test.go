@@ -208,7 +208,7 @@ func TestSharedIndex(t *testing.T) {
 		"float exponential = exp(s[row]);",
 		"for (uint j = 0u; j < 7u; ++j) {",
 		"    uint at = row * 7u + j;",
-		"    sum += x[at] * w[at] * exponential;",
+		"    sum += fmul(fmul(x[at], w[at]), exponential);",
 		"}",
 	}
 	if got := strings.Join(e.root.lines, "\n"); got != strings.Join(want, "\n") || e.err != nil {
