@@ -2,10 +2,10 @@ package kernel
 
 import "fmt"
 
-// CheckArena returns an error if two temporaries lie in the same place of the arena while the values of both are needed.
-// It derives from the steps alone how long a value is needed, so that it can be compared with what a planner decided.
-// A region runs its steps again: what a trip reads before it writes it is from before the region or from the trip before,
-// and so is needed through all of the region.
+// CheckArena returns an error if two temporaries lie in the same place of the arena while the values of both are
+// needed. It derives from the steps alone how long a value is needed, and so checks what a planner decided. A region
+// runs its steps again: what a trip reads before it writes it is from before the region or from the trip before, and so
+// is needed through all of the region.
 func (p *Program) CheckArena() error {
 	var temps []int
 	needed := map[int][2]int{} // by buffer: from which step to which
@@ -36,8 +36,8 @@ func (p *Program) CheckArena() error {
 		for _, b := range temps[:i] {
 			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
 			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
-				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place", b, y.Name,
-					n[0], n[1], a, x.Name, m[0], m[1])
+				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place",
+					b, y.Name, n[0], n[1], a, x.Name, m[0], m[1])
 			}
 		}
 	}
