@@ -35,32 +35,3 @@ func TestIndexDivModFromAbove(t *testing.T) {
 		}
 	}
 }
-
-// TestCheckRangeLimits: what is as large as a kernel counts is taken, and what is larger by 1 is refused.
-func TestCheckRangeLimits(t *testing.T) {
-	b := NewBuilder()
-	for name, tt := range map[string]struct {
-		most int64
-		k    func(n int64) *Kernel
-	}{
-		"elements along an axis": {maxSigned, func(n int64) *Kernel { return &Kernel{Parallel: []ir.Dim{{Add: n}}} }},
-		"elements of a row":      {maxSigned, func(n int64) *Kernel { return &Kernel{Fold: ir.Dim{Add: n}} }},
-		"elements of a binding": {maxWide, func(n int64) *Kernel {
-			return &Kernel{Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: n}}}
-		}},
-		"elements of a custom kernel's binding": {maxPosition, func(n int64) *Kernel {
-			return &Kernel{Family: FamilyCustom, Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: n}}}
-		}},
-		"a coordinate used as a number": {maxSigned, func(n int64) *Kernel {
-			return &Kernel{Stores: []Store{{Value: b.FromIndex(Axis(0, ir.D(2)).Times(n))}},
-				Bindings: []Binding{{Name: "y", DType: ir.I32, Elems: 2}}}
-		}},
-	} {
-		if err := tt.k(tt.most).CheckRange(); err != nil {
-			t.Errorf("%s: %d: %v", name, tt.most, err)
-		}
-		if err := tt.k(tt.most + 1).CheckRange(); err == nil {
-			t.Errorf("%s: %d is accepted, and the most is %d", name, tt.most+1, tt.most)
-		}
-	}
-}

@@ -19,6 +19,13 @@ func TestCheckRangeLimits(t *testing.T) {
 		{"elements", func(extra int64) *Kernel {
 			return &Kernel{Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: maxWide + extra}}}
 		}, maxWide},
+		{"elements that a custom kernel counts", func(extra int64) *Kernel {
+			return &Kernel{Family: FamilyCustom, Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: maxPosition + extra}}}
+		}, maxPosition},
+		{"a coordinate that is a number", func(extra int64) *Kernel {
+			return &Kernel{Bindings: []Binding{{Name: "y", DType: ir.I32, Elems: 2}},
+				Stores: []Store{{Value: NewBuilder().FromIndex(Axis(0, ir.D(2)).Times(maxSigned + extra))}}}
+		}, maxSigned},
 	} {
 		if err := tt.k(0).CheckRange(); err != nil {
 			t.Errorf("%s of %d: %v", tt.what, tt.most, err)
