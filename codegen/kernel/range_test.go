@@ -20,7 +20,8 @@ func TestCheckRangeLimits(t *testing.T) {
 			return &Kernel{Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: maxWide + extra}}}
 		}, maxWide},
 		{"elements that a custom kernel counts", func(extra int64) *Kernel {
-			return &Kernel{Family: FamilyCustom, Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: maxPosition + extra}}}
+			return &Kernel{Family: FamilyCustom,
+				Bindings: []Binding{{Name: "x", DType: ir.F32, Elems: maxPosition + extra}}}
 		}, maxPosition},
 		{"a coordinate that is a number", func(extra int64) *Kernel {
 			return &Kernel{Bindings: []Binding{{Name: "y", DType: ir.I32, Elems: 2}},
