@@ -140,6 +140,18 @@ func TestCommandLines(t *testing.T) {
 		path = wrapped + string(filepath.ListSeparator) + path
 	}
 	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path, "GOFLAGS=-trimpath")
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x"},
+			args...)...)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return string(out)
+	}
+	git("init", "-q")
+	git("add", "--all", "--force")
+	git("commit", "-q", "-m", "x")
 	targets := read(t, "Makefile")
 	for _, b := range blocks(t, "sh") {
 		var script strings.Builder
@@ -167,6 +179,9 @@ func TestCommandLines(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v:\n%s\n%s", b.page, err, script.String(), out)
 		}
+	}
+	if left := git("status", "--porcelain"); left != "" {
+		t.Errorf("the commands leave files that git sees: name them in .gitignore\n%s", left)
 	}
 }
 
