@@ -98,7 +98,7 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 	})
 }
 
-// TestOpsRoundByThemselves: in the SPIR-V of kernels, optimized, what elementwise ops compute is decorated NoContraction,
+// TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops are decorated NoContraction,
 // and what sums of products add up is not.
 func TestOpsRoundByThemselves(t *testing.T) {
 	needTools(t)
@@ -141,7 +141,8 @@ func TestOpsRoundByThemselves(t *testing.T) {
 			marked, unmarked = marked+m, unmarked+u
 		}
 		if marked < tt.marked || tt.unmarked != (unmarked > 0) {
-			t.Errorf("%s: %d ops are marked, %d are not; want %d or more, and others %v, in\n%s", tt.name, marked, unmarked,
+			t.Errorf("%s: %d ops are marked, %d are not; want %d or more, and others %v, in\n%s", tt.name, marked,
+				unmarked,
 				tt.marked, tt.unmarked, low.GLSL)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // or it is a pointer that need not be set. A field of a new one belongs into one of these lists.
 func TestZero(t *testing.T) {
 	zero := "Temperature MinP PresencePenalty FrequencyPenalty Seed Likeliest Tokens"
-	unset := "TopK RepeatPenalty MaxTokens Context Cache Parallel Positions GPUMemory Ahead" // none of something is none
+	// None of these is 0 by itself.
+	unset := "TopK RepeatPenalty MaxTokens Context Cache Parallel Positions GPUMemory Ahead"
 	pointers := "TopP Keep"
 	kinds := map[string]string{}
 	for list, kind := range map[string]string{zero: "number", unset: "number", pointers: "pointer"} {

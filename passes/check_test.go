@@ -215,7 +215,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}})
+	choices := passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}
+	tails, err := passes.Run(g, passes.Options{Pricer: choices})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}

@@ -181,7 +181,7 @@ if (team == 0u) {
 	}
 	rows := ir.CustomOp{
 		Name: named("rows"),
-		Doc: "For each wanted number the fold of those rows whose key it is: sorted are the keys in order, order says " +
+		Doc: "For each wanted number the fold of the rows whose key it is: sorted are the keys in order, order says " +
 			"of which row each is, and begins where each number is first. There are none for a negative one. Folded " +
 			"are chunks of equal keys.",
 		Args: []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}, {Name: "wanted"}, {Name: "begins"},
@@ -228,7 +228,8 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 }
 
 // foldReference folds, for each of n results, the rows that stand from one place up to another in order.
-func foldReference(mode string, t ir.DType, args []*ir.Data, n int, span func(sorted, wanted []int64, i int) (int, int)) (
+func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
+	span func(sorted, wanted []int64, i int) (int, int)) (
 	[]*ir.Data, error) {
 	order, errOrder := args[1].Ints()
 	sorted, errSorted := args[2].Ints()
@@ -306,7 +307,7 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 	return sums
 }
 
-// sortedFolds returns, for each of the wanted numbers, the fold of those updates [outer, K, inner] whose key, of K keys,
+// sortedFolds returns, for each of the wanted numbers, the fold of the updates [outer, K, inner] whose key, of K keys,
 // it is: [outer, wanted, inner], in the dtype that folds have. Keys and wanted numbers below 0 or from limit on are
 // none.
 func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {

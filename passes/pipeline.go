@@ -53,9 +53,10 @@ var table = []Pass{
 	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
 	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
 	{"cse", "equal values are computed once", graphPass(cse)},
-	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", func(s *State) error {
-		return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return ownValues(g, s.pricer) })(s)
-	}},
+	{"interface", "every output and state update gets a value of its own, so that two never share a buffer",
+		func(s *State) error {
+			return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return ownValues(g, s.pricer) })(s)
+		}},
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"complete_results", "a custom kernel writes all its results, and a loop carries them, so each has a value", graphPass(completeResults)},

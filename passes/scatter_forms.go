@@ -93,7 +93,8 @@ func (s scatterSize) fits() bool {
 // sorts reports whether there are kernels that fold the updates in order.
 func (s scatterSize) sorts() bool {
 	_, ok := foldsEqual[foldKey{s.mode, accType("", s.t)}]
-	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 && s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
+	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
+		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
 
 // accumulator says by which kernels the updates of a scatter change words of each place.

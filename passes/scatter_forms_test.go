@@ -62,7 +62,8 @@ func TestScatterForms(t *testing.T) {
 		}
 		for _, mode := range modes {
 			for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U32, ir.I8, ir.U8, ir.I64, ir.F64} {
-				g := parse(t, strings.NewReplacer("MODE", mode, "=T", "="+dtype.String()).Replace(text)+"\n output \"y\" %y")
+				named := strings.NewReplacer("MODE", mode, "=T", "="+dtype.String())
+				g := parse(t, named.Replace(text)+"\n output \"y\" %y")
 				for form, kernel := range forms {
 					s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
 					if err != nil {

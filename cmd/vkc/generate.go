@@ -107,7 +107,7 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	flags.Var(&optionalInt{&f.options.Keep}, "keep",
 		"with --context-shift, never forget the first `N` tokens (default 4)")
 	guess := &f.options.Speculation
-	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "guess `N` tokens at a time, by where the last words stood before "+
+	flags.Var(&optionalInt{&f.guesses}, "draft-tokens", "guess `N` tokens at a time, by where the last words stood "+
 		"or by --draft, and keep those that are right (default 4 with --draft)")
 	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 }

@@ -81,7 +81,8 @@ its ops have.`,
 		"by the wall clock")
 	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
 		"ui.perfetto.dev; of the last run")
-	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first; 0 means all, in their order")
+	flags.IntVar(&f.top, "top", 0,
+		"with --profile: only the slowest `N` kernels, slowest first; 0 means all, in their order")
 	flags.IntVar(&f.repeat, "repeat", 1,
 		"run `N` times, for times without warm-up; a graph's states go on from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")

@@ -33,13 +33,15 @@ func TestZero(t *testing.T) {
 			}
 			line, ok := lines[verb]
 			if !ok {
-				t.Errorf("%s --%s: its help does not say what 0 means, and no line tries whether it is refused", verb, f.Name)
+				t.Errorf("%s --%s: its help does not say what 0 means, and no line tries whether it is refused", verb,
+					f.Name)
 				return
 			}
 			fails(t, exitUsage, append(words("vkc " + line)[1:], "--"+f.Name+"=0"), "--"+f.Name, "0")
 		})
 	}
-	for _, name := range append(plain, "ctx", "top-k", "tokens", "queue", "timeout", "parallel", "repeat", "gpu-memory") {
+	plain = append(plain, "ctx", "top-k", "tokens", "queue", "timeout", "parallel", "repeat", "gpu-memory")
+	for _, name := range plain {
 		if !seen[name] {
 			t.Errorf("there is no flag --%s of a number", name)
 		}

@@ -141,7 +141,8 @@ func TestCommandLines(t *testing.T) {
 	}
 	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path, "GOFLAGS=-trimpath")
 	git := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x"},
+		cmd := exec.CommandContext(t.Context(), "git", append(
+			[]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x"},
 			args...)...)
 		out, err := cmd.Output()
 		if err != nil {

@@ -134,8 +134,8 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if options.Robust {
 		info.Caps.Features.BufferDeviceAddress = false // no driver checks what is reached by an address
 	}
-	d := &Device{inst: inst, info: info, options: options, native: native, queues: native, live: map[resource]struct{}{},
-		weights: newWeightStore()}
+	d := &Device{inst: inst, info: info, options: options, native: native, queues: native,
+		live: map[resource]struct{}{}, weights: newWeightStore()}
 	d.kernels.queue, d.copies.queue = kernelQueue, copyQueue
 	d.left.L = &d.mu
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)

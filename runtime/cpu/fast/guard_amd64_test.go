@@ -103,7 +103,8 @@ func kernelTests() map[string]func(t *testing.T) {
 				for _, k := range []int{1, 8, 9, 15, 16, 40} {
 					inside(t, fmt.Sprintf("%d rows by %d columns of %d", rows, cols, k), func(g *guarded) {
 						stride := cols + 3
-						multiply(g.floats((rows-1)*stride+cols), stride, g.floats(rows*k), g.floats(cols*k), rows, cols, k)
+						sums := g.floats((rows-1)*stride + cols)
+						multiply(sums, stride, g.floats(rows*k), g.floats(cols*k), rows, cols, k)
 					})
 				}
 			}
