@@ -98,7 +98,7 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 	})
 }
 
-// TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops are decorated NoContraction,
+// TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops have NoContraction,
 // and what sums of products add up is not.
 func TestOpsRoundByThemselves(t *testing.T) {
 	needTools(t)

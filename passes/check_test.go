@@ -215,8 +215,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	choices := passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}
-	tails, err := passes.Run(g, passes.Options{Pricer: choices})
+	sorted := passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}
+	tails, err := passes.Run(g, passes.Options{Pricer: sorted})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}
