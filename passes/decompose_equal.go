@@ -88,9 +88,9 @@ var noneText = map[foldKey]string{
 func foldText(mode string, t ir.DType, name string) (fold, none string) {
 	switch mode {
 	case "add":
-		return "a + b", name + "(0)"
+		return "a + b", literal(t, "0")
 	case "mul":
-		return "a * b", name + "(1)"
+		return "a * b", literal(t, "1")
 	}
 	first := "b < a"
 	if mode == "max" {
@@ -107,6 +107,21 @@ func foldText(mode string, t ir.DType, name string) (fold, none string) {
 		none = fmt.Sprintf("packDouble2x32(uvec2(0u, 0x%xu))", math.Float64bits(least)>>32)
 	}
 	return first + " ? b : a", none
+}
+
+// literal is a digit as a constant of a type of GLSL.
+func literal(t ir.DType, digit string) string {
+	switch t {
+	case ir.F32:
+		return digit + ".0"
+	case ir.F64:
+		return digit + ".0lf"
+	case ir.U32:
+		return digit + "u"
+	case ir.I64:
+		return "int64_t(" + digit + ")"
+	}
+	return digit
 }
 
 // newFoldEqual describes the kernels of a mode for a dtype, which is called name in GLSL.

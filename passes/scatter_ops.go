@@ -228,7 +228,11 @@ func (a accumulation) op(near bool) ir.CustomOp {
 	}
 	body = strings.NewReplacer("DECLARE", declare, "LOAD", a.load, "CHANGE", indent(a.change, "                "),
 		"FLUSH", indent(strings.ReplaceAll(a.flush, "BINS", "bins"), "        ")).Replace(body)
-	kernel.Body = strings.NewReplacer("BINS", bins, "WORDS", fmt.Sprintf("%du", a.words)).Replace(body)
+	words := ""
+	if a.words > 1 {
+		words = fmt.Sprintf(" * %du", a.words)
+	}
+	kernel.Body = strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
 	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: tile}}
 	op.Name, op.Kernel = name, kernel
 	return op

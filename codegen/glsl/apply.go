@@ -192,7 +192,7 @@ func (e *emitter) contracts(v *kernel.Expr) bool {
 // instead gives the library's form of builtins that do not keep NaN, or are
 // allowed to be far off.
 var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
-	"log2": "log2_accurate"}
+	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
 
 // function returns what to call for a function of a scalar form, and sees to
 // it that the text has it.

@@ -63,6 +63,13 @@ TYPE div_full(TYPE a, TYPE b) {
     precise TYPE quotient = a * scale / (b * scale);
     return quotient;
 }`},
+	{"inversesqrt_of_any", floats, `
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+TYPE inversesqrt_of_any(const TYPE x) {
+    precise TYPE inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? TYPE(NAN) : inversesqrt(x);
+}`},
 	{"sum_exactly", f32Only, `
 // Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
 void sum_exactly(inout float sum, inout float lost, float x) {

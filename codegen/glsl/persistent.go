@@ -166,19 +166,51 @@ func (w *phaseWriter) add(number int, p Phase) string {
 		}
 	}
 	phase := from.main
-	phase.name, phase.params = w.fresh(fmt.Sprintf("phase_%d", number+1)), []string{"uvec3 " + w.at}
-	counts := ""
-	if mentioned(phase.body, w.of) {
-		phase.params = append(phase.params, "uvec3 "+w.of)
-		// What is added is 0, but no compiler knows: kernels make numbers of the count that are to stay unknown.
-		counts = fmt.Sprintf(", uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", p.Grid[0], p.Grid[1], p.Grid[2])
-	}
+	phase.name, phase.params = w.fresh(fmt.Sprintf("phase_%d", number+1)), nil
 	if mentioned(phase.body, w.id) {
 		phase.body = fmt.Sprintf("    uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;\n%s", w.id, w.at,
 			phase.body)
 	}
+	var args func(n string) string
+	args, phase.params = w.arguments(phase.body, p.Grid)
 	w.parts.functions = append(w.parts.functions, phase)
-	return w.calls(phase.name, counts, p.Grid)
+	return w.calls(func(n string) string { return phase.name + "(" + args(n) + ");\n" }, p.Grid)
+}
+
+// arguments returns what a phase is given, as far as its text reads that: its workgroup, of which args makes an
+// argument from the workgroup's number, and how many there are.
+func (w *phaseWriter) arguments(body string, grid [3]uint32) (args func(n string) string, params []string) {
+	var made []func(n string) string
+	params = []string{} // a function of none, not a constant
+	if mentioned(body, w.at) {
+		params = append(params, "uvec3 "+w.at)
+		made = append(made, func(n string) string { return position(n, grid) })
+	}
+	if mentioned(body, w.of) {
+		params = append(params, "uvec3 "+w.of)
+		// What is added is 0, but no compiler knows: kernels make numbers of the count that are to stay unknown.
+		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
+		made = append(made, func(string) string { return counts })
+	}
+	return func(n string) string {
+		var list []string
+		for _, arg := range made {
+			list = append(list, arg(n))
+		}
+		return strings.Join(list, ", ")
+	}, params
+}
+
+// position is the workgroup of a number in a grid.
+func position(n string, grid [3]uint32) string {
+	switch {
+	case grid[1]*grid[2] == 1:
+		return fmt.Sprintf("uvec3(%s, 0u, 0u)", n)
+	case grid[0]*grid[2] == 1:
+		return fmt.Sprintf("uvec3(0u, %s, 0u)", n)
+	}
+	return fmt.Sprintf("uvec3(%s %% %du, %[1]s / %[2]du %% %[3]du, %[1]s / %[4]du)", n, grid[0], grid[1],
+		grid[0]*grid[1])
 }
 
 // bound are views of buffers at other slots.
@@ -205,29 +237,18 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// calls are the lines in which the workgroups execute a phase.
-func (w *phaseWriter) calls(phase, counts string, grid [3]uint32) string {
+// calls are the lines in which the workgroups execute a phase, whose call for a workgroup of a number is given.
+func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) string {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]
-	at := func(n string) string {
-		switch {
-		case grid[1]*grid[2] == 1:
-			return fmt.Sprintf("uvec3(%s, 0u, 0u)", n)
-		case grid[0]*grid[2] == 1:
-			return fmt.Sprintf("uvec3(0u, %s, 0u)", n)
-		}
-		return fmt.Sprintf("uvec3(%s %% %du, %[1]s / %[2]du %% %[3]du, %[1]s / %[4]du)", n, grid[0], grid[1],
-			grid[0]*grid[1])
-	}
-	one := fmt.Sprintf("%s(%s%s);\n", phase, at("gl_WorkGroupID.x"), counts)
 	switch {
 	case all == groups:
-		return "    " + one
+		return "    " + call("gl_WorkGroupID.x")
 	case all < groups:
-		return fmt.Sprintf("    if (gl_WorkGroupID.x < %du) {\n        %s    }\n", all, one)
+		return fmt.Sprintf("    if (gl_WorkGroupID.x < %du) {\n        %s    }\n", all, call("gl_WorkGroupID.x"))
 	}
-	return fmt.Sprintf("    for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n        %s(%s%s);\n"+
-		"        barrier(); // shared memory is used again\n    }\n", all, groups, phase, at("n"), counts)
+	return fmt.Sprintf("    for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n        %s"+
+		"        barrier(); // shared memory is used again\n    }\n", all, groups, call("n"))
 }
 
 // declared is something that the whole text sees: a view of a buffer, shared memory or a definition.

@@ -28,6 +28,8 @@ shared float a_scales[128];
 shared float partial0[68];
 shared float partial1[68];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -43,6 +45,13 @@ float fmul(const float a, const float b) {
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // The low byte of each, the first lowest.
@@ -355,7 +364,7 @@ void main() {
         for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
         }
-        float rsqrt = inversesqrt(fadd(fmul(sum_sq_2, 0.00024414063), 0.01));
+        float rsqrt = inversesqrt_of_any(fadd(fmul(sum_sq_2, 0.00024414063), 0.01));
         result[col] = fmul(nan_max(fmul(sum0, rsqrt), 0.0), fmul(sum1, rsqrt));
     }
 }

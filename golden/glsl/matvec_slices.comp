@@ -25,6 +25,8 @@ layout(set = 0, binding = 6, std430) writeonly buffer State_2_buffer { float16_t
 shared float partial[10];
 shared float sum_sq_parts[8];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -35,6 +37,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
@@ -187,7 +196,7 @@ void main() {
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
             other_sum += partial[5u + other_id];
-            float scale = inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
+            float scale = inversesqrt_of_any(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
             int at_value = at[0u];
             uint col_remainder = col % 64u;
             uint quotient = col_remainder / 2u;
@@ -211,7 +220,7 @@ void main() {
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
             other_sum += partial[5u + other_id];
-            float scale = inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
+            float scale = inversesqrt_of_any(fadd(fmul(sum_sq_2, 0.00390625), 1e-05));
             int at_value = at[0u];
             uint slice_col_remainder = slice_col % 64u;
             uint quotient = slice_col_remainder / 2u;
@@ -231,7 +240,7 @@ void main() {
         }
         if (col >= 512u) {
             uint slice_col = col - 512u;
-            state_2[slice_col % 64u + slice_col / 64u * 2048u + uint(clamp(at[0u], 0, 31)) * 64u] = float16_t(fmul(sum, inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05))));
+            state_2[slice_col % 64u + slice_col / 64u * 2048u + uint(clamp(at[0u], 0, 31)) * 64u] = float16_t(fmul(sum, inversesqrt_of_any(fadd(fmul(sum_sq_2, 0.00390625), 1e-05))));
         }
     }
 }

@@ -18,6 +18,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { float weigh
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float weight_2[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { uint16_t result[]; }; // bf16
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -33,6 +35,13 @@ float fsub(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 float bf16_to_f32(uint bits) {
@@ -91,7 +100,7 @@ void main() {
     // Store each element of the row.
     if (in_range) {
         float product = fmul(sum_dev, 0.016393442);
-        float scale = inversesqrt(fadd(fsub(fmul(sum_sq_dev, 0.016393442), fmul(product, product)), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fsub(fmul(sum_sq_dev, 0.016393442), fmul(product, product)), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j = n * 32u + thread;
             if (j < 61u) {

@@ -16,6 +16,32 @@ layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 
 
 shared float lanes[256];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+float fadd(const float a, const float b) {
+    precise float c = a + b;
+    return c;
+}
+
+float fsub(const float a, const float b) {
+    precise float c = a - b;
+    return c;
+}
+
+float fmul(const float a, const float b) {
+    precise float c = a * b;
+    return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
+}
+
 void main() {
     uint local = gl_LocalInvocationID.x;
     uint row = gl_WorkGroupID.x;
@@ -30,7 +56,7 @@ void main() {
             vec4 x4 = x_vec4[row * 300u + j4];
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                 kept_x[n * 4u + lane] = x4[lane];
-                sum_from_first += x4[lane] - x_row;
+                sum_from_first += fsub(x4[lane], x_row);
             }
         }
     }
@@ -49,12 +75,12 @@ void main() {
     float sum_dev = 0.0;
     // sum_sq_dev: sum over the row.
     float sum_sq_dev = 0.0;
-    float sum = x_row + sum_from_first * 0.00083333335;
+    float sum = fadd(x_row, fmul(sum_from_first, 0.00083333335));
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j4 = n * 256u + local;
         if (j4 < 300u) {
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                float difference = kept_x[n * 4u + lane] - sum;
+                float difference = fsub(kept_x[n * 4u + lane], sum);
                 sum_dev += difference;
                 sum_sq_dev += difference * difference;
             }
@@ -84,14 +110,15 @@ void main() {
     sum_sq_dev = lanes[0u];
 
     // Store each element of the row.
-    float product = sum_dev * 0.00083333335;
-    float scale = inversesqrt(sum_sq_dev * 0.00083333335 - product * product + 1e-05);
+    float product = fmul(sum_dev, 0.00083333335);
+    float sum_2 = fadd(fsub(fmul(sum_sq_dev, 0.00083333335), fmul(product, product)), 1e-05);
+    float scale = inversesqrt_of_any(sum_2);
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j4 = n * 256u + local;
         if (j4 < 300u) {
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = (kept_x[n * 4u + lane] - sum - product) * scale;
+                result4[lane] = fmul(fsub(fsub(kept_x[n * 4u + lane], sum), product), scale);
             }
             result_vec4[row * 300u + j4] = result4;
         }

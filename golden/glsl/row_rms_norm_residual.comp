@@ -21,6 +21,8 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[8];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -31,6 +33,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -67,7 +76,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.0013020834), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.0013020834), 1e-05));
         [[unroll]] for (uint n = 0u; n < 3u; ++n) {
             uint j4 = n * 64u + thread;
             vec4 weight4 = weight_vec4[j4];

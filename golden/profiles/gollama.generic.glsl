@@ -18,6 +18,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -28,6 +30,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // Four signed bytes as floats: 128 more than each is unsigned.
@@ -103,7 +112,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j4 = n * 32u + thread;
             vec4 weight_24 = weight_2_vec4[j4];
@@ -773,6 +782,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -783,6 +794,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -817,7 +835,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j4 = n * 32u + thread;
             vec4 weight4 = weight_vec4[j4];
@@ -1416,6 +1434,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -1426,6 +1446,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -1455,7 +1482,7 @@ void main() {
     sum_sq = lanes[local - thread];
 
     // Store each element of the row.
-    float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+    float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
     vec4 weight4 = weight_vec4[thread];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {

@@ -22,6 +22,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -32,6 +34,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // Four signed bytes as floats: 128 more than each is unsigned.
@@ -97,7 +106,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 weight4 = decode4_weight(j4 * 4u + uint(clamp(tokens_row, 0, 4095)) * 256u);
             vec4 weight_24 = weight_2_vec4[j4];
@@ -772,6 +781,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 w
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -782,6 +793,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -806,7 +824,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 add4 = add_vec4[row * 64u + j4];
             vec4 weight4 = weight_vec4[j4];
@@ -1360,6 +1378,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[4];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -1370,6 +1390,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -1400,7 +1427,7 @@ void main() {
     }
 
     // Store each element of the row.
-    float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+    float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
     for (uint j4 = local; j4 < 64u; j4 += 32u) {
         vec4 add4 = add_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 matmul4 = matmul_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];

@@ -24,6 +24,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[8];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -34,6 +36,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // Four signed bytes as floats: 128 more than each is unsigned.
@@ -105,7 +114,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         vec4 weight_24 = weight_2_vec4[thread];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
@@ -923,6 +932,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 
 shared float sum_sq_parts[8];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -933,6 +944,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 void main() {
@@ -964,7 +982,7 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        float scale = inversesqrt(fadd(fmul(sum_sq, 0.00390625), 1e-05));
+        float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
         vec4 weight4 = weight_vec4[thread];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
@@ -1696,6 +1714,8 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared float partial[17];
 shared float sum_sq_parts[8];
 
+#define NAN uintBitsToFloat(0x7fc00000u)
+
 // Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
 // variable where they stand would make all precise that it comes from, also what sums take in.
 float fadd(const float a, const float b) {
@@ -1706,6 +1726,13 @@ float fadd(const float a, const float b) {
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
+// -inf: those two are told apart here.
+float inversesqrt_of_any(const float x) {
+    precise float inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
 // Four signed bytes as floats: 128 more than each is unsigned.
@@ -1856,7 +1883,7 @@ void main() {
         for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
         }
-        result[col] = fmul(sum, inversesqrt(fadd(fmul(sum_sq_2, 0.00390625), 1e-05)));
+        result[col] = fmul(sum, inversesqrt_of_any(fadd(fmul(sum_sq_2, 0.00390625), 1e-05)));
     }
 }
 

@@ -73,6 +73,12 @@ func (s *suite) opChains() {
 	for _, first := range exactOps {
 		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {
 			x, y := b.met(t)
+			if first == ir.OpMin || first == ir.OpMax {
+				// A device may compare a subnormal as 0 and hand it on as it was: it then rounds down to -1.
+				x, y = b.pairsOf(t, slices.DeleteFunc(metValues(t), func(v float64) bool {
+					return v != 0 && math.Abs(v) < smallestNormal(t)
+				}))
+			}
 			return b.each(exactOps, b.of(first, x, y), x, y)
 		}).every().exactly()
 		if pairs.types = []ir.DType{ir.F32}; slices.Contains(sums, first) {
@@ -180,14 +186,17 @@ func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 
 // met returns two inputs in which each of some values meets each other: special ones, and ones whose sums and products
 // lose digits or leave the dtype's range.
-func (b *builder) met(t ir.DType) (x, y *ir.Node) {
+func (b *builder) met(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, metValues(t)) }
+
+// metValues are the values of met.
+func metValues(t ir.DType) []float64 {
 	digits := map[ir.DType]int{ir.F16: 10, ir.BF16: 7, ir.F8E4M3: 3, ir.F8E5M2: 2, ir.F64: 52}[t]
 	if digits == 0 {
 		digits = 23
 	}
 	whole := math.Ldexp(1.5, digits) // what is added to it is rounded to a whole number
-	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
-		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()})
+	return []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
+		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
 // moderate is met for ops whose results grow fast.
