@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -214,6 +215,9 @@ func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) 
 			continue // what is used of the missing, the reference names
 		}
 		copied := *d
+		if err := hostmem.Check(int64(len(d.Bytes))); err != nil {
+			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
+		}
 		if err := mmap.Guard(func() error { copied.Bytes = slices.Clone(d.Bytes); return nil }); err != nil {
 			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -94,6 +95,9 @@ func read(src filefmt.Source, content []byte) (*ir.Data, error) {
 	}
 	if i := slices.IndexFunc(elems, func(b byte) bool { return b > 1 }); t == ir.Bool && i >= 0 {
 		return nil, src.Errorf(start+int64(i), "a bool is %d: want 0 or 1", elems[i])
+	}
+	if err := hostmem.Check(want); err != nil {
+		return nil, fmt.Errorf("npy: %w", err)
 	}
 	d := &ir.Data{DType: t, Dims: h.shape, Bytes: append([]byte{}, elems...)}
 	if h.fortran {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
@@ -286,6 +287,9 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, limit in
 	name := fnv.New64a()
 	name.Write([]byte(p.Name))
 	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
+	if err := hostmem.Check(n); err != nil {
+		return nil, fmt.Errorf("input %q: %w", p.Name, err)
+	}
 	d, err := ir.NewData(p.Type.DType, dims...)
 	if err != nil {
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)

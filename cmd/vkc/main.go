@@ -22,6 +22,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -54,6 +55,7 @@ func exitCodes() string {
 }
 
 func main() {
+	hostmem.Collect()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends a program that does not react to the first.
 	context.AfterFunc(ctx, stop)
@@ -99,7 +101,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		a.say("%v", oneLine(err))
 	}
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
+	usage, full := (*usageError)(nil), (*hostmem.Error)(nil)
+	if errors.As(err, &usage) && !errors.As(err, &full) {
 		return exitUsage
 	}
 	return exitFailure

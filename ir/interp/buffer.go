@@ -3,6 +3,8 @@ package interp
 import (
 	"math"
 	"math/bits"
+
+	"github.com/vkc-go/vkc/internal/hostmem"
 )
 
 // A run computes the results of kernels in rooms that it uses again, and several values may lie in one: a view lies
@@ -16,19 +18,31 @@ type buffer struct {
 	values int // how many values hold it
 }
 
-// buffers are those that no value holds, by the logarithm of their size.
-type buffers [64][]*buffer
+// buffers are those that no value holds, by the class of their size.
+type buffers [256][]*buffer
+
+// roomSize returns the size of a buffer of at least n elements, and its class. Between powers of two there are four.
+func roomSize(n int) (size, class int) {
+	n = max(n, 8)
+	log := bits.Len(uint(n - 1))
+	step := 1 << (log - 3)
+	steps := (n + step - 1) / step // 5 to 8
+	return steps * step, 4*log + steps - 8
+}
 
 // buffer returns one of n elements at least, which hold anything.
-func (x *exec) buffer(n int) *buffer {
-	class := bits.Len(uint(max(n, 1) - 1))
+func (x *exec) buffer(n int) (*buffer, error) {
+	size, class := roomSize(n)
 	list := x.spare[class]
 	if len(list) == 0 {
-		return &buffer{floats: make([]float32, 1<<class)}
+		if err := hostmem.Check(4 * int64(size)); err != nil {
+			return nil, err
+		}
+		return &buffer{floats: make([]float32, size)}, nil
 	}
 	b := list[len(list)-1]
 	x.spare[class] = list[:len(list)-1]
-	return b
+	return b, nil
 }
 
 // keep makes v the value of a node, which holds the rooms of all its results.
@@ -63,7 +77,7 @@ func (x *exec) free(b *buffer) {
 		if x.poison {
 			poison(b.floats)
 		}
-		class := bits.Len(uint(len(b.floats) - 1))
+		_, class := roomSize(len(b.floats))
 		x.spare[class] = append(x.spare[class], b)
 	}
 }

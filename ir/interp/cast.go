@@ -45,5 +45,5 @@ func bitcast(c *call) (value, error) {
 		return value{}, err
 	}
 	d.DType = c.node.DType()
-	return fromData(d), nil
+	return fromData(d)
 }

@@ -41,5 +41,5 @@ func customKernel(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	return fromData(out[ir.OutputIndex(c.node)]), nil
+	return fromData(out[ir.OutputIndex(c.node)])
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -120,6 +121,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if err := checkPicks(n, dims, args); err != nil {
 		return value{}, err
 	}
+	if err := x.askHost(n, dims, args); err != nil {
+		return value{}, err
+	}
 	c := &x.call
 	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live}
 	c.view = x.views != nil && x.views[n.ID()]
@@ -144,6 +148,9 @@ func checkPicks(n *ir.Node, dims []int, args []value) error {
 // reserve counts the results of a node about to be computed, so that a graph which asks for more than the machine has
 // ends in an error.
 func (x *exec) reserve(n *ir.Node, dims []int) error {
+	if _, err := ir.ByteSize(n.DType(), dims); err != nil {
+		return err
+	}
 	need := bytesOf(n.DType(), dims)
 	for i, t := range ir.Results(n) {
 		if i > 0 {
@@ -161,6 +168,25 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 	}
 	x.live += need
 	return nil
+}
+
+// askHost fails where the host has no room for what an op's definition is about to allocate.
+func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
+	switch n.Op() {
+	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
+		ir.OpResult:
+		return nil // the value lies where others do, or whoever makes it asks
+	}
+	need := bytesOf(n.DType(), dims)
+	if c := n.Op().Class(); c != ir.ClassView && c != ir.ClassIndexing { // which move elements as they are
+		for _, a := range args {
+			need += 8 * int64(len(a.n)) // made wider
+		}
+		if x.kernels != nil {
+			need += bytesOf(n.DType(), dims) / 2 // made narrow
+		}
+	}
+	return hostmem.Check(need)
 }
 
 // release counts one use of a node as done. Values that were there before the

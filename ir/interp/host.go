@@ -27,13 +27,13 @@ func floatsIn(d *ir.Data) []float32 {
 }
 
 // lend is fromData without a copy of what can be read where it lies.
-func lend(d *ir.Data) value {
+func lend(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
-		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}
+		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
 	}
-	v := fromData(d)
+	v, err := fromData(d)
 	v.lent = d.DType.IsBlock()
-	return v
+	return v, err
 }
 
 // liesApart reports whether no memory for an output is memory of an input or of another output.
@@ -93,7 +93,7 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 		d := x.made[n.ID()]
 		if d == nil {
 			var err error
-			if d, err = ir.NewData(n.DType(), dims...); err != nil {
+			if d, err = newData(n.DType(), dims); err != nil {
 				return value{}, err
 			}
 			clean = true
@@ -107,7 +107,11 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 		}
 	}
 	if out.n == nil {
-		out.buf, clean = x.buffer(elems(dims)), k.Fills
+		var err error
+		if out.buf, err = x.buffer(elems(dims)); err != nil {
+			return value{}, err
+		}
+		clean = k.Fills
 		out.n = out.buf.floats[:elems(dims)]
 	}
 	switch {

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -20,8 +21,9 @@ type Options struct {
 	Workers int
 
 	// MemoryLimit bounds the bytes of values alive at once, at 8 bytes per
-	// element, weights left out; zero means 16 GiB. New and Run end in an
-	// error where they need more.
+	// element, weights left out; zero means no limit but the host's. New and Run
+	// end in an error where they need more than that, or than the machine, a control
+	// group or ulimit leaves the process.
 	MemoryLimit int64
 
 	// Share is another program, whose weights this one takes where it is given
@@ -52,7 +54,7 @@ func (o Options) memoryLimit() int64 {
 	if o.MemoryLimit > 0 {
 		return o.MemoryLimit
 	}
-	return 16 << 30
+	return math.MaxInt64
 }
 
 // Program is a graph made ready to run: weights decoded and everything that
@@ -298,8 +300,8 @@ func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (v
 			return before[n.Name()], nil
 		}
 		if apart {
-			return lend(in[n.Name()]), nil
+			return lend(in[n.Name()])
 		}
-		return fromData(in[n.Name()]), nil
+		return fromData(in[n.Name()])
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -430,7 +431,9 @@ func TestMemoryLimit(t *testing.T) {
 	b.output("y", b.add(ir.OpBroadcast, []*ir.Node{x}, "shape", ir.ShapeOf(1<<30, 1<<8)))
 	in := map[string]*ir.Data{"x": floats(t, ir.F32, []float64{1}, 1)}
 	_, err := b.program(Options{}).Run(context.Background(), in, nil)
-	wantError(t, err, "over the memory limit of 16384 MiB")
+	if full := (*hostmem.Error)(nil); !errors.As(err, &full) {
+		t.Errorf("two tebibytes: %v", err)
+	}
 
 	// A long chain needs only two of its values at a time.
 	b = newGraph(t)
@@ -448,6 +451,10 @@ func TestMemoryLimit(t *testing.T) {
 	b.leaf(ir.OpState, "s", ir.F32, ir.ShapeOf(1<<30, 1<<8))
 	b.output("y", b.constant(in["x"]))
 	_, err = New(b.Graph, Options{})
+	if full := (*hostmem.Error)(nil); !errors.As(err, &full) {
+		t.Errorf("a state of two tebibytes: %v", err)
+	}
+	_, err = New(b.Graph, Options{MemoryLimit: 1 << 40})
 	wantError(t, err, "memory limit")
 }
 

@@ -1,5 +1,7 @@
 package interp
 
+import "github.com/vkc-go/vkc/internal/hostmem"
+
 // Views and the ops that move whole regions are all one loop: elements of one
 // strided region go to another of the same extents.
 
@@ -66,6 +68,9 @@ func moveRegion(dims []int, dst value, d region, src value, s region) {
 // the way v does.
 func makeLike(v value, dims []int) (value, error) {
 	if v.n != nil {
+		if err := hostmem.Check(4 * int64(elems(dims))); err != nil {
+			return value{}, err
+		}
 		return value{typ: v.typ, dims: dims, n: make([]float32, elems(dims))}, nil
 	}
 	return makeValue(v.typ, dims)

@@ -6,7 +6,7 @@ import (
 
 func leaf(c *call) (value, error) { return c.env.leaf(c.node) }
 
-func constant(c *call) (value, error) { return fromData(c.attrs().Data("data")), nil }
+func constant(c *call) (value, error) { return fromData(c.attrs().Data("data")) }
 
 // coordinates gives each element its coordinate along one axis.
 func coordinates(c *call) (value, error) {

@@ -3,6 +3,7 @@ package interp
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // axisRows sees a tensor as [outer, n, inner] around an axis: row r starts at
@@ -16,6 +17,12 @@ func rowsAlong(dims []int, axis int) axisRows {
 func (a axisRows) count() int      { return a.outer * a.inner }
 func (a axisRows) first(r int) int { return r/a.inner*a.n*a.inner + r%a.inner }
 
+// scanned is room for a row and its result.
+type scanned[S, D any] struct {
+	row []S
+	out []D
+}
+
 // scanAxis applies f to every row of src along the axis. f gets the row and
 // where to put its result, as long as the result's axis.
 func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) error {
@@ -24,8 +31,11 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 		return err
 	}
 	from, to := rowsAlong(c.args[0].dims, axis), rowsAlong(c.dims, axis)
+	spare := sync.Pool{New: func() any { return &scanned[S, D]{make([]S, from.n), make([]D, to.n)} }}
 	return c.parallelRange(to.count(), from.n*elementWork, func(lo, hi int) {
-		row, out := make([]S, from.n), make([]D, to.n)
+		rows := spare.Get().(*scanned[S, D])
+		defer spare.Put(rows)
+		row, out := rows.row, rows.out
 		for r := lo; r < hi; r++ {
 			for i := range row {
 				row[i] = src[from.first(r)+i*from.inner]

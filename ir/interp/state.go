@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -29,7 +30,13 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	if err := checkData(n, d); err != nil {
 		return fmt.Errorf("state %q: %w", name, err)
 	}
-	v := fromData(&ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)})
+	if err := hostmem.Check(int64(len(d.Bytes))); err != nil {
+		return fmt.Errorf("state %q: %w", name, err)
+	}
+	v, err := fromData(&ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)})
+	if err != nil {
+		return fmt.Errorf("state %q: %w", name, err)
+	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	p.states.values[name] = v
@@ -92,9 +99,9 @@ func (p *Program) begin(which func(name string) bool) error {
 		if first := ir.InitialOf(n); err == nil && first != (ir.Initial{}) {
 			var d *ir.Data
 			if d, err = first.Value(n.DType(), dims, p.opt.Weights); err == nil {
-				err = mmap.Guard(func() error { // of a file, if it is a weight
-					v = fromData(&ir.Data{DType: d.DType, Dims: dims, Bytes: slices.Clone(d.Bytes)})
-					return nil
+				err = mmap.Guard(func() (err error) { // of a file, if it is a weight
+					v, err = fromData(&ir.Data{DType: d.DType, Dims: dims, Bytes: slices.Clone(d.Bytes)})
+					return err
 				})
 			}
 		}

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -37,6 +38,9 @@ func (v value) stored() *Stored {
 func (v value) decoded() (value, error) {
 	if v.s == nil {
 		return v, nil
+	}
+	if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
+		return value{}, err
 	}
 	v.n = make([]float32, elems(v.dims))
 	err := v.s.Decode(v.n, 0)

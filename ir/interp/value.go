@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -42,7 +43,11 @@ type blocks struct {
 // decode returns all elements; the result is shared.
 func (b *blocks) decode(t ir.DType) ([]float32, error) {
 	b.once.Do(func() {
-		dec := make([]float32, len(b.raw)/t.BlockBytes()*t.BlockElems())
+		n := len(b.raw) / t.BlockBytes() * t.BlockElems()
+		if b.err = hostmem.Check(4 * int64(n)); b.err != nil {
+			return
+		}
+		dec := make([]float32, n)
 		// A fault must not leave this half done: it would not be done again.
 		b.err = mmap.Guard(func() error { return quant.DequantizeParallel(dec, t, b.raw) })
 		if b.err == nil {
@@ -63,6 +68,9 @@ func elems(dims []int) int {
 
 // makeValue returns a zeroed value.
 func makeValue(t ir.DType, dims []int) (value, error) {
+	if err := hostmem.Check(bytesOf(t, dims)); err != nil {
+		return value{}, err
+	}
 	v := value{typ: t, dims: dims}
 	n := elems(dims)
 	switch {
@@ -81,8 +89,13 @@ func makeValue(t ir.DType, dims []int) (value, error) {
 }
 
 // fromData decodes a host tensor that passed its Check. Blocks alias it.
-func fromData(d *ir.Data) value {
+func fromData(d *ir.Data) (value, error) {
 	v := value{typ: d.DType, dims: d.Dims}
+	if !d.DType.IsBlock() {
+		if err := hostmem.Check(bytesOf(d.DType, d.Dims)); err != nil {
+			return value{}, err
+		}
+	}
 	switch {
 	case d.DType.IsBlock():
 		v.b = &blocks{raw: d.Bytes}
@@ -96,7 +109,7 @@ func fromData(d *ir.Data) value {
 		v.i = make([]int64, d.Elems())
 		ir.DecodeInts(v.i, d.DType, d.Bytes)
 	}
-	return v
+	return v, nil
 }
 
 // decodeNarrow decodes floats of at most 32 bits.
@@ -123,9 +136,21 @@ func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 	}
 }
 
+// newData returns a zeroed host tensor, for which there is room.
+func newData(t ir.DType, dims []int) (*ir.Data, error) {
+	n, err := ir.ByteSize(t, dims)
+	if err == nil {
+		err = hostmem.Check(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ir.NewData(t, dims...)
+}
+
 // data encodes the value as a host tensor.
 func (v value) data() (*ir.Data, error) {
-	d, err := ir.NewData(v.typ, v.dims...)
+	d, err := newData(v.typ, v.dims)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,10 @@ func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]valu
 	}
 	values := make(map[*ir.Node]value, len(found))
 	for n, d := range found {
-		err := mmap.Guard(func() error { values[n] = weightValue(d, opt); return nil })
+		err := mmap.Guard(func() (err error) {
+			values[n], err = weightValue(d, opt)
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
 		}
@@ -35,9 +38,9 @@ func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]valu
 }
 
 // weightValue decodes a weight, but where a backend may have kernels that take it as it is stored.
-func weightValue(d *ir.Data, opt Options) value {
+func weightValue(d *ir.Data, opt Options) (value, error) {
 	if opt.Replace != nil && storedFloats(d.DType) {
-		return value{typ: d.DType, dims: d.Dims, s: &Stored{DType: d.DType, Bytes: d.Bytes}}
+		return value{typ: d.DType, dims: d.Dims, s: &Stored{DType: d.DType, Bytes: d.Bytes}}, nil
 	}
 	return fromData(d)
 }

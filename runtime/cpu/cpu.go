@@ -24,8 +24,8 @@ type Options struct {
 	// Workers bounds the goroutines that share an op; 0 means one per core.
 	// Results do not depend on it.
 	Workers int
-	// MemoryLimit bounds the bytes of values alive at once; 0 means the
-	// interpreter's default.
+	// MemoryLimit bounds the bytes of values alive at once; 0 means no limit but
+	// the host's.
 	MemoryLimit int64
 	// Share is another executable of this package, whose weights this one takes
 	// where it is given none, and whose states of equal names it reads and updates too.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
@@ -144,6 +145,13 @@ func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	}
 	if from == nil {
 		return nil, errors.New("cpu: upload: there is nothing to read from")
+	}
+	size, err := ir.ByteSize(t, dims)
+	if err == nil {
+		err = hostmem.Check(size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
 	}
 	d, err := ir.NewData(t, dims...)
 	if err != nil {

@@ -1,0 +1,103 @@
+// Package hostmem says how much memory of the host the process may still take: of the machine, of the control groups
+// that it is in, and of the limits of its shell (ulimit). Go ends a program that runs out of memory, so whatever makes
+// something large asks first.
+package hostmem
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+// Error says that there is no room for something.
+type Error struct {
+	Need, Room int64  // bytes
+	By         string // what limits the process
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d MiB of memory are needed, and %s leaves %d MiB: use smaller inputs or symbol values, or "+
+		"give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
+}
+
+// unlooked is how many bytes may be asked for before the limits are looked at, which are files to be read.
+const unlooked = 16 << 20
+
+var asked atomic.Int64 // since they were last looked at
+
+// Check fails, with an error of type *[Error], where there is no room for so many bytes that are about to be allocated.
+func Check(need int64) error {
+	if asked.Add(need) < unlooked {
+		return nil
+	}
+	asked.Store(0)
+	err := check(need, limits())
+	if err == nil {
+		return nil
+	}
+	debug.FreeOSMemory() // of what is no longer used
+	return check(need, limits())
+}
+
+func check(need int64, list []limit) error {
+	var least *Error
+	for _, l := range list {
+		if l.left < need+unlooked && (least == nil || l.left < least.Room) {
+			least = &Error{Need: need, Room: l.left, By: l.by}
+		}
+	}
+	if least == nil {
+		return nil
+	}
+	return least
+}
+
+// limit is how many bytes something leaves the process.
+type limit struct {
+	left int64
+	by   string
+}
+
+// Room returns how many bytes the process may still take, and what limits it. Where nothing known does, that is the
+// largest number.
+func Room() (bytes int64, by string) {
+	least := limit{left: math.MaxInt64}
+	for _, l := range limits() {
+		if l.left < least.left {
+			least = l
+		}
+	}
+	return max(least.left, 0), least.by
+}
+
+// Collect has Go collect what is no longer used before the process takes more than there is room for now, and not only
+// once there is twice of what is in use. GOMEMLIMIT, where it is set, stays. It is for programs, whose process it is.
+func Collect() {
+	room, by := Room()
+	if by == "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	free, _ := heap()
+	debug.SetMemoryLimit(inUse() + room - min(room, free))
+}
+
+// heap returns the bytes of memory that Go has and does not use, and those of addresses alone, without memory.
+func heap() (free, released int64) {
+	return class("heap/free"), class("heap/released")
+}
+
+// inUse returns the bytes of memory that Go has.
+func inUse() int64 { return class("total") - class("heap/released") }
+
+// class returns the bytes of a class of Go's memory.
+func class(name string) int64 {
+	list := []metrics.Sample{{Name: "/memory/classes/" + name + ":bytes"}}
+	metrics.Read(list)
+	if list[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return int64(list[0].Value.Uint64())
+}

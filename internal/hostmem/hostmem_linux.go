@@ -1,0 +1,126 @@
+package hostmem
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// addressMargin is what Go and C take of addresses beside what they are asked for: Go's heap grows by 64 MiB and leaves
+// the rest of what it had, and a thread has a stack and a heap of C's.
+const addressMargin = 512 << 20
+
+func limits() []limit {
+	return system{root: "/", rlimit: func(resource int) (uint64, bool) {
+		var l unix.Rlimit
+		err := unix.Getrlimit(resource, &l)
+		return l.Cur, err == nil && l.Cur != unix.RLIM_INFINITY
+	}, heap: heap}.limits()
+}
+
+// system is where limits are found. Tests have files of their own.
+type system struct {
+	root   string
+	rlimit func(resource int) (uint64, bool)
+	heap   func() (free, released int64)
+}
+
+func (s system) limits() (list []limit) {
+	free, released := s.heap()
+	memory := s.fields("proc/meminfo")
+	if available, ok := memory["MemAvailable"]; ok {
+		list = append(list, limit{available + memory["SwapFree"] + free, "the machine's memory"})
+	}
+	for _, l := range s.groups() {
+		list = append(list, limit{l.left + free, l.by})
+	}
+	status := s.fields("proc/self/status")
+	for _, of := range []struct {
+		resource int
+		used     string
+		by       string
+	}{{unix.RLIMIT_AS, "VmSize", "ulimit -v"}, {unix.RLIMIT_DATA, "VmData", "ulimit -d"}} {
+		most, limited := s.rlimit(of.resource)
+		if used, ok := status[of.used]; ok && limited {
+			// Go gives no addresses back, and those that it has lie in pieces: it finds room in a quarter of them.
+			left := int64(min(most, math.MaxInt64)) - used - addressMargin
+			list = append(list, limit{max(left, (free+released)/4), of.by})
+		}
+	}
+	return list
+}
+
+// groups are the limits of the control groups that the process is in, of either version.
+func (s system) groups() (list []limit) {
+	text, err := os.ReadFile(path.Join(s.root, "proc/self/cgroup"))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case parts[1] == "":
+			list = append(list, s.tree("sys/fs/cgroup", parts[2], "memory.max", "memory.current", "inactive_file")...)
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			list = append(list, s.tree("sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes",
+				"memory.usage_in_bytes", "total_inactive_file")...)
+		}
+	}
+	return list
+}
+
+// tree returns the limits of a group and of those around it. In a container the group's own files may be at the root.
+func (s system) tree(mount, group, most, used, cached string) (list []limit) {
+	for at := path.Join("/", group); ; at = path.Dir(at) {
+		dir := path.Join(mount, at)
+		limited, ok := s.number(path.Join(dir, most))
+		have, known := s.number(path.Join(dir, used))
+		if ok && known {
+			have -= min(have, s.fields(path.Join(dir, "memory.stat"))[cached]) // files, which the system lets go of
+			list = append(list, limit{limited - have, "the memory limit of control group " + at})
+		}
+		if at == "/" {
+			return list
+		}
+	}
+}
+
+// number reads a file that has one number. Version 1 writes a very large one where there is no limit, version 2 "max".
+func (s system) number(name string) (int64, bool) {
+	text, err := os.ReadFile(path.Join(s.root, name))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	return n, err == nil && n < 1<<60
+}
+
+// fields reads a file of names and numbers, the latter as bytes.
+func (s system) fields(name string) map[string]int64 {
+	text, err := os.ReadFile(path.Join(s.root, name))
+	if err != nil {
+		return nil
+	}
+	all := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.Fields(line)
+		if len(parts) < 2 {
+			continue
+		}
+		n, err := strconv.ParseInt(parts[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		if len(parts) > 2 && parts[2] == "kB" {
+			n <<= 10
+		}
+		all[strings.TrimSuffix(parts[0], ":")] = n
+	}
+	return all
+}

@@ -1,0 +1,20 @@
+package interp
+
+import "testing"
+
+// TestRoomSize: a room has place for what it is made for, little more, and a class of its own.
+func TestRoomSize(t *testing.T) {
+	classes := map[int]int{}
+	for n := 0; n < 1<<40; n += 1 + n/37 {
+		size, class := roomSize(n)
+		again, same := roomSize(size)
+		if size < n || size > max(8, n+n/4+1) || again != size || same != class || class < 0 ||
+			class >= len(buffers{}) {
+			t.Fatalf("%d elements: a room of %d in class %d, which is %d in %d", n, size, class, again, same)
+		}
+		if have, ok := classes[class]; ok && have != size {
+			t.Fatalf("class %d has rooms of %d and %d", class, have, size)
+		}
+		classes[class] = size
+	}
+}
