@@ -24,6 +24,7 @@ func TestRelease(t *testing.T) {
 		"scripts/lib/env.sh": read(t, "scripts/lib/env.sh"),
 		"go.mod":             "module " + path + "\n\ngo 1.26\n",
 		"vkc.go":             "package vkc\n",
+		"CHANGELOG.md":       "# Changelog\n\n## Unreleased\n\n- A change.\n",
 		"gomlx/go.mod": "module " + path + "/gomlx\n\ngo 1.26\n\n" +
 			"replace " + path + " => ..\n\nrequire " + path + " v0.0.0\n",
 		"gomlx/gomlx.go": "package gomlx\n\nimport _ \"" + path + "\"\n",
@@ -123,6 +124,10 @@ func TestPublished(t *testing.T) {
 				t.Errorf("%s/go.mod does not require %s:\n%s", file, want, text)
 			}
 		}
+	}
+	if text := git("show", "main:CHANGELOG.md"); !strings.Contains(text, "## Unreleased\n\n## v0.1.1, ") ||
+		!strings.Contains(text, "\n\n## v0.1.0, ") {
+		t.Errorf("the changelog lacks the versions:\n%s", text)
 	}
 	if text := git("tag", "--list", "own/*"); text != "" {
 		t.Errorf("a module that is not published has the tag %s", text)
