@@ -67,17 +67,16 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	if _, _, err := c.prompt("Hello"); err != nil {
 		return err
 	}
-	var t talker = newPlainTalker(ctx, a.stdout, a.stdout.Flush)
-	if terminalOf(os.Stdin) != nil && terminalOf(os.Stdout) != nil {
-		a.note("%s. /help lists commands", m.Why())
-		console, err := newConsole(ctx)
-		if err != nil {
-			return err
-		}
-		defer console.close()
-		t = console
+	if terminalOf(os.Stdin) == nil || terminalOf(os.Stdout) == nil {
+		return c.run(ctx, newPlainTalker(ctx, a.stdout, a.stdout.Flush))
 	}
-	return c.run(ctx, t)
+	a.note("%s. /help lists commands", m.Why())
+	console, err := newConsole(ctx)
+	if err != nil {
+		return err
+	}
+	defer console.close()
+	return c.run(ctx, console)
 }
 
 // conversation is what was said so far.

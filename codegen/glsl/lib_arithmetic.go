@@ -64,8 +64,8 @@ TYPE div_full(TYPE a, TYPE b) {
     return quotient;
 }`},
 	{"inversesqrt_of_any", floats, `
-// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
-// -inf: those two are told apart here.
+// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
+// -inf: these two have branches of their own.
 TYPE inversesqrt_of_any(const TYPE x) {
     precise TYPE inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? TYPE(NAN) : inversesqrt(x);

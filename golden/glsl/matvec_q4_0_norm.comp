@@ -47,8 +47,8 @@ float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
-// inversesqrt. Where x is itself an inverse, NVIDIA's driver makes a square root of both, which is -0 of -0 and NaN of
-// -inf: those two are told apart here.
+// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
+// -inf: these two have branches of their own.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
