@@ -142,7 +142,7 @@ func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 	return d, nil
 }
 
-// noVulkan is why the CPU fast path stands in for a device that nobody named.
+// noVulkan is the reason that auto gives for the CPU fast path where no device opens.
 const noVulkan = "no Vulkan device can be used"
 
 // tries reports whether each program is tried on the device and on the CPU fast path.

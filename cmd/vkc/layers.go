@@ -16,8 +16,8 @@ func openOne(want, verb string) (*vkc.Device, error) {
 	return openItself(want)
 }
 
-// openItself opens a device to measure or verify it: of auto that is the best, without the CPU fast path beside it,
-// which would run what the device fails at.
+// openItself opens a device to measure or verify it. For auto it opens the best device without the CPU fallback, which
+// would hide that the device fails.
 func openItself(want string) (*vkc.Device, error) {
 	if !isAuto(want) {
 		return vkc.OpenDevice(want)

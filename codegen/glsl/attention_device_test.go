@@ -149,8 +149,8 @@ func (h heads) properties() []any {
 }
 
 // TestAttentionOnDevice runs attentions under candidate schedules of several
-// classes of devices, against the reference: of those that this device can run,
-// so many that each property of an attention meets each of a schedule.
+// classes of devices, against the reference. It takes a covering set of the cases
+// that this device can run: each property of an attention meets each of a schedule.
 func TestAttentionOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
