@@ -594,7 +594,7 @@ func TestModel(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	// A grammar whose texts are at ever more places ends its own answer.
-	const ask = `{"prompt": "func main() {\n", "grammar": "root ::= (((a b)* c)* | d?){0,9}\na ::= c{3,50}\n` +
+	const ask = `{"prompt": "func main() {\n", "seed": 1, "grammar": "root ::= (((a b)* c)* | d?){0,9}\na ::= c{3,50}\n` +
 		`b ::= [a-z]{1,100}\nc ::= \"\" | \"y\"\nd ::= d2 d2 d2\nd2 ::= \"z\"*", "stream": `
 	if status, body = post(t, s.URL+"/v1/completions", ask+"false}"); status != 400 ||
 		!strings.Contains(parse(t, body).Error.Message, "grammar: too ambiguous") {
