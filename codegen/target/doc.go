@@ -15,5 +15,5 @@
 //
 // [Pricer] answers the rules of package passes: what do kernels take before and
 // after a rewrite? A number that decides was measured; its
-// row stands in docs/measurements.md.
+// row stands in docs/measurements.
 package target

@@ -6,7 +6,7 @@ import (
 )
 
 // nvidiaBlocks says how kernels of few rows read each block format. The times behind each row are M-block-ways
-// in docs/measurements.md; M-matvec-blocks, M-codebooks and M-skinny say what else was tried. Numbers of int8 rows
+// in docs/measurements; M-matvec-blocks, M-codebooks and M-skinny say what else was tried. Numbers of int8 rows
 // that were not measured follow those that q4_0, q8_0 and q4_K take.
 var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	ir.Q4_0: inPlanes(

@@ -256,7 +256,6 @@ func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
 	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
 	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
-	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
 	for _, page := range files(t) {
 		if filepath.Ext(page) != ".md" || strings.Contains(page, "testdata/") {
 			continue
@@ -274,13 +273,20 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			there := slices.ContainsFunc(heading.FindAllStringSubmatch(read(t, to), -1), func(h []string) bool {
-				return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == m[2]
+				return anchor(h[1]) == m[2]
 			})
 			if !there {
 				t.Errorf("%s links to %s#%s: it has no such heading", page, to, m[2])
 			}
 		}
 	}
+}
+
+var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchor returns the fragment by which a link names a heading.
+func anchor(heading string) string {
+	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
 // TestNamedFiles: source files that pages name are there, by their path or the end of it.
@@ -304,19 +310,32 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// TestMeasurements: a key such as M-stream-k that code or a page names is a heading of docs/measurements.md, once.
+// TestMeasurements: each key such as M-stream-k is a heading in docs/measurements, once, and stands in the contents of
+// docs/measurements/README.md. Code and pages name only keys that exist.
 func TestMeasurements(t *testing.T) {
+	const folder = "docs/measurements/"
+	heading := regexp.MustCompile(`(?m)^## (M-[a-z0-9-]+): (.*)$`)
+	contents := read(t, folder+"README.md")
 	keys := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^### (M-[a-z0-9-]+): `).
-		FindAllStringSubmatch(read(t, "docs/measurements.md"), -1) {
-		keys[m[1]]++
+	for _, f := range files(t) {
+		if !strings.HasPrefix(f, folder) {
+			continue
+		}
+		for _, m := range heading.FindAllStringSubmatch(read(t, f), -1) {
+			keys[m[1]]++
+			line := "- [" + m[1] + "](" + strings.TrimPrefix(f, folder) + "#" + anchor(m[1]+": "+m[2]) + "): " + m[2] + "\n"
+			if !strings.Contains(contents, line) {
+				t.Errorf("%sREADME.md does not list an entry of %s. Add this line under the file's heading:\n%s",
+					folder, f, line)
+			}
+		}
 	}
 	if len(keys) == 0 {
-		t.Fatal("docs/measurements.md has no key: the test would prove nothing")
+		t.Fatal(folder + " has no key: the test would prove nothing")
 	}
 	for key, n := range keys {
 		if n > 1 {
-			t.Errorf("docs/measurements.md has %d headings with the key %s: give each its own", n, key)
+			t.Errorf("%s has %d headings with the key %s: give each its own", folder, n, key)
 		}
 	}
 	named := regexp.MustCompile(`\bM-[a-z][a-z0-9-]*[a-z0-9]\b`)
@@ -326,7 +345,7 @@ func TestMeasurements(t *testing.T) {
 		}
 		for _, key := range named.FindAllString(read(t, f), -1) {
 			if keys[key] == 0 {
-				t.Errorf("%s names %s: docs/measurements.md has no such heading", f, key)
+				t.Errorf("%s names %s: no file of docs/measurements has such a heading", f, key)
 			}
 		}
 	}
