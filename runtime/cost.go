@@ -2,27 +2,28 @@ package runtime
 
 import "strconv"
 
-// KernelCost is what a driver says that a kernel costs on its device. What the driver does not say is absent.
+// KernelCost holds the driver's statistics about a kernel on its device. Items that the driver does not report are
+// absent.
 type KernelCost map[CostItem]float64
 
-// CostItem is one of the numbers of a [KernelCost].
+// CostItem names one number of a [KernelCost].
 type CostItem string
 
 // The items.
 const (
-	// Registers are 32-bit registers of one invocation, and uniform ones beside them are not counted.
+	// Registers counts the 32-bit registers of one invocation, without uniform registers.
 	Registers CostItem = "registers"
-	// Spills are registers that had to go to memory, or as many instructions that move them there and back.
+	// Spills counts the registers that did not fit, or the instructions that spill and reload them.
 	Spills CostItem = "spills"
-	// Scratch is memory of one invocation, in bytes, for spilled registers and arrays that are indexed.
+	// Scratch is the memory of one invocation for spilled registers and indexed arrays, in bytes.
 	Scratch CostItem = "scratch"
-	// SharedMemory is what a workgroup takes, in bytes.
+	// SharedMemory is the shared memory of one workgroup, in bytes.
 	SharedMemory CostItem = "shared"
-	// CodeSize is the machine code, in bytes.
+	// CodeSize is the size of the machine code, in bytes.
 	CodeSize CostItem = "code"
-	// Instructions are those of the machine code.
+	// Instructions counts the instructions of the machine code.
 	Instructions CostItem = "instructions"
-	// Occupancy is how many subgroups one scheduler of the device holds at once.
+	// Occupancy is the number of subgroups that one scheduler of the device keeps resident.
 	Occupancy CostItem = "occupancy"
 	// Latency is the driver's estimate of cycles from the start of a subgroup to its end.
 	Latency CostItem = "latency"
@@ -30,7 +31,7 @@ const (
 	InverseThroughput CostItem = "inverse_throughput"
 )
 
-// costItems are all of them in the order of tables, and how tables call them.
+// costItems lists every item, in the order of tables, with its column heading.
 var costItems = []struct {
 	item  CostItem
 	short string
@@ -48,7 +49,7 @@ func CostItems() []CostItem {
 	return list
 }
 
-// Short is what tables call the item.
+// Short is the item's column heading in tables.
 func (c CostItem) Short() string {
 	for _, row := range costItems {
 		if row.item == c {
@@ -58,7 +59,7 @@ func (c CostItem) Short() string {
 	return string(c)
 }
 
-// Text prints an item; "" where the driver does not say it.
+// Text prints an item. It returns "" if the driver does not report it.
 func (c KernelCost) Text(item CostItem) string {
 	v, ok := c[item]
 	if !ok {

@@ -13,21 +13,18 @@ import (
 
 // Profile says where the time of a run went.
 type Profile struct {
-	// Kernels in the order in which they were started. It is empty where a
-	// backend cannot time them.
+	// Kernels in the order in which they were started. It is empty if the backend cannot time them.
 	Kernels []KernelTime `json:"kernels,omitempty"`
 	// Wall is the time from the call of Run to its return.
 	Wall time.Duration `json:"wall_ns"`
-	// GPU is the time from the start of the first kernel to the end of the
-	// last; 0 where there is none.
+	// GPU is the time from the start of the first kernel to the end of the last, or 0 without kernels.
 	GPU time.Duration `json:"gpu_ns,omitempty"`
 
-	// Began is when Run was called; Host is what the host did from then on. They
-	// are empty where a backend does not tell.
+	// Began is when Run was called. Host lists the host's work from then on. Both are empty if the backend does not
+	// record them.
 	Began time.Time  `json:"began,omitzero"`
 	Host  []HostSpan `json:"host,omitempty"`
-	// Offset is the time from Began to the start of the first kernel. Clock says
-	// how it is known.
+	// Offset is the time from Began to the start of the first kernel. Clock says how it was determined.
 	Offset time.Duration `json:"gpu_offset_ns,omitempty"`
 	Clock  ClockRelation `json:"clock,omitempty"`
 }
@@ -55,19 +52,18 @@ type KernelTime struct {
 	Schedule string   `json:"schedule"` // one line
 	Start    int64    `json:"start_ns"` // since the start of the first kernel
 	Nanos    int64    `json:"ns"`
-	// Flops and Moved are arithmetic operations, and bytes read and written,
-	// counting each buffer once.
+	// Flops counts arithmetic operations. Moved counts bytes read and written, each buffer once.
 	Flops int64 `json:"flops"`
 	Moved int64 `json:"moved"`
-	// Cost is what the driver says of the kernel; empty where it says nothing, or was not asked.
+	// Cost holds the driver's statistics about the kernel. It is empty if the driver has none or was not asked.
 	Cost KernelCost `json:"cost,omitempty"`
-	// PeakGFlops and PeakGBps are how fast the device computes on the units that the kernel uses, and how fast it
-	// copies; 0 where that is not known.
+	// PeakGFlops is the peak rate of the units that the kernel uses, PeakGBps the device's copy bandwidth; 0 if
+	// unknown.
 	PeakGFlops float64 `json:"peak_gflops,omitempty"`
 	PeakGBps   float64 `json:"peak_gbps,omitempty"`
 }
 
-// rate returns n per nanosecond, which is in units of 10^9 per second.
+// rate returns n per nanosecond, that is, in units of 10^9 per second.
 func (k KernelTime) rate(n int64) float64 {
 	if k.Nanos <= 0 {
 		return 0
@@ -75,12 +71,10 @@ func (k KernelTime) rate(n int64) float64 {
 	return float64(n) / float64(k.Nanos)
 }
 
-// GFlops returns the kernel's speed in 10^9 operations per second; 0 where its
-// time is not known.
+// GFlops returns the kernel's speed in 10^9 operations per second, or 0 if its time is unknown.
 func (k KernelTime) GFlops() float64 { return k.rate(k.Flops) }
 
-// GBps returns the kernel's memory traffic in 10^9 bytes per second; 0 where
-// its time is not known.
+// GBps returns the kernel's memory traffic in 10^9 bytes per second, or 0 if its time is unknown.
 func (k KernelTime) GBps() float64 { return k.rate(k.Moved) }
 
 // Busy returns the sum of the times of all kernels. Kernels that overlap make
@@ -99,13 +93,13 @@ func (p *Profile) Busy() time.Duration {
 // maxOpsShown bounds the column of ops, in bytes.
 const maxOpsShown = 60
 
-// kernelTimes are runs of equal kernels, whose times, operations and bytes are added up.
+// kernelTimes sums time, operations and bytes over the runs of equal kernels.
 type kernelTimes struct {
 	KernelTime
 	runs int
 }
 
-// grouped adds up what equal kernels took, those first that took longest.
+// grouped sums equal kernels and sorts the sums by time, longest first.
 func grouped(list []KernelTime) (sums []kernelTimes) {
 	at := map[string]int{}
 	for _, k := range list {
@@ -123,8 +117,8 @@ func grouped(list []KernelTime) (sums []kernelTimes) {
 	return sums
 }
 
-// WriteTable prints the profile as a table for people. It has all kernels in
-// the order of the run or, where top is not 0, the top ones that take longest, equal kernels together.
+// WriteTable prints the profile as a table for people. With top 0 it lists every kernel in the order of the run.
+// Otherwise it groups equal kernels and lists the top groups, longest first.
 func (p *Profile) WriteTable(w io.Writer, top int) error {
 	if p == nil || w == nil {
 		return errors.New("there is no profile, or nowhere to write it: ask for one with RunOptions.Profile")
@@ -174,13 +168,13 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 	return err
 }
 
-// profileColumn is a column that a table has where it says something of a kernel.
+// profileColumn is an optional column. The table omits it if it is empty for every kernel.
 type profileColumn struct {
 	name string
 	of   func(KernelTime) string
 }
 
-// profileColumns are those of the limits of the device and of what the driver says.
+// profileColumns returns the columns for fractions of the device's peaks and for the driver's statistics.
 func profileColumns(list []kernelTimes) []profileColumn {
 	share := func(have, peak float64) string {
 		if have == 0 || peak == 0 {

@@ -9,25 +9,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Signature is the interface of a program, and checks what callers give it. A
-// backend embeds it to have the describing half of Executable.
+// Signature describes a program's ports and symbols, and checks the callers' tensors against them. A backend embeds it
+// to implement the describing half of Executable.
 type Signature struct {
 	inputs, outputs, states []Port
 	symbols                 []Symbol
-	// leaves holds the inputs and states as a graph that computes nothing, for
-	// ir's own checks, so that both backends refuse the same inputs in the same
-	// words.
+	// leaves is a graph of the inputs and states alone. ir checks inputs against it, so that both backends report the
+	// same errors.
 	leaves *ir.Graph
 	picks  []ir.Pick
 }
 
 var errNoSignature = errors.New("there is no signature: it is nil")
 
-// NewSignature returns the signature of a program that is known by its ports
-// alone, such as one read from a bundle, and by what its ops pick from, if that is known.
+// NewSignature returns the signature of a program known only by its ports, such as one read from a bundle. picks
+// describes the ops that need a nonempty axis to select from, if known.
 func NewSignature(inputs, outputs, states []Port, symbols []Symbol, picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
-	var given []Symbol // without those that follow from others
+	var given []Symbol // without derived symbols
 	for _, s := range symbols {
 		if err := g.DeclareDim(ir.Dim{Sym: s.Name, Bound: s.Bound, Mul: 1}); err != nil {
 			return nil, err
@@ -90,7 +89,7 @@ func leafPorts(g *ir.Graph, op ir.Op) []Port {
 	return ports
 }
 
-// orNone is the signature, of which a nil one has nothing.
+// orNone returns an empty signature for a nil one.
 func (s *Signature) orNone() *Signature {
 	if s == nil {
 		return &Signature{}
@@ -110,11 +109,10 @@ func (s *Signature) States() []Port { return s.orNone().states }
 // Symbols lists the symbols.
 func (s *Signature) Symbols() []Symbol { return s.orNone().symbols }
 
-// Bind checks the inputs of a run, those in and those in opt, and returns the
-// value of every symbol: those in opt, and those that the inputs' shapes tell. A
-// missing or unknown input, or one given twice, a wrong dtype, shape or number of
-// bytes, a symbol without a value or with two, and values of symbols by which an op
-// has nothing to pick from are errors of one line.
+// Bind checks the inputs of a run, both in and opt.Inputs, and returns the value of every symbol: given in opt, or
+// derived from the shapes of inputs. Each of these is an error of one line: an input that is missing, unknown or given
+// twice; a wrong dtype, shape or number of bytes; a symbol without a value or with two; a value of a symbol that leaves
+// an op nothing to pick from.
 func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int64, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
@@ -146,7 +144,7 @@ func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int
 	return symbols, err
 }
 
-// State returns the index in States of the state of that name.
+// State returns the index in States of the named state.
 func (s *Signature) State(name string) (int, error) {
 	if s == nil {
 		return 0, errNoSignature
@@ -160,8 +158,7 @@ func (s *Signature) State(name string) (int, error) {
 	return 0, fmt.Errorf("no state %q: the program has %s", name, portNames(s.states))
 }
 
-// CheckState checks a value for the state of that name and returns the state's
-// index in States.
+// CheckState checks a value for the named state, and returns the state's index in States.
 func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 	i, err := s.State(name)
 	if err != nil {
@@ -180,17 +177,17 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 	return i, nil
 }
 
-// Output is where a run writes an output.
+// Output is the destination of an output of a run.
 type Output struct {
-	// Data has the output's type and shape. Its bytes are memory of the caller. They are nil
-	// where the output is kept on the device, and where the run is to make them.
+	// Data has the output's type and shape. Its bytes are the caller's memory. They are nil if the output stays on the
+	// device or if the run allocates them.
 	*ir.Data
 	Keep bool
 	Size int64 // in bytes
 }
 
-// NewOutputs returns where a run with these symbols writes its outputs, in the order
-// of Outputs: the tensors in opt.Into, and tensors without bytes for the others.
+// NewOutputs returns the destinations of the outputs of a run with these symbols, in the order of Outputs: the tensors
+// in opt.Into, and tensors without bytes for the others.
 func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Output, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
@@ -222,8 +219,7 @@ func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Outp
 	return list, nil
 }
 
-// checkDestinations refuses memory for outputs that there are not, and outputs that
-// are to go to two places.
+// checkDestinations refuses memory for unknown outputs, and outputs with two destinations.
 func (s *Signature) checkDestinations(opt RunOptions) error {
 	for name := range opt.Into {
 		if !s.hasOutput(name) {
@@ -249,7 +245,7 @@ func (s *Signature) hasOutput(name string) bool {
 	return slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name })
 }
 
-// checkOutput refuses memory that is not of an output's type.
+// checkOutput checks that the caller's tensor has the output's type.
 func checkOutput(d *ir.Data, t ir.DType, dims []int) error {
 	if d == nil {
 		return errors.New("the tensor given for it is nil")

@@ -14,11 +14,10 @@ import (
 // ErrClosed is wrapped by errors from using something after its Close.
 var ErrClosed = errors.New("already closed")
 
-// DeviceTensor is a tensor that lies where programs run, in the memory of their
-// device. A run leaves one of each output in RunOptions.Keep, Executable.Upload
-// makes one, and a run of any program on the same device takes it as an input
-// (RunOptions.Inputs). The CPU fast path has them in its own memory. Their contents
-// do not change. CopyTo brings one to another device, by way of host memory.
+// DeviceTensor is a tensor in the memory of a device. A run makes one for each output in RunOptions.Keep, and
+// Executable.Upload makes one. A run of any program on the same device takes it as an input (RunOptions.Inputs). The
+// CPU fast path keeps them in its own memory. Their contents do not change. CopyTo copies one to another device through
+// host memory.
 //
 // All methods may be called concurrently. Close each tensor before its device.
 type DeviceTensor struct {
@@ -33,18 +32,18 @@ type DeviceTensor struct {
 	closed bool
 }
 
-// Memory is where a backend has the bytes of a DeviceTensor.
+// Memory is a backend's storage for the bytes of a DeviceTensor.
 type Memory interface {
-	// ReadAt fills p with the bytes from offset on, which exist.
+	// ReadAt fills p with the bytes from offset on. The caller checks the range.
 	ReadAt(ctx context.Context, p []byte, offset int64) error
-	// Close frees the memory once what was submitted so far is done with it.
+	// Close frees the memory after all work submitted so far has finished using it.
 	Close() error
-	// Device names where the memory is, for people.
+	// Device names the device of the memory, for people.
 	Device() string
 }
 
-// NewDeviceTensor is for backends: a tensor whose bytes memory has, and closes.
-// The label says what it is, in errors.
+// NewDeviceTensor is for backends: it makes a tensor backed by memory. Closing the tensor closes the memory. The label
+// identifies the tensor in errors.
 func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*DeviceTensor, error) {
 	size, err := ir.ByteSize(t, dims)
 	if err == nil && memory == nil {
@@ -59,7 +58,7 @@ func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*Devi
 var errNoTensor = errors.New("the device tensor is nil: a run with RunOptions.Keep and Executable.Upload make one, " +
 	"unless they return an error")
 
-// none reports whether there is no tensor.
+// none reports whether the tensor is nil or has no memory.
 func (t *DeviceTensor) none() bool { return t == nil || t.memory == nil }
 
 // DType is the type of the elements.
@@ -86,7 +85,7 @@ func (t *DeviceTensor) Size() int64 {
 	return t.size
 }
 
-// Device names where the tensor lies, for people.
+// Device names the tensor's device, for people.
 func (t *DeviceTensor) Device() string {
 	if t.none() {
 		return "no device"
@@ -125,8 +124,8 @@ func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
 	return d, nil
 }
 
-// ReadRows returns a copy of count rows from row first on: indices of the first axis, of which
-// there must be one. Of a vector of blocks, count and first are to be whole blocks.
+// ReadRows returns a copy of count rows, beginning with row first. Rows are indices of the first axis, so a scalar has
+// none. In a vector of quantized blocks, first and count must be multiples of the block size.
 func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data, error) {
 	switch {
 	case t.none():
@@ -171,7 +170,7 @@ func (t *DeviceTensor) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// ReadBytes is for backends: it fills p with the bytes from offset on, which exist.
+// ReadBytes is for backends: it fills p with the bytes from offset on. The caller checks the range.
 func (t *DeviceTensor) ReadBytes(ctx context.Context, p []byte, offset int64) error {
 	if err := CheckContext(ctx); err != nil {
 		return fmt.Errorf("read %v: %w", t, err)
@@ -189,8 +188,7 @@ func (t *DeviceTensor) ReadBytes(ctx context.Context, p []byte, offset int64) er
 	return nil
 }
 
-// CopyTo returns a copy of the tensor where a program runs, as on another device. It goes through host memory, a few
-// MiB at a time.
+// CopyTo copies the tensor to a program's device. The bytes pass through host memory, a few MiB at a time.
 func (t *DeviceTensor) CopyTo(ctx context.Context, program Executable) (*DeviceTensor, error) {
 	if err := t.hold(); err != nil {
 		return nil, fmt.Errorf("copy %w", err)
@@ -203,13 +201,13 @@ func (t *DeviceTensor) CopyTo(ctx context.Context, program Executable) (*DeviceT
 	return c, nil
 }
 
-// tensorReader reads a tensor until a context ends.
+// tensorReader reads a tensor under a context.
 type tensorReader struct {
 	ctx context.Context
 	t   *DeviceTensor
 }
 
-// ReadAt implements io.ReaderAt for ranges that exist.
+// ReadAt implements io.ReaderAt. The caller checks the range.
 func (r tensorReader) ReadAt(p []byte, offset int64) (int, error) {
 	if err := r.t.ReadBytes(r.ctx, p, offset); err != nil {
 		return 0, err
@@ -217,10 +215,10 @@ func (r tensorReader) ReadAt(p []byte, offset int64) (int, error) {
 	return len(p), nil
 }
 
-// chunk is how many bytes ReadChunks reads at once.
+// chunk is the number of bytes that ReadChunks reads at once.
 const chunk = 4 << 20
 
-// ReadChunks is for backends: it reads size bytes, a few MiB at a time and in order, and has each written.
+// ReadChunks is for backends: it reads size bytes in order, a few MiB at a time, and passes each chunk to write.
 func ReadChunks(from io.ReaderAt, size int64, write func(p []byte, at int64) error) error {
 	p := make([]byte, min(size, chunk))
 	for at := int64(0); at < size; at += int64(len(p)) {
@@ -235,8 +233,7 @@ func ReadChunks(from io.ReaderAt, size int64, write func(p []byte, at int64) err
 	return nil
 }
 
-// Close gives the memory back, once the runs and reads that have begun are done
-// with it: they end as if it were open. Closing twice is fine.
+// Close frees the memory. Runs and reads in progress finish first, as if the tensor were open. Closing twice is fine.
 func (t *DeviceTensor) Close() error {
 	if t.none() {
 		return nil
@@ -248,7 +245,7 @@ func (t *DeviceTensor) Close() error {
 	}
 	t.closed = true
 	if t.users > 0 {
-		return nil // the last of them closes the memory
+		return nil // the last user closes the memory
 	}
 	return t.memory.Close()
 }
@@ -271,12 +268,12 @@ func (t *DeviceTensor) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users--; t.users == 0 && t.closed {
-		t.memory.Close() // nobody is left to tell of an error, and both backends have none
+		t.memory.Close() // no caller is left to report an error to, and neither backend returns one
 	}
 }
 
-// Hold is for backends: it returns where tensors lie, by name, none of which may be
-// nil. The memory stays until release is called, even if a tensor is closed before.
+// Hold is for backends: it returns the memory of each tensor, by name, and fails if a tensor is nil. The memory stays
+// allocated until release is called, even if a tensor is closed before.
 func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release func(), err error) {
 	if len(tensors) == 0 {
 		return nil, func() {}, nil
@@ -299,15 +296,15 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 	return memory, release, nil
 }
 
-// ErrElsewhere is for backends: an input is a tensor of another device than the program's.
+// ErrElsewhere is for backends: an input is on another device than the program.
 func ErrElsewhere(name string, t *DeviceTensor, device string) error {
 	return fmt.Errorf("input %q is %v, which lies on another device (%s) than the program (%s): give the program its "+
 		"bytes (DeviceTensor.Read), or a copy on its device (DeviceTensor.CopyTo)", name, t, t.Device(), device)
 }
 
-// Traffic counts the bytes of tensors that passed between the caller's memory and a device.
+// Traffic counts the bytes of tensors copied between the caller's memory and a device.
 type Traffic struct {
-	// In is weights, inputs, and states and tensors that were written. Out is outputs that
-	// were not kept on the device, and states and tensors that were read.
+	// In counts weights, inputs, and writes of states and tensors. Out counts outputs that do not stay on the device,
+	// and reads of states and tensors.
 	In, Out uint64
 }

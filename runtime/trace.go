@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Trace is a profiled run with a name to show it under.
+// Trace is a profiled run and its display name.
 type Trace struct {
 	Name    string
 	Profile *Profile
@@ -30,9 +30,8 @@ type traceEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// WriteTrace writes runs in Chrome's trace event format, for chrome://tracing
-// and ui.perfetto.dev: each run as a process, with what the host did and the
-// kernels of the device as its two threads, all on the host's clock. The
+// WriteTrace writes runs in Chrome's trace event format, for chrome://tracing and ui.perfetto.dev. Each run is a
+// process with two threads: the host's work and the device's kernels, both on the host's clock. The name of the
 // device's thread says whether its times were calibrated or estimated.
 func WriteTrace(w io.Writer, runs ...Trace) error {
 	events := []traceEvent{}
@@ -48,7 +47,7 @@ func WriteTrace(w io.Writer, runs ...Trace) error {
 	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ns"})
 }
 
-// events are those of a run that began that long after the first.
+// events returns the events of a run. began is the time since the start of the first run.
 func (r Trace) events(pid int, began time.Duration) []traceEvent {
 	p := r.Profile
 	device := "device"

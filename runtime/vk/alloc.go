@@ -9,13 +9,13 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// span is a piece of a block.
+// span is a range of bytes in a block.
 type span struct{ offset, size uint64 }
 
-// block hands out pieces of one range of bytes. It is pure bookkeeping: best fit, coalescing on free.
+// block suballocates one range of bytes. It is pure bookkeeping: best fit, coalescing on free.
 type block struct {
 	size uint64
-	free []span            // ascending, never adjacent to one another
+	free []span            // ascending; adjacent spans are merged
 	used map[uint64]uint64 // size by offset
 }
 
@@ -23,8 +23,7 @@ func newBlock(size uint64) *block {
 	return &block{size: size, free: []span{{0, size}}, used: map[uint64]uint64{}}
 }
 
-// alloc returns the offset of size bytes, a multiple of align (a power of two), in the smallest free
-// piece that holds them.
+// alloc returns an aligned offset of size bytes in the smallest free span that fits. align is a power of two.
 func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	best := -1
 	for i, s := range b.free {
@@ -50,7 +49,7 @@ func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	return offset, true
 }
 
-// release gives a piece back. It fails on an offset that is not handed out, as after a double free.
+// release frees the span at offset. It fails if nothing is allocated there, as after a double free.
 func (b *block) release(offset uint64) error {
 	size, ok := b.used[offset]
 	if !ok {
@@ -79,7 +78,7 @@ func (b *block) release(offset uint64) error {
 
 func (b *block) empty() bool { return len(b.used) == 0 }
 
-// memorySource is where the allocator gets whole pieces of device memory.
+// memorySource makes device memory for the allocator: the driver, or a test.
 type memorySource interface {
 	allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result)
 	destroy(kind objectType, handle uint64)
@@ -94,14 +93,14 @@ type memoryBlock struct {
 	dedicated  bool
 }
 
-// allocation is a piece of a memory block.
+// allocation is a span of a memory block.
 type allocation struct {
 	block        *memoryBlock
 	offset, size uint64
 }
 
-// allocator hands out device memory from blocks of one memory type each, because drivers limit the
-// number of allocations (often to 4096) and make them slowly. It may be used concurrently.
+// allocator suballocates device memory from large blocks, each of one memory type. Drivers limit the number of
+// allocations (often to 4096), and each driver allocation is slow. It may be used concurrently.
 type allocator struct {
 	source        memorySource
 	types         []MemoryType
@@ -115,31 +114,31 @@ type allocator struct {
 
 // MemoryStats counts a device's memory, in bytes.
 type MemoryStats struct {
-	InUse       uint64 // handed out to buffers
-	Peak        uint64 // the most InUse has been
+	InUse       uint64 // allocated to buffers
+	Peak        uint64 // the highest InUse so far
 	Reserved    uint64 // taken from the driver
-	Blocks      int    // pieces taken from the driver
-	Allocations int    // pieces handed out
+	Blocks      int    // allocations from the driver
+	Allocations int    // allocations to buffers
 	HeapInUse   []uint64
-	Owners      runtime.MemoryUse // InUse by what it is for
+	Owners      runtime.MemoryUse // InUse by owner
 }
 
-// minAlignment keeps buffers on cache lines of their own, whatever the driver asks for.
+// minAlignment keeps buffers on separate cache lines, even if the driver asks for less.
 const minAlignment = 256
 
 func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
 	blockBytes, maxAllocation uint64) *allocator {
 	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
 	for _, t := range types {
-		// A block is to be a small part of its heap: some heaps hold 256 MiB only.
+		// A block must stay a small part of its heap: some heaps have only 256 MiB.
 		a.blockBytes = append(a.blockBytes, min(blockBytes, max(heaps[t.Heap].Size/16, 1<<20), maxAllocation))
 	}
 	a.stats.HeapInUse = make([]uint64, len(heaps))
 	return a
 }
 
-// alloc finds size bytes in the given memory type. dedicated is a buffer handle if the buffer wants
-// memory of its own, else 0.
+// alloc allocates size bytes of the given memory type. dedicated is the buffer's handle if the driver wants a dedicated
+// allocation for it, else 0.
 func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) (allocation, Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +157,7 @@ func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) 
 	}
 	b, r := a.grow(blockBytes, memoryType, 0)
 	if r < 0 {
-		// No room for a whole block; there may be for this one piece.
+		// The driver may lack room for a whole block but have enough for this buffer.
 		return a.allocAlone(size, memoryType, 0)
 	}
 	offset, _ := b.alloc(size, align)
@@ -196,8 +195,9 @@ func (a *allocator) handOut(b *memoryBlock, offset, size uint64) allocation {
 	return allocation{b, offset, size}
 }
 
-// free gives a piece back, and memory to the driver if the block is empty and another one like it is
-// too: one empty block is kept, so that a buffer made and closed in a loop costs no driver call.
+// free frees an allocation. If that leaves a block empty, and another block of its memory type is empty too, it returns
+// the block to the driver. The one empty block that stays lets a loop of making and closing a buffer run without driver
+// calls.
 func (a *allocator) free(p allocation) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -229,7 +229,7 @@ func (a *allocator) drop(b *memoryBlock) {
 	a.stats.Blocks--
 }
 
-// trim gives all empty blocks back to the driver.
+// trim returns all empty blocks to the driver.
 func (a *allocator) trim() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,23 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// BufferRange is the part of a buffer that a kernel sees at one binding.
+// BufferRange is the part of a buffer bound at one binding of a kernel.
 type BufferRange struct {
 	Buffer *Buffer
 	Offset int64 // a multiple of Caps.StorageAlignment
-	Size   int64 // at most Caps.MaxStorageRange; 0: to the buffer's end
+	Size   int64 // at most Caps.MaxStorageRange; 0 means up to the buffer's end
 }
 
 // Whole is the range of the whole buffer.
 func Whole(b *Buffer) BufferRange { return BufferRange{Buffer: b} }
 
-// BindingSet says which buffers one kernel gets, binding by binding.
+// BindingSet lists the buffers of one kernel, by binding.
 type BindingSet struct {
 	Name    string // of the kernel, for errors
 	Buffers []BufferRange
 }
 
-// Bindings are descriptor sets, made together: one for each use of a kernel in a recording, say.
+// Bindings is a group of descriptor sets made together, for example one for each dispatch in a recording.
 type Bindings struct {
 	device *Device
 	pool   uint64
@@ -30,8 +30,8 @@ type Bindings struct {
 	users  [][]*Buffer
 	closed atomic.Bool
 
-	// Of a program's steps: where the counts of symbolic grids are. With symbols, such grids are recorded with the
-	// counts that follow from these values, and nothing is read.
+	// A program's symbolic grids read their workgroup counts from grids at gridsAt. If symbols is set, the recording
+	// computes the counts from these values instead.
 	grids   *Buffer
 	gridsAt int64
 	symbols map[string]int64
@@ -64,7 +64,7 @@ func (d *Device) NewBindings(sets []BindingSet) (*Bindings, error) {
 	return b, nil
 }
 
-// check finds each set's layout, counts the descriptors, and looks at every range.
+// check finds each set's layout, counts the descriptors, and validates every range.
 func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, err error) {
 	for _, set := range sets {
 		var users []*Buffer
@@ -110,7 +110,7 @@ func (d *Device) checkBinding(r BufferRange) error {
 	return nil
 }
 
-// extent is the size in bytes, 0 resolved.
+// extent is the size in bytes, with 0 resolved to the rest of the buffer.
 func (r BufferRange) extent() int64 {
 	if r.Size == 0 {
 		return r.Buffer.size - r.Offset
@@ -128,7 +128,7 @@ func (b *Bindings) descriptorWords(sets []BindingSet) []uint64 {
 	return words
 }
 
-// Close frees the sets once the device is done with what was submitted so far. Closing twice is fine.
+// Close frees the sets after the work submitted so far has finished. Closing twice is fine.
 func (b *Bindings) Close() error {
 	if b != nil && !b.closed.Swap(true) {
 		b.device.retire(b)

@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// pipelineCache is a VkPipelineCache and its file. A file is used only if its checksum is right and it
-// is of this very device and driver, and if nobody else can have written it (see cachefile.Trusted); else it
-// counts as absent, and is replaced. What cannot be trusted is not replaced either.
+// pipelineCache is a VkPipelineCache and its file. The file is used only if its checksum matches, it belongs to this
+// device and driver, and only this user can have written it (see cachefile.Trusted). A file that fails the first two
+// checks is replaced; an untrusted file is left alone.
 type pipelineCache struct {
 	device *Device
 	handle uint64
@@ -23,8 +23,8 @@ type pipelineCache struct {
 	grown  atomic.Bool
 }
 
-// The file: magic, identity, payload length (8 bytes, little endian), SHA-256 of identity and payload,
-// payload. The identity is the SHA-256 of what cacheIdentity says.
+// The file format: magic, identity, payload length (8 bytes, little endian), SHA-256 of identity and payload, payload.
+// The identity is the SHA-256 of the fields in cacheIdentity.
 const (
 	cacheMagic    = "VKCPIPE1"
 	cacheHeader   = len(cacheMagic) + sha256.Size + 8 + sha256.Size
@@ -33,8 +33,8 @@ const (
 
 var errForeignCache = errors.New("not a pipeline cache of this device and driver")
 
-// cacheIdentity tells devices and drivers apart. Drivers check their own header of the payload, but
-// some have been seen to crash on a foreign one.
+// cacheIdentity distinguishes devices and drivers. Drivers check their own header in the payload, but some have crashed
+// on a foreign one.
 func cacheIdentity(info *DeviceInfo) [sha256.Size]byte {
 	c := &info.Caps
 	return sha256.Sum256(fmt.Appendf(nil, "%08x %08x %s %s %s %d %d %s", c.VendorID, c.DeviceID, c.DeviceUUID,
@@ -52,7 +52,7 @@ func encodeCache(identity [sha256.Size]byte, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// decodeCache returns the driver's data, or an error unless file is a whole one with that identity.
+// decodeCache returns the driver's payload. It fails unless the file is complete and has the given identity.
 func decodeCache(identity [sha256.Size]byte, file []byte) ([]byte, error) {
 	if len(file) < cacheHeader || string(file[:len(cacheMagic)]) != cacheMagic {
 		return nil, errForeignCache
@@ -96,7 +96,7 @@ func openPipelineCache(d *Device) (*pipelineCache, error) {
 	return c, d.checkResult(r, "create pipeline cache")
 }
 
-// readCache returns nil on any fault: the cache only saves time.
+// readCache returns nil on any error, because the cache only saves time.
 func readCache(path string, identity [sha256.Size]byte) []byte {
 	file, err := cachefile.ReadFile(path, maxCacheBytes)
 	if err != nil {
@@ -109,8 +109,8 @@ func readCache(path string, identity [sha256.Size]byte) []byte {
 	return payload
 }
 
-// SavePipelineCache writes the compiled pipelines to DeviceOptions.CacheDir, if there is one and
-// pipelines were made since. Close does so as well.
+// SavePipelineCache writes the pipeline cache to DeviceOptions.CacheDir, if that is set and pipelines were created
+// since the last save. Close does so too.
 func (d *Device) SavePipelineCache() error {
 	if err := d.usable("save pipeline cache"); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// deviceInfo turns the C probe into plain data.
+// deviceInfo converts the result of the C probe to Go.
 func deviceInfo(p *C.vkc_probe) DeviceInfo {
 	info := DeviceInfo{}
 	for i := range p.heap_count {
@@ -81,7 +81,7 @@ func caps(p *C.vkc_probe) target.Caps {
 func features(p *C.vkc_probe) target.Features {
 	f := &p.features
 	on := func(b C.uint32_t) bool { return b != 0 }
-	// The extension may be there for other stages only.
+	// The driver may offer cooperative matrices only in stages other than compute.
 	matrix := on(f.cooperative_matrix) && p.matrix_stages&computeStage != 0
 	return target.Features{
 		Float16: on(f.float16), Float64: on(f.float64), Int8: on(f.int8), Int16: on(f.int16), Int64: on(f.int64),
@@ -106,7 +106,7 @@ func features(p *C.vkc_probe) target.Features {
 	}
 }
 
-// nativeFeatures are the features of shaders that a device is to have, the other way round than features.
+// nativeFeatures lists the shader features to enable on a device, as C flags. It is the inverse of features.
 func nativeFeatures(f *target.Features) C.vkc_features {
 	flag := func(on bool) C.uint32_t {
 		if on {
@@ -216,7 +216,7 @@ func uuid(b [16]C.uint8_t) string {
 	return hex.EncodeToString((*[16]byte)(unsafe.Pointer(&b))[:])
 }
 
-// goString reads a NUL-terminated string from a fixed array, which may lack the NUL.
+// goString reads a NUL-terminated string from a fixed-size array. The NUL may be missing.
 func goString(text []C.char) string {
 	for i, c := range text {
 		if c == 0 {

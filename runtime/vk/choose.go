@@ -9,41 +9,41 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// DeviceInfo is what an instance knows of a device without opening it; plain data.
+// DeviceInfo describes a device that need not be open. It is plain data.
 type DeviceInfo struct {
 	Index         int // in Instance.Devices
 	Caps          target.Caps
 	Heaps         []MemoryHeap
 	MemoryTypes   []MemoryType
 	QueueFamilies []QueueFamily
-	// Disabled are the features that [target.DisableEnv] turned off, which Caps therefore lack.
+	// Disabled lists the features that [target.DisableEnv] turns off. Caps does not have them.
 	Disabled []string
-	// Problem says why this package cannot use the device; empty if it can.
+	// Problem says why this package cannot use the device. It is empty if it can.
 	Problem string
 }
 
-// QueueFlags is what a queue family can do, in VkQueueFlagBits.
+// QueueFlags is a set of queue abilities, in VkQueueFlagBits.
 type QueueFlags uint32
 
-// The queue abilities that matter here.
+// The queue abilities used in this package.
 const (
 	QueueGraphics QueueFlags = 1 << iota
 	QueueCompute
 	QueueTransfer
 	queueSparse
 	queueProtected
-	queueMemory = queueSparse | queueProtected // which any queue may have besides
+	queueMemory = queueSparse | queueProtected // abilities that do not make a transfer queue general
 )
 
-// QueueFamily is a group of like queues.
+// QueueFamily is a group of queues with equal abilities.
 type QueueFamily struct {
 	Flags         QueueFlags
 	Queues        int
-	TimestampBits uint32 // valid bits of a timestamp; 0: none can be taken
+	TimestampBits uint32 // valid bits of a timestamp; 0 if the family has no timestamps
 }
 
-// computeFamily picks the queue family to use: the first with compute and timestamps, or else the first
-// with compute. Of those one without graphics goes first where that is better. Compute implies transfers.
+// computeFamily picks the queue family for kernels: the first with compute and timestamps, or else the first with
+// compute. With apart it prefers a family without graphics among equals. Compute implies transfers.
 func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 	index, best := -1, -1
 	for i, f := range families {
@@ -64,13 +64,13 @@ func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 	return index, index >= 0
 }
 
-// family is the queue family to use of a device.
+// family is the device's queue family for kernels.
 func (info *DeviceInfo) family() (index int, ok bool) {
 	return computeFamily(info.QueueFamilies, target.QueueApart(info.Caps))
 }
 
-// copyFamily picks the queue family for copies beside what the compute family does: the first that does nothing but
-// transfers, whose queues are engines of their own, or else the compute family again.
+// copyFamily picks the queue family for copies that overlap kernels. A family that has only transfers is backed by
+// separate copy engines, so it picks the first of those, or else the compute family.
 func copyFamily(families []QueueFamily, compute int) int {
 	for i, f := range families {
 		if f.Flags&^queueMemory == QueueTransfer && f.Queues > 0 {
@@ -80,7 +80,7 @@ func copyFamily(families []QueueFamily, compute int) int {
 	return compute
 }
 
-// families are the queue families to use of a device, by queue.
+// families lists the device's queue families, by queue.
 func (info *DeviceInfo) families() (list [queueCount]int) {
 	compute, _ := info.family()
 	list = [queueCount]int{kernelQueue: compute, copyQueue: compute}
@@ -90,7 +90,7 @@ func (info *DeviceInfo) families() (list [queueCount]int) {
 	return list
 }
 
-// problem says why a device cannot be used, or nothing.
+// problem says why the device cannot be used, or "".
 func problem(info *DeviceInfo) string {
 	if !info.Caps.API.AtLeast(1, 1) {
 		return fmt.Sprintf("it has Vulkan %v; 1.1 is needed: a newer driver may have it, or use the CPU device",
@@ -112,9 +112,9 @@ var preference = map[target.DeviceType]int{
 	target.DeviceCPU: 4,
 }
 
-// Choose picks a device: want is "", "auto" or "vulkan" for any, an index, or a part of a name in any case. Of several
-// that match it takes discrete before integrated before virtual before CPU, then the one with more
-// memory, then the first. The returned text says why, for the user to read.
+// Choose picks a device. want is "", "auto" or "vulkan" for any device, an index, or a part of a name in any case.
+// Among several matches, it prefers discrete to integrated to virtual to CPU devices, then more memory, then the lower
+// index. why explains the choice to the user.
 func Choose(devices []DeviceInfo, want string) (index int, why string, err error) {
 	if len(devices) == 0 {
 		return 0, "", noDriver("no Vulkan device: the loader lists none (is a driver installed?)")

@@ -10,15 +10,15 @@ type Clock struct {
 	host   time.Time
 	bits   uint32
 	period float32
-	// Deviation is how far off the relation may be.
+	// Deviation bounds the error of the relation.
 	Deviation time.Duration
 }
 
-// clockTries is how often Calibrate reads the clocks, to keep the reading with the least deviation.
+// clockTries is the number of readings that Calibrate takes. It keeps the one with the smallest deviation.
 const clockTries = 4
 
-// Calibrate compares the device's clock with the host's. It reports false where the device cannot
-// (VK_KHR_calibrated_timestamps). Clocks drift apart, so that what is compared should lie within seconds.
+// Calibrate relates the device's clock to the host's. It reports false on a device without
+// VK_KHR_calibrated_timestamps. The clocks drift apart, so use the relation only for times within seconds.
 func (d *Device) Calibrate() (Clock, bool) {
 	if d.usable("calibrate") != nil || d.info.Caps.TimestampBits == 0 {
 		return Clock{}, false
@@ -28,12 +28,13 @@ func (d *Device) Calibrate() (Clock, bool) {
 		ticks, at, deviation, r := d.native.calibrate()
 		now := time.Now()
 		reading := hostClock()
-		// A busy host may do something else between the two readings.
+		// The operating system may preempt this thread between the two readings.
 		off := time.Duration(deviation) + time.Since(now)
 		if r < 0 {
 			return Clock{}, false
 		}
-		// How long ago the two were read is known by the clock they were read with.
+		// calibrate returns the host time in the clock that hostClock reads, so their difference converts it to a
+		// time.Time.
 		if i == 0 || off < best.Deviation {
 			best.ticks, best.host, best.Deviation = ticks, now.Add(-time.Duration(reading-at)), off
 		}
@@ -41,7 +42,7 @@ func (d *Device) Calibrate() (Clock, bool) {
 	return best, true
 }
 
-// At is the time on the host at which the device's clock had that many ticks.
+// At converts ticks of the device's clock to a time on the host.
 func (c Clock) At(ticks uint64) time.Time {
 	return c.host.Add(tickDuration(c.ticks, ticks, c.bits, c.period))
 }

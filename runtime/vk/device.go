@@ -13,27 +13,26 @@ import (
 
 // DeviceOptions tune a device. The zero value is the usual choice.
 type DeviceOptions struct {
-	// CacheDir keeps compiled pipelines between runs; empty: they are not kept.
+	// CacheDir is the directory for the pipeline cache. If empty, pipelines are not cached on disk.
 	CacheDir string
-	// StagingBytes is the size of each of the two staging rings (up and down), made on first use;
-	// 0 means 32 MiB.
+	// StagingBytes is the size of each of the two staging rings (up and down), made on first use; 0 means 32 MiB.
 	StagingBytes int64
-	// BlockBytes is how much memory is taken from the driver at once; 0 means 64 MiB.
+	// BlockBytes is the size of one allocation from the driver; 0 means 64 MiB.
 	BlockBytes int64
 
-	// Robust has the driver check every access of a kernel to its buffers, for programs from elsewhere;
-	// see [Device.Robustness] for what that gives. It costs time.
+	// Robust makes the driver check every access of a kernel to its buffers, for programs from untrusted sources.
+	// [Device.Robustness] tells which guarantee that gives. It costs time.
 	Robust bool
 
-	// MemoryLimit bounds the bytes of all buffers together; 0 means that the device's memory does. A buffer that
-	// would pass it is an [*OutOfMemoryError].
+	// MemoryLimit bounds the bytes of all buffers together; 0 means no limit but the device's memory. A buffer that
+	// would exceed it fails with an [*OutOfMemoryError].
 	MemoryLimit uint64
 
-	// forceStaging makes transfers go through the rings where they need not, for tests.
+	// forceStaging makes all transfers use the staging rings, for tests.
 	forceStaging bool
-	// givenBytes is what stands for maxGiven, for tests, if it is not 0.
+	// givenBytes replaces maxGiven in tests, if it is not 0.
 	givenBytes int64
-	// ownAsHost takes memory of the device for that of the host, for tests where there is no other.
+	// ownAsHost uses device memory as host memory, for tests on devices without separate host memory.
 	ownAsHost bool
 }
 
@@ -42,9 +41,9 @@ const (
 	defaultBlockBytes   = 64 << 20
 )
 
-// Device is an open Vulkan device with a queue for kernels and one for copies beside them. Its methods may be called
-// concurrently, except Close, which is to be the last. Those of executables and tensors on it may be called at any
-// time: Close waits for the ones under way, and later ones fail with [ErrClosed].
+// Device is an open Vulkan device with a queue for kernels and one for copies that overlap them. Its methods may be
+// called concurrently, except Close, which must come last. Methods of executables and tensors on the device may be
+// called at any time: Close waits for calls in progress, and later calls fail with [ErrClosed].
 type Device struct {
 	inst    *Instance
 	info    DeviceInfo
@@ -60,44 +59,44 @@ type Device struct {
 	down    stagingRing
 
 	queue    sync.Mutex   // held while submitting
-	gathered []*Recording // that the next submission of kernels begins with
-	dropped  []*Recording // of groups, to be closed when the queue is not held
-	awaited  uint64       // the point of copies that the next submission waits for; 0 if there is none
-	kernels  timeline     // Points are of this one
+	gathered []*Recording // the next submission of kernels begins with these
+	dropped  []*Recording // members of groups, to be closed once the queue is unlocked
+	awaited  uint64       // the timeline point of copies that the next submission waits for; 0 for none
+	kernels  timeline     // a Point refers to this timeline
 	copies   timeline
 	lost     atomic.Bool
-	traffic  struct{ in, out atomic.Uint64 } // bytes of tensors, from and to the host
+	traffic  struct{ in, out atomic.Uint64 } // bytes of tensors copied from and to the host
 
 	mu      sync.Mutex
 	closed  bool
-	inside  int       // calls that Close waits for
-	left    sync.Cond // told when inside is 0; its lock is mu
+	inside  int       // calls in progress, which Close waits for
+	left    sync.Cond // signaled when inside drops to 0; its lock is mu
 	live    map[resource]struct{}
 	retired []retiree
 }
 
-// queues are those of a device, by number: native, or made up by a test.
+// queues is a device's queues, by number. Tests replace the native ones.
 type queues interface {
-	// submit has a queue begin command buffers once the other queue has reached a point, and reach one itself at
-	// their end.
+	// submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
+	// signal.
 	submit(queue int, buffers []uint64, wait, signal uint64) Result
-	// wait waits until a queue has reached a point, or some time has passed.
+	// wait returns when a queue has reached a point, or after a timeout.
 	wait(queue int, point, timeoutNS, spinNS uint64) Result
 	// timeline returns the point that a queue has reached.
 	timeline(queue int) (uint64, Result)
 }
 
-// resource is something a user made on a device and is to close.
+// resource is an object that a user made on a device and must close.
 type resource interface {
 	describe() string // kind and name, for reports
-	release()         // destroys it; the device no longer uses it
+	release()         // destroys it; the device must not be using it
 }
 
-// retiree is a closed resource the device may be using until it reaches the points.
+// retiree is a closed resource. The device may use it until both timelines reach these points.
 type retiree struct {
 	resource resource
 	until    Point
-	copied   uint64 // of the copies
+	copied   uint64 // point of the copies' timeline
 }
 
 // objectType is a VkObjectType.
@@ -132,7 +131,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 		return nil, err
 	}
 	if options.Robust {
-		info.Caps.Features.BufferDeviceAddress = false // no driver checks what is reached by an address
+		info.Caps.Features.BufferDeviceAddress = false // the driver does not check accesses by address
 	}
 	d := &Device{inst: inst, info: info, options: options, native: native, queues: native,
 		live: map[resource]struct{}{}, weights: newWeightStore()}
@@ -151,20 +150,20 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	return d, nil
 }
 
-// Robustness is what happens where a kernel reaches outside of the buffers that it was given.
+// Robustness is the driver's guarantee for accesses outside a kernel's buffers.
 type Robustness int
 
 const (
-	// Unchecked accesses may do anything: read and write what is not theirs, or lose the device.
+	// Unchecked accesses may read and write any memory, or lose the device.
 	Unchecked Robustness = iota
-	// WithinMemory is Vulkan's robustBufferAccess: they stay in the memory that a buffer lies in, which
+	// WithinMemory is Vulkan's robustBufferAccess: accesses stay in the memory that the buffer is allocated in, which
 	// other buffers of this process may share.
 	WithinMemory
-	// WithinBuffer is robustBufferAccess2: reads give zero, and writes are left out.
+	// WithinBuffer is robustBufferAccess2: reads return zero, and writes are dropped.
 	WithinBuffer
 )
 
-// String says it in words.
+// String describes the guarantee.
 func (r Robustness) String() string {
 	switch r {
 	case WithinMemory:
@@ -175,7 +174,7 @@ func (r Robustness) String() string {
 	return "what kernels access is not checked"
 }
 
-// Robustness says what was enabled for [DeviceOptions].Robust: the most that the device has.
+// Robustness returns the guarantee that [DeviceOptions].Robust enabled: the strongest that the device supports.
 func (d *Device) Robustness() Robustness {
 	if d.usable("look for robustness") != nil {
 		return Robustness(0)
@@ -191,10 +190,10 @@ func (d *Device) Info() DeviceInfo {
 	return d.info
 }
 
-// Caps is what the device can do.
+// Caps returns the device's capabilities.
 func (d *Device) Caps() target.Caps { return d.Info().Caps }
 
-// MemoryStats counts the device memory this device's buffers take.
+// MemoryStats counts the device memory of this device's buffers.
 func (d *Device) MemoryStats() MemoryStats {
 	if d == nil || d.memory == nil {
 		return MemoryStats{}
@@ -204,8 +203,8 @@ func (d *Device) MemoryStats() MemoryStats {
 	return s
 }
 
-// MemoryAvailable is how many bytes of device-local memory this process may still take, as the driver
-// sees it; where it does not say, what this device has not taken of its largest heap.
+// MemoryAvailable is the driver's estimate of the device-local memory that this process may still allocate, in bytes.
+// Without an estimate it is the part of the largest heap that this Device has not allocated.
 func (d *Device) MemoryAvailable() uint64 {
 	if d.usable("look for memory") != nil {
 		return 0
@@ -231,7 +230,7 @@ func (d *Device) available(heap int) (uint64, bool) {
 	return budget[heap] - min(usage[heap], budget[heap]), true
 }
 
-// usable fails on a device that is closed or lost.
+// usable returns an error if the device is nil, closed or lost.
 func (d *Device) usable(doing string) error {
 	if d == nil || d.live == nil {
 		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error",
@@ -252,7 +251,7 @@ func (d *Device) openLocked(doing string) error {
 	return nil
 }
 
-// enter is usable for a call that Close is to wait for, which ends with leave.
+// enter is usable for calls that Close must wait for. A matching leave ends the call.
 func (d *Device) enter(doing string) error {
 	if d == nil || d.live == nil || d.lost.Load() {
 		return d.usable(doing)
@@ -274,7 +273,7 @@ func (d *Device) leave() {
 	}
 }
 
-// checkResult is Result.check, and remembers that the device is lost.
+// checkResult is Result.check, and records a lost device.
 func (d *Device) checkResult(r Result, format string, args ...any) error {
 	if r == ErrorDeviceLost {
 		d.lost.Store(true)
@@ -282,18 +281,18 @@ func (d *Device) checkResult(r Result, format string, args ...any) error {
 	return r.check(format, args...)
 }
 
-// adopt counts a new resource as live.
+// adopt adds a new resource to the live ones.
 func (d *Device) adopt(r resource) {
 	d.mu.Lock()
 	d.live[r] = struct{}{}
 	d.mu.Unlock()
 }
 
-// retire takes a resource from the live ones and destroys it as soon as the device cannot be using it.
-// It does nothing the second time.
+// retire removes a resource from the live ones, and destroys it as soon as the device has finished using it. The second
+// call does nothing.
 func (d *Device) retire(r resource) {
-	// The caller has marked it closed. Submit looks at that mark with the queue held, so whatever
-	// submission may use the resource is counted once the queue has been held here.
+	// The caller has marked the resource closed. Submit checks that mark under the queue's lock. Submitted takes the
+	// same lock, so it counts every submission that may use the resource.
 	until := d.Submitted()
 	d.mu.Lock()
 	_, alive := d.live[r]
@@ -305,7 +304,7 @@ func (d *Device) retire(r resource) {
 	d.reap()
 }
 
-// discard destroys a resource that the device is not using. It does nothing the second time.
+// discard destroys a resource that the device is not using. The second call does nothing.
 func (d *Device) discard(r resource) {
 	d.mu.Lock()
 	_, alive := d.live[r]
@@ -316,7 +315,7 @@ func (d *Device) discard(r resource) {
 	}
 }
 
-// reap destroys the retired resources whose points have been reached.
+// reap destroys the retired resources whose timeline points have been reached.
 func (d *Device) reap() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -333,7 +332,7 @@ func (d *Device) reap() {
 	})
 }
 
-// reached asks the device how far it has come.
+// reached returns the point that the device has reached on a timeline.
 func (d *Device) reached(t *timeline) uint64 {
 	known := t.completed.Load()
 	if known == t.submitted.Load() {
@@ -347,8 +346,8 @@ func (d *Device) reached(t *timeline) uint64 {
 	return value
 }
 
-// Close waits for calls under way and until the device is idle, saves the pipeline cache if there is a directory for
-// it, and destroys everything. Its error names resources that were still open, which it closes. Closing twice is fine.
+// Close waits for calls in progress and for the device to become idle, saves the pipeline cache if it has a directory,
+// and destroys everything. Resources that are still open are closed too, and named in the error. Closing twice is fine.
 func (d *Device) Close() error {
 	if d == nil || d.live == nil {
 		return nil
@@ -364,7 +363,7 @@ func (d *Device) Close() error {
 	}
 	d.mu.Unlock()
 
-	// A lost device returns at once, and its objects may be destroyed all the same.
+	// On a lost device the wait returns at once, and its objects may still be destroyed.
 	idle := d.checkResult(d.native.waitIdle(), "wait for the device before closing it")
 	d.kernels.note(d.kernels.submitted.Load())
 	d.copies.note(d.copies.submitted.Load())
@@ -391,7 +390,7 @@ func (d *Device) Close() error {
 	return errors.Join(idle, saved)
 }
 
-// releaseAll destroys what is retired and what is live, and describes the latter.
+// releaseAll destroys all retired and all live resources, and describes the live ones.
 func (d *Device) releaseAll() (left []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -407,8 +406,7 @@ func (d *Device) releaseAll() (left []string) {
 	return left
 }
 
-// Live counts what was made on the device and not closed yet, by kind: buffer, pipeline, bindings,
-// recording, timestamps.
+// Live counts the resources that are still open, by kind: buffer, pipeline, bindings, recording, timestamps.
 func (d *Device) Live() map[string]int {
 	if d == nil {
 		return nil

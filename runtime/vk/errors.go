@@ -10,28 +10,27 @@ import (
 )
 
 var (
-	// ErrUnavailable is wrapped by errors that mean there is no Vulkan here at all: no loader, no cgo,
-	// no driver. The CPU device runs the same programs.
+	// ErrUnavailable is wrapped by errors that mean there is no Vulkan at all: no loader, no cgo, no driver. The CPU
+	// device runs the same programs.
 	ErrUnavailable = errors.New("no Vulkan here")
-	// ErrNoLoader, ErrNoDriver and ErrNoCgo say more: the loader itself cannot be
-	// opened, it has no driver to offer, or this program was built without cgo and
-	// did not look. Each wraps ErrUnavailable.
+	// ErrNoLoader, ErrNoDriver and ErrNoCgo say more: the loader cannot be opened, it lists no driver, or this program
+	// was built without cgo and did not look. Each wraps ErrUnavailable.
 	ErrNoLoader = fmt.Errorf("%w: no loader", ErrUnavailable)
 	ErrNoDriver = fmt.Errorf("%w: no driver", ErrUnavailable)
 	ErrNoCgo    = fmt.Errorf("%w: built without cgo", ErrUnavailable)
-	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or gone. Nothing but
-	// Close works on it any more; opening the device anew may.
+	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or been removed. After that only Close
+	// works. Opening the device again may succeed.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrClosed is wrapped by errors from using something after its Close.
 	ErrClosed = runtime.ErrClosed
-	// ErrTooLarge is wrapped by errors about sizes that exceed a limit of the device.
+	// ErrTooLarge is wrapped by errors about sizes above a limit of the device.
 	ErrTooLarge = errors.New("exceeds the device's limit")
 )
 
 // unavailableError is an error with its own wording that wraps ErrUnavailable.
 type unavailableError struct {
 	text string
-	why  error // one of those that wrap ErrUnavailable; nil for itself
+	why  error // ErrNoLoader, ErrNoDriver or ErrNoCgo; nil means ErrUnavailable
 }
 
 func (e *unavailableError) Error() string { return "vk: " + e.text }
@@ -43,9 +42,8 @@ func (e *unavailableError) Unwrap() error {
 	return ErrUnavailable
 }
 
-// DriversEnv returns the variable of the environment that has the loader take
-// only the drivers that it names, as NAME=VALUE, or "" where none is set: then
-// the loader takes those of the system.
+// DriversEnv returns the environment variable that restricts the loader to the drivers it names, as NAME=VALUE. It
+// returns "" if none is set; the loader then uses the system's drivers.
 func DriversEnv() string {
 	for _, name := range []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} { // the loader prefers the first
 		if value := os.Getenv(name); value != "" {
@@ -55,7 +53,7 @@ func DriversEnv() string {
 	return ""
 }
 
-// noDriver is the error where the loader has none to offer.
+// noDriver is the error for a loader that lists no driver.
 func noDriver(text string) error {
 	if only := DriversEnv(); only != "" {
 		text += ": the environment has " + only + ", and the loader takes no others"
@@ -66,7 +64,7 @@ func noDriver(text string) error {
 // Result is a VkResult. Zero is success, negative values are errors.
 type Result int32
 
-// The results this package tells apart.
+// The results that this package distinguishes.
 const (
 	Success                 Result = 0
 	NotReady                Result = 1
@@ -105,7 +103,7 @@ var resultNames = map[Result]string{
 	resultBadWords:          "malformed command list",
 }
 
-// String is the result in words, with its number where Vulkan's number is not in the table.
+// String describes the result. A number that is not in the table is printed as it is.
 func (r Result) String() string {
 	if name, ok := resultNames[r]; ok {
 		return name
@@ -115,7 +113,7 @@ func (r Result) String() string {
 
 // Error is a Vulkan call that failed.
 type Error struct {
-	Op     string // what was being done, e.g. "create pipeline softmax_4"
+	Op     string // the operation, e.g. "create pipeline softmax_4"
 	Result Result
 }
 
@@ -131,7 +129,7 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// check turns a result into an error that says what was being done.
+// check turns a failing result into an error that names the operation.
 func (r Result) check(format string, args ...any) error {
 	if r >= 0 {
 		return nil
@@ -146,10 +144,10 @@ type OutOfMemoryError struct {
 	Heap      int
 	HeapSize  uint64
 	InUse     uint64 // by this device's buffers, in that heap
-	Available uint64 // what the driver says this process may still take; 0 if it does not say
+	Available uint64 // the driver's estimate for this process; 0 if it has none
 	Limit     uint64 // DeviceOptions.MemoryLimit
 	Use       runtime.MemoryUse
-	Smaller   string // how to make the program smaller; empty where the buffer is none of a program's
+	Smaller   string // advice for a smaller program; empty if the buffer belongs to no program
 	Result    Result
 }
 

@@ -5,21 +5,23 @@ import (
 	"slices"
 )
 
-// group is recordings that were submitted together, such as steps of a text. When they are for the second time, they
-// are recorded as one: between two command buffers the device does nothing for microseconds (M-token-gap).
+// group is a list of recordings that were submitted together, such as several decoding steps. The second submission of
+// the same list records the group as one command buffer, because the device idles for microseconds between command
+// buffers (M-token-gap).
 type group struct {
 	members []*Recording
-	whole   *Recording // nil before the second time
+	whole   *Recording // nil before the second submission
 }
 
 const (
-	// maxGroups is how many groups are known that end with the same recording.
+	// maxGroups is how many groups may end with the same recording.
 	maxGroups = 8
-	// maxGroupWords bounds the commands of a recording of a group.
+	// maxGroupWords bounds the commands in the recording of a group.
 	maxGroupWords = 1 << 14
 )
 
-// groupedLocked returns the command buffers of recordings, or one of the whole group. d.queue is held.
+// groupedLocked returns the command buffers of the recordings, or the one command buffer of their group. The caller
+// holds d.queue.
 func (d *Device) groupedLocked(list []*Recording) ([]uint64, error) {
 	alone := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
 	if len(list) > 1 && !slices.ContainsFunc(list, alone) {
@@ -48,8 +50,8 @@ func (d *Device) groupedLocked(list []*Recording) ([]uint64, error) {
 	return handles, nil
 }
 
-// record records all members, one after the other. What is between two of them orders what these do, and no more; what
-// lets the host read what they write comes once.
+// record records all members in order. Barriers between two members order only the stages that these use. The barrier
+// that makes results visible to the host comes once, at the end.
 func (g *group) record(d *Device) (err error) {
 	c := d.NewCommandList()
 	for _, r := range g.members {

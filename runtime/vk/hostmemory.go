@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// HostBuffer is memory of the host that several devices reach at once, kernels by its address on each
+// HostBuffer is host memory shared by several devices. Kernels on each device access it by an address
 // (VK_EXT_external_memory_host).
 type HostBuffer struct {
 	words    []uint32
@@ -16,18 +16,18 @@ type HostBuffer struct {
 	closed   atomic.Bool
 }
 
-// imported is the memory as one device has it.
+// imported is one device's import of the memory.
 type imported struct {
 	device         *Device
 	buffer, memory uint64
 	address        uint64
 }
 
-// hostPage is what the size of such memory is a multiple of, on any device.
+// hostPage divides the size of such memory on every device.
 const hostPage = 64 << 10
 
-// NewHostBuffer allocates words of 32 bits, all zero, for devices that have what it takes:
-// Features.ExternalMemoryHost and Features.BufferDeviceAddress.
+// NewHostBuffer allocates a zeroed array of 32-bit words. The devices need Features.ExternalMemoryHost and
+// Features.BufferDeviceAddress.
 func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	align, size := uint64(hostPage), (4*uint64(max(words, 1))+hostPage-1)/hostPage*hostPage
 	for _, d := range devices {
@@ -69,13 +69,13 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	return h, nil
 }
 
-// HasInbox reports whether the host reaches memory of the device's own, as [Device.NewInbox] takes it.
+// HasInbox reports whether the host can map device-local memory, which [Device.NewInbox] needs.
 func (d *Device) HasInbox() bool {
 	return d != nil && d.info.Caps.Features.BufferDeviceAddress && len(d.typesOf(InboxMemory, ^uint32(0))) > 0
 }
 
-// NewInbox makes a buffer of words of 32 bits, all zero, in memory of the device that the host writes while kernels
-// that read it, by its address, are under way.
+// NewInbox makes a zeroed buffer of 32-bit words in device memory. The host writes it while running kernels poll it by
+// its address.
 func (d *Device) NewInbox(words int) (*Buffer, error) {
 	b, err := d.NewBuffer("inbox", 4*int64(words), InboxMemory)
 	if err == nil {
@@ -84,7 +84,7 @@ func (d *Device) NewInbox(words int) (*Buffer, error) {
 	return b, err
 }
 
-// Words is the memory of a buffer that the host reaches, as words of 32 bits.
+// Words is the buffer's host-visible memory as 32-bit words.
 func (b *Buffer) Words() []uint32 {
 	bytes := b.Bytes()
 	if len(bytes) < 4 {
@@ -93,7 +93,7 @@ func (b *Buffer) Words() []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
 }
 
-// Words is the memory. Devices may write it at any time: it is read and written by package sync/atomic.
+// Words is the memory. Devices may write it at any time, so the host must use package sync/atomic.
 func (h *HostBuffer) Words() []uint32 {
 	if h == nil {
 		return nil
@@ -101,7 +101,7 @@ func (h *HostBuffer) Words() []uint32 {
 	return h.words
 }
 
-// Address is where device i of those that it was made for finds the memory.
+// Address is the address of the memory on devices[i], as passed to NewHostBuffer.
 func (h *HostBuffer) Address(i int) uint64 {
 	if h == nil || i < 0 || i >= len(h.imported) {
 		return 0
@@ -109,7 +109,7 @@ func (h *HostBuffer) Address(i int) uint64 {
 	return h.imported[i].address
 }
 
-// Close frees the memory. No device may be using it any more. Closing twice is fine.
+// Close frees the memory. The caller makes sure that no device uses it. Closing twice is fine.
 func (h *HostBuffer) Close() error {
 	if h == nil || h.closed.Swap(true) {
 		return nil

@@ -21,11 +21,11 @@ type Instance struct {
 	closed bool
 }
 
-// newestAPI is the newest version of Vulkan that is used of a device.
+// newestAPI is the newest version of Vulkan that this package uses.
 var newestAPI = target.Version(1, 3, 0)
 
-// Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps
-// [ErrUnavailable] where there is no Vulkan to open. An instance without devices is no error here.
+// Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps [ErrUnavailable]
+// if the machine has no Vulkan. An instance without devices is no error here.
 func Open() (*Instance, error) {
 	disabled := strings.FieldsFunc(os.Getenv(target.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	newest, err := target.Caps{API: newestAPI}.Without(disabled...)
@@ -65,7 +65,7 @@ func (inst *Instance) probe(disabled []string) error {
 	return nil
 }
 
-// APIVersion is the Vulkan version in use, which a device's own may lie below.
+// APIVersion is the Vulkan version in use. A device's own version may be lower.
 func (inst *Instance) APIVersion() target.APIVersion {
 	if inst == nil {
 		return 0
@@ -73,7 +73,7 @@ func (inst *Instance) APIVersion() target.APIVersion {
 	return target.APIVersion(inst.native.apiVersion())
 }
 
-// Devices lists the devices in the driver's order, also those with a Problem.
+// Devices lists the devices in the driver's order, including those with a Problem.
 func (inst *Instance) Devices() []DeviceInfo {
 	if inst == nil {
 		return nil
@@ -102,8 +102,8 @@ func (inst *Instance) OpenDevice(index int, options DeviceOptions) (*Device, err
 	return d, nil
 }
 
-// Close closes the instance. Devices that are still open are closed first and make it return an error.
-// Closing twice is fine.
+// Close closes the instance. It first closes devices that are still open, and then returns an error. Closing twice is
+// fine.
 func (inst *Instance) Close() error {
 	if inst == nil {
 		return nil
@@ -134,9 +134,9 @@ func (inst *Instance) forget(d *Device) {
 	inst.mu.Unlock()
 }
 
-// ValidationMessages returns what validation layers have said in this process so far, warnings and
-// errors, oldest first. Layers are switched on from outside, with VK_INSTANCE_LAYERS; without any the
-// list stays empty. Beyond the first 256 messages only their number is kept, in a last line.
+// ValidationMessages returns the warnings and errors that validation layers have reported in this process, oldest
+// first. The environment variable VK_INSTANCE_LAYERS switches layers on; without any the list stays empty. After 256
+// messages it only counts them, in a last line.
 func ValidationMessages() []string {
 	texts, total := nativeMessages()
 	if total > len(texts) {
@@ -145,5 +145,5 @@ func ValidationMessages() []string {
 	return texts
 }
 
-// ValidationMessages is the function of the same name: layers report to the process as a whole.
+// ValidationMessages calls the function of that name: layers report to the process as a whole.
 func (inst *Instance) ValidationMessages() []string { return ValidationMessages() }

@@ -12,11 +12,11 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// requirements is what Vulkan asks of a buffer's memory.
+// requirements are Vulkan's requirements for a buffer's memory.
 type requirements struct {
 	size, alignment uint64
 	types           uint32 // bit mask of memory types
-	dedicated       bool   // wants memory of its own
+	dedicated       bool   // wants a dedicated allocation
 }
 
 // Buffer is a range of device memory that kernels, copies and indirect dispatches may use.
@@ -32,13 +32,13 @@ type Buffer struct {
 	closed  atomic.Bool
 }
 
-// NewBuffer makes a buffer of size bytes, its content undefined. name appears in errors and in
-// validation messages. Errors wrap [ErrTooLarge] or are an [*OutOfMemoryError].
+// NewBuffer makes a buffer of size bytes with undefined contents. name appears in errors and in validation messages.
+// Errors wrap [ErrTooLarge] or are an [*OutOfMemoryError].
 func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, error) {
 	return d.newBuffer(runtime.OwnOther, name, size, kind)
 }
 
-// newBuffer is NewBuffer for an owner, whom the memory counts for.
+// newBuffer is NewBuffer with an owner for the memory statistics.
 func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
 	if err := d.usable("make buffer " + name); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 	return b, nil
 }
 
-// largestBuffer is the size that no buffer passes. Where a device has buffers that are larger than the allocations that
-// its driver promises, the driver is asked for such memory all the same: Vulkan has it say then that there is none.
+// largestBuffer is the size limit of one buffer. It may exceed the driver's guaranteed allocation size, because Vulkan
+// lets us request more: the driver then reports that it is out of memory.
 func largestBuffer(caps *target.Caps) uint64 { return caps.MaxBuffer }
 
 func (d *Device) checkSize(name string, size int64) error {
@@ -86,7 +86,7 @@ func (d *Device) checkSize(name string, size int64) error {
 	return nil
 }
 
-// typesOf lists the memory types of a kind, best first, among those that are allowed.
+// typesOf lists the allowed memory types for a kind, best first.
 func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
 	if kind == HostMemory && d.options.ownAsHost {
 		kind = UploadMemory
@@ -94,8 +94,8 @@ func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
 	return chooseMemoryTypes(d.info.MemoryTypes, allowed, kind, d.info.Caps.UnifiedMemory)
 }
 
-// allocate tries the acceptable memory types in order. When memory has run out it waits for what is
-// retired to be freed, and tries once more.
+// allocate tries the suitable memory types in order. If memory has run out, it waits for retired resources to be freed
+// and tries once more.
 func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKind, buffer uint64,
 	req requirements) (allocation, error) {
 	types := d.typesOf(kind, req.types)
@@ -147,7 +147,7 @@ type memoryUse struct {
 	bytes runtime.MemoryUse
 }
 
-// take counts size bytes, unless all together would be more than limit, where there is one.
+// take adds size bytes. It reports false, and adds nothing, if the total would exceed a limit above 0.
 func (m *memoryUse) take(owner runtime.MemoryOwner, size, limit uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +175,7 @@ func (m *memoryUse) use() runtime.MemoryUse {
 	return maps.Clone(m.bytes)
 }
 
-// freeRetired waits for retired resources and frees them, and empty blocks; false if there was nothing
-// to free.
+// freeRetired waits for retired resources, then frees them and empty blocks. It reports false if that freed nothing.
 func (d *Device) freeRetired() bool {
 	used := d.memory.statistics().InUse
 	reserved := d.memory.statistics().Reserved
@@ -197,7 +196,7 @@ func (b *Buffer) Size() int64 {
 	return b.size
 }
 
-// Kind is the kind of memory asked for.
+// Kind is the requested kind of memory.
 func (b *Buffer) Kind() MemoryKind {
 	if b == nil {
 		return DeviceMemory
@@ -213,11 +212,10 @@ func (b *Buffer) Address() uint64 {
 	return b.address
 }
 
-// Bytes is the buffer's memory where the host can reach it, which every kind but DeviceMemory promises,
-// and nil elsewhere or after Close. What the host writes is seen by what is submitted afterwards. What
-// the device has written may be read after waiting for a recording that ends with a barrier to
-// [StageHost]; [Device.Download] and recordings that write ReadbackMemory or NearMemory have one of
-// their own.
+// Bytes is the buffer's memory if the host can map it, and nil otherwise or after Close. Every kind except DeviceMemory
+// promises it. Later submissions see the host's writes. To read the device's writes, wait for a recording that ends
+// with a barrier to [StageHost]. [Device.Download], and recordings that write ReadbackMemory or NearMemory, end with
+// one.
 func (b *Buffer) Bytes() []byte {
 	if b == nil || b.closed.Load() || b.piece.block.mapped == nil {
 		return nil
@@ -225,8 +223,8 @@ func (b *Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(b.piece.block.mapped, b.piece.offset)), b.size)
 }
 
-// Close frees the buffer once the device is done with what was submitted so far. Recordings and bindings
-// that use it must not be submitted any more. Closing twice is fine.
+// Close frees the buffer after the work submitted so far has finished. Recordings and bindings that use it must not be
+// submitted any more. Closing twice is fine.
 func (b *Buffer) Close() error {
 	if b != nil && !b.closed.Swap(true) {
 		b.device.retire(b)
@@ -242,7 +240,7 @@ func (b *Buffer) release() {
 	b.closed.Store(true)
 	b.device.native.destroy(objectBuffer, b.handle)
 	b.device.used.give(b.owner, b.piece.size)
-	// It fails on a double free only, which retire rules out.
+	// free fails only on a double free, which retire rules out.
 	if err := b.device.memory.free(b.piece); err != nil {
 		panic(err)
 	}

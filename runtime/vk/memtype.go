@@ -19,7 +19,7 @@ const (
 	MemoryHostCached
 )
 
-// memoryUsual are all properties this package understands. A type with another (protected, lazily
+// memoryUsual is the set of properties that this package understands. A type with any other property (protected, lazily
 // allocated, AMD's device-coherent) needs features that are not enabled, or cannot hold buffers.
 const memoryUsual = MemoryDeviceLocal | MemoryHostVisible | MemoryHostCoherent | MemoryHostCached
 
@@ -29,28 +29,27 @@ type MemoryType struct {
 	Flags MemoryFlags
 }
 
-// MemoryKind is what a buffer is for, which decides where it lives.
+// MemoryKind is a buffer's purpose. It decides the memory type.
 type MemoryKind int
 
 const (
-	// DeviceMemory is for what kernels read and write: the fastest memory of the device. Where memory is
-	// unified the host can reach it too.
+	// DeviceMemory is for data that kernels read and write: the device's fastest memory. With unified memory the host
+	// can map it too.
 	DeviceMemory MemoryKind = iota
-	// SharedMemory is for small things the host writes and kernels read often, such as parameters: in
-	// device memory if the host can reach it there.
+	// SharedMemory is for small data that the host writes and kernels read often, such as parameters. It is device
+	// memory if the host can map that.
 	SharedMemory
 	// UploadMemory is for data on its way to the device: host memory, written once in order.
 	UploadMemory
 	// ReadbackMemory is for data on its way to the host: host memory that is fast to read.
 	ReadbackMemory
-	// NearMemory is for few bytes that kernels write and read, and the host reads: in device memory if the host can
-	// reach it there, and else as ReadbackMemory is.
+	// NearMemory is for a few bytes that kernels write and read, and the host reads. It is device memory if the host
+	// can map that, or else the same as ReadbackMemory.
 	NearMemory
-	// HostMemory is for what kernels read that the device's memory has no room for: memory of the host, which
-	// they reach over the bus.
+	// HostMemory is for data that does not fit in device memory: host memory that kernels read over the bus.
 	HostMemory
-	// InboxMemory is for what the host writes while kernels that read it are under way: device memory that the host
-	// can reach.
+	// InboxMemory is for words that the host writes while running kernels poll them: device memory that the host can
+	// map.
 	InboxMemory
 )
 
@@ -75,16 +74,16 @@ func (k MemoryKind) String() string {
 	return "unknown"
 }
 
-// readByHost reports whether the host reads what kernels have written there, as soon as these are done.
+// readByHost reports whether the host reads the kernels' writes to such memory as soon as the kernels are done.
 func (k MemoryKind) readByHost() bool { return k == ReadbackMemory || k == NearMemory }
 
-// memoryWish is one acceptable sort of memory: all of need, none of avoid.
+// memoryWish is one acceptable set of properties: all of need, none of avoid.
 type memoryWish struct{ need, avoid MemoryFlags }
 
 const hostCoherent = MemoryHostVisible | MemoryHostCoherent
 
-// memoryWishes lists, per kind, what is acceptable, best first. All host memory is coherent: Vulkan
-// promises such a type on every device, and it spares flushing.
+// memoryWishes lists the acceptable memory per kind, best first. All host memory is coherent: Vulkan promises such a
+// type on every device, and it needs no flushing.
 var memoryWishes = map[MemoryKind][]memoryWish{
 	DeviceMemory: {{MemoryDeviceLocal, MemoryHostVisible}, {MemoryDeviceLocal, 0}},
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
@@ -98,13 +97,13 @@ var memoryWishes = map[MemoryKind][]memoryWish{
 		{hostCoherent, 0}},
 }
 
-// unifiedWishes replaces the wishes for DeviceMemory where host and device share their memory.
+// unifiedWishes replaces the wishes for DeviceMemory if host and device share their memory.
 var unifiedWishes = []memoryWish{
 	{MemoryDeviceLocal | hostCoherent | MemoryHostCached, 0}, {MemoryDeviceLocal | hostCoherent, 0}, {MemoryDeviceLocal, 0},
 }
 
-// chooseMemoryTypes lists the memory types that may hold a buffer of the given kind, best first. allowed
-// is the set of types the buffer can live in, as a bit mask over their indices.
+// chooseMemoryTypes lists the memory types that may hold a buffer of the given kind, best first. allowed is a bit mask
+// of the types that the buffer supports.
 func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unified bool) []int {
 	wishes := memoryWishes[kind]
 	if kind == DeviceMemory && unified {
@@ -127,9 +126,9 @@ func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unif
 	return list
 }
 
-// unifiedMemory reports whether host and device share their memory: the device is no separate card, or
-// has no other heaps than its own, and the host can write there. A card whose whole memory the host can
-// reach over the bus does not count: reading it that way is slow.
+// unifiedMemory reports whether host and device share their memory. That holds if the device is integrated or a CPU, or
+// has only device-local heaps, and the host can map such memory. A discrete card with fully mappable memory does not
+// count: reading it over the bus is slow.
 func unifiedMemory(t target.DeviceType, heaps []MemoryHeap, types []MemoryType) bool {
 	shared := t == target.DeviceIntegrated || t == target.DeviceCPU
 	if !shared {

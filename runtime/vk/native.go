@@ -24,11 +24,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// This file is the only door to C: every method is one call. github.com/goki/vulkan serves where it is
-// safe, which is enumeration and calls that take handles alone; see vkc.h for why the rest is our own.
-// native_stub.go has the same methods for builds without cgo.
+// This file holds every call into C: each method is one call. It uses github.com/goki/vulkan where that is safe, for
+// enumeration and for calls that take only handles; vkc.h says why the rest is our own. native_stub.go has the same
+// methods for builds without cgo.
 
-// The opcodes of both sides agree: an index other than 0 does not compile.
+// Compile-time checks that the Go and C constants agree: a nonzero index does not compile.
 var (
 	_ = [1]int{}[opBindPipeline-C.VKC_OP_BIND_PIPELINE]
 	_ = [1]int{}[opBindSet-C.VKC_OP_BIND_SET]
@@ -46,10 +46,10 @@ var (
 	_ = [1]int{}[queueCount-C.VKC_QUEUES]
 )
 
-// nativeInstance is a VkInstance with its functions.
+// nativeInstance is a VkInstance and its function table.
 type nativeInstance struct{ ptr *C.vkc_instance }
 
-// nativeDevice is a VkDevice with its functions, its queues and their timeline semaphores.
+// nativeDevice is a VkDevice with its function table, its queues and their timeline semaphores.
 type nativeDevice struct{ ptr *C.vkc_device }
 
 // physicalDevice is a VkPhysicalDevice.
@@ -61,7 +61,7 @@ var (
 	gokiReady bool
 )
 
-// openNative creates an instance that uses no more of Vulkan than a version.
+// openNative creates an instance that uses Vulkan up to the given version.
 func openNative(newest target.APIVersion) (nativeInstance, error) {
 	loadMutex.Lock()
 	defer loadMutex.Unlock()
@@ -95,8 +95,8 @@ func noLoaderText(problem string) string {
 	return problem + ": no Vulkan loader (it comes with the graphics driver); or use the CPU device"
 }
 
-// initGoki gives goki our loader: its own looks for libvulkan.so, which only -dev packages install.
-// Once is enough, because the loader's functions serve every instance.
+// initGoki sets goki's entry point to our loader. goki itself looks for libvulkan.so, which only -dev packages install.
+// Once per process is enough, because the loader's functions serve every instance.
 func initGoki(inst *C.vkc_instance) error {
 	if gokiReady {
 		return nil
@@ -145,8 +145,8 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
-// createDevice makes a queue of each family, by the index of the queue, and enables of the features of shaders those of
-// use, as far as the device has them.
+// createDevice creates a device with one queue of each given family. It enables the features in use that the device
+// supports.
 func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
 	use *target.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device
@@ -165,7 +165,7 @@ func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int,
 
 func (d nativeDevice) robust() Robustness { return Robustness(C.vkc_device_robust(d.ptr)) }
 
-// Messages.
+// Messages of validation layers.
 
 func nativeMessages() (texts []string, total int) {
 	total = int(C.vkc_message_count())
@@ -187,11 +187,11 @@ func injectMessage(text string) {
 
 func clearMessages() { C.vkc_messages_clear() }
 
-// Device.
+// Devices.
 
 func (n nativeDevice) waitIdle() Result { return Result(C.vkc_wait_idle(n.ptr)) }
 
-// close destroys the device, whose objects must all be gone.
+// close destroys the device. All of its objects must be destroyed before.
 func (n nativeDevice) close() { C.vkc_device_free(n.ptr) }
 
 func (n nativeDevice) setName(kind objectType, handle uint64, name string) {
@@ -225,7 +225,7 @@ func (n nativeDevice) destroy(kind objectType, handle uint64) {
 	case objectCommandPool:
 		goki.DestroyCommandPool(device, *(*goki.CommandPool)(object), nil)
 	default:
-		panic(fmt.Sprintf("vk: destroy of object type %d", kind)) // a fault of this package
+		panic(fmt.Sprintf("vk: destroy of object type %d", kind)) // a bug in this package
 	}
 }
 
@@ -264,13 +264,15 @@ func (n nativeDevice) address(buffer uint64) uint64 {
 	return uint64(C.vkc_buffer_address(n.ptr, C.uint64_t(buffer)))
 }
 
-// importHost makes a buffer in host memory; what was made is returned with an error too.
+// importHost makes a buffer in host memory. On an error it returns the objects created so far, for the caller to
+// destroy.
 func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, imported uint64, r Result) {
 	r = Result(C.vkc_buffer_import(n.ptr, memory, C.uint64_t(size), (*C.uint64_t)(&buffer), (*C.uint64_t)(&imported)))
 	return buffer, imported, r
 }
 
-// exportBuffer makes a buffer whose memory others import; what was made is returned with an error too.
+// exportBuffer makes a buffer with memory that CUDA can import. On an error it returns the objects created so far, for
+// the caller to destroy.
 func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
 	out := C.vkc_export{fd: -1}
 	r := Result(C.vkc_buffer_export(n.ptr, C.uint64_t(size), &out))
@@ -278,7 +280,7 @@ func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
 		fd: int(out.fd)}, r
 }
 
-// allocateHost returns zeroed memory of the host, or nil.
+// allocateHost returns zeroed host memory, or nil.
 func allocateHost(size, align uint64) unsafe.Pointer {
 	return C.vkc_host_allocate(C.uint64_t(size), C.uint64_t(align))
 }
@@ -401,8 +403,8 @@ func (n nativeDevice) queryResults(pool uint64, first, count int) ([]uint64, Res
 	return out, r
 }
 
-// calibrate reads the device's clock in ticks and the host's monotonic one in nanoseconds at one moment, and how far
-// apart in nanoseconds the two may be.
+// calibrate reads the device's clock in ticks and the host's monotonic clock in nanoseconds together. deviation bounds
+// the time between the two readings, in nanoseconds.
 func (n nativeDevice) calibrate() (ticks, host, deviation uint64, r Result) {
 	var out [3]uint64
 	r = Result(C.vkc_calibrate(n.ptr, (*C.uint64_t)(&out[0])))
@@ -444,7 +446,7 @@ func (n nativeDevice) timeline(queue int) (value uint64, r Result) {
 
 // Peer copies by CUDA.
 
-// nativePeers are CUDA devices that copy to one another.
+// nativePeers is a set of CUDA devices that copy to one another.
 type nativePeers struct{ ptr *C.vkc_peers }
 
 func cudaError(text *C.char) error {
@@ -454,7 +456,7 @@ func cudaError(text *C.char) error {
 	return errors.New(C.GoString(text))
 }
 
-// locked has a call and the reading of what it says failed on one thread.
+// locked runs a CUDA call on a locked thread, because CUDA keeps the message of an error per thread.
 func locked(call func() *C.char) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -474,7 +476,7 @@ func (p nativePeers) close() { C.vkc_peers_close(p.ptr) }
 // peerMemory is memory that CUDA has imported.
 type peerMemory = C.vkc_imported
 
-// importMemory takes a file descriptor, also where it fails.
+// importMemory imports the memory behind a file descriptor. It takes ownership of the descriptor even if it fails.
 func (p nativePeers) importMemory(rank, fd int, size, most uint64, out *peerMemory) error {
 	return locked(func() *C.char {
 		return C.vkc_peers_import(p.ptr, C.uint32_t(rank), C.int(fd), C.uint64_t(size), C.uint64_t(most), out)

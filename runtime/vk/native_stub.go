@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// Without cgo openNative fails, so no instance or device exists, and nothing below is ever called; it
-// is here so that the package has the same API in both builds.
+// Without cgo openNative fails, so no instance or device exists and none of these methods is called. They give the
+// package the same API in both builds.
 
 type (
 	nativeInstance struct{}

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Peers are cards of NVIDIA that copy to one another's memory by CUDA, whose driver is loaded for it: over NVLink where
-// there is one, by engines that work while kernels do.
+// Peers is a set of NVIDIA cards that copy to one another's memory through CUDA. It loads CUDA's driver at run time.
+// Copies use NVLink if present, and copy engines, so they overlap with kernels.
 type Peers struct {
 	devices []*Device
 	native  nativePeers
@@ -17,7 +17,8 @@ type Peers struct {
 
 var errNoPeers = errors.New("vk: copies between no devices, or after Close: OpenPeers and NewPlaces make what copies")
 
-// OpenPeers has CUDA find devices, which are to reach one another's memory. Its context takes some hundred MiB of each.
+// OpenPeers opens CUDA contexts on the devices, which must be able to access one another's memory. A context takes some
+// hundred MiB of each device.
 func OpenPeers(devices []*Device) (*Peers, error) {
 	if len(devices) == 0 {
 		return nil, errNoPeers
@@ -42,7 +43,7 @@ func OpenPeers(devices []*Device) (*Peers, error) {
 	return p, nil
 }
 
-// Close ends the use of CUDA. All places are closed by then. Closing twice is fine.
+// Close closes the CUDA contexts. The caller closes all Places first. Closing twice is fine.
 func (p *Peers) Close() error {
 	if p != nil && !p.closed.Swap(true) {
 		p.native.close()
@@ -50,24 +51,24 @@ func (p *Peers) Close() error {
 	return nil
 }
 
-// Places are as much memory of each of the peers.
+// Places is a set of exchange buffers, one of equal size on each of the peers.
 type Places struct {
 	peers *Peers
 	list  []*exported
 	cuda  []peerMemory // by rank
-	most  int          // words that are copied at once
+	most  int          // limit of one copy, in words
 }
 
-// exported is a buffer whose memory others import by a file descriptor.
+// exported is a buffer with memory that CUDA imports by a file descriptor.
 type exported struct {
 	buffer, memory, size uint64
 	fd                   int
 	device               *Device
-	address              uint64 // for kernels
+	address              uint64 // of the buffer, for kernels
 }
 
-// NewPlaces allocates so many words of 32 bits of each device's memory, which hold anything. Of each so many are copied
-// at once at most, for which CUDA allocates as much.
+// NewPlaces allocates a buffer of words 32-bit words on each device. The contents are undefined. One Copy moves at most
+// most words; CUDA allocates a staging buffer of that size.
 func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 	if p == nil || p.closed.Load() {
 		return nil, errNoPeers
@@ -97,7 +98,7 @@ func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 	return all, nil
 }
 
-// Address is where kernels of a device find its memory.
+// Address is the address of a device's buffer, for its kernels.
 func (p *Places) Address(rank int) uint64 {
 	if !p.has(rank) {
 		return 0
@@ -105,11 +106,11 @@ func (p *Places) Address(rank int) uint64 {
 	return p.list[rank].address
 }
 
-// has reports whether there is memory of a device.
+// has reports whether rank has a buffer.
 func (p *Places) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
 
-// Copy begins to copy words of one device's memory to the same place of all others'. What it was asked to copy from
-// there before is done.
+// Copy starts copying words of one device's buffer to the same offset in all other buffers. The previous copy of these
+// words must be done.
 func (p *Places) Copy(from, at, words int) error {
 	if !p.has(from) {
 		return errNoPeers
@@ -124,7 +125,7 @@ func (p *Places) Copy(from, at, words int) error {
 	return nil
 }
 
-// Done reports whether all is copied that was to be.
+// Done reports whether all copies started so far are done.
 func (p *Places) Done() (bool, error) {
 	if !p.has(0) {
 		return false, errNoPeers
@@ -137,7 +138,7 @@ func (p *Places) Done() (bool, error) {
 	return done, err
 }
 
-// Close frees the memory. No device may be using it any more. Closing twice is fine.
+// Close frees the buffers. The caller makes sure that no device uses them. Closing twice is fine.
 func (p *Places) Close() error {
 	if p == nil {
 		return nil

@@ -23,14 +23,14 @@ type PipelineDesc struct {
 	Entry     string // entry point; empty: main
 	Buffers   int
 	PushBytes int // push constants, a multiple of 4
-	// SubgroupSize asks for one of the device's sizes; 0 leaves it to the driver. It needs
+	// SubgroupSize requests one of the device's subgroup sizes; 0 leaves the choice to the driver. It needs
 	// Caps.RequiredSubgroupSize.
 	SubgroupSize int
-	// FullSubgroups asks for no partial subgroups. It needs Features.FullSubgroups.
+	// FullSubgroups forbids partial subgroups. It needs Features.FullSubgroups.
 	FullSubgroups bool
-	// Constants are specialization constants of 32 bits, by id.
+	// Constants gives 32-bit specialization constants, by id.
 	Constants map[uint32]uint32
-	// Capture has the driver keep what [Pipeline.Statistics] and [Pipeline.Representations] read. It needs
+	// Capture makes the driver keep data for [Pipeline.Statistics] and [Pipeline.Representations]. It needs
 	// Features.PipelineExecutableProperties.
 	Capture Capture
 }
@@ -46,7 +46,7 @@ type Pipeline struct {
 	capture Capture
 }
 
-// pipelineLayout is the interface of kernels with as many buffers and push constants.
+// pipelineLayout is the layout shared by kernels with equal numbers of buffers and push constant bytes.
 type pipelineLayout struct {
 	handle    uint64
 	set       uint64 // descriptor set layout
@@ -79,7 +79,7 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	}
 	cache := d.cache.handle
 	if desc.Capture&CaptureRepresentations != 0 {
-		cache = 0 // turnip keeps no machine code there, and would show none
+		cache = 0 // turnip's cached pipelines have no machine code to show
 	}
 	handle, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
 	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
@@ -106,7 +106,7 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pip
 	return d.newPipelines(ctx, descs, func(int) {})
 }
 
-// newPipelines is NewPipelines that tells how many there are, by one call at a time.
+// newPipelines is NewPipelines with a progress callback. Calls of report do not overlap.
 func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	made := make([]*Pipeline, len(descs))
 	var mu sync.Mutex
@@ -161,15 +161,15 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 			caps.Name)
 	}
 	if size != 0 && !caps.RequiredSubgroupSize {
-		desc.SubgroupSize = 0 // it is the only one there is
+		desc.SubgroupSize = 0 // the device has only this size
 	}
 	return nil
 }
 
-// maxPushBytes is the device's limit, or what recording can encode.
+// maxPushBytes is the device's limit on push constants, capped at the largest size that recording can encode.
 func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
 
-// Name is the name the pipeline was made with.
+// Name is the pipeline's name, from PipelineDesc.
 func (p *Pipeline) Name() string {
 	if p == nil {
 		return "no pipeline"
@@ -177,7 +177,7 @@ func (p *Pipeline) Name() string {
 	return p.name
 }
 
-// Close frees the pipeline once the device is done with what was submitted so far. Closing twice is fine.
+// Close frees the pipeline after the work submitted so far has finished. Closing twice is fine.
 func (p *Pipeline) Close() error {
 	if p != nil && !p.closed.Swap(true) {
 		p.device.retire(p)
@@ -194,7 +194,7 @@ func (p *Pipeline) release() {
 
 func (p *Pipeline) isClosed() bool { return p.closed.Load() }
 
-// layoutCache makes each layout once; there are few, and they live as long as the device.
+// layoutCache makes each layout once. There are few layouts, and they live as long as the device.
 type layoutCache struct {
 	device *Device
 

@@ -17,83 +17,83 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// LoadOptions adjust [Device.Load]; the zero value is the usual choice.
+// LoadOptions adjusts [Device.Load]. The zero value is the usual choice.
 type LoadOptions struct {
-	// Graph is what the program computes; runs are refused where an op of it has nothing to pick from. With nil such a
-	// run has numbers that mean nothing.
+	// Graph is the program's source graph. With it, a run fails if an op would have nothing to pick from, such as
+	// argmax over an empty axis. Without it, such a run computes undefined values.
 	Graph *ir.Graph
-	// Progress, if set, is told how far loading is, by one call at a time: how many bytes of weights are on
-	// their way to the device, how many pipelines there are, how many kernels have been started for the
-	// first time. It must not use the device.
+	// Progress, if set, receives the progress of loading: bytes of uploaded weights, created pipelines, kernels warmed
+	// up. Its calls do not overlap. It must not use the device.
 	Progress func(runtime.Progress)
-	// Guards puts a pattern around every output and state, and looks after every run whether it is still
-	// there: a run whose kernels wrote outside of one fails with an [*OverrunError]. It is for tests, as it
-	// costs a download a tensor and run.
+	// Guards surrounds every output and state with a pattern and checks the pattern after every run. A run with a
+	// kernel that wrote outside of a tensor fails with an [*OverrunError]. It is for tests: it costs one download per
+	// tensor and run.
 	Guards bool
-	// Share is another program on this device, whose weights and states this one uses too, where it has
-	// the same: weights of equal names, types and layout, and states of equal names, whose types must be equal as well.
-	// Such weights are not asked of the source. Others that are equal to weights on the device, whatever their
-	// names, are shared without being asked for. States are as the other program left them. Each program is
-	// closed by itself, in any order; what they share stays until the last is.
+	// Share is another program on this device. The two programs share weights with equal names, types and layout, and
+	// states with equal names and types. States of one name with different types are an error. The weight source is not
+	// asked for shared weights, and shared states keep the other program's values.
+	//
+	// Weights equal to other weights on the device are always shared, whatever their names. Programs close
+	// independently, in any order; the last one frees the shared buffers.
 	Share *Executable
-	// WeightRoom is how many bytes of the device's memory all weights of all programs may take, if not 0. What has no
-	// room there lies in host memory, which kernels read over the bus: first the weights that HostFirst
-	// names, of which a run reads little. A device that shares the host's memory has no other, which is an error.
+	// WeightRoom, if not 0, bounds the device memory for weights of all programs, in bytes. Weights beyond it stay in
+	// host memory, and kernels read them over the bus. The weights named in HostFirst, which runs read least, go to
+	// host memory first. On a device with unified memory a bound is an error, because there is no other memory.
 	WeightRoom uint64
 	HostFirst  map[string]bool
-	// Statistics has the driver keep what kernels cost, for profiles; where it cannot, profiles lack it.
+	// Statistics makes the driver keep statistics about kernels, for profiles. Without driver support, profiles lack
+	// them.
 	Statistics bool
-	// Machine is how fast the device is, as profiles compare kernels with it.
+	// Machine is the device's peak rates, for profiles.
 	Machine target.Machine
 }
 
-// Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
-// once and replayed by every run, at whatever lengths. Its methods may be called concurrently; runs take
-// turns.
+// Executable is a program on a device. Its weights are uploaded, its kernels compiled, and its commands recorded once;
+// every run replays them, for any values of the symbols. Its methods may be called concurrently. Runs are serialized.
 type Executable struct {
 	*runtime.Signature
 	device  *Device
 	program *kernel.Program
-	steps   []kernel.Step // and the dispatches of persistent kernels after them
+	steps   []kernel.Step // the program's steps, then the dispatches of persistent kernels
 
 	// Made by Load, in this order.
 	made        []closer
 	ranges      []BufferRange         // by index in Program.Buffers
-	lent        map[int]*sharedBuffer // weights and states, likewise
-	borrowed    map[int]bool          // those of them that another program made
-	inHost      map[int]bool          // weights that lie in host memory
-	weights     ir.WeightSource       // which states may begin as
-	params      []*Buffer             // those of kind BufParams
-	indirect    *Buffer               // the counts of symbolic grids; nil if there are none
-	grids       *Buffer               // the counts of gated steps; nil if there are none
-	gatedGrids  *Buffer               // what gates leave of them
+	lent        map[int]*sharedBuffer // weights, prepared weights and states, by index in Program.Buffers
+	borrowed    map[int]bool          // the entries of lent that another program made
+	inHost      map[int]bool          // weights in host memory
+	weights     ir.WeightSource       // for states that begin as weights
+	params      []*Buffer             // the buffers of kind BufParams
+	indirect    *Buffer               // workgroup counts of symbolic grids; nil if there are none
+	grids       *Buffer               // workgroup counts of gated steps before the gates; nil if there are none
+	gatedGrids  *Buffer               // the same after the gates, which may set them to 0
 	dispatches  []dispatch            // by step
 	inputs      []*endpoint           // by port
 	outputs     []*endpoint           // by port
-	labels      []string              // what outputs are called in errors, by port
+	labels      []string              // names of outputs in errors, by port
 	uses        []use                 // by index in Program.Buffers
-	gridSymbols []kernel.Symbol       // on which grids depend
-	signed      []ir.Dim              // extents that values of symbols may make negative
-	lateWords   [][]byte              // that persistent kernels set where their workgroups wait in vain
-	pipelines   []*Pipeline           // by shader; nil where no step uses it
+	gridSymbols []kernel.Symbol       // the symbols that grids depend on
+	signed      []ir.Dim              // extents that may be negative for some symbol values
+	lateWords   [][]byte              // words that persistent kernels set on a timeout
+	pipelines   []*Pipeline           // by shader; nil if no step uses it
 	bindings    *Bindings             // set i is for step i
 	reset       *Recording            // zeroes the states; nil if there are none
 	stats       Stats
 	recordings  atomic.Int64 // Stats.Recordings
 
-	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
+	// turn is a lock with one token: its holder may use the fields below and the memory that runs share.
 	turn      chan struct{}
-	closed    atomic.Bool      // set with the turn taken out
+	closed    atomic.Bool      // set by the holder of turn
 	pending   Point            // the last submission of this program
-	symbols   map[string]int64 // that params and grids are written for; nil: none
+	symbols   map[string]int64 // the values in params and grids; nil if they are stale
 	copiesIn  copies
 	copiesOut copies
 	ahead     [maxAhead]ahead
 	nextAhead int
-	flying    int            // runs ahead since the last of those before was waited for
-	given     int64          // how many bytes the larger inputs of all turns have
-	kept      places         // of outputs, by port, which runs share: see sharedKept
-	between   func() error   // what the host does each time that devices have given one another values; nil for nothing
+	flying    int            // asynchronous runs since the queue was last drained
+	given     int64          // bytes allocated for larger inputs in all elements of ahead
+	kept      places         // of outputs, by port, shared by asynchronous runs: see sharedKept
+	between   func() error   // the host's part of an exchange between devices; nil for nothing
 	guards    *guards        // nil without LoadOptions.Guards
 	machine   target.Machine // LoadOptions.Machine
 	recorded  recordings
@@ -104,34 +104,33 @@ var _ runtime.Executable = (*Executable)(nil)
 // closer is anything made on a device.
 type closer interface{ Close() error }
 
-// Stats says what a loaded program takes.
+// Stats describes the resources of a loaded program.
 type Stats struct {
-	// Bytes of device memory by kind of buffer; of temporaries, the one arena they share.
+	// Bytes of device memory by kind of buffer. Temporaries share one arena, which counts once.
 	Bytes map[kernel.BufferKind]int64
-	// TempBytes is what the temporaries would take without sharing.
+	// TempBytes is the size of the temporaries without sharing.
 	TempBytes int64
-	// StagingBytes is host memory through which inputs and outputs pass; 0 where the host reaches the
-	// program's own buffers.
+	// StagingBytes is host memory for copies of inputs and outputs. It is 0 if the host can map the program's own
+	// buffers.
 	StagingBytes int64
 	Steps        int // of a run
-	Persistent   int // kernels that do several of them each
-	NoRoom       int // such kernels that wait in vain on this device, so that their steps run
-	Prepared     int // that ran when the program was loaded
+	Persistent   int // persistent kernels, each of which runs several steps
+	NoRoom       int // persistent kernels that were rejected: their workgroups cannot all be resident
+	Prepared     int // steps that ran at load
 	Pipelines    int
-	// Recordings is how often the program's steps have been recorded: once, once more for profiles, and once
-	// for tensors that stay on the device, where others are copied. Where a loop's trips depend on symbols, that is so
-	// for each number of them.
+	// Recordings counts the recordings of the program's steps: one, another for profiles, and another for runs with
+	// device tensors. If trip counts of loops depend on symbols, each combination of trip counts has its own
+	// recordings.
 	Recordings int
-	// CacheErr is why compiled pipelines could not be kept for next time, if so.
+	// CacheErr is the error of saving the pipeline cache, or nil.
 	CacheErr error
 }
 
-// Load puts a compiled program on the device. spirv has the code of each of p.Shaders; weights may be nil
-// where p has none. p must not be modified afterwards; weights are not used after Load returns.
+// Load loads a compiled program onto the device. spirv has the code of each of p.Shaders. weights may be nil if p has
+// none. The caller must not modify p afterwards. Load keeps weights only for states that begin as weights.
 //
-// Before anything is allocated, p is checked against the device: what does not fit is a [*MismatchError],
-// or an [*OutOfMemoryError] where the device's memory is smaller than the program. Errors of allocation
-// are those of [Device.NewBuffer].
+// Load checks p against the device before it allocates anything. A missing capability is a [*MismatchError]; a program
+// larger than the device's memory is an [*OutOfMemoryError]. Allocation errors are the errors of [Device.NewBuffer].
 func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (*Executable, error) {
 	if p == nil {
@@ -186,7 +185,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
 	group.Go(func() error {
-		if p.Prepared == 0 { // else others find what this load is about to make of its weights
+		if p.Prepared == 0 { // else other loads may look for this load's prepared weights, so they wait
 			defer uploaded()
 		}
 		return e.uploadWeights(groupCtx, weights, report)
@@ -212,7 +211,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	return e, nil
 }
 
-// newExecutable is a program that holds together, before anything of it is on the device.
+// newExecutable checks the program and makes an Executable with nothing on the device yet.
 func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (*Executable, error) {
 	signature, err := checkProgram(p, spirv, opt.Graph.Picks()...)
@@ -230,7 +229,7 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 	return e, nil
 }
 
-// checkLoad refuses what does not fit the device, and weights that are not all there.
+// checkLoad checks the program against the device, and checks that all weights are there.
 func (e *Executable) checkLoad(spirv [][]byte) error {
 	if err := e.device.checkFit(e.program); err != nil {
 		return err
@@ -241,7 +240,7 @@ func (e *Executable) checkLoad(spirv [][]byte) error {
 	return bundle.CheckWeights(e.missing(), e.weights)
 }
 
-// place finds what is on the device already and makes the memory of all else.
+// place finds the buffers that are already on the device and allocates the others.
 func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) error {
 	if err := e.findWeights(ctx, e.weights); err != nil {
 		return err
@@ -256,13 +255,13 @@ func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions)
 	return e.allocate()
 }
 
-// warmUp runs the program once, and leaves states as they are to be before the first run.
+// warmUp runs every kernel once, and sets the states to their initial values.
 func (e *Executable) warmUp(ctx context.Context, report func(stage runtime.Stage, done, total int64)) error {
 	return e.keepStates(ctx, func() error {
 		if err := e.warm(ctx, report); err != nil {
 			return err
 		}
-		_ = e.takeFaults() // what a warm-up computes is nobody's result
+		_ = e.takeFaults() // results of a warm-up are discarded, and so are its faults
 		return e.resetStates(ctx, e.reset, e.ranges, func(state int) bool {
 			return !e.borrowed[e.program.States[state].Buffer]
 		})
@@ -272,7 +271,7 @@ func (e *Executable) warmUp(ctx context.Context, report func(stage runtime.Stage
 // errNoProgram is returned by the methods of a nil Executable.
 var errNoProgram = errors.New("there is no program: Device.Load makes one, unless it returns an error")
 
-// reporter returns a function that passes progress on, by one call at a time.
+// reporter returns a function that passes progress on. Its calls of to do not overlap.
 func reporter(to func(runtime.Progress)) func(stage runtime.Stage, done, total int64) {
 	var mu sync.Mutex
 	return func(stage runtime.Stage, done, total int64) {
@@ -285,8 +284,7 @@ func reporter(to func(runtime.Progress)) func(stage runtime.Stage, done, total i
 	}
 }
 
-// checkProgram refuses programs that do not hold together, and returns the interface of one that does, and that picks
-// from what may be empty.
+// checkProgram checks that the program is consistent, and returns its signature with the given picks.
 func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime.Signature, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -315,10 +313,10 @@ func ports(list []kernel.Port) []runtime.Port {
 	return out
 }
 
-// keep notes what release is to close.
+// keep registers c to be closed by release.
 func (e *Executable) keep(c closer) { e.made = append(e.made, c) }
 
-// release closes everything made so far, the latest first.
+// release closes everything made so far, in reverse order.
 func (e *Executable) release() error {
 	made := e.made
 	e.made = nil
@@ -365,7 +363,7 @@ func (e *Executable) Device() string {
 	return e.device.describe()
 }
 
-// Stats says what the program takes.
+// Stats describes the program's resources.
 func (e *Executable) Stats() Stats {
 	if e == nil {
 		return Stats{}
@@ -375,8 +373,7 @@ func (e *Executable) Stats() Stats {
 	return s
 }
 
-// Close frees the program once the device is done with it; a run under way ends first. Closing twice is
-// fine.
+// Close waits for a run in progress and frees the program once the device has finished with it. Closing twice is fine.
 func (e *Executable) Close() error {
 	if e == nil || e.turn == nil {
 		return nil
@@ -387,7 +384,7 @@ func (e *Executable) Close() error {
 	return e.release()
 }
 
-// take waits for this caller's turn; give ends it.
+// take acquires the program's lock and enters the device. give undoes both.
 func (e *Executable) take(ctx context.Context) error {
 	if e == nil || e.turn == nil {
 		return errNoProgram
@@ -408,7 +405,7 @@ func (e *Executable) take(ctx context.Context) error {
 	return err
 }
 
-// enter keeps the device open, without which a program's memory is gone, until the device's leave.
+// enter keeps the device open, because closing it would free the program's memory. The device's leave ends that.
 func (e *Executable) enter() error {
 	if e == nil || e.turn == nil {
 		return errNoProgram

@@ -14,41 +14,40 @@ import (
 )
 
 const (
-	// maxAhead is how many runs of a program that nobody has waited for the device may have at a time.
+	// maxAhead bounds the asynchronous runs of a program that are in flight.
 	maxAhead = 32
-	// smallGiven is up to which size an input that the host gives such a run has its place in memory that is made once,
-	// in the device's where the host reaches that.
+	// Inputs of up to smallGiven bytes use a preallocated buffer, in device memory if the host can map it.
 	smallGiven = 64 << 10
-	// maxGiven is how many bytes such memory has for the larger inputs of all these runs: where those of maxAhead runs
-	// take more, fewer are under way. A run may be given half of that, so that two are.
+	// maxGiven bounds the memory for larger inputs of all runs in flight, in bytes. If maxAhead runs need more, fewer
+	// are in flight. One run may use half of it, so that two can overlap.
 	maxGiven = 128 << 20
-	// reusedKept is up to which size the memory of a kept output serves later runs that have the same place in turn: to
-	// make some costs as much as to start a run.
+	// Kept outputs of up to reusedKept bytes reuse the memory that the same element of ahead used before, because an
+	// allocation costs as much as submitting a run.
 	reusedKept = 1 << 20
-	// sharedKept is up to which size it serves any later run that finds nothing there. So a program has such memory
-	// once, and not maxAhead times.
+	// Kept outputs of up to sharedKept bytes reuse memory shared by all runs, if it is free. Larger sizes are not kept
+	// maxAhead times.
 	sharedKept = 64 << 20
-	// maxBound is for how many sets of tensors the steps of runs that have the same place in turn stay recorded: a
-	// text's first step takes other tokens than those that go on from it.
+	// maxBound bounds the recordings per element of ahead, one for each combination of tensors. The first decoding step
+	// of a sequence takes other token buffers than later steps, for example.
 	maxBound = 4
 )
 
-// ahead is what a run takes that is not waited for. Runs before it may be under way, so that the host writes nothing
-// that they read: it writes to memory of this run's own, from where the device copies, larger inputs beside those runs.
-// Runs take these in turn, and nothing is made or recorded anew where copies go from and to where they went maxAhead
-// runs before.
+// ahead holds the resources of one asynchronous run. Earlier runs may still be in flight, so the host must not write
+// memory that they read. It writes to the run's own memory, and the device copies larger inputs from there while
+// earlier runs execute. Runs use the elements of Executable.ahead in rotation. A run whose copies have the same sources
+// and destinations as maxAhead runs earlier allocates and records nothing.
 type ahead struct {
-	host          *Buffer   // small inputs, symbols and grids, as the host gives them; nil before the first run
-	large         []*Buffer // larger inputs on the device, by port; nil where no run has had one. See room.
-	kept          places    // of outputs, by port
+	host          *Buffer   // small inputs, symbols and grids; nil before the first run
+	large         []*Buffer // larger inputs on the device, by port; nil if no run has had one. See rooms.
+	kept          places    // memory of outputs, by port
 	before, after copies
-	bound         []*bound // at most maxBound, the latest first
+	bound         []*bound // at most maxBound, most recently used first
 	key           boundKey // of the run being prepared
-	busy          Point    // the device uses all this until then
+	busy          Point    // the resources are in use until this point
 }
 
-// place is memory of a kept output. When nobody has the tensor any more, a later run may put another there: the device
-// takes runs in order, so that those that read the tensor have read it by then.
+// place is reusable memory for a kept output. After the tensor is closed, a later run may store another tensor there.
+// That is safe because the device executes runs in order, so earlier readers of the tensor come first.
 type place struct {
 	*Buffer
 	state atomic.Int32
@@ -56,12 +55,12 @@ type place struct {
 
 // The states of a place.
 const (
-	placeFree  int32 = iota // a run may have it
-	placeTaken              // a tensor lies there
-	placeLeft               // a tensor lies there, with which it ends
+	placeFree  int32 = iota // free for any run
+	placeTaken              // a tensor uses it
+	placeLeft               // a tensor uses it, and frees it when closed
 )
 
-// Close is for the tensor that lies there.
+// Close releases the place on behalf of the tensor.
 func (p *place) Close() error {
 	if p.state.CompareAndSwap(placeTaken, placeFree) {
 		return nil
@@ -69,7 +68,7 @@ func (p *place) Close() error {
 	return p.Buffer.Close()
 }
 
-// leave is for whoever gives no more tensors to the place.
+// leave gives up the place: no later run will use it. If a tensor uses it, the tensor frees it.
 func (p *place) leave() error {
 	if p == nil || p.state.CompareAndSwap(placeTaken, placeLeft) {
 		return nil
@@ -77,7 +76,7 @@ func (p *place) leave() error {
 	return p.Buffer.Close()
 }
 
-// places are those of outputs, by port; nil where there is none.
+// places holds the places of outputs, by port; nil for none.
 type places []*place
 
 // Close implements closer.
@@ -88,7 +87,7 @@ func (list places) Close() error {
 	return nil
 }
 
-// Close is for the executable.
+// Close frees the resources on behalf of the executable.
 func (a *ahead) Close() error {
 	_ = a.kept.Close()
 	a.kept = nil
@@ -100,7 +99,7 @@ func (a *ahead) Close() error {
 	return nil
 }
 
-// dropLarge frees the memory of larger inputs, once the device is done with it.
+// dropLarge frees the memory of larger inputs after the work submitted so far has finished.
 func (a *ahead) dropLarge() {
 	for _, b := range a.large {
 		b.Close() // retires it, which cannot fail
@@ -108,8 +107,8 @@ func (a *ahead) dropLarge() {
 	a.large = nil
 }
 
-// goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
-// what the host gives it, and no op of it may fail.
+// goesAhead reports whether a run is asynchronous: all of its outputs stay on the device, its inputs fit, and none of
+// its ops can fail.
 func (e *Executable) goesAhead(j *job) bool {
 	if j.profiled || len(e.program.Faults) > 0 || e.guards != nil {
 		return false
@@ -124,7 +123,7 @@ func (e *Executable) goesAhead(j *job) bool {
 
 func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
 
-// largeGiven is how much room inputs take that are not small.
+// largeGiven is the space that the larger inputs need, in bytes.
 func largeGiven(in map[string]*ir.Data) int64 {
 	size := int64(0)
 	for _, d := range in {
@@ -135,8 +134,8 @@ func largeGiven(in map[string]*ir.Data) int64 {
 	return size
 }
 
-// rooms are how much room the device has for those inputs of a run, by port: for the longest, so that kernels may read
-// them there, unless that is too much. It is nil where all are small.
+// rooms returns the space that each larger input needs, by port; nil if all inputs are small. If the memory allows it,
+// an input gets its maximum size, so that kernels may read it in place.
 func (e *Executable) rooms(in map[string]*ir.Data) []int64 {
 	given := largeGiven(in)
 	if given == 0 {
@@ -155,7 +154,7 @@ func (e *Executable) rooms(in map[string]*ir.Data) []int64 {
 	return exact
 }
 
-// lacks is how many bytes of such rooms a turn has not yet.
+// lacks is the number of bytes that a must allocate to provide these rooms.
 func (a *ahead) lacks(rooms []int64) (n int64) {
 	for i, room := range rooms {
 		if a.large == nil || a.large[i] == nil {
@@ -167,10 +166,13 @@ func (a *ahead) lacks(rooms []int64) (n int64) {
 	return n
 }
 
-// turnFor returns the turn of a run whose larger inputs take so much room. The first turn follows the last one, or the
-// one after which there is no room for more; where the first turn has not enough, all begin anew. The first turn also
-// comes after several runs of which the last has been waited for, unless somebody has the tensors that lie there: so an
-// answer has the turns, and the recordings, of the one before it.
+// turnFor returns the resources for a run with larger inputs of these sizes. Runs take the elements in rotation. The
+// rotation restarts at element 0 in two cases:
+//
+//   - The next element would exceed the memory for larger inputs. If element 0 does too, all of that memory is freed
+//     first.
+//   - Several runs were in flight, the queue has drained, and all outputs of element 0 are closed. The next answer of
+//     a language model then reuses the recordings of the answer before.
 func (e *Executable) turnFor(rooms []int64) *ahead {
 	fits := func() bool { return e.given+e.ahead[e.nextAhead].lacks(rooms) <= e.device.maxGiven() }
 	again := false
@@ -189,12 +191,12 @@ func (e *Executable) turnFor(rooms []int64) *ahead {
 	return &e.ahead[e.nextAhead]
 }
 
-// isFree reports whether nobody has tensors that lie in the turn's places.
+// isFree reports whether all tensors in the element's places are closed.
 func (a *ahead) isFree() bool {
 	return !slices.ContainsFunc(a.kept, func(p *place) bool { return p != nil && p.state.Load() != placeFree })
 }
 
-// runAhead submits a run, once the one that had its turn before is done.
+// runAhead submits a run after the earlier run with the same resources is done.
 func (e *Executable) runAhead(ctx context.Context, j *job) (_ *runtime.Result, err error) {
 	rooms := e.rooms(j.in)
 	a := e.turnFor(rooms)
@@ -230,7 +232,7 @@ func (e *Executable) runAhead(ctx context.Context, j *job) (_ *runtime.Result, e
 	}
 	p, err := submit(list...)
 	if err != nil {
-		return nil, err // what was submitted before may still be under way
+		return nil, err // earlier submissions may still be in flight
 	}
 	if e.pending, a.busy = p, p; !bound {
 		e.symbols = j.symbols
@@ -240,8 +242,8 @@ func (e *Executable) runAhead(ctx context.Context, j *job) (_ *runtime.Result, e
 	return result, e.readOutputs(result, j)
 }
 
-// recordings are what a run submits: its steps bound to the memory of its tensors where those lie as in an earlier run,
-// and else copies around the steps on the program's own.
+// recordings returns a run's recordings. If the run's tensors are at the same addresses as in an earlier run, it is one
+// recording bound to their memory. Otherwise it is the program's own steps between copies in and out.
 func (a *ahead) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool, err error) {
 	if r, err := a.steps(e, given, j); r != nil || err != nil {
 		return []*Recording{r}, true, err
@@ -258,7 +260,7 @@ func (a *ahead) recordings(e *Executable, given []bufferCopy, j *job) (list []*R
 	return present(before, main, after), false, err
 }
 
-// bring starts to bring larger inputs to the device, where they then lie as others do.
+// bring starts the uploads of larger inputs into device buffers. From then on the run treats them as device tensors.
 func (a *ahead) bring(ctx context.Context, e *Executable, j *job, rooms []int64) error {
 	if rooms == nil {
 		return nil
@@ -291,8 +293,8 @@ func (a *ahead) bring(ctx context.Context, e *Executable, j *job, rooms []int64)
 	return nil
 }
 
-// give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them. What is
-// small is copied with all the room that it has, so that copies do not depend on its length.
+// give writes the run's small inputs, symbols and grids into host memory, and lists the copies to the kernels' buffers.
+// Small inputs are copied at their maximum size, so that the copies do not depend on the length.
 func (a *ahead) give(e *Executable, j *job) (list []bufferCopy, err error) {
 	if err := a.open(e); err != nil {
 		return nil, err
@@ -304,7 +306,7 @@ func (a *ahead) give(e *Executable, j *job) (list []bufferCopy, err error) {
 		at += e.device.boundAt(room)
 		return memory
 	}
-	sizes := make([]int64, len(e.inputs)) // of what lies on the device
+	sizes := make([]int64, len(e.inputs)) // sizes of the inputs that are on the device
 	for i, port := range e.Inputs() {
 		x := e.inputs[i]
 		if t := j.there[port.Name]; t != nil {
@@ -329,16 +331,16 @@ func (a *ahead) give(e *Executable, j *job) (list []bufferCopy, err error) {
 	return append(list, e.copiesBefore(sizes, j.from, true)...), nil
 }
 
-// aligned is a size with what follows it up to where something else may begin.
+// aligned rounds a size up to a multiple of 16.
 func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
-// boundAt is aligned for what kernels are bound to.
+// boundAt rounds a size up to the device's alignment of buffer bindings.
 func (d *Device) boundAt(size int64) int64 {
 	align := max(int64(d.info.Caps.StorageAlignment), 16) // a power of two
 	return (size + align - 1) &^ (align - 1)
 }
 
-// open makes the memory that give writes to.
+// open allocates the memory that give writes to.
 func (a *ahead) open(e *Executable) (err error) {
 	if a.host != nil {
 		return nil
@@ -370,7 +372,8 @@ func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, e
 	}
 	list := make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
-		// Room for the output at its longest, so that a run of any length may be bound to it, unless it is much longer.
+		// Allocate the output's maximum size, unless that is much larger, so that later runs of any length can reuse
+		// it.
 		whole := e.program.Buffers[e.program.Outputs[i].Buffer].Bytes
 		if whole < x.Size || whole > 4*x.Size {
 			whole = x.Size
@@ -398,7 +401,7 @@ func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, e
 	return list, nil
 }
 
-// allGrids are the buffers of workgroup counts that the host writes.
+// allGrids lists the buffers of workgroup counts that the host writes.
 func (e *Executable) allGrids() (list []*Buffer) {
 	for _, b := range []*Buffer{e.indirect, e.grids} {
 		if b != nil {
@@ -408,8 +411,7 @@ func (e *Executable) allGrids() (list []*Buffer) {
 	return list
 }
 
-// putGrids writes the workgroup counts that one of those buffers holds: of steps whose grids depend on symbols, or of
-// gated ones.
+// putGrids writes the workgroup counts in buffer b: those for symbolic grids, or those for gated steps.
 func (e *Executable) putGrids(b *Buffer, to []byte, symbols map[string]int64) error {
 	for i, d := range e.dispatches {
 		if b == e.indirect && !d.symbolic || b == e.grids && !d.gated {
@@ -426,7 +428,7 @@ func (e *Executable) putGrids(b *Buffer, to []byte, symbols map[string]int64) er
 	return nil
 }
 
-// putSymbols writes the values of symbols as kernels read them.
+// putSymbols writes the values of symbols in the kernels' format.
 func (e *Executable) putSymbols(to []byte, symbols map[string]int64) {
 	for i, s := range e.program.Symbols {
 		binary.NativeEndian.PutUint32(to[4*i:], uint32(symbols[s.Name]))

@@ -6,24 +6,24 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// bound are the steps of runs recorded once more, on the memory where their inputs lie and their outputs go, after the
-// copies of what kernels cannot read there. Such a run is one recording without copies of tensors: each copy, and each
-// border between recordings, costs the device microseconds that it does nothing else in (M-token-gap).
+// bound is a recording of the program's steps bound to the memory of a run's own inputs and outputs, after copies of
+// the inputs that kernels cannot read in place. It avoids the other copies and the borders between recordings, each of
+// which idles the device for microseconds (M-token-gap).
 type bound struct {
 	key       boundKey
 	made      []closer
-	recording *Recording // nil before a second run of the key
+	recording *Recording // nil before the second run with this key
 }
 
-// boundKey is what such a recording is for.
+// boundKey identifies such a recording.
 type boundKey struct {
-	given  []bufferCopy // ahead of the steps
-	read   []bufferCopy // which are none: kernels read what the host gives where it writes that
-	inputs []*Buffer    // by port; nil where the program's own is read
+	given  []bufferCopy // copies before the steps
+	read   []bufferCopy // copies that are avoided: kernels read the host's memory directly
+	inputs []*Buffer    // by port; nil means the program's own buffer
 	kept   []*Buffer    // by port
 	own    *states
 	trips  string
-	full   bool // grids are recorded as large as they may be: see isFull
+	full   bool // grids are recorded at their bounds: see isFull
 }
 
 func (k *boundKey) equal(x *boundKey) bool {
@@ -38,9 +38,8 @@ func (b *bound) Close() error {
 	return closeList(made)
 }
 
-// steps returns the recording of a run whose tensors lie as those of an earlier one in this place in turn, or nil where
-// there was none, or where kernels cannot reach all its outputs where they are to go. The device must be done with that
-// earlier run.
+// steps returns the recording for a run with the same tensors as an earlier run on these resources. It returns nil if
+// there was none, or if kernels cannot write all outputs in place. The earlier run must be done.
 func (a *ahead) steps(e *Executable, given []bufferCopy, j *job) (*Recording, error) {
 	if !a.prepareKey(e, given, j) {
 		return nil, nil
@@ -66,7 +65,7 @@ func (a *ahead) steps(e *Executable, given []bufferCopy, j *job) (*Recording, er
 	return b.recording, nil
 }
 
-// prepareKey makes the key of a run. It reports false where there can be none.
+// prepareKey computes the key of a run. It reports false if kernels cannot write all outputs in place.
 func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key := &a.key
 	key.own, key.trips, key.inputs = j.own, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
@@ -89,7 +88,7 @@ func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key.kept = key.kept[:0]
 	for i, m := range j.kept {
 		port := e.program.Outputs[i].Buffer
-		// What kernels read would take them long from memory of the host.
+		// Kernels would read this output back, which is slow from host memory.
 		if m.place == nil || !e.bindsTo(port, m.Buffer) || m.kind != DeviceMemory && e.uses[port].read {
 			return false
 		}
@@ -98,9 +97,9 @@ func (a *ahead) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	return true
 }
 
-// isFull reports whether the symbols that grids depend on are all at their bounds, as the number of texts is where a
-// batch has no place free. Many such runs follow one another, so that they have recordings of their own, for which the
-// device need not read how large the grids are.
+// isFull reports whether all symbols that grids depend on are at their bounds, such as the number of sequences in a
+// full batch. Such runs often follow one another. They get separate recordings with constant workgroup counts, so that
+// the device need not read the counts.
 func (e *Executable) isFull(symbols map[string]int64) bool {
 	for _, s := range e.gridSymbols {
 		if symbols[s.Name] != s.Bound {
@@ -110,7 +109,7 @@ func (e *Executable) isFull(symbols map[string]int64) bool {
 	return len(e.gridSymbols) > 0
 }
 
-// gridSymbolsOf lists the symbols on which grids of steps depend; nil where some are not the program's own.
+// gridSymbolsOf lists the symbols that grids of steps depend on, or nil if the program does not declare all of them.
 func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	used := map[string]bool{}
 	for _, s := range p.Steps {
@@ -133,8 +132,8 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	return list
 }
 
-// readsGiven reports whether kernels, or dispatches, read what the host gives a run where it wrote that: symbols, and
-// what is the whole of an input where it lies in the device's memory.
+// readsGiven reports whether kernels or dispatches can read the source of copy c directly. That holds for symbols and
+// workgroup counts, and for a whole input in device memory that the host can map.
 func (e *Executable) readsGiven(c bufferCopy) bool {
 	if c.dst == e.indirect || slices.Contains(e.params, c.dst) {
 		return true
@@ -143,12 +142,12 @@ func (e *Executable) readsGiven(c bufferCopy) bool {
 	return i >= 0 && e.device.hostReachesDevice() && e.uses[i].ports == 1 && c.size >= e.program.Buffers[i].Bytes
 }
 
-// bufferAt is the program's buffer that a copy of what the host gives fills, or -1.
+// bufferAt is the index of the program's buffer that copy c fills, or -1.
 func (e *Executable) bufferAt(c bufferCopy) int {
 	return slices.IndexFunc(e.ranges, func(r BufferRange) bool { return r.Buffer == c.dst && r.Offset == c.dstAt })
 }
 
-// boundAt reports whether an input that is bound takes the place of a buffer of the program.
+// boundAt reports whether the key binds an input in place of the program's buffer own.
 func (e *Executable) boundAt(key *boundKey, own *Buffer) bool {
 	for i, x := range key.inputs {
 		if x != nil && e.inputs[i].own == own {
@@ -158,13 +157,13 @@ func (e *Executable) boundAt(key *boundKey, own *Buffer) bool {
 	return false
 }
 
-// use says who reaches a buffer of a program.
+// use describes the accesses to a buffer of a program.
 type use struct {
-	ports int  // that lie in it
-	read  bool // by steps
+	ports int  // the number of ports stored in it
+	read  bool // whether a step reads it
 }
 
-// usesOf lists who reaches each buffer of a program.
+// usesOf describes the accesses to each buffer of a program.
 func usesOf(p *kernel.Program) []use {
 	all := make([]use, len(p.Buffers))
 	for _, list := range [][]kernel.Port{p.Inputs, p.Outputs} {
@@ -180,8 +179,8 @@ func usesOf(p *kernel.Program) []use {
 	return all
 }
 
-// bindsTo reports whether kernels may be given a tensor's memory in place of a buffer of the program: it is as large,
-// and the buffer is that of one port alone.
+// bindsTo reports whether kernels may use a tensor's memory in place of a program's buffer: the memory is large enough,
+// and the buffer belongs to only one port.
 func (e *Executable) bindsTo(buffer int, memory *Buffer) bool {
 	return e.uses[buffer].ports == 1 && memory.size >= e.program.Buffers[buffer].Bytes
 }

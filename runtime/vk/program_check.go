@@ -12,13 +12,13 @@ import (
 	"github.com/vkc-go/vkc/internal/spv"
 )
 
-// MismatchError says that a program was compiled for another kind of device, or that its tensors are larger than the
-// device takes.
+// MismatchError says that a program was compiled for another kind of device, or that its tensors exceed the device's
+// limits.
 type MismatchError struct {
-	Target  string   // that the program was compiled for
+	Target  string   // the program's target
 	Device  string   // Caps.Name
-	Gaps    []string // everything the program needs and the device lacks, one line each
-	Smaller string   // how to make the program smaller, where that is all it takes
+	Gaps    []string // missing capabilities, one line each
+	Smaller string   // how to make the program fit, if its size is the only problem
 }
 
 func (e *MismatchError) Error() string {
@@ -30,11 +30,11 @@ func (e *MismatchError) Error() string {
 		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
 }
 
-// gapList collects what a device lacks, and what needs it.
+// gapList collects the capabilities that a device lacks, each with the kernels or buffers that need it.
 type gapList struct {
 	gaps    []string
 	users   map[string][]string
-	another bool // whether a program of smaller tensors would lack something, too
+	another bool // whether some gap does not depend on sizes
 }
 
 func (l *gapList) add(user, format string, args ...any) {
@@ -42,7 +42,7 @@ func (l *gapList) add(user, format string, args ...any) {
 	l.addSize(user, format, args...)
 }
 
-// addSize adds what the device would not lack for smaller tensors.
+// addSize adds a gap that smaller tensors would avoid.
 func (l *gapList) addSize(user, format string, args ...any) {
 	gap := fmt.Sprintf(format, args...)
 	if l.users == nil {
@@ -56,10 +56,10 @@ func (l *gapList) addSize(user, format string, args ...any) {
 	}
 }
 
-// maxUsersNamed is how many users of something missing are named.
+// maxUsersNamed bounds the users named per gap.
 const maxUsersNamed = 3
 
-// lines are the gaps, each with its users.
+// lines formats the gaps, each with its users.
 func (l *gapList) lines() []string {
 	var lines []string
 	for _, gap := range l.gaps {
@@ -73,7 +73,7 @@ func (l *gapList) lines() []string {
 	return lines
 }
 
-// checkFit fails with all that the program needs and the device lacks.
+// checkFit fails with every capability that the program needs and the device lacks.
 func (d *Device) checkFit(p *kernel.Program) error {
 	var l gapList
 	caps := &d.info.Caps
@@ -124,8 +124,7 @@ func (l *gapList) shader(caps *target.Caps, s *kernel.Shader) {
 	}
 }
 
-// checkModules compares modules' version of SPIR-V, and each axis of the workgroups that they ask for, with what the
-// device takes. A driver expects both to be kept.
+// checkModules checks each module's SPIR-V version and workgroup size against the device. Drivers do not check either.
 func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 	limits := d.info.Caps.MaxWorkgroupSize
 	for i, code := range spirv {
@@ -147,8 +146,8 @@ func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 	return nil
 }
 
-// hasSubgroupSize reports whether a kernel can rely on subgroups of that size: there is no other, or it can
-// be asked for, full ones included.
+// hasSubgroupSize reports whether a kernel can rely on full subgroups of that size: the device has no other size, or it
+// lets the pipeline require one.
 func hasSubgroupSize(caps *target.Caps, n int) bool {
 	size := uint32(n)
 	if size == caps.MinSubgroupSize && size == caps.MaxSubgroupSize {
@@ -158,7 +157,7 @@ func hasSubgroupSize(caps *target.Caps, n int) bool {
 		caps.RequiredSubgroupSize && caps.Features.FullSubgroups
 }
 
-// bind looks at a buffer that a kernel is given, as it is or by its address.
+// bind checks the size of a buffer bound to a kernel, directly or by address.
 func (l *gapList) bind(caps *target.Caps, b *kernel.Buffer, byAddress bool) {
 	if size := uint64(b.Bytes); size > caps.MaxStorageRange && !byAddress {
 		l.addSize(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
@@ -180,7 +179,7 @@ func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
 	}
 }
 
-// grids compares the workgroup counts at the bound of every symbol, where they are largest.
+// grids checks the workgroup counts at the bounds of all symbols, where they are largest.
 func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
 	bounds := map[string]int64{}
 	for _, s := range p.Symbols {
@@ -200,8 +199,7 @@ func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
 	return nil
 }
 
-// checkTotal fails where the program cannot fit the device's memory even if nothing else were there, before
-// gigabytes of weights are read to find out.
+// checkTotal fails early if the program exceeds the free device memory, before gigabytes of weights are read.
 func (d *Device) checkTotal(p *kernel.Program) error {
 	need, kinds := uint64(p.ArenaBytes), map[kernel.BufferKind]uint64{kernel.BufTemp: uint64(p.ArenaBytes)}
 	for _, b := range p.Buffers {
@@ -222,7 +220,7 @@ func (d *Device) checkTotal(p *kernel.Program) error {
 		return nil
 	}
 	available, _ := d.available(heap)
-	var parts []string // the largest first
+	var parts []string // largest first
 	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b kernel.BufferKind) int {
 		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
 	}) {

@@ -9,22 +9,22 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// smallCopy is up to which size a tensor of varying length is copied as a whole in every run, with the
-// steps: the bytes too many cost less than a recording for each length.
+// A port of varying length and up to smallCopy bytes is copied at its maximum size in every run. The extra bytes cost
+// less than a separate recording for each length.
 const smallCopy = 64 << 10
 
-// endpoint is where the host meets an input or output of the program: the program's own buffer where the
-// host can well reach it, else staging memory and a copy.
+// endpoint is the host's access to an input or output: the program's own buffer if the host can map it at good speed,
+// else a staging buffer and a copy.
 type endpoint struct {
-	host   *Buffer // what the host writes or reads
-	own    *Buffer // the program's
-	ownAt  int64   // where the tensor begins in it
-	size   int64   // of the whole tensor
-	staged bool    // host is not own: there is a copy
-	fixed  bool    // the copy is of the whole and part of the program's recording
+	host   *Buffer // the buffer that the host writes or reads
+	own    *Buffer // the program's buffer
+	ownAt  int64   // offset of the tensor in own
+	size   int64   // maximum size of the tensor
+	staged bool    // whether host is a separate staging buffer
+	fixed  bool    // whether the program's recording contains the copy, at the maximum size
 }
 
-// hostAt is where the tensor begins in host.
+// hostAt is the offset of the tensor in host.
 func (x *endpoint) hostAt() int64 {
 	if x.staged {
 		return 0
@@ -93,7 +93,7 @@ func (d *Device) cached(b *Buffer) bool {
 	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
-// fixedCopies lists the copies that are the same in every run.
+// fixedCopies lists the copies that every run repeats.
 func fixedCopies(ends []*endpoint, copyOf func(x *endpoint, size int64) bufferCopy) (list []bufferCopy) {
 	for i, x := range ends {
 		if x.fixed && !slices.Contains(ends[:i], x) {
@@ -103,7 +103,7 @@ func fixedCopies(ends []*endpoint, copyOf func(x *endpoint, size int64) bufferCo
 	return list
 }
 
-// fixedIn and fixedOut are those of inputs and outputs.
+// fixedIn and fixedOut list the repeated copies of inputs and outputs.
 func (e *Executable) fixedIn() []bufferCopy  { return fixedCopies(e.inputs, (*endpoint).upload) }
 func (e *Executable) fixedOut() []bufferCopy { return fixedCopies(e.outputs, (*endpoint).download) }
 
@@ -122,14 +122,15 @@ func (c *CommandList) copyAll(list []bufferCopy) {
 	}
 }
 
-// copies is a recording of the copies that differ from run to run. It is made anew when they
-// have changed, which is cheap: the steps of the program are not part of it.
+// copies is a recording of the copies that differ from run to run. Re-recording is cheap, because the program's steps
+// are not part of it.
 type copies struct {
 	recording *Recording
-	list      []bufferCopy // that it is recorded for
+	list      []bufferCopy // the recorded copies
 }
 
-// prepare returns a recording of copies, or nil if there are none. The device must be done with the last one.
+// prepare returns a recording of the copies in list, or nil if there are none. The device must have finished the
+// previous one.
 func (x *copies) prepare(e *Executable, name string, list []bufferCopy) (*Recording, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -154,8 +155,8 @@ func (x *copies) prepare(e *Executable, name string, list []bufferCopy) (*Record
 	return x.recording, nil
 }
 
-// copiesBefore lists what is copied ahead of the steps, by size of each input in this run: from device tensors, and
-// from staging memory unless the program's recording does it.
+// copiesBefore lists the copies before the steps: from device tensors, and from staging memory unless the program's
+// recording contains them. sizes are the sizes of the inputs in this run.
 func (e *Executable) copiesBefore(sizes []int64, from []*Buffer, recorded bool) (list []bufferCopy) {
 	for i, x := range e.inputs {
 		switch {
@@ -169,7 +170,7 @@ func (e *Executable) copiesBefore(sizes []int64, from []*Buffer, recorded bool) 
 	return list
 }
 
-// copiesAfter lists what is copied when the steps are done: into what is kept, and to the host.
+// copiesAfter lists the copies after the steps, into kept outputs and to the host.
 func (e *Executable) copiesAfter(outputs []runtime.Output, to []deviceMemory, recorded bool) (list []bufferCopy) {
 	hosted := map[*endpoint]bool{}
 	for i, x := range e.outputs {

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// signedExtents lists the extents that some values of symbols may make negative, such as T-2. Kernels would take a
-// negative one for a very large one.
+// signedExtents lists the extents that can be negative, such as T-2 with T=1. Kernels would read a negative extent as a
+// very large one.
 func signedExtents(p *kernel.Program) []ir.Dim {
 	list := slices.Clone(p.Extents)
 	for _, b := range p.Buffers {
@@ -23,7 +23,7 @@ func signedExtents(p *kernel.Program) []ir.Dim {
 	return list
 }
 
-// checkExtents refuses values of symbols that make one of the extents negative.
+// checkExtents refuses symbol values that make one of the extents negative.
 func checkExtents(signed []ir.Dim, symbols map[string]int64) error {
 	for _, d := range signed {
 		if v, err := d.Eval(symbols); err != nil || v < 0 {

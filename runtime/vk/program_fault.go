@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// takeFaults returns the faults that the steps since the last call have noted, and forgets them. The device must be
-// done with those. The words lie where host and device both reach them: looking costs no copy.
+// takeFaults returns and clears the faults recorded by the steps since the last call. The device must be done with
+// those steps. Host and device share the words, so checking costs no copy.
 func (e *Executable) takeFaults() error {
 	var errs []error
 	for _, f := range e.program.Faults {

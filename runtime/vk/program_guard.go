@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// guardSize is how many bytes stand on each side of a guarded tensor: a multiple of any alignment that
-	// devices ask for, and more than a row of a tile.
+	// guardSize is the number of guard bytes on each side of a tensor: a multiple of every device's alignment, and more
+	// than a row of a tile.
 	guardSize = 16 << 10
-	// guardPattern is a number that no kernel comes by: a float of 5.8e18.
+	// guardPattern is a value that kernels are unlikely to compute: a float of 5.8e18.
 	guardPattern = 0x5ea1ed5e
 )
 
-// OverrunError says that kernels wrote outside of an output or state. Only programs loaded with
-// [LoadOptions].Guards look for that.
+// OverrunError says that a kernel wrote outside of an output or state. Only programs loaded with [LoadOptions].Guards
+// check for that.
 type OverrunError struct {
 	Name  string // of the output or state
 	State bool
-	// Offset of the first byte that was written, from the tensor's first; negative before it.
+	// Offset of the first byte written, relative to the tensor's first byte; negative before the tensor.
 	Offset int64
 	Size   int64 // bytes of the tensor
 }
 
-// Error names the tensor and the place.
+// Error names the tensor and the offset.
 func (e *OverrunError) Error() string {
 	kind := "output"
 	if e.State {
@@ -36,12 +36,12 @@ func (e *OverrunError) Error() string {
 		e.Name, e.Size, e.Offset)
 }
 
-// guards is what a program loaded with guards has besides.
+// guards is the extra state of a program with guards.
 type guards struct {
-	fill *Recording // writes the pattern into outputs and around them; nil if there are none
+	fill *Recording // writes the pattern into and around outputs; nil if there are none
 }
 
-// around returns how many bytes are to stand before and after a buffer.
+// around returns the numbers of guard bytes before and after a buffer.
 func (g *guards) around(b *kernel.Buffer) (before, after int64) {
 	if g == nil || b.Kind != kernel.BufOutput && b.Kind != kernel.BufState {
 		return 0, 0
@@ -49,7 +49,8 @@ func (g *guards) around(b *kernel.Buffer) (before, after int64) {
 	return guardSize, guardSize
 }
 
-// recordGuards records what is done before each run, and guards states once, whose contents must stay.
+// recordGuards records the filling of outputs, which comes before each run. It fills the guards of states once, since
+// their contents must stay.
 func (e *Executable) recordGuards() error {
 	if e.guards == nil {
 		return nil
@@ -64,7 +65,7 @@ func (e *Executable) recordGuards() error {
 			outputs.FillBuffer(buf, 0, buf.Size(), guardPattern)
 		case kernel.BufState:
 			if e.borrowed[i] {
-				continue // they are guarded
+				continue // the program that owns them guards them
 			}
 			state = true
 			states.FillBuffer(buf, 0, guardSize, guardPattern)
@@ -93,7 +94,7 @@ func (e *Executable) recordGuards() error {
 	return nil
 }
 
-// fillGuards writes the pattern over all outputs, so that what a kernel leaves out is seen as well.
+// fillGuards writes the pattern over all outputs, so that elements a kernel fails to write are seen as well.
 func (e *Executable) fillGuards(ctx context.Context) error {
 	if e.guards == nil || e.guards.fill == nil {
 		return nil
@@ -101,7 +102,7 @@ func (e *Executable) fillGuards(ctx context.Context) error {
 	return e.device.Run(ctx, e.guards.fill)
 }
 
-// checkGuards fails if the pattern around a tensor is not what it was.
+// checkGuards fails if the pattern around a tensor has changed.
 func (e *Executable) checkGuards(ctx context.Context, symbols map[string]int64) error {
 	if e.guards == nil {
 		return nil
@@ -110,10 +111,11 @@ func (e *Executable) checkGuards(ctx context.Context, symbols map[string]int64) 
 		for _, port := range list {
 			b := &e.program.Buffers[port.Buffer]
 			if before, _ := e.guards.around(b); before == 0 {
-				continue // an input or weight that is handed on
+				continue // an output that is an input or a weight itself
 			}
 			size := b.Bytes
-			if b.Kind == kernel.BufOutput { // filled as a whole, so watched from the last element on
+			// The pattern fills the whole buffer, so the check begins after the last element.
+			if b.Kind == kernel.BufOutput {
 				dims, err := port.Shape.Eval(symbols)
 				if err != nil {
 					return err
@@ -138,7 +140,7 @@ func elements(dims []int) int64 {
 	return n
 }
 
-// checkGuard looks at what stands before a tensor and after its first size bytes.
+// checkGuard checks the guards before a tensor and after its first size bytes.
 func (e *Executable) checkGuard(ctx context.Context, port kernel.Port, size int64) error {
 	buf := e.ranges[port.Buffer].Buffer
 	for _, at := range []struct{ offset, size int64 }{{0, guardSize},

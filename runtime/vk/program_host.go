@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// HasHostMemory reports whether the device reads memory of the host that is none of its own.
+// HasHostMemory reports whether kernels can read host memory that is separate from the device's memory.
 func (d *Device) HasHostMemory() bool {
 	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
 }
 
-// placeWeights decides which of the weights that the program does not borrow lie in host memory.
+// placeWeights decides which of the program's own weights go to host memory.
 func (e *Executable) placeWeights(opt LoadOptions) error {
 	if opt.WeightRoom == 0 {
 		return nil
@@ -27,7 +27,7 @@ func (e *Executable) placeWeights(opt LoadOptions) error {
 			used += uint64(b.Bytes)
 		}
 	}
-	for _, rarely := range []bool{false, true} { // what is read most has room first
+	for _, rarely := range []bool{false, true} { // the weights that runs read most get device memory first
 		for i := range e.program.Buffers {
 			b := &e.program.Buffers[i]
 			if b.Kind != kernel.BufWeight || e.borrowed[i] || rarely != hostFirst(b, opt.HostFirst) {
@@ -41,7 +41,7 @@ func (e *Executable) placeWeights(opt LoadOptions) error {
 	return nil
 }
 
-// hostFirst reports whether all of a buffer is of the weights named.
+// hostFirst reports whether a buffer consists only of the named weights.
 func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
 	for _, s := range b.Segments {
 		if !names[s.Weight] {
@@ -51,7 +51,7 @@ func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
 	return len(b.Segments) > 0
 }
 
-// onDevice is the program without what the device has already, or need not have.
+// onDevice is the program with only the buffers that need new device memory.
 func (e *Executable) onDevice() *kernel.Program {
 	p := *e.program
 	p.Buffers = nil

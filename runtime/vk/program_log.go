@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// runLog notes what the host does during a profiled run. A nil log notes nothing.
+// runLog records the host's work during a profiled run. A nil log records nothing.
 type runLog struct {
 	began, last time.Time
 	spans       []runtime.HostSpan
@@ -20,7 +20,7 @@ func newRunLog(wanted bool) *runLog {
 	return &runLog{began: now, last: now}
 }
 
-// note names what the host has done since the last note.
+// note records the time since the last note under a name.
 func (l *runLog) note(what string) {
 	if l == nil {
 		return
@@ -31,10 +31,10 @@ func (l *runLog) note(what string) {
 	l.last = now
 }
 
-// hostWaits is the span in which the host waits for the device's results.
+// hostWaits is the name of the span in which the host waits for the device.
 const hostWaits = "wait for the results"
 
-// place finds out where on the host's clock the first kernel began.
+// place determines when the first kernel began on the host's clock.
 func (l *runLog) place(p *runtime.Profile, d *Device, stamps *Timestamps) error {
 	clock, ok := d.Calibrate()
 	if !ok {
@@ -49,7 +49,7 @@ func (l *runLog) place(p *runtime.Profile, d *Device, stamps *Timestamps) error 
 	return nil
 }
 
-// estimate has the kernels, which take gpu together, end with the host's wait for them.
+// estimate assumes that the kernels, which take gpu together, end when the host's wait ends.
 func (l *runLog) estimate(gpu time.Duration) time.Duration {
 	for _, s := range l.spans {
 		if s.Name == hostWaits {
@@ -59,7 +59,7 @@ func (l *runLog) estimate(gpu time.Duration) time.Duration {
 	return 0
 }
 
-// finish puts the log into the profile.
+// finish copies the log into the profile.
 func (l *runLog) finish(p *runtime.Profile) {
 	p.Began, p.Host, p.Wall = l.began, l.spans, time.Since(l.began)
 }

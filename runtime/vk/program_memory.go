@@ -5,14 +5,14 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// smallInput is up to which size an input lives in device memory that the host writes over the bus, where
-// there is some: a copy on the device costs more than these few bytes.
+// Inputs of up to smallInput bytes use device memory that the host writes over the bus, if the device has any. A copy
+// on the device would cost more than writing these few bytes.
 const smallInput = 64 << 10
 
-// indirectStride is the space of one VkDispatchIndirectCommand.
+// indirectStride is the size of a VkDispatchIndirectCommand.
 const indirectStride = 12
 
-// allocate makes the program's buffers and what the host needs besides.
+// allocate makes the program's buffers and the host's staging buffers.
 func (e *Executable) allocate() error {
 	p := e.program
 	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(e.runSteps()),
@@ -50,7 +50,8 @@ func (e *Executable) allocate() error {
 		} else {
 			e.keep(made)
 		}
-		e.ranges[i] = BufferRange{Buffer: made, Offset: before} // with what stands after it, so that overruns get there
+		// The range includes the guard after the buffer, so that an overrun lands there.
+		e.ranges[i] = BufferRange{Buffer: made, Offset: before}
 		switch b.Kind {
 		case kernel.BufParams:
 			e.params = append(e.params, made)
@@ -68,7 +69,7 @@ func (e *Executable) allocate() error {
 	return e.connect()
 }
 
-// ownerOf says whom a program's buffer counts for.
+// ownerOf returns the owner of a program's buffers of some kind, for memory statistics.
 func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
 	switch kind {
 	case kernel.BufWeight, kernel.BufPrepared:
@@ -93,7 +94,7 @@ func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, ki
 	return b, nil
 }
 
-// memoryKind says where a buffer lives.
+// memoryKind returns the kind of memory for a buffer.
 func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
 	switch {
 	case b.Kind == kernel.BufLate:
@@ -106,7 +107,7 @@ func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
 	return DeviceMemory
 }
 
-// hostReachesDevice reports whether SharedMemory is memory of the device.
+// hostReachesDevice reports whether the host can map device memory, so that SharedMemory is in the device.
 func (d *Device) hostReachesDevice() bool {
 	if d.options.forceStaging {
 		return false
@@ -124,11 +125,11 @@ func (d *Device) hostReachesDevice() bool {
 type dispatch struct {
 	counts   [3]uint32 // unless symbolic
 	symbolic bool
-	gated    bool  // whether a gate decides on it
-	offset   int64 // in Executable.indirect if symbolic, in grids and gatedGrids if gated
+	gated    bool  // whether a gate may cancel it
+	offset   int64 // of its counts: in Executable.indirect if symbolic, in grids and gatedGrids if gated
 }
 
-// allocateGrids works out static grids, and makes room for the others.
+// allocateGrids evaluates static grids and allocates the counts of the others.
 func (e *Executable) allocateGrids() (err error) {
 	size := int64(0)
 	e.dispatches = make([]dispatch, len(e.steps))

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// tryPersistent runs each persistent kernel once on zeros. Where workgroups of one wait in vain for others, the device
-// has no room for all at a time, and the program does without: runs then have the steps that those kernels do.
+// tryPersistent runs each persistent kernel once on zeros. If its workgroups time out waiting for one another, they
+// cannot all be resident on this device. The program then does without persistent kernels and runs their steps instead.
 func (e *Executable) tryPersistent(ctx context.Context) error {
 	for i, b := range e.program.Buffers {
 		if b.Kind == kernel.BufLate {
@@ -28,7 +28,7 @@ func (e *Executable) tryPersistent(ctx context.Context) error {
 				}
 			}
 			e.zero(c)
-			c.Barrier(StageCompute, StageCompute) // as waitsForRoom says
+			c.Barrier(StageCompute, StageCompute) // see waitsForRoom
 			e.recordStep(c, e.bindings, len(e.program.Steps)+i)
 			c.Barrier(StageCompute, stageEverything)
 		}); err != nil {
@@ -46,13 +46,13 @@ func (e *Executable) tryPersistent(ctx context.Context) error {
 	return nil
 }
 
-// waitsForRoom reports whether dispatch i, which is the n-th of a run, is a persistent kernel that no barrier of the
-// program stands before. Its workgroups must not wait for room that those of another program's persistent kernel take,
-// which may wait for room, too: so it begins when all that the queue was given before has ended.
+// waitsForRoom reports whether dispatch i, the n-th of a run, is a persistent kernel without a barrier before it. It
+// needs one: another program's persistent kernel may still occupy the device, and two such kernels could wait for one
+// another forever. The barrier makes it begin after all earlier work in the queue.
 func (e *Executable) waitsForRoom(n, i int) bool { return n == 0 && i >= len(e.program.Steps) }
 
-// late returns an error if workgroups of a persistent kernel have waited in vain since the program was loaded: nothing
-// that it made since is to be relied on.
+// late returns an error if a persistent kernel has timed out since the program was loaded. All results since then are
+// unreliable.
 func (e *Executable) late() error {
 	for _, word := range e.lateWords {
 		if binary.NativeEndian.Uint32(word) != 0 {

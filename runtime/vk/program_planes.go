@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// planeChunk is how much of a weight is taken apart at a time, all planes of
-	// it: little enough to be read from memory, or from a file, once.
+	// planeChunk is the number of bytes of a weight that are split into planes at a time. A chunk stays in the cache
+	// while all of its planes are packed, so memory or the file is read once.
 	planeChunk = 16 << 20
-	// planePiece is what is worth a goroutine.
+	// planePiece is the smallest part of a plane worth a goroutine.
 	planePiece = 256 << 10
 )
 
-// layOutPlanes is layOut of blocks that are taken apart on their way into staging memory. parts are whole blocks.
+// layOutPlanes is layOut for blocks that are split into planes on their way into staging memory. parts hold whole
+// blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
 	blocks := b.Shape.MaxElems() / int64(b.DType.BlockElems())
-	block := int64(0) // number of the next one
+	block := int64(0) // index of the next block
 	for _, part := range parts {
 		for len(part) > 0 {
 			n := min(planeChunk/size, int64(len(part))/size)
@@ -41,11 +42,11 @@ func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 			part, block = part[n*size:], block+n
 		}
 	}
-	done(b.Bytes - blocks*size) // what aligning the planes takes
+	done(b.Bytes - blocks*size) // padding between planes
 	return nil
 }
 
-// packPlane is kernel.PackPlane on all cores. src may be of a mapped file.
+// packPlane is kernel.PackPlane on all cores. src may belong to a mapped file.
 func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
 	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var pieces errgroup.Group

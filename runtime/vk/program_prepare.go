@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// runSteps are the steps of every run, those of loops once: all but the prepared ones.
+// runSteps are the steps that every run executes, with loop bodies once: all except the prepared ones.
 func (e *Executable) runSteps() []kernel.Step { return e.program.Steps[e.program.Prepared:] }
 
-// prepare runs the steps that need nothing but weights. What they make stays in buffers of its own. Steps that only
-// lead to what another program has made are left out.
+// prepare runs the prepared steps, which depend only on weights. Their results stay in separate buffers. It skips steps
+// that only contribute to results that another program has already.
 func (e *Executable) prepare(ctx context.Context) error {
 	steps := e.unprepared()
 	if len(steps) == 0 {
@@ -20,13 +20,13 @@ func (e *Executable) prepare(ctx context.Context) error {
 	}
 	err := e.runOnce(ctx, "preparation of "+e.program.Name, func(c *CommandList) {
 		for n, i := range steps {
-			// The barriers of steps that are left out count too.
+			// A skipped step may have had a barrier.
 			if n > 0 && (e.program.Steps[i].Barrier || steps[n-1] != i-1) {
 				c.Barrier(StageCompute, StageCompute)
 			}
 			e.recordStep(c, e.bindings, i)
 		}
-		c.Barrier(StageCompute, StageCompute) // before the first run, and copies of what was made
+		c.Barrier(StageCompute, StageCompute) // for the first run, and for copies of prepared weights
 		c.Barrier(StageCompute, StageTransfer)
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ func (e *Executable) prepare(ctx context.Context) error {
 	return e.takeFaults()
 }
 
-// unprepared lists the prepared steps that have to run, in order.
+// unprepared lists the prepared steps that must run, in order.
 func (e *Executable) unprepared() (steps []int) {
 	wanted := map[int]bool{} // buffers
 	for i, b := range e.program.Buffers {
@@ -58,11 +58,12 @@ func (e *Executable) unprepared() (steps []int) {
 	return steps
 }
 
-// contentKey stands for the contents of a buffer: equal keys, equal contents.
+// contentKey identifies the contents of a buffer: equal keys mean equal contents.
 type contentKey [sha256.Size]byte
 
-// contents returns the keys of what prepared steps make: which code over which contents, down to weights, which are
-// known by their buffers as programs with equal ones share these. A weight that has no buffer yet is like no other.
+// contents returns the keys of the prepared steps' results. A key hashes the code and the keys of the step's inputs,
+// down to weights. Weights are identified by their buffers, because programs with equal weights share these. A weight
+// without a buffer has no key.
 func (e *Executable) contents(spirv [][]byte) map[int]contentKey {
 	keys, unknown := map[int]contentKey{}, map[int]bool{}
 	for i, s := range e.lent {
@@ -92,15 +93,15 @@ func (e *Executable) contents(spirv [][]byte) map[int]contentKey {
 				delete(keys, b.Buffer)
 				continue
 			}
-			old := keys[b.Buffer] // of which a part may stay
+			old := keys[b.Buffer] // a step may overwrite only a part
 			keys[b.Buffer] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", made, old, n))
 		}
 	}
 	return keys
 }
 
-// findPrepared takes what another program has prepared of the same weights by the same code. The caller has the turn
-// of the device's store.
+// findPrepared shares buffers that another program prepared from the same weights by the same code. The caller holds
+// the lock of the device's weight store.
 func (e *Executable) findPrepared(spirv [][]byte) {
 	if e.program.Prepared == 0 {
 		return
@@ -118,7 +119,8 @@ func (e *Executable) findPrepared(spirv [][]byte) {
 			e.borrowed[i] = true
 		}
 	}
-	// A step that has to run writes all that it writes: others may be reading what is shared.
+	// A step that must run writes all of its outputs, and other programs may be reading shared ones. So such a step
+	// gets private outputs.
 	for again := true; again; {
 		again = false
 		for _, step := range e.unprepared() {
@@ -133,7 +135,7 @@ func (e *Executable) findPrepared(spirv [][]byte) {
 	}
 }
 
-// addPrepared makes what this program has prepared known to loads to come.
+// addPrepared offers this program's prepared buffers to later loads.
 func (e *Executable) addPrepared(spirv [][]byte) {
 	if e.program.Prepared == 0 {
 		return

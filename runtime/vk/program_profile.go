@@ -9,14 +9,14 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// profiler is a second recording of the program, in which every step runs by itself, between two times.
+// profiler is a second recording of the program. Every step runs alone, between two timestamps.
 type profiler struct {
 	recording *Recording
 	stamps    *Timestamps
-	steps     []int // in the order in which they run, a step of a loop once for each trip
+	steps     []int // in execution order; a step in a loop appears once per trip
 }
 
-// profiler returns the recording for profiles, made on first use, or nil where the device takes no times.
+// profiler returns the recording for profiles, made on first use. It is nil if the device has no timestamps.
 func (e *Executable) profiler(symbols map[string]int64) (*profiler, error) {
 	of := e.recorded.of(e, symbols)
 	if of.profile != nil || e.device.info.Caps.TimestampBits == 0 || len(e.runSteps()) == 0 {
@@ -39,7 +39,7 @@ func (e *Executable) profiler(symbols map[string]int64) (*profiler, error) {
 	return of.profile, nil
 }
 
-// readProfile turns the times of the last run into a profile.
+// readProfile converts the timestamps of the last run to a profile.
 func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *runLog) (*runtime.Profile, error) {
 	if p == nil {
 		return &runtime.Profile{}, nil
@@ -69,7 +69,7 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	return profile, nil
 }
 
-// cost is what the driver says that a step's kernel costs; nil where it was not asked.
+// cost returns the driver's statistics about a step's kernel, or nil if they were not captured.
 func (e *Executable) cost(s *kernel.Step) (runtime.KernelCost, error) {
 	p := e.pipelines[s.Shader]
 	if p == nil || p.capture&CaptureStatistics == 0 {
@@ -78,7 +78,7 @@ func (e *Executable) cost(s *kernel.Step) (runtime.KernelCost, error) {
 	return p.Cost()
 }
 
-// peak is how many 10^12 operations a second the units have that a step's kernel multiplies on; 0 if not known.
+// peak is the peak rate of the units that a step's kernel computes on, in 10^12 operations per second; 0 if unknown.
 func (e *Executable) peak(s *kernel.Step) float64 {
 	onUnits := func(need string) bool { return strings.HasPrefix(need, "cooperativeMatrix") }
 	bytes := func(b kernel.Bind) bool { return e.program.Buffers[b.Buffer].DType == ir.I8 }
@@ -91,10 +91,10 @@ func (e *Executable) peak(s *kernel.Step) float64 {
 	return e.machine.MatrixF16
 }
 
-// The program counts operations and bytes at the bound of every symbol; these say which part of them there
-// is at the lengths of a run.
+// The program counts operations and bytes at the bound of every symbol. gridShare and bytesShare scale them to the
+// symbols of a run.
 
-// gridShare is the part of a step's points. A symbolic fold is counted as if it were at its bound.
+// gridShare is the fraction of a step's points. A fold over a symbolic extent still counts at its bound.
 func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
 	share := 1.0
 	for _, factors := range g {
@@ -105,7 +105,7 @@ func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
 	return share
 }
 
-// bytesShare is the part of the bytes in a step's buffers.
+// bytesShare is the fraction of the bytes in a step's buffers.
 func (e *Executable) bytesShare(s *kernel.Step, symbols map[string]int64) float64 {
 	now, bound := 0.0, 0.0
 	for _, bind := range s.Binds {
@@ -126,7 +126,7 @@ func dimShare(d ir.Dim, symbols map[string]int64) float64 {
 	}
 	now, err := d.Eval(symbols)
 	if err != nil {
-		return 1 // of no run that was ever bound
+		return 1 // no run was bound with these symbols
 	}
 	return float64(now) / float64(d.Max())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// record makes the bindings and the recordings that do not depend on a run.
+// record makes the bindings, and the recordings that do not depend on a run.
 func (e *Executable) record() error {
 	var err error
 	if e.bindings, err = e.bind(e.ranges, e.keep); err != nil {
@@ -27,7 +27,7 @@ func (e *Executable) record() error {
 	return err
 }
 
-// recordMain records the steps, unless a run says how often some are repeated.
+// recordMain records the steps, unless trip counts depend on a run's symbols.
 func (e *Executable) recordMain() error {
 	if e.tripsOf(nil) != "" {
 		return nil
@@ -39,7 +39,8 @@ func (e *Executable) recordMain() error {
 // addressBytes is the size of a buffer's address.
 const addressBytes = 8
 
-// bind gives every step its buffers, of which ranges has the places. keep is told of all that it makes.
+// bind makes descriptor sets that bind every step's buffers, as given by ranges. It passes every resource it makes to
+// keep.
 func (e *Executable) bind(ranges []BufferRange, keep func(closer)) (*Bindings, error) {
 	addresses, err := e.addresses(ranges, keep)
 	if err != nil {
@@ -65,7 +66,8 @@ func (e *Executable) bind(ranges []BufferRange, keep func(closer)) (*Bindings, e
 	return bindings, nil
 }
 
-// addresses makes a buffer of the addresses of those that steps are given so, and says where each one's lies.
+// addresses makes a buffer of the addresses of all buffers that kernels access by address. It returns the range of each
+// address, by buffer.
 func (e *Executable) addresses(ranges []BufferRange, keep func(closer)) (map[int]BufferRange, error) {
 	at := map[int]BufferRange{}
 	stride := max(int64(e.device.info.Caps.StorageAlignment), addressBytes)
@@ -92,23 +94,22 @@ func (e *Executable) addresses(ranges []BufferRange, keep func(closer)) (map[int
 	return at, nil
 }
 
-// recordings are those of a program on some buffers, by how often steps are repeated: the latest first.
+// recordings caches the recordings of a program for one set of bindings, by trip counts, most recently used first.
 type recordings struct {
 	bindings *Bindings
 	list     []*recorded
 }
 
-// recorded is the program as it was recorded for some numbers of trips. Each part is nil before the first run that
-// needs it.
+// recorded holds the recordings for one combination of trip counts. Each is nil before the first run that needs it.
 type recorded struct {
-	trips   string     // of the regions whose number depends on symbols
-	main    *Recording // with the copies that are the same in every run
+	trips   string     // the trip counts that depend on symbols
+	main    *Recording // with the copies that every run repeats
 	alone   *Recording // without copies
 	profile *profiler
-	parts   []*Recording // alone, ended ahead of each step that reads what other devices have given
+	parts   []*Recording // alone, split before each step that reads other devices' values
 }
 
-// Close closes all of them.
+// Close closes all recordings.
 func (rs *recordings) Close() error {
 	for _, r := range rs.list {
 		r.close()
@@ -130,13 +131,13 @@ func (r *recorded) close() {
 	}
 }
 
-// maxRecorded is for how many numbers of trips a program stays recorded.
+// maxRecorded bounds the combinations of trip counts that stay recorded.
 const maxRecorded = 8
 
-// maxDispatches bounds what one recording holds.
+// maxDispatches bounds the dispatches in one recording.
 const maxDispatches = 1 << 20
 
-// tripsOf names the numbers of trips that depend on symbols. It is empty only if none do.
+// tripsOf formats the trip counts that depend on symbols. It is empty only if none do.
 func (e *Executable) tripsOf(symbols map[string]int64) string {
 	text := ""
 	for _, r := range e.program.Regions {
@@ -148,7 +149,7 @@ func (e *Executable) tripsOf(symbols map[string]int64) string {
 	return text
 }
 
-// of returns what is recorded for a run with those symbols.
+// of returns the cache entry for a run with these symbols.
 func (rs *recordings) of(e *Executable, symbols map[string]int64) *recorded {
 	trips := e.tripsOf(symbols)
 	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
@@ -166,7 +167,7 @@ func (rs *recordings) of(e *Executable, symbols map[string]int64) *recorded {
 	return rs.list[0]
 }
 
-// mainSteps returns the program's recording with the copies that are the same in every run.
+// mainSteps returns the program's recording with the copies that every run repeats.
 func (e *Executable) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
 	r := e.recorded.of(e, symbols)
 	if r.main == nil {
@@ -175,8 +176,8 @@ func (e *Executable) mainSteps(symbols map[string]int64) (_ *Recording, err erro
 	return r.main, err
 }
 
-// stepsOn returns the steps of a run without copies, for runs whose inputs or outputs are elsewhere, on the program's
-// own states where own is nil.
+// stepsOn returns a recording of the steps without copies, for runs with device tensors or with their own states. A nil
+// own means the program's states.
 func (e *Executable) stepsOn(own *states, symbols map[string]int64) (_ *Recording, err error) {
 	rs := &e.recorded
 	if own != nil {
@@ -191,7 +192,7 @@ func (e *Executable) stepsOn(own *states, symbols map[string]int64) (_ *Recordin
 	return r.alone, err
 }
 
-// partsOn is stepsOn of a run that the host takes on each time that devices have given one another values.
+// partsOn is stepsOn split into parts, for a run in which the host acts after each exchange between devices.
 func (e *Executable) partsOn(own *states, symbols map[string]int64) (_ []*Recording, err error) {
 	rs := &e.recorded
 	if own != nil {
@@ -222,7 +223,7 @@ func (e *Executable) partsOn(own *states, symbols map[string]int64) (_ []*Record
 	return r.parts, nil
 }
 
-// ran lists the steps of a run in the order in which they are recorded, each as often as its regions say.
+// ran lists the steps of a run in the order of execution, with loop bodies repeated.
 func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
 	rounds := 0
 	e.program.Walk(e.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
@@ -244,7 +245,7 @@ func (e *Executable) ran(symbols map[string]int64) (list []int, err error) {
 	return list, err
 }
 
-// joined lists the dispatches of a run: the steps of ran, or the persistent kernels that do some of them.
+// joined lists the dispatches of a run: the steps of ran, or the persistent kernels that replace some of them.
 func (e *Executable) joined(symbols map[string]int64) ([]int, error) {
 	steps, err := e.ran(symbols)
 	if err == nil && e.stats.Persistent > 0 {
@@ -253,10 +254,9 @@ func (e *Executable) joined(symbols map[string]int64) ([]int, error) {
 	return steps, err
 }
 
-// recordSteps records the program: the steps of a run on the buffers that bindings have, after
-// and before some copies. symbols say how often steps are repeated.
-// With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
-// time when the i-th begins, and slot i+1 when it is done.
+// recordSteps records the steps of a run on the buffers of bindings, between the copies in before and after. symbols
+// determine the trip counts. With stamps, which needs one slot more than there are steps, every step runs alone and is
+// timed: slot i is the start of the i-th step, and slot i+1 its end.
 func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[string]int64, stamps *Timestamps,
 	before, after []bufferCopy) (*Recording, error) {
 	list := e.joined
@@ -270,7 +270,7 @@ func (e *Executable) recordSteps(name string, bindings *Bindings, symbols map[st
 	return e.recordList(name, bindings, steps, stamps, before, after)
 }
 
-// recordList records some steps, or persistent kernels that do some.
+// recordList records a list of dispatches.
 func (e *Executable) recordList(name string, bindings *Bindings, steps []int, stamps *Timestamps,
 	before, after []bufferCopy) (*Recording, error) {
 	borders := e.program.Borders()
@@ -289,12 +289,12 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 	for n, i := range steps {
 		switch {
 		case n > 0 && e.gatedGrids != nil && (borders[i] || stamps != nil):
-			// Gates write what dispatches read.
+			// Gates write the counts that indirect dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
 		case e.waitsForRoom(n, i), n > 0 && (e.steps[i].Barrier || stamps != nil):
 			c.Barrier(StageCompute, StageCompute)
 		}
-		if mailbox.Meets(e.steps[i].Ops) { // other devices read what the steps before gave them
+		if mailbox.Meets(e.steps[i].Ops) { // other devices read the results of earlier steps
 			c.Barrier(StageCompute, StageCompute|StageHost)
 		}
 		e.recordStep(c, bindings, i)
@@ -306,7 +306,7 @@ func (e *Executable) recordList(name string, bindings *Bindings, steps []int, st
 		c.Barrier(StageCompute, StageTransfer)
 		c.copyAll(after)
 	}
-	if e.between != nil { // other devices read what kernels gave them
+	if e.between != nil { // other devices read the kernels' results
 		c.Barrier(StageCompute, StageHost)
 	}
 	r, err := e.device.Record(name, c)
@@ -340,7 +340,7 @@ func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	}
 }
 
-// recordReset records the zeroing of all states, of which ranges has the places; nil where there are none.
+// recordReset records the zeroing of all states in ranges. It returns nil if there are none.
 func (e *Executable) recordReset(ranges []BufferRange) (*Recording, error) {
 	c := e.device.NewCommandList()
 	states := 0
@@ -356,7 +356,7 @@ func (e *Executable) recordReset(ranges []BufferRange) (*Recording, error) {
 	return e.device.Record(fmt.Sprintf("reset of %s", e.program.Name), c)
 }
 
-// rerecord replaces what a recording does. The device must be done with it.
+// rerecord replaces the commands of a recording. The device must have finished it.
 func (r *Recording) rerecord(c *CommandList) error {
 	if c.err != nil {
 		return c.err

@@ -11,17 +11,17 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Run implements runtime.Executable. If ctx ends while the device is at work, Run returns at once with its
-// error; the run itself goes on, states advance as if it had been waited for, and the next one begins
-// when it is done. A run whose outputs all stay on the device is not waited for: see goesAhead.
+// Run implements runtime.Executable. If ctx ends while the device is working, Run returns the context's error at once.
+// The run itself completes: its states advance, and the next run begins after it. Run does not wait if all outputs stay
+// on the device: see goesAhead.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	return e.RunInParts(ctx, in, nil, opts...)
 }
 
-// RunInParts is Run of a program that exchanges values with other devices. Each time that it has given them some, and
-// before it takes theirs, between is called, with what was given in the host's memory; its error ends the run.
-// Nil leaves it to the kernels to wait for one another.
+// RunInParts is Run for a program that exchanges values with other devices. At each exchange it calls between, after
+// this device's values are in host memory and before the program reads the others'. An error of between ends the run.
+// With a nil between, the kernels themselves wait for one another.
 func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
@@ -53,19 +53,19 @@ func (e *Executable) wrap(doing string, err error) error {
 	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
 }
 
-// job is a run whose arguments have been checked: what it takes and where its results go.
+// job is a run with checked arguments.
 type job struct {
-	in      map[string]*ir.Data              // inputs that the host gives
-	there   map[string]*runtime.DeviceTensor // inputs that lie on the device
-	from    []*Buffer                        // where those lie, by port; nil for what the host gives
+	in      map[string]*ir.Data              // inputs from the host
+	there   map[string]*runtime.DeviceTensor // inputs that are device tensors
+	from    []*Buffer                        // the buffers of device tensors, by port; nil for inputs from the host
 	symbols map[string]int64
-	own     *states          // nil for the program's own
+	own     *states          // nil for the program's own states
 	outputs []runtime.Output // by port
-	kept    []deviceMemory   // of outputs that stay on the device, by port
-	// profiled says that a profile is asked for; profiler is nil where there are no steps, or no times of them.
+	kept    []deviceMemory   // memory of the outputs that stay on the device, by port
+	// profiled requests a profile. profiler is nil without steps or without timestamps.
 	profiled bool
 	profiler *profiler
-	more     bool // others follow at once; see runtime.RunOptions.More
+	more     bool // more runs follow at once; see runtime.RunOptions.More
 	log      *runLog
 }
 
@@ -86,7 +86,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if j.from, release, err = e.holdInputs(opt.Inputs); err != nil {
 		return nil, err
 	}
-	defer release() // by then the device knows that it uses them, or never will
+	defer release() // by then the run is submitted, or never will be
 	if j.own, err = e.statesOf(opt); err != nil {
 		return nil, err
 	}
@@ -110,14 +110,14 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	return result, nil
 }
 
-// runWaiting does a run that is waited for.
+// runWaiting executes a synchronous run.
 func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, error) {
-	// What the host writes below, a run that was not waited for may still be reading.
+	// An asynchronous run may still be reading the memory that the host writes below.
 	if err := e.device.Wait(ctx, e.pending); err != nil {
 		return nil, err
 	}
 	j.log.note("wait for the device")
-	_ = e.takeFaults() // of a run whose caller gave up waiting
+	_ = e.takeFaults() // drop the faults of a run whose caller stopped waiting
 	if err := e.setSymbols(j.symbols); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, e
 	return result, err
 }
 
-// readOutputs copies what the host reads to where it is to go, and hands out what is kept.
+// readOutputs copies outputs to the host's memory, and makes tensors of kept outputs.
 func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 	outputs, kept := j.outputs, j.kept
 	result.Outputs = map[string]*ir.Data{}
@@ -176,7 +176,7 @@ func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 	return nil
 }
 
-// setSymbols writes the params buffer and the symbolic grids, unless they are as they were.
+// setSymbols writes the params buffer and the symbolic grids, unless they have these values already.
 func (e *Executable) setSymbols(symbols map[string]int64) error {
 	if e.hasSymbols(symbols) {
 		return nil
@@ -194,12 +194,12 @@ func (e *Executable) setSymbols(symbols map[string]int64) error {
 	return nil
 }
 
-// hasSymbols reports whether the params buffer and the symbolic grids are written for these symbols.
+// hasSymbols reports whether the params buffer and the symbolic grids have the values for these symbols.
 func (e *Executable) hasSymbols(symbols map[string]int64) bool {
 	return e.symbols != nil && maps.Equal(e.symbols, symbols)
 }
 
-// writeInputs puts the inputs where the device finds them, and returns the lengths of all.
+// writeInputs copies inputs to host-visible memory, and returns the sizes of all inputs.
 func (e *Executable) writeInputs(j *job) []int64 {
 	sizes := make([]int64, len(e.inputs))
 	for i, port := range e.Inputs() {
@@ -214,13 +214,13 @@ func (e *Executable) writeInputs(j *job) []int64 {
 	return sizes
 }
 
-// submissions lists what a run submits. sizes are those of its inputs.
+// submissions lists the recordings of a run. sizes are the sizes of its inputs.
 func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	var main *Recording
 	var parts []*Recording
-	recorded := false // whether main does the copies that are the same in every run
+	recorded := false // whether main contains the copies that every run repeats
 	switch {
 	case j.profiler != nil:
 		main = j.profiler.recording
@@ -246,7 +246,7 @@ func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err err
 	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...), nil
 }
 
-// present returns the recordings that there are.
+// present drops nil recordings from a list.
 func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
@@ -264,7 +264,7 @@ func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *r
 			return err
 		}
 		e.pending = p
-		if err := e.device.Wait(context.Background(), p); err != nil { // a run that has begun goes to its end
+		if err := e.device.Wait(context.Background(), p); err != nil { // a run that has begun always completes
 			return err
 		}
 		if err := e.between(); err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// sharedBuffer holds weights, what is prepared of them or a state, which several programs may use. The last one to
-// close frees it.
+// sharedBuffer holds a weight, a prepared weight or a state. Several programs may use it, and the last one to close
+// frees it.
 type sharedBuffer struct {
 	*Buffer
-	id     uint64 // that no other one of this process ever has
+	id     uint64 // unique in this process
 	users  atomic.Int32
-	forget func() // takes weights out of the device's store; nil for states
+	forget func() // removes a weight from the device's store; nil for states
 }
 
 var sharedIDs atomic.Uint64
@@ -35,7 +35,7 @@ func (s *sharedBuffer) Close() error {
 	return s.Buffer.Close()
 }
 
-// join counts another user, unless the last one has closed the buffer.
+// join adds a user. It reports false if the last user has closed the buffer.
 func (s *sharedBuffer) join() bool {
 	for {
 		n := s.users.Load()
@@ -48,20 +48,20 @@ func (s *sharedBuffer) join() bool {
 	}
 }
 
-// use is hold for a new user.
+// use adds this program as a user of s, and holds s.
 func (e *Executable) use(i int, s *sharedBuffer) {
 	s.users.Add(1)
 	e.hold(i, s)
 }
 
-// hold notes that buffer i of the program is s, whose user it is, and that release is to let go of it.
+// hold makes s buffer i of the program. The caller has counted the program as a user; release drops that.
 func (e *Executable) hold(i int, s *sharedBuffer) {
 	e.lent[i] = s
 	e.keep(s)
 }
 
-// lendTo has a program that is being loaded use this one's weights and states. It takes this one's turn, which the
-// caller gives back.
+// lendTo shares this program's weights and states with a program that is being loaded. It takes this program's lock;
+// the caller releases it.
 func (e *Executable) lendTo(ctx context.Context, other *Executable) error {
 	if e.device != other.device {
 		return errors.New("the program to share with is on another device")
@@ -76,8 +76,8 @@ func (e *Executable) lendTo(ctx context.Context, other *Executable) error {
 	return nil
 }
 
-// borrow takes what the program can have of another one's weights and states: weights of the same names that lie
-// in the same way, and states of the same name and type. The caller has that program's turn.
+// borrow shares another program's weights of equal names and layout, and its states of equal names and types. The
+// caller holds that program's lock.
 func (e *Executable) borrow(from *Executable) error {
 	for i := range e.program.Buffers {
 		switch b := &e.program.Buffers[i]; b.Kind {
@@ -114,7 +114,7 @@ func (e *Executable) borrowState(i int, from *Executable) error {
 		}
 		j, err := from.State(port.Name)
 		if err != nil {
-			return nil // it is this program's own
+			return nil // the state is this program's own
 		}
 		have := &from.program.States[j]
 		if have.DType != port.DType || !have.Shape.Equal(port.Shape) {
@@ -126,12 +126,12 @@ func (e *Executable) borrowState(i int, from *Executable) error {
 		}
 		e.use(i, from.lent[have.Buffer])
 		e.borrowed[i] = true
-		e.turn = from.turn // runs take turns, since each reads what the other writes
+		e.turn = from.turn // serialize the programs' runs, since each reads the other's writes
 	}
 	return nil
 }
 
-// missing is the program without what it has borrowed.
+// missing is the program without its borrowed buffers and states.
 func (e *Executable) missing() *kernel.Program {
 	p := *e.program
 	p.Buffers, p.States = nil, nil
@@ -148,7 +148,7 @@ func (e *Executable) missing() *kernel.Program {
 	return &p
 }
 
-// keepStates calls do, which overwrites states, and puts back what those that are borrowed held.
+// keepStates calls do, which overwrites states, and then restores the borrowed states.
 func (e *Executable) keepStates(ctx context.Context, do func() error) error {
 	copies := map[int]*Buffer{}
 	for i, b := range e.program.Buffers {

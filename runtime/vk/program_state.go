@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ReadState implements runtime.Executable. It waits for runs under way.
+// ReadState implements runtime.Executable. It waits for runs in progress.
 func (e *Executable) ReadState(name string) (*ir.Data, error) {
 	if err := e.take(context.Background()); err != nil {
 		return nil, e.wrap("read state of", err)
@@ -20,7 +20,7 @@ func (e *Executable) ReadState(name string) (*ir.Data, error) {
 	return d, nil
 }
 
-// readState reads a state, of which ranges has the place.
+// readState reads a state from its buffer in ranges.
 func (e *Executable) readState(ranges []BufferRange, name string) (*ir.Data, error) {
 	i, err := e.State(name)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Executable) readState(ranges []BufferRange, name string) (*ir.Data, err
 	return d, e.device.Download(context.Background(), d.Bytes, at.Buffer, at.Offset)
 }
 
-// WriteState implements runtime.Executable. It takes effect after runs under way.
+// WriteState implements runtime.Executable. It takes effect after runs in progress.
 func (e *Executable) WriteState(name string, d *ir.Data) error {
 	if err := e.take(context.Background()); err != nil {
 		return e.wrap("write state of", err)
@@ -60,7 +60,7 @@ func (e *Executable) writeState(ranges []BufferRange, name string, d *ir.Data) e
 	return e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes)
 }
 
-// ResetStates implements runtime.Executable. It takes effect after runs under way.
+// ResetStates implements runtime.Executable. It takes effect after runs in progress.
 func (e *Executable) ResetStates() error {
 	if err := e.take(context.Background()); err != nil {
 		return e.wrap("reset states of", err)
@@ -72,8 +72,8 @@ func (e *Executable) ResetStates() error {
 	return nil
 }
 
-// resetStates zeroes all states, of which ranges has the places, by what recordReset has made for them, and gives those
-// that which picks what else they begin as.
+// resetStates zeroes all states by the given recording. Then it uploads initial values for the states that have some
+// and that which selects.
 func (e *Executable) resetStates(ctx context.Context, reset *Recording, ranges []BufferRange,
 	which func(state int) bool) error {
 	if reset == nil {
@@ -92,7 +92,8 @@ func (e *Executable) resetStates(ctx context.Context, reset *Recording, ranges [
 		}
 		at := ranges[port.Buffer]
 		if err := e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), func(p []byte, from int64) error {
-			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil }) // of a file, if it is a weight
+			// A weight may belong to a mapped file.
+			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil })
 		}); err != nil {
 			return err
 		}

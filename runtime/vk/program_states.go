@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// states are buffers for all states of a program, and its steps recorded for them. What else the steps use is the
-// program's own: runs are on the device one after the other.
+// states is a separate set of buffers for the states of a program, with the steps recorded for them. The steps share
+// the program's other buffers, which is safe because runs are serialized.
 type states struct {
 	exe      *Executable
 	made     []closer
-	ranges   []BufferRange // those of the program, but for its states
-	recorded recordings    // of runs on these states, without copies of inputs and outputs
+	ranges   []BufferRange // the program's ranges with the states replaced
+	recorded recordings    // for runs on these states, without copies of inputs and outputs
 	reset    *Recording
 	closed   atomic.Bool
 }
@@ -73,7 +73,7 @@ func (s *states) make() error {
 	return e.resetStates(context.Background(), s.reset, s.ranges, func(int) bool { return true })
 }
 
-// closeList closes what was made, the latest first, which only retires it.
+// closeList closes resources in reverse order. On a device that only retires them.
 func closeList(made []closer) error {
 	var errs []error
 	for _, c := range slices.Backward(made) {
@@ -82,7 +82,7 @@ func closeList(made []closer) error {
 	return errors.Join(errs...)
 }
 
-// use calls do with the program's turn.
+// use calls do with the program's lock held.
 func (s *states) use(doing string, do func(e *Executable) error) error {
 	e := s.exe
 	if err := e.take(context.Background()); err != nil {
@@ -119,7 +119,7 @@ func (s *states) Reset() error {
 	})
 }
 
-// Close implements runtime.States. Runs that have begun end as if they were open.
+// Close implements runtime.States. Runs in progress complete first.
 func (s *states) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -127,7 +127,7 @@ func (s *states) Close() error {
 	return closeList(s.made)
 }
 
-// statesOf returns the states that a run is given, or nil for the program's own.
+// statesOf returns the states given to a run, or nil for the program's own.
 func (e *Executable) statesOf(opt runtime.RunOptions) (*states, error) {
 	if opt.States == nil {
 		return nil, nil

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// warm starts one workgroup of every kernel, since drivers may compile a kernel when it is first started: no
-// run pays for that. Inputs and temporaries are zeros. What the kernels write is overwritten: temporaries and outputs
-// by every run, states by the reset that follows.
+// warm dispatches one workgroup of every kernel, because some drivers compile a kernel at its first dispatch. Inputs
+// and temporaries are zeros. The kernels' results do not matter: every run overwrites temporaries and outputs, and a
+// reset of the states follows.
 func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64, int64)) error {
 	first := e.firstSteps()
 	if len(first) == 0 {
@@ -25,7 +25,8 @@ func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64,
 	}
 	for i, step := range first {
 		if err := e.runOnce(ctx, "warm-up of "+e.program.Steps[step].Name, func(c *CommandList) {
-			if i == 0 || mailbox.Follows(e.program.Steps[step].Ops) { // what others wrote is no address
+			// The kernel must not use another kernel's results as addresses.
+			if i == 0 || mailbox.Follows(e.program.Steps[step].Ops) {
 				e.zero(c)
 			}
 			c.Barrier(StageCompute, StageCompute)
@@ -41,8 +42,8 @@ func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64,
 	return nil
 }
 
-// warmSymbols are 1, sums of symbols too, so that rows are short; or at their bounds where an extent, such as T-2,
-// would be negative, which kernels take for a very large one.
+// warmSymbols sets every symbol to 1, so that rows are short. If that makes an extent such as T-2 negative, which
+// kernels would read as a very large one, it sets every symbol to its bound.
 func warmSymbols(p *kernel.Program) map[string]int64 {
 	ones, bounds := map[string]int64{}, map[string]int64{}
 	for _, s := range p.Symbols {
@@ -54,7 +55,8 @@ func warmSymbols(p *kernel.Program) map[string]int64 {
 	return ones
 }
 
-// firstSteps lists the first step of a run that starts each pipeline. Prepared steps have run.
+// firstSteps lists the first step of a run that uses each pipeline. It skips the pipelines of prepared steps, which
+// have run.
 func (e *Executable) firstSteps() (list []int) {
 	seen := map[int]bool{}
 	for i, s := range e.program.Steps {
@@ -66,7 +68,7 @@ func (e *Executable) firstSteps() (list []int) {
 	return list
 }
 
-// zero clears the inputs and the temporaries, in which kernels may look for indices and addresses.
+// zero clears the inputs and the temporaries, because kernels may read indices and addresses from them.
 func (e *Executable) zero(c *CommandList) {
 	cleared := map[*Buffer]bool{}
 	for i, b := range e.program.Buffers {

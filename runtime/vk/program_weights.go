@@ -16,26 +16,25 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// weightStore knows the weights on a device, and what is prepared of them, so that programs with equal ones have them
-// once. Weights are not
-// hashed as a whole: one that begins like another is compared with it on the device. So the first load pays
-// nothing, and no file can be made to pass for another.
+// weightStore lists the weights and prepared weights on a device, so that programs with equal weights share them. It
+// does not hash whole weights: if a new weight begins like a known one, the two are compared in full by reading the
+// known one back. So the first load costs nothing, and no crafted file can collide with another.
 type weightStore struct {
-	turn chan struct{} // holds a token that a load takes out while it looks for weights and uploads its own
+	turn chan struct{} // a lock with one token: a load holds it while it looks for weights and uploads its own
 
 	mu       sync.Mutex
 	known    map[weightKind][]knownWeight
-	prepared map[contentKey]*sharedBuffer // what prepared steps have made
+	prepared map[contentKey]*sharedBuffer // results of prepared steps
 }
 
-// weightKind is what must be equal before contents are looked at.
+// weightKind must be equal before contents are compared.
 type weightKind struct {
 	dtype  ir.DType
 	layout kernel.Layout
 	bytes  int64
 }
 
-// knownWeight is a weight that has been uploaded.
+// knownWeight is an uploaded weight.
 type knownWeight struct {
 	head   uint64 // headSum of its contents
 	buffer *sharedBuffer
@@ -48,7 +47,7 @@ func newWeightStore() *weightStore {
 	return w
 }
 
-// take waits for this caller's turn, and returns what ends it.
+// take acquires the lock. The returned function releases it.
 func (w *weightStore) take(ctx context.Context) (give func(), err error) {
 	select {
 	case <-w.turn:
@@ -65,7 +64,7 @@ func (w *weightStore) of(kind weightKind) []knownWeight {
 	return slices.Clone(w.known[kind])
 }
 
-// add makes a weight known until it is closed.
+// add adds a weight to the store until the weight's last user closes it.
 func (w *weightStore) add(kind weightKind, k knownWeight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,13 +83,13 @@ func (w *weightStore) remove(kind weightKind, k knownWeight) {
 
 func kindOf(b *kernel.Buffer) weightKind { return weightKind{b.DType, b.Layout, b.Bytes} }
 
-// headBytes is how much of a weight tells it from most others.
+// headBytes is the length of the prefix that headSum hashes. It distinguishes most weights.
 const headBytes = 64 << 10
 
-// headSeed is of this process: sums are compared here only.
+// headSeed is random per process, because sums are only compared within it.
 var headSeed = maphash.MakeSeed()
 
-// headSum is a hash of what a weight begins with.
+// headSum hashes the first bytes of a weight.
 func headSum(parts [][]byte) (sum uint64, err error) {
 	var h maphash.Hash
 	h.SetSeed(headSeed)
@@ -106,7 +105,7 @@ func headSum(parts [][]byte) (sum uint64, err error) {
 	return h.Sum64(), err
 }
 
-// findWeights takes the weights that are on the device already. The caller has the turn of the device's store.
+// findWeights shares weights that are on the device already. The caller holds the lock of the device's weight store.
 func (e *Executable) findWeights(ctx context.Context, src ir.WeightSource) error {
 	for i := range e.program.Buffers {
 		b := &e.program.Buffers[i]
@@ -143,13 +142,13 @@ func (e *Executable) findWeights(ctx context.Context, src ir.WeightSource) error
 	return nil
 }
 
-// errDiffers ends a comparison.
+// errDiffers stops a comparison.
 var errDiffers = errors.New("the contents differ")
 
-// compareChunk is how much is read back at a time: what a staging ring has room for, as a rule.
+// compareChunk is the number of bytes read back at a time: the usual size of the staging ring.
 const compareChunk = defaultStagingBytes
 
-// holds reports whether a buffer of weights has these contents.
+// holds reports whether a weight buffer has these contents.
 func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
 	var want, got []byte
 	err := layOut(b, parts, func(at, size int64, fill func(p []byte, at int64) error) error {
@@ -174,7 +173,7 @@ func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, part
 	return err == nil, err
 }
 
-// uploadWeights puts weights and constants into their buffers, and makes them known to loads to come.
+// uploadWeights uploads weights and constants, and adds them to the store for later loads.
 func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
 	report func(runtime.Stage, int64, int64)) error {
 	var done int64
@@ -206,8 +205,8 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
 	return nil
 }
 
-// layOut gives put the contents of a weight as they lie on the device, in pieces, which fill writes. parts are
-// the segments. done is told how far it got.
+// layOut passes a weight to put in the device's layout, piece by piece; each call's fill writes one piece. parts are
+// the segments. done receives the number of bytes after each piece.
 func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func(p []byte, at int64) error) error,
 	done func(n int64)) error {
 	if b.Layout == kernel.LayoutPlanes {
@@ -220,7 +219,7 @@ func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func
 	})
 }
 
-// drain fills p from parts, with zeros where they end, and returns what is left of them.
+// drain fills p from parts, pads it with zeros, and returns the rest of parts.
 func drain(p []byte, parts [][]byte) [][]byte {
 	for len(p) > 0 && len(parts) > 0 {
 		n := copy(p, parts[0])

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Timestamps are slots for times on the device.
+// Timestamps is a set of slots for device timestamps.
 type Timestamps struct {
 	device *Device
 	pool   uint64
@@ -35,8 +35,8 @@ func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
 	return t, nil
 }
 
-// Read returns the times in the slots first to first+count-1, each counted from that in slot first.
-// The recordings that write them are to be waited for before; a slot not written is an error.
+// Read returns the times in slots first to first+count-1, relative to slot first. The caller waits for the recordings
+// that write them; a slot not written is an error.
 func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	ticks, err := t.Ticks(first, count)
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// Ticks is Read without the conversion: the device's clock as it was, for [Clock.At].
+// Ticks is Read without the conversion: raw values of the device's clock, for [Clock.At].
 func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if t == nil || t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
@@ -72,15 +72,15 @@ func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	return ticks, nil
 }
 
-// tickDuration is the time from one tick count to another. Counters have bits valid bits and wrap; the
-// result is the shortest way round, so that it may be negative.
+// tickDuration is the time from one tick count to another. Counters wrap after the given number of bits. The result is
+// the shorter way round, so it may be negative.
 func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 	shift := 64 - min(bits, 64)
 	ticks := int64((to-from)<<shift) >> shift
 	return time.Duration(math.Round(float64(ticks) * float64(period)))
 }
 
-// Close frees the slots once the device is done with what was submitted so far. Closing twice is fine.
+// Close frees the slots after the work submitted so far has finished. Closing twice is fine.
 func (t *Timestamps) Close() error {
 	if t != nil && !t.closed.Swap(true) {
 		t.device.retire(t)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Stage is a set of places where memory is read or written, for barriers.
+// Stage is a set of pipeline stages that access memory, for barriers.
 type Stage uint32
 
 // The stages a barrier can order.
@@ -18,13 +18,12 @@ const (
 	StageIndirect                   // reading the workgroup counts of an indirect dispatch
 	StageHost                       // the host, through Buffer.Bytes
 
-	// stageEverything is all that this package ever has the device do: narrower than Vulkan's "all
-	// commands", which takes in drawing.
+	// stageEverything is every stage that this package uses on the device. Vulkan's "all commands" would include
+	// graphics.
 	stageEverything = StageCompute | StageTransfer | StageIndirect
 )
 
-// Vulkan's pipeline stages and accesses, which are spelled out here so that command lists can be built
-// and tested without cgo.
+// Vulkan's pipeline stages and accesses, repeated here so that command lists can be built and tested without cgo.
 const (
 	pipelineIndirect = 0x2
 	pipelineCompute  = 0x800
@@ -40,8 +39,8 @@ const (
 	accessHostWrite     = 0x4000
 )
 
-// stageTable gives each stage its pipeline stage and its accesses. Only writes need to be made
-// available, so reads are left out on the side before a barrier.
+// stageTable maps each stage to its pipeline stage and accesses. The first half of a barrier lists only writes, because
+// only writes need to be made available.
 var stageTable = []struct {
 	stage                 Stage
 	pipeline, read, write uint64
@@ -74,7 +73,7 @@ func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
 	return append(words, operands...)
 }
 
-// barrierWords are how many words a barrier has.
+// barrierWords is the length of a barrier, in words.
 const barrierWords = 3
 
 // appendBarrier encodes a global memory barrier.
@@ -109,15 +108,15 @@ func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
 	return words
 }
 
-// user is something a recording refers to, which is to be open when the recording is submitted.
+// user is a resource that a recording refers to. It must be open when the recording is submitted.
 type user interface {
 	describe() string
 	isClosed() bool
 }
 
-// CommandList collects commands for a recording. It is plain memory: nothing reaches Vulkan before
-// [Device.Record]. The first mistake is kept and returned there; what follows it has no effect. A list
-// is not safe for concurrent use; several lists may be built at once.
+// CommandList collects commands for a recording. It is plain memory: nothing reaches Vulkan before [Device.Record]. The
+// first error is kept and returned there, and later commands have no effect. A list is not safe for concurrent use;
+// several lists may be built at once.
 type CommandList struct {
 	device *Device
 	words  []uint64
@@ -128,15 +127,15 @@ type CommandList struct {
 	bindings *Bindings
 	set      int
 	push     []byte
-	// What the command buffer has at this point, so that only changes are recorded.
+	// The state of the command buffer at this point, so that only changes are recorded.
 	boundPipeline  *Pipeline
-	boundLayout    *pipelineLayout // that set and push constants were given for
+	boundLayout    *pipelineLayout // the layout that set and push constants were recorded with
 	boundSet       uint64
 	boundPush      []byte
 	dispatches     int
 	writesReadback bool
-	stages         Stage // of what was recorded
-	grouped        bool  // its recording is recorded once more in those of groups
+	stages         Stage // used by the commands so far
+	grouped        bool  // the recording may become part of a group's recording
 }
 
 // NewCommandList starts an empty list.
@@ -149,7 +148,7 @@ func (d *Device) NewCommandList() *CommandList {
 	return c
 }
 
-// broken reports whether what follows has no effect.
+// broken reports whether later commands have no effect.
 func (c *CommandList) broken() bool { return c == nil || c.err != nil }
 
 func (c *CommandList) fail(format string, args ...any) {
@@ -162,7 +161,7 @@ func (c *CommandList) emit(op opcode, operands ...uint64) {
 	c.words = appendCommand(c.words, op, operands...)
 }
 
-// uses notes a reference and fails if it is closed already.
+// uses adds a reference to u. It fails if u is closed already.
 func (c *CommandList) uses(u user) bool {
 	if u.isClosed() {
 		c.fail("%s %w", u.describe(), ErrClosed)
@@ -172,7 +171,7 @@ func (c *CommandList) uses(u user) bool {
 	return true
 }
 
-// BindPipeline sets the kernel of the dispatches that follow. Bindings and push constants stay.
+// BindPipeline sets the kernel of later dispatches. Bindings and push constants stay.
 func (c *CommandList) BindPipeline(p *Pipeline) {
 	if c.broken() {
 		return
@@ -186,7 +185,7 @@ func (c *CommandList) BindPipeline(p *Pipeline) {
 	}
 }
 
-// Bind sets the buffers of the dispatches that follow: set number set of b.
+// Bind sets the buffers of later dispatches: set number set of b.
 func (c *CommandList) Bind(b *Bindings, set int) {
 	if c.broken() {
 		return
@@ -200,7 +199,7 @@ func (c *CommandList) Bind(b *Bindings, set int) {
 	}
 }
 
-// Push sets the push constants of the dispatches that follow. data is copied.
+// Push sets the push constants of later dispatches. data is copied.
 func (c *CommandList) Push(data []byte) {
 	if !c.broken() {
 		c.push = append(c.push[:0], data...)
@@ -222,8 +221,8 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 	}
 }
 
-// DispatchIndirect runs the bound kernel with as many workgroups as three uint32 at the given offset
-// say when the device gets there. Whoever writes them keeps to the device's limits; 0 runs nothing.
+// DispatchIndirect runs the bound kernel. The device reads the three workgroup counts from the buffer when it gets
+// there, as uint32. The writer of the counts keeps them within the device's limits; 0 runs nothing.
 func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
 	if c.checkBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepare() {
 		c.stages |= StageCompute | StageIndirect
@@ -238,7 +237,7 @@ func (c *CommandList) kernelName() string {
 	return c.pipeline.name
 }
 
-// prepare checks the bound state and records what changed since the last dispatch.
+// prepare checks the bound state and records its changes since the last dispatch.
 func (c *CommandList) prepare() bool {
 	if c.broken() {
 		return false
@@ -285,7 +284,7 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 	}
 }
 
-// written notes that b may be written, and read by the host.
+// written records that the device may write b, and that the host may read it.
 func (c *CommandList) written(b *Buffer) {
 	if b.kind.readByHost() || b.kind == DeviceMemory && b.piece.block.mapped != nil {
 		c.writesReadback = true
@@ -315,8 +314,8 @@ func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align i
 	return c.uses(b)
 }
 
-// Barrier makes all that was recorded so far in the stages before take effect ahead of all that
-// follows in the stages after.
+// Barrier makes the effects of all earlier commands in the stages before visible to all later commands in the stages
+// after.
 func (c *CommandList) Barrier(before, after Stage) {
 	if c.broken() {
 		return
@@ -364,14 +363,14 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 	}
 }
 
-// ResetTimestamps must be recorded ahead of the first [CommandList.Timestamp] into t.
+// ResetTimestamps must come before the first [CommandList.Timestamp] into t.
 func (c *CommandList) ResetTimestamps(t *Timestamps) {
 	if c.checkTimestamps(t, 0) {
 		c.emit(opResetQueries, t.pool, 0, uint64(t.count))
 	}
 }
 
-// Timestamp notes in slot i the time when all that was recorded so far is done.
+// Timestamp stores in slot i the time when all earlier commands are done.
 func (c *CommandList) Timestamp(t *Timestamps, i int) {
 	if c.checkTimestamps(t, i) {
 		c.emit(opTimestamp, t.pool, uint64(i))
@@ -397,23 +396,23 @@ func (c *CommandList) Dispatches() int {
 	return c.dispatches
 }
 
-// Recording is a recorded command list, to be submitted any number of times.
+// Recording is a recorded command list. It may be submitted any number of times.
 type Recording struct {
 	device       *Device
 	name         string
 	pool, buffer uint64
 	users        []user
-	ends         bool // the host has something to do after it
+	ends         bool // the host acts after it, so later recordings are submitted separately
 	closed       atomic.Bool
 
-	// Of what may be in groups.
-	words          []uint64 // without the first barrier, and what lets the host read what it writes; nil for others
+	// For recordings that may be in groups.
+	words          []uint64 // the commands without the first and the last barrier; nil for other recordings
 	writesReadback bool
 	stages         Stage
-	groups         []*group // that end with it, under the device's queue
+	groups         []*group // the groups that end with it; guarded by the device's queue lock
 }
 
-// Record records a list. The list may be discarded or added to afterwards.
+// Record records a list. The list may be discarded or extended afterwards.
 func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if err := d.usable("record " + name); err != nil {
 		return nil, err
@@ -446,7 +445,7 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	return rec, nil
 }
 
-// finished is the whole list, with what lets the host read what it writes. The list itself is left as it is.
+// finished returns the whole list, with a barrier for the host's reads if needed. It leaves the list itself unchanged.
 func (c *CommandList) finished() []uint64 {
 	if !c.writesReadback {
 		return c.words
@@ -454,7 +453,7 @@ func (c *CommandList) finished() []uint64 {
 	return appendBarrier(c.words[:len(c.words):len(c.words)], stageEverything, StageHost)
 }
 
-// ready fails unless the recording and all it refers to is open.
+// ready fails unless the recording and every resource it refers to are open.
 func (r *Recording) ready(d *Device) error {
 	if r == nil || r.device != d {
 		return fmt.Errorf("vk: submit: a recording that is none of this device's")
@@ -470,8 +469,7 @@ func (r *Recording) ready(d *Device) error {
 	return nil
 }
 
-// Close frees the recording once the device is done with what was submitted so far. Closing twice is
-// fine.
+// Close frees the recording after the work submitted so far has finished. Closing twice is fine.
 func (r *Recording) Close() error {
 	if r == nil {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring: a
-// program that is run on one copy after another finds none of them in the device's cache, if together they
-// are larger than it. Temporaries and states are shared, as they are between runs.
+// Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring. If the copies
+// together exceed the device's cache, replays that rotate through them never hit the cache. Temporaries and states are
+// shared, as they are between runs.
 //
-// Use Replicas while no run is under way, and close them before the executable.
+// Use Replicas while no run is in progress, and close them before the executable.
 type Replicas struct {
 	exe      *Executable
 	made     []closer
@@ -24,8 +24,8 @@ type Replicas struct {
 // maxReplicas bounds the copies of a program's buffers.
 const maxReplicas = 1 << 10
 
-// Replicate makes the copies, which hold what the executable's own buffers, the first of them, hold now.
-// Errors of allocation are those of [Device.NewBuffer].
+// Replicate makes the copies. Each starts with the current contents of the executable's own buffers, which are the
+// first copy. Errors of allocation are those of [Device.NewBuffer].
 func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, e.wrap("replicate", err)
@@ -58,7 +58,7 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 	return r, e.device.Run(ctx, fill)
 }
 
-// add makes one more copy and records what fills it.
+// add makes one more copy, and records the commands that fill it.
 func (r *Replicas) add(list *CommandList) error {
 	e := r.exe
 	ranges := append([]BufferRange(nil), e.ranges...)
@@ -98,8 +98,8 @@ func (r *Replicas) Close() error {
 	return nil
 }
 
-// Burst is a recording of many replays of a program, one after the other and each on the next copy of its
-// buffers, with a time after every few of them.
+// Burst is a recording of many replays of a program, each on the next copy of its buffers, with a timestamp after each
+// batch of replays.
 type Burst struct {
 	recording *Recording
 	stamps    *Timestamps
@@ -107,11 +107,11 @@ type Burst struct {
 	replays   int // in each batch
 }
 
-// maxBurstSteps bounds the dispatches of a burst, which take memory when they are recorded.
+// maxBurstSteps bounds the dispatches of a burst, because a recording takes memory.
 const maxBurstSteps = 1 << 17
 
-// Burst records batches of replays. Between replays stands the barrier that the device puts between any two
-// kernels of which one needs the other, so a replay's time has the cost of one dependent launch in it.
+// Burst records batches of replays. A barrier separates replays, as between any two dependent kernels. So the time of a
+// replay includes the cost of one dependent dispatch.
 func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	if r == nil {
 		return nil, fmt.Errorf("vk: burst: there are no replicas: Executable.Replicate makes them, unless it " +
@@ -144,7 +144,7 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	return b, nil
 }
 
-// recordReplay records the steps of a run with their barriers, and none before the first.
+// recordReplay records the steps of a run with their barriers, except a barrier before the first.
 func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
 	var steps []int
 	for i := e.program.Prepared; i < len(e.program.Steps); i++ {
@@ -161,8 +161,8 @@ func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
 	}
 }
 
-// Submit hands the burst to the device without waiting for it. It may be submitted again while it is in
-// flight, which keeps the device busy without a gap.
+// Submit submits the burst without waiting. It may be submitted again while it is in flight, which keeps the device
+// busy without a gap.
 func (b *Burst) Submit() (Point, error) {
 	if b == nil {
 		return 0, errNoBurst
@@ -173,7 +173,7 @@ func (b *Burst) Submit() (Point, error) {
 // errNoBurst is returned by the methods of a nil Burst.
 var errNoBurst = errors.New("vk: there is no burst: Replicas.Burst makes one, unless it returns an error")
 
-// Replays is how many replays a burst makes.
+// Replays is the number of replays in a burst.
 func (b *Burst) Replays() int {
 	if b == nil {
 		return 0
@@ -181,8 +181,8 @@ func (b *Burst) Replays() int {
 	return b.batches * b.replays
 }
 
-// Times returns how long each batch of the last submission took, divided by its replays. That submission is
-// to be waited for before.
+// Times returns the time of each batch in the last submission, divided by its replays. The caller waits for that
+// submission first.
 func (b *Burst) Times() ([]time.Duration, error) {
 	if b == nil {
 		return nil, errNoBurst
@@ -198,7 +198,7 @@ func (b *Burst) Times() ([]time.Duration, error) {
 	return times, nil
 }
 
-// Close frees the burst once the device is done with it. Closing twice is fine.
+// Close frees the burst after the work submitted so far has finished. Closing twice is fine.
 func (b *Burst) Close() error {
 	if b == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Capture is a set of what a driver is to keep of a pipeline, which it otherwise forgets.
+// Capture selects the data that a driver keeps about a pipeline, which it discards otherwise.
 type Capture uint
 
 const (
@@ -17,18 +17,18 @@ const (
 	CaptureRepresentations
 )
 
-// maxRepresentation is how many bytes of a representation are read.
+// maxRepresentation bounds the bytes of a representation that are read.
 const maxRepresentation = 64 << 20
 
-// Statistic is a number that a driver gives of a pipeline, as it gives it: VkPipelineExecutableStatisticKHR.
+// Statistic is one of the driver's numbers about a pipeline, unchanged: VkPipelineExecutableStatisticKHR.
 type Statistic struct {
-	Executable  string // of the pipeline's executables; most drivers have one
+	Executable  string // the name of the pipeline's executable; most drivers make one
 	Name        string
 	Description string
 	Value       float64
 }
 
-// Representation is what a driver made of a pipeline on the way, machine code among it:
+// Representation is one of the driver's intermediate forms of a pipeline, or its machine code:
 // VkPipelineExecutableInternalRepresentationKHR.
 type Representation struct {
 	Executable  string
@@ -38,7 +38,7 @@ type Representation struct {
 	Data        []byte
 }
 
-// Statistics are all numbers that the driver gives of the pipeline, which was made with [CaptureStatistics].
+// Statistics returns the driver's numbers about the pipeline, which must have been made with [CaptureStatistics].
 func (p *Pipeline) Statistics() ([]Statistic, error) {
 	if err := p.captured(CaptureStatistics, "statistics"); err != nil {
 		return nil, err
@@ -47,7 +47,8 @@ func (p *Pipeline) Statistics() ([]Statistic, error) {
 	return rows, p.device.checkResult(r, "read statistics of pipeline %s", p.name)
 }
 
-// Representations are what the driver made of the pipeline, which was made with [CaptureRepresentations].
+// Representations returns the driver's intermediate forms of the pipeline, which must have been made with
+// [CaptureRepresentations].
 func (p *Pipeline) Representations() ([]Representation, error) {
 	if err := p.captured(CaptureRepresentations, "representations"); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (p *Pipeline) captured(c Capture, what string) error {
 	return p.device.usable("read " + what + " of pipeline " + p.name)
 }
 
-// Cost is [Pipeline.Statistics] in terms that drivers share.
+// Cost converts [Pipeline.Statistics] to items that all drivers share.
 func (p *Pipeline) Cost() (runtime.KernelCost, error) {
 	rows, err := p.Statistics()
 	if err != nil {
@@ -75,21 +76,22 @@ func (p *Pipeline) Cost() (runtime.KernelCost, error) {
 	return costOf(p.device.info.Caps.DriverID, rows), nil
 }
 
-// costRow says which number of a driver is which item of a cost, and how many of the item's units its unit is. Rows
-// of one item add up.
+// costRow maps a driver's number to an item of a cost. times converts the number's unit to the item's. Rows of one item
+// add up.
 type costRow struct {
 	name  string
 	item  runtime.CostItem
 	times float64
 }
 
-// costOffsets is what drivers add to a number, by its name: NVIDIA's sets bit 36 of its size of local memory.
+// costOffsets is a constant to subtract from a number, by its name: NVIDIA's driver sets bit 36 of its size of local
+// memory.
 var costOffsets = map[string]float64{"Local Memory Size": 1 << 36}
 
-// costRows is what drivers call what, by VkDriverId. Names are those of the drivers' sources (Mesa 26.2); the
-// proprietary driver of NVIDIA is closed, and its rows are what it was seen to report.
+// costRows lists the names of drivers' numbers, by VkDriverId. They come from the drivers' sources (Mesa 26.2).
+// NVIDIA's proprietary driver is closed, so its rows come from its observed output.
 var costRows = map[uint32][]costRow{
-	3: { // radv: of a subgroup, whose vector registers are 32 bits of each invocation
+	3: { // radv: per subgroup; a vector register is 32 bits of each invocation
 		{"VGPRs", runtime.Registers, 1},
 		{"Spilled VGPRs", runtime.Spills, 1},
 		{"Spilled SGPRs", runtime.Spills, 1},
@@ -101,13 +103,13 @@ var costRows = map[uint32][]costRow{
 		{"Latency", runtime.Latency, 1},
 		{"Inverse Throughput", runtime.InverseThroughput, 1},
 	},
-	4: { // NVIDIA's own
+	4: { // NVIDIA's proprietary driver
 		{"Register Count", runtime.Registers, 1},
 		{"Local Memory Size", runtime.Scratch, 1},
 		{"Shared Memory Size", runtime.SharedMemory, 1},
 		{"Binary Size", runtime.CodeSize, 1},
 	},
-	6: { // anv: registers of a SIMD of 8 to 32 lanes are not of one invocation
+	6: { // anv: its registers span 8 to 32 lanes, so they do not count per invocation
 		{"Spill Count", runtime.Spills, 1},
 		{"Fill Count", runtime.Spills, 1},
 		{"Scratch Memory Size", runtime.Scratch, 1},
@@ -115,7 +117,7 @@ var costRows = map[uint32][]costRow{
 		{"Instruction Count", runtime.Instructions, 1},
 		{"Cycle Count", runtime.Latency, 1},
 	},
-	18: { // turnip: registers of four words, code in words
+	18: { // turnip: registers of four words, code size in words
 		{"Registers used", runtime.Registers, 4},
 		{"STP Count", runtime.Spills, 1},
 		{"LDP Count", runtime.Spills, 1},
@@ -133,7 +135,7 @@ var costRows = map[uint32][]costRow{
 		{"Max warps/SM", runtime.Occupancy, 1},
 		{"Static cycle count", runtime.InverseThroughput, 1},
 	},
-	26: { // honeykrisp: registers of 16 bits, threads of which 32 are a subgroup
+	26: { // honeykrisp: registers of 16 bits; 32 threads are a subgroup
 		{"GPRs", runtime.Registers, 0.5},
 		{"Spills", runtime.Spills, 1},
 		{"Fills", runtime.Spills, 1},
@@ -145,7 +147,7 @@ var costRows = map[uint32][]costRow{
 	},
 }
 
-// costOf is what a driver's numbers come to. A pipeline of several executables costs their sum.
+// costOf converts a driver's numbers to a cost. It sums over the executables of a pipeline.
 func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	cost := runtime.KernelCost{}
 	for _, s := range rows {
@@ -158,9 +160,9 @@ func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	return cost
 }
 
-// DescribeShader returns the description of a program's shader, by which pipelines of it are made.
+// DescribeShader returns the pipeline description for a program's shader.
 func (d *Device) DescribeShader(s kernel.Shader, code []byte) PipelineDesc {
-	// A kernel that relies on a subgroup size relies on subgroups being full too.
+	// A kernel that relies on a subgroup size also relies on full subgroups.
 	full := s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && d.Caps().Features.FullSubgroups
 	return PipelineDesc{Name: s.Name, Code: code, Buffers: s.Bindings, SubgroupSize: s.SubgroupSize,
 		FullSubgroups: full}

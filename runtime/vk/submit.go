@@ -8,43 +8,42 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// The queues of a device. Where it has no queue for copies alone, they are the same one by two names.
+// The queues of a device. Without a queue for copies alone, both are the same queue.
 const (
 	kernelQueue = iota // executes recordings
-	copyQueue          // copies beside them
+	copyQueue          // copies that overlap recordings
 	queueCount
 )
 
-// Point is a place in a device's timeline: everything submitted up to it is done once it is reached.
-// Point 0 is reached from the start.
+// Point is a position on a device's timeline. When it is reached, everything submitted up to it is done. Point 0 is
+// reached from the start.
 type Point uint64
 
 const (
-	// spinTime is how long a wait polls before it sleeps: waking up costs tens of microseconds, and a
-	// short program is done before that.
+	// spinTime is how long a wait polls before it sleeps. Waking up costs tens of microseconds, and a short program
+	// finishes before that.
 	spinTime = 50 * time.Microsecond
-	// cancelTime is how late a wait may notice that its context is done.
+	// cancelTime bounds the delay with which a wait notices that its context is done.
 	cancelTime = 2 * time.Millisecond
-	// sleepTime is how long a wait sleeps at once where it need not watch a context.
+	// sleepTime bounds one sleep of a wait that need not watch a context.
 	sleepTime = 10 * time.Second
-	// maxGathered bounds the recordings that wait for others.
+	// maxGathered bounds the recordings gathered for a later submission.
 	maxGathered = 64
 )
 
-// Submit hands recordings to the device, which runs them in order after everything submitted before,
-// and returns the point at which they are done. It does not wait. A recording may be submitted again
-// while it is in flight.
+// Submit queues recordings, which run in order after everything submitted before. It returns the point at which they
+// are done, without waiting. A recording may be submitted again while it is in flight.
 func (d *Device) Submit(recordings ...*Recording) (Point, error) {
 	return d.submit(false, recordings)
 }
 
-// Gather is Submit of recordings that others follow at once: the device is given them together with those, or when
-// somebody waits for their point, and so has no gap between them (M-token-gap).
+// Gather defers a submission that others follow at once. The recordings are submitted together with the next ones, or
+// when a caller waits for their point. That avoids the gap between two submissions (M-token-gap).
 func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 	return d.submit(true, recordings)
 }
 
-// submit submits recordings, or has the next submission begin with them.
+// submit submits recordings or, with more, defers them to the next submission.
 func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	if err := d.usable("submit"); err != nil {
 		return 0, err
@@ -55,7 +54,8 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	return d.giveLocked(more, recordings)
 }
 
-// unlockQueue is for whoever may have submitted: it closes the recordings of groups that gave way to others.
+// unlockQueue ends a section that may have submitted. It closes the recordings of dropped groups, which needs the queue
+// unlocked.
 func (d *Device) unlockQueue() {
 	dropped := d.dropped
 	d.dropped = nil
@@ -84,7 +84,7 @@ func (d *Device) giveLocked(more bool, recordings []*Recording) (Point, error) {
 	return p, err
 }
 
-// submitLocked submits what was gathered, and advances the timeline by one. d.queue is held.
+// submitLocked submits the gathered recordings and advances the timeline by one. The caller holds d.queue.
 func (d *Device) submitLocked() (Point, error) {
 	point := d.kernels.submitted.Load() + 1
 	buffers, err := d.groupedLocked(d.gathered)
@@ -95,12 +95,13 @@ func (d *Device) submitLocked() (Point, error) {
 		return 0, err
 	}
 	clear(d.gathered)
-	d.gathered, d.awaited = d.gathered[:0], 0 // what is submitted later begins no sooner
+	// The queue is in order, so later submissions need not wait for the copies again.
+	d.gathered, d.awaited = d.gathered[:0], 0
 	d.kernels.submitted.Store(point)
 	return Point(point), nil
 }
 
-// submitUpTo submits what was gathered, if a point needs it.
+// submitUpTo submits the gathered recordings if they are needed to reach p.
 func (d *Device) submitUpTo(p Point) error {
 	d.queue.Lock()
 	defer d.unlockQueue()
@@ -114,7 +115,7 @@ func (d *Device) submitUpTo(p Point) error {
 	return err
 }
 
-// latestLocked is the point at which all is done that was submitted or gathered. d.queue is held.
+// latestLocked is the point at which all submitted and gathered recordings are done. The caller holds d.queue.
 func (d *Device) latestLocked() Point {
 	point := Point(d.kernels.submitted.Load())
 	if len(d.gathered) > 0 {
@@ -123,7 +124,7 @@ func (d *Device) latestLocked() Point {
 	return point
 }
 
-// Submitted is the latest point submitted, what was gathered counted.
+// Submitted is the latest point, counting gathered recordings as submitted.
 func (d *Device) Submitted() Point {
 	if d == nil {
 		return 0
@@ -141,11 +142,11 @@ func (d *Device) Done(p Point) bool {
 	return d.knownDone(p) || uint64(p) <= d.reached(&d.kernels)
 }
 
-// knownDone reports whether somebody has waited for a point, or for a later one.
+// knownDone reports whether a caller has already waited for this point or a later one.
 func (d *Device) knownDone(p Point) bool { return uint64(p) <= d.kernels.completed.Load() }
 
-// Wait waits until a point is reached or ctx is done, whose error it then returns, wrapped; the device goes on
-// undisturbed, and nothing it uses is freed. On a lost device the error wraps [ErrDeviceLost].
+// Wait waits until a point is reached. If ctx is done first, it returns the context's error, wrapped; the device
+// continues, and nothing in use is freed. On a lost device the error wraps [ErrDeviceLost].
 func (d *Device) Wait(ctx context.Context, p Point) error {
 	if d == nil {
 		return d.usable("wait")
@@ -166,16 +167,16 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	return d.waitOn(ctx, &d.kernels, uint64(p))
 }
 
-// waitOn waits until a queue has reached what was submitted to it.
+// waitOn waits until a queue has reached a submitted point.
 func (d *Device) waitOn(ctx context.Context, t *timeline, point uint64) error {
 	return t.wait(ctx, point, func() error { return d.ask(ctx, t, point) })
 }
 
-// ask asks the device for a point until it is reached, and notes that.
+// ask waits for a point in the driver and then records it.
 func (d *Device) ask(ctx context.Context, t *timeline, point uint64) error {
 	spin := spinTime
 	if point < t.submitted.Load() {
-		spin = 0 // the device has more to do, so that it does not wait for whoever wakes up late
+		spin = 0 // more work is queued, so a late wake-up does not idle the device
 	}
 	slice := sleepTime
 	if ctx.Done() != nil {
@@ -209,15 +210,15 @@ func (d *Device) WaitIdle(ctx context.Context) error {
 	return d.waitOn(ctx, &d.copies, copied)
 }
 
-// order is how copies stand to what kernels do. The zero value is in order: after all that was submitted before, and
-// ahead of all that is submitted later.
+// order is the order of a copy relative to recordings. The zero value means after all earlier submissions and before
+// all later ones.
 type order struct {
-	beside bool  // begin as soon as point after is reached, whatever else was submitted
-	after  Point // 0 is at once
+	beside bool  // overlap: begin as soon as point after is reached
+	after  Point // 0 means at once
 }
 
-// submitCopy submits a command buffer of copies and returns the point of the copies' timeline at which they are done.
-// What is submitted to kernels later waits for copies in order, and for those that write what kernels read.
+// submitCopy submits a command buffer of copies. It returns the point on the copies' timeline at which they are done.
+// Later recordings wait for copies in order, and for copies that write memory that kernels read.
 func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
 	d.queue.Lock()
 	defer d.unlockQueue()

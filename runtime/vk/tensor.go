@@ -10,12 +10,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// deviceMemory is where a runtime.DeviceTensor lies on a device.
+// deviceMemory is the device memory of a runtime.DeviceTensor.
 type deviceMemory struct {
 	*Buffer
-	written Point  // when the tensor is there
-	place   *place // that the buffer is of; nil if it is the tensor's alone
-	// failed says why what was written is wrong, when it is there; nil where nothing can go wrong.
+	written Point  // the point at which the tensor is computed
+	place   *place // the reusable place of the buffer; nil if the tensor owns the buffer
+	// failed returns an error if the computed values are wrong. It is nil if the program cannot fail.
 	failed func() error
 }
 
@@ -27,12 +27,12 @@ func (m deviceMemory) Close() error {
 	return m.Buffer.Close()
 }
 
-// smallKept is up to which size a tensor that a run keeps on the device lies where the host reads it without
-// asking the device, which would first do what it was given meanwhile.
+// Kept outputs of up to smallKept bytes use host-visible memory. The host then reads them without a copy on the device,
+// which would have to wait for work submitted meanwhile.
 const smallKept = 4 << 10
 
-// nearKept is up to which size such a tensor, at its longest, lies in the device's memory if the host reaches that: the
-// next run reads it there, as the token that it goes on with, and the host reads few bytes over the bus (M-token-gap).
+// Outputs of at most nearKept bytes use device memory that the host can map. The next decoding step reads the token
+// there at full speed, and the host reads few bytes over the bus (M-token-gap).
 const nearKept = 256
 
 // ReadAt implements runtime.Memory.
@@ -54,7 +54,7 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	return m.wrong()
 }
 
-// wrong says why what was written is wrong.
+// wrong returns the tensor's error, if any.
 func (m deviceMemory) wrong() error {
 	if m.failed == nil {
 		return nil
@@ -71,12 +71,13 @@ func (d *Device) describe() string {
 	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
 }
 
-// newTensor makes the memory of a tensor. A buffer has at least a few bytes, a tensor may have none.
+// newTensor makes the memory of a tensor. A tensor may be empty but a buffer may not, so it allocates at least a few
+// bytes.
 func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, error) {
 	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), kind)
 }
 
-// Upload implements runtime.Executable. It goes on beside runs under way: nothing reads the tensor yet.
+// Upload implements runtime.Executable. It overlaps with runs in progress, because nothing reads the tensor yet.
 func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
 	if data == nil {
 		return nil, e.wrap("upload for", errors.New("the tensor is nil"))
@@ -89,7 +90,7 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.Device
 	})
 }
 
-// UploadFrom implements runtime.Executable, as Upload does.
+// UploadFrom implements runtime.Executable. Like Upload, it overlaps with runs in progress.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
 	if from == nil {
@@ -106,7 +107,7 @@ func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	})
 }
 
-// upload makes a tensor that fill writes.
+// upload makes a tensor and calls fill to write it.
 func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
 	fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -143,7 +144,7 @@ func (d *Device) newUploaded(dtype ir.DType, dims []int, fill func(b *Buffer) er
 	return t, nil
 }
 
-// holdInputs returns the buffers of the inputs that are on the device, by port, and keeps them until release is
+// holdInputs returns the buffers of the inputs that are device tensors, by port, and keeps them open until release is
 // called.
 func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Buffer, release func(), err error) {
 	held, release, err := runtime.Hold(in)
@@ -166,7 +167,7 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	return from, release, nil
 }
 
-// keptKind is the kind of memory that an output is kept in.
+// keptKind is the kind of memory for a kept output.
 func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
 	switch {
 	case e.program.Buffers[e.program.Outputs[port].Buffer].Bytes <= nearKept:
@@ -177,12 +178,12 @@ func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
 	return DeviceMemory
 }
 
-// newKept makes the memory of an output that stays on the device.
+// newKept makes the memory of a kept output.
 func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, error) {
 	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
-// newKeptAll makes the memory of the outputs that stay on the device, by port.
+// newKeptAll makes the memory of all kept outputs, by port.
 func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, err error) {
 	kept = make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
@@ -203,7 +204,7 @@ func closeAll(list []deviceMemory) {
 	}
 }
 
-// keptTensor is an output that stays on the device.
+// keptTensor makes a tensor of a kept output.
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
 	m.written = e.pending
 	if e.stats.Persistent > 0 {
@@ -212,7 +213,7 @@ func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.
 	return runtime.NewDeviceTensor(e.labels[port], d.DType, d.Dims, m)
 }
 
-// Traffic counts the bytes of tensors that passed between host and device.
+// Traffic counts the bytes of tensors copied between host and device.
 func (d *Device) Traffic() runtime.Traffic {
 	if d == nil {
 		return runtime.Traffic{}

@@ -8,25 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// timeline is how far a queue has come, which reaches one point after the other. Of all who wait for it the one whose
-// point comes first asks the device, which takes a thread of the system that the driver wakes up. It tells the others.
+// timeline tracks the progress of a queue, which reaches its points in order. Waiting in the driver costs a system
+// thread that the driver must wake up. So only the waiter with the earliest point waits in the driver, and it wakes the
+// others.
 type timeline struct {
 	queue     int
-	submitted atomic.Uint64 // the last point that was submitted
-	completed atomic.Uint64 // a point known to have been reached
+	submitted atomic.Uint64 // the last submitted point
+	completed atomic.Uint64 // a point known to be reached
 
 	mu      sync.Mutex
-	asked   []uint64  // the points that the device is asked for: more than one where an earlier one came later
-	waiting []*waiter // who does not ask
+	asked   []uint64  // points that callers wait for in the driver; more than one if an earlier one joined later
+	waiting []*waiter // callers that do not wait in the driver
 }
 
-// waiter waits until it is told that its point has been reached, or that nobody asks the device for an earlier one.
+// waiter waits until its point is reached, or until it must itself wait in the driver. told is closed in both cases.
 type waiter struct {
 	point uint64
 	told  chan struct{}
 }
 
-// note notes that a point has been reached.
+// note records that a point has been reached.
 func (t *timeline) note(value uint64) {
 	for {
 		known := t.completed.Load()
@@ -36,8 +37,8 @@ func (t *timeline) note(value uint64) {
 	}
 }
 
-// wait waits until a point has been reached or ctx is done, whose error it then wraps. Where this caller is to ask
-// the device, ask does, and returns nil once the point is noted.
+// wait waits until a point has been reached. If ctx is done first, it returns the context's error, wrapped. If this
+// caller must wait in the driver, wait calls ask, which returns nil once the point is recorded.
 func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) error {
 	told := false
 	for point > t.completed.Load() {
@@ -55,7 +56,7 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 			return endedWait(ctx)
 		}
 	}
-	if told { // perhaps to ask, before somebody else noted the point
+	if told { // perhaps it was chosen to wait in the driver, but another caller recorded the point first
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.tellLocked()
@@ -65,7 +66,7 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 
 func endedWait(ctx context.Context) error { return fmt.Errorf("vk: wait: %w", ctx.Err()) }
 
-// join returns nil where the caller is to ask the device, whereupon leave is to be called.
+// join returns nil if the caller must wait in the driver. The caller then calls leave.
 func (t *timeline) join(point uint64) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,12 +79,12 @@ func (t *timeline) join(point uint64) *waiter {
 	return w
 }
 
-// firstLocked reports whether the device is not asked for a point as early as this one.
+// firstLocked reports whether no caller waits in the driver for a point as early as this one.
 func (t *timeline) firstLocked(point uint64) bool {
 	return len(t.asked) == 0 || point < slices.Min(t.asked)
 }
 
-// leave ends what join began: the caller has asked the device for the point.
+// leave ends a wait in the driver.
 func (t *timeline) leave(point uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +93,7 @@ func (t *timeline) leave(point uint64) {
 	t.tellLocked()
 }
 
-// tellLocked tells those whose points have been reached, and the first of the others where it is to ask the device.
+// tellLocked wakes the waiters whose points are reached, and the earliest of the others if it must wait in the driver.
 func (t *timeline) tellLocked() {
 	reached := t.completed.Load()
 	var first *waiter
@@ -110,7 +111,7 @@ func (t *timeline) tellLocked() {
 	})
 }
 
-// drop removes a waiter that gives up. If it was just told to ask the device, another waiter is told to.
+// drop removes a waiter that gives up. If it had just been chosen to wait in the driver, another one is chosen.
 func (t *timeline) drop(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

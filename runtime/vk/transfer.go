@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// stagingSlots is how many pieces a staging ring has: while the device copies one, the host fills or
-// empties others.
+// stagingSlots is the number of slots in a staging ring. While the device copies one slot, the host fills or empties
+// others.
 const stagingSlots = 4
 
-// stagingRing moves data between host and device in chunks. One transfer at a time uses it.
+// stagingRing moves data between host and device in chunks. Transfers use it one at a time.
 type stagingRing struct {
 	device *Device
 	kind   MemoryKind
@@ -23,11 +23,11 @@ type stagingRing struct {
 	next  int
 }
 
-// stagingSlot is host-visible memory with a command buffer of its own.
+// stagingSlot is host-visible memory with its own command buffer.
 type stagingSlot struct {
 	memory       *Buffer
 	pool, buffer uint64
-	busy         uint64 // the device uses the slot until this point of the copies' timeline
+	busy         uint64 // the slot is in use until this point of the copies' timeline
 }
 
 // open makes the slots on first use.
@@ -57,7 +57,7 @@ func (s *stagingRing) open() error {
 	return nil
 }
 
-// disown takes a resource from the live ones, for the device's own use.
+// disown removes a resource from the live ones. The device itself owns it.
 func (d *Device) disown(r resource) {
 	d.mu.Lock()
 	delete(d.live, r)
@@ -76,7 +76,7 @@ func (s *stagingRing) release() {
 	s.slots = nil
 }
 
-// take returns the next slot once the device is done with it.
+// take returns the next slot once the device has finished with it.
 func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	slot := s.slots[s.next]
 	if err := ctx.Err(); err != nil {
@@ -89,7 +89,7 @@ func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	return slot, nil
 }
 
-// submit records commands into the slot's command buffer, behind the copies before, and submits it.
+// submit records commands into the slot's command buffer, after a barrier for earlier copies, and submits it.
 func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	d := s.device
 	words = slices.Concat(appendBarrier(nil, StageTransfer, StageTransfer), words)
@@ -104,17 +104,17 @@ func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	return err
 }
 
-// direct reports whether the host reads and writes the buffer itself.
+// direct reports whether the host accesses the buffer without staging.
 func (d *Device) direct(b *Buffer) bool {
 	return b.piece.block.mapped != nil && !d.options.forceStaging
 }
 
-// directChunk is how much is copied directly between looks at the context.
+// directChunk is the number of bytes copied directly between checks of the context.
 const directChunk = 16 << 20
 
-// Upload copies src to dst at the given offset, ordered after what was submitted before and ahead of what is
-// submitted later. When it returns src may be reused, though the device may still be copying. If ctx is
-// done midway the range holds part of the data.
+// Upload copies src to dst at the given offset, after all earlier submissions and before all later ones. When it
+// returns the caller may reuse src, though the device may still be copying. If ctx ends midway, the range holds part of
+// the data.
 func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.UploadFunc(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
 		copy(p, src[at:])
@@ -122,15 +122,15 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 	})
 }
 
-// UploadFunc is Upload of size bytes that fill produces piece by piece, in order: it is to write all of p,
-// which stands for the bytes from at on. p is device memory, often slow to read: write it once, in order.
-// This spares a copy where data is read from a file or converted on the way.
+// UploadFunc is Upload of data that fill produces piece by piece, in order. Each call writes all of p, the bytes from
+// at on. p may be device memory, which is slow to read, so fill should write it once and in order. That saves a copy
+// when data is read from a file or converted.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
 	fill func(p []byte, at int64) error) error {
 	return d.upload(ctx, dst, offset, size, fill, order{})
 }
 
-// fill is Upload to a buffer that the device does not use yet.
+// fill is Upload to a buffer that the device does not use yet, so it needs no order.
 func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.upload(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
 		copy(p, src[at:])
@@ -173,7 +173,7 @@ func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fi
 	return nil
 }
 
-// Download copies from src at the given offset into dst, after all that was submitted before, and waits.
+// Download copies from src at the given offset into dst, after all earlier submissions, and waits.
 func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
 	return d.download(ctx, dst, src, offset, order{})
 }
@@ -193,8 +193,9 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 			return nil
 		}, o)
 	}
-	// Who has the ring keeps it until the device is there. So nobody takes it before the device is at what it reads:
-	// else runs ahead of that would not be over, as far as anybody knows, and make no room for others.
+	// The caller keeps the ring until the device has reached o.after. If it took the ring long before, earlier runs
+	// would finish without anyone recording their points, and their resources would not be reused. So it first waits
+	// for the point before.
 	if o.beside && o.after > 0 {
 		if err := d.Wait(ctx, o.after-1); err != nil {
 			return err
@@ -208,13 +209,13 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.down.download(ctx, dst, src, offset, o)
 }
 
-// stagedChunk is a piece of a download that is on its way to a slot.
+// stagedChunk is a piece of a download with its slot.
 type stagedChunk struct {
 	slot  *stagingSlot
 	at, n int64
 }
 
-// download submits copies as far ahead as the ring reaches, and takes them out in order.
+// download keeps as many copies in flight as the ring has slots, and copies the slots out in order.
 func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	var ahead []stagedChunk
@@ -239,7 +240,7 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 	return nil
 }
 
-// fetch starts copying up to limit bytes at an offset into the next slot.
+// fetch starts copying up to limit bytes into the next slot.
 func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int64, o order) (stagedChunk, error) {
 	slot, err := s.take(ctx)
 	if err != nil {
@@ -251,7 +252,7 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
-// directChunks waits for the device and calls touch with the buffer's own memory, a piece at a time.
+// directChunks waits for the device and calls touch with the buffer's memory, a piece at a time.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
 	touch func(p []byte, at int64) error, o order) error {
 	wait := d.WaitIdle
