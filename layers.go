@@ -10,7 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 )
 
 // Together has the devices be one, which runs each program on all of them: cut into parts that follow one another, as
@@ -49,17 +49,17 @@ func (d Devices) Together() (*Device, error) {
 func (d *Device) layers(_ context.Context, g *ir.Graph, beside *Program) (list []part, err error) {
 	var home map[string]int
 	if beside != nil {
-		var others []passes.Part
+		var others []partition.Part
 		for _, one := range beside.parts {
 			others = append(others, one.layer)
 		}
-		home = passes.Homes(others)
+		home = partition.Homes(others)
 	}
 	stored, err := storedBy(g)
 	if err != nil {
 		return nil, err
 	}
-	cut, err := passes.SplitLayers(g, d.parts.shares(stored), home)
+	cut, err := partition.SplitLayers(g, d.parts.shares(stored), home)
 	for _, one := range cut {
 		list = append(list, part{graph: one.Graph, device: one.Device, layer: one})
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -116,7 +116,7 @@ func (m *meetings) choose(ctx context.Context, exchanges []int) (way, error) {
 
 // waits reports whether kernels wait for one another in the exchanges of a graph.
 func (m *meetings) waits(ctx context.Context, g *ir.Graph) (bool, error) {
-	s, err := passes.SplitTensor(g, len(m.devices), 0, true)
+	s, err := partition.SplitTensor(g, len(m.devices), 0, true)
 	if err != nil || !s.Waits {
 		return false, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 )
 
 const (
@@ -26,7 +26,7 @@ func trialOf(w way) []int {
 // why it fails. What an exchange takes it does not measure: the host is busy while programs are loaded.
 func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err error) {
 	ranks, t := len(m.devices), transports[r.way]
-	g, err := passes.Swaps(ranks, t.values, t.times)
+	g, err := partition.Swaps(ranks, t.values, t.times)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -15,9 +15,9 @@ import (
 type part struct {
 	*Program
 	graph  *ir.Graph
-	device int          // which of them
-	layer  passes.Part  // where parts follow one another
-	shard  passes.Shard // where devices share each op
+	device int             // which of them
+	layer  partition.Part  // where parts follow one another
+	shard  partition.Shard // where devices share each op
 }
 
 // compileParts compiles what each of several devices has of a graph.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
 )
 
 // TensorParallel has the devices be one, which share the work of each op: those weights and states that a graph marks
-// for it are cut between them (see [passes.SplitTensor]), so that each reads its part of them at the same time. What
+// for it are cut between them (see [partition.SplitTensor]), so that each reads its part of them at the same time. What
 // the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
 // another's flags there, inside of their programs. Others need not see what another writes before their program ends.
 // Where they see what the host writes to memory of their own their kernels wait for flags there, which the host copies.
@@ -64,7 +64,7 @@ func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []pa
 		return nil, err
 	}
 	for rank := range d.parts {
-		s, err := passes.SplitTensor(g, len(d.parts), rank, waits)
+		s, err := partition.SplitTensor(g, len(d.parts), rank, waits)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (x *several) sharing(ctx context.Context) (*Executable, error) {
 }
 
 // meet makes room for the largest exchanges of a program, and says how they go.
-func (x *sharded) meet(ctx context.Context, s passes.Shard) (how string, err error) {
+func (x *sharded) meet(ctx context.Context, s partition.Shard) (how string, err error) {
 	if err := x.meetings.take(ctx); err != nil {
 		return "", err
 	}

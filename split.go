@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -210,7 +211,7 @@ func (d *Device) Expected(ctx context.Context, g *ir.Graph) (ns float64, err err
 
 // priceLayers adds up what the parts take, and what it takes to pass values on by way of the host.
 func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) (ns float64, of string, err error) {
-	parts, err := passes.SplitLayers(g, sharesAmong(list, stored), nil)
+	parts, err := partition.SplitLayers(g, sharesAmong(list, stored), nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -242,7 +243,7 @@ func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns f
 			continue
 		}
 		known[m.caps.Name] = true
-		s, err := passes.SplitTensor(g, len(list), rank, false)
+		s, err := partition.SplitTensor(g, len(list), rank, false)
 		if err != nil {
 			return 0, "", err
 		}

@@ -51,6 +51,7 @@ var Rules = []Rule{
 	{"train", []string{all}, nil, "a loop around what a user has: an executable, its states and files"},
 	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
+	{"passes/partition", []string{"ir"}, nil, "it divides a graph before there are kernels, and needs no other pass"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},
 	{"codegen/target", []string{"ir", "codegen/kernel"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},
 	{"codegen/glsl", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16, xsync}, "the generator is a pure function of kernel and schedule"},

@@ -1,4 +1,4 @@
-package passes
+package partition
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package passes_test
+package partition_test
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 )
 
 // TestSplitTensor has the reference compute graphs in parts, which meet, and as a whole. Numbers are small and whole,
@@ -112,10 +112,10 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 		t.Fatal(err)
 	}
 	defer box.Close()
-	var parts []passes.Shard
+	var parts []partition.Shard
 	var programs []*interp.Program
 	for rank := range shards {
-		s, err := passes.SplitTensor(g, shards, rank, waits)
+		s, err := partition.SplitTensor(g, shards, rank, waits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestSplitTensorBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := passes.SplitTensor(g, 2, 0, false)
+		s, err := partition.SplitTensor(g, 2, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestSplitTensorBlocks(t *testing.T) {
 			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Meetings))
 		}
 	}
-	if _, err := passes.SplitTensor(ir.NewGraph("g"), 1, 0, false); err == nil {
+	if _, err := partition.SplitTensor(ir.NewGraph("g"), 1, 0, false); err == nil {
 		t.Error("one part: want an error")
 	}
 }

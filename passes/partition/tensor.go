@@ -1,4 +1,4 @@
-package passes
+package partition
 
 import (
 	"fmt"
@@ -48,7 +48,8 @@ func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 // are given and taken by one of them.
 func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
-		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits, Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
+		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,
+		Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
 	if shards < 2 || shards > mailbox.MaxRanks || rank < 0 || rank >= shards {
 		return Shard{}, fmt.Errorf("split %q: part %d of %d: want 2 to %d parts", g.Name, rank, shards,
 			mailbox.MaxRanks)

@@ -1,4 +1,4 @@
-package passes_test
+package partition_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/partition"
 )
 
 // stack is a graph of equal layers, each with a weight and a state.
@@ -32,31 +32,31 @@ func stack(t *testing.T, layers, rows int) *ir.Graph {
 
 // TestSplitLayers: equal layers are cut by the shares, and another graph of them where the first was cut.
 func TestSplitLayers(t *testing.T) {
-	parts, err := passes.SplitLayers(stack(t, 8, 2), []float64{1, 1}, nil)
+	parts, err := partition.SplitLayers(stack(t, 8, 2), []float64{1, 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(parts) != 2 || parts[0].Stored != parts[1].Stored {
 		t.Errorf("%d parts with %d bytes in the first", len(parts), parts[0].Stored)
 	}
-	if parts, err = passes.SplitLayers(stack(t, 8, 2), []float64{1, 3}, nil); err != nil {
+	if parts, err = partition.SplitLayers(stack(t, 8, 2), []float64{1, 3}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if 3*parts[0].Stored != parts[1].Stored {
 		t.Errorf("%d and %d bytes, want three times as many", parts[0].Stored, parts[1].Stored)
 	}
-	home := passes.Homes(parts)
-	again, err := passes.SplitLayers(stack(t, 8, 5), []float64{1, 1}, home)
+	home := partition.Homes(parts)
+	again, err := partition.SplitLayers(stack(t, 8, 5), []float64{1, 1}, home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, at := range passes.Homes(again) {
+	for name, at := range partition.Homes(again) {
 		if home[name] != at {
 			t.Errorf("%s is on device %d, and was on %d", name, at, home[name])
 		}
 	}
 	home["s7"] = 0 // which is behind all others
-	if _, err := passes.SplitLayers(stack(t, 8, 5), []float64{1, 1}, home); err == nil ||
+	if _, err := partition.SplitLayers(stack(t, 8, 5), []float64{1, 1}, home); err == nil ||
 		!strings.Contains(err.Error(), "no place left") {
 		t.Errorf("a state of the last layer is on the first device: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestSplitLayersWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := passes.SplitLayers(g, []float64{1, 1, 1}, nil)
+	parts, err := partition.SplitLayers(g, []float64{1, 1, 1}, nil)
 	if err != nil || len(parts) != 1 || parts[0].Device != 2 || parts[0].Graph != g {
 		t.Errorf("%d parts, %v", len(parts), err)
 	}
