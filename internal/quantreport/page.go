@@ -14,8 +14,8 @@ func page(r *results) string {
 	b.WriteString(`<!-- Written by go run ./internal/quantreport from quant.json: do not edit. -->
 # What the block formats cost
 
-vkc reads and writes every GGML block format. This page says how much smaller each makes a model and how much is lost,
-measured on random numbers and on a trained language model. The command that measures is at the end.
+vkc reads and writes every GGML block format. This page gives the size and the error of each format, measured on random
+numbers and on a trained language model. The commands at the end repeat the measurements.
 
 `)
 	fmt.Fprintf(&b, "![Error over bits per weight](%s)\n\n", plotFile)
@@ -31,9 +31,9 @@ measured on random numbers and on a trained language model. The command that mea
 func (r *results) writeNormal(b *strings.Builder) {
 	fmt.Fprintf(b, `## On random numbers
 
-A matrix of %d x %d normally distributed numbers is stored and read back. RMSE is the root of the mean squared error over
-that of the numbers; the matmul error is the same for the product of the matrix with %d vectors in f32, added up in float64.
-No importance matrix.
+vkc quantizes a matrix of %d x %d normally distributed numbers and decodes it again. The relative RMSE is the root mean
+square of the errors divided by the root mean square of the numbers. The matmul error is the relative RMSE of a matmul
+of the matrix by %d f32 vectors, summed in float64. There is no importance matrix.
 
 | format | bits per weight | smaller than f32 | relative RMSE | matmul error |
 |---|---:|---:|---:|---:|
@@ -48,13 +48,17 @@ No importance matrix.
 func (r *results) writeModel(b *strings.Builder) {
 	fmt.Fprintf(b, `## On a language model
 
-The model of examples/gollama (%.1f M parameters, trained on Go source, context 1024), from its f16 weights. All its matrices,
-the embedding too, %.2f %% of the parameters, are stored in the format; norms stay f32. It predicts each token of %.1f kB of Go
-source that it was not trained on. KL is the mean Kullback-Leibler divergence from the f16 model's distribution of the next
-token, in nats; perplexity is of the text, %.4f with f16 weights; *same* is the share of tokens where the most likely one is
-the f16 model's; *right* is the share where it is the one that comes, relative to the f16 model's %s. Small models suffer more
-from few bits than large ones. q8_1 and q8_K are formats of activations, here for comparison; tq1_0 and tq2_0 are for models
-that were trained with weights of -1, 0 and 1.
+The model is examples/gollama: %.1f M parameters, trained on Go source, context 1024. From the f16 file, all its
+matrices including the embedding, %.2f %% of the parameters, are quantized to the format. Norms stay f32. The model
+predicts each token of %.1f kB of Go source that was not in its training data.
+
+- *KL* is the mean Kullback-Leibler divergence from the f16 model's distribution of the next token, in nats.
+- *perplexity* is the perplexity of the Go source. It is %.4f with f16 weights.
+- *same* is the share of tokens for which the model and the f16 model have the same most likely token.
+- *right* is the share of tokens that the model predicts correctly, relative to the f16 model's %s.
+
+Formats of few bits harm small models more than large ones. q8_1 and q8_K are formats of activations, listed for
+comparison. tq1_0 and tq2_0 are for models trained with weights of -1, 0 and 1.
 
 | format | KL | perplexity | same | right | KL, imatrix | perplexity, imatrix |
 |---|---:|---:|---:|---:|---:|---:|
@@ -102,8 +106,8 @@ var targets = []target{
 func (r *results) writeTargets(b *strings.Builder) {
 	b.WriteString(`## The targets
 
-"Loss of accuracy" can mean many things; here each measure is compared with the target's number, so that a reader can take
-the one that matters to them. Accuracy proper, the share of next tokens that the model gets right, is the first.
+"Loss of accuracy" has several meanings. The table compares each of them with the target, so that readers can choose the
+one that matters to them. The first is accuracy in the strict sense: the share of correctly predicted tokens.
 
 | target | measure | measured | holds |
 |---|---|---:|---|
@@ -188,37 +192,39 @@ func digits(v float64) string {
 
 const filesText = `## Files for ggml programs
 
-` + "`vkc quantize`" + ` writes GGUF 3. What was checked:
+` + "`vkc quantize`" + ` writes GGUF 3. The following was checked:
 
-- Against the specification (docs/gguf.md of ggml), by a reader in the tests that shares no code with vkc's: magic and
-  version, counts, strings with 64-bit lengths, axes with the innermost first, ggml's type numbers, every tensor at a multiple
-  of 32 bytes from the start of the data, zeros in all padding, also after the last tensor.
-- By ggml itself (commit d99724f, August 2026, its gguf and quants sources compiled alone): gollama in f32, f16, bf16 and each
-  of the 22 formats loads with gguf_init_from_file, every tensor passes ggml_validate_row_data, and all 7 344 384 elements
-  that ggml decodes are equal, bit for bit, with those that vkc decodes.
-- The blocks themselves: of all 7 340 032 weights in gollama's matrices, ggml_quantize_chunk of the same build (x86-64, no fused
-  multiply-add) makes exactly the blocks that vkc does, in q4_0, q4_1, q5_0, q5_1, q8_0, q2_K to q6_K, iq4_nl, iq4_xs, tq1_0,
-  tq2_0 and mxfp4. In iq1, iq2 and iq3 vkc's have 0.71 to 0.95 times the RMSE of ggml's.
-- By vkc's own reader: metadata, types, shapes, and bytes equal with those of package quant for the whole tensor.
-- Not checked: generating text with llama.cpp or another program from a written file.
+- **Specification** (docs/gguf.md of ggml): a test reads the files with a reader that shares no code with vkc's. It checks
+  magic and version, counts, strings with 64-bit lengths, axes with the innermost first, and ggml's type numbers. It
+  also checks that every tensor is at a multiple of 32 bytes from the start of the data, and that all padding is zero.
+- **ggml** (commit d99724f, August 2026, its gguf and quants sources compiled alone): gguf_init_from_file loads gollama in
+  f32, f16, bf16 and each of the 22 formats. Every tensor passes ggml_validate_row_data. All 7 344 384 elements that
+  ggml decodes equal vkc's elements, bit for bit.
+- **Blocks**: for all 7 340 032 weights in gollama's matrices, ggml_quantize_chunk of the same build (x86-64, no fused
+  multiply-add) makes the same blocks as vkc, in q4_0, q4_1, q5_0, q5_1, q8_0, q2_K to q6_K, iq4_nl, iq4_xs, tq1_0,
+  tq2_0 and mxfp4. In iq1, iq2 and iq3 vkc's blocks have 0.71 to 0.95 times the RMSE of ggml's.
+- **vkc's own reader**: metadata, types and shapes are right, and the bytes equal package quant's for the whole tensor.
+- Not checked: generating with llama.cpp or another program from a written file.
 
-Metadata is copied; general.file_type becomes the type that most weights have, general.quantization_version 2. Names longer
-than 63 bytes, which ggml has no room for, are noted. From safetensors a file has neither architecture nor tokenizer, and its
-names are not GGUF's: such a file serves vkc, and ggml programs only after conversion.
+The command copies metadata. general.file_type becomes the type of most weights, and general.quantization_version is 2.
+ggml has no room for names longer than 63 bytes; the command warns about them. A file made from safetensors has neither
+architecture nor tokenizer, and its names are not GGUF's. vkc can use such a file. ggml programs need a conversion first.
 
 `
 
 const measuredText = `## How it was measured
 
-    go run ./internal/quantreport -model gollama-f16.gguf   # measures, and keeps the numbers in docs/quant.json
-    go run ./internal/quantreport -model F16 -only nvfp4    # measures one format, and keeps what is known of the others
-    go run ./internal/quantreport                           # measures on random numbers alone
+    go run ./internal/quantreport -model gollama-f16.gguf   # measures, and stores the numbers in docs/quant.json
+    go run ./internal/quantreport -model F16 -only nvfp4    # measures one format, and keeps the others' numbers
+    go run ./internal/quantreport                           # measures on random numbers only
     go test ./quant -run '^$' -bench 'Quantize|Dequantize'  # speed of one core, in bytes of f32
 
-The text is the %d files of internal/quantreport/testdata/heldout, %d bytes or %d tokens, written for this purpose. Each file
-is cut into runs of at most 1024 tokens, each after the token that begins a text, and every token is predicted. The weights
-are decoded to f32 first and everything else is f32 too, so that the numbers are of the weights alone. The model ran on:
-%s. The importance matrix comes from the f16 model's activations over %d files of the Go standard
-library, %d bytes or %d tokens. The blocks of the formats with a codebook (iq1, iq2, iq3) and of all formats with an
-importance matrix are found by vkc's own search; without one, the others are bit for bit ggml's.
+The Go source is in the %d files of internal/quantreport/testdata/heldout, %d bytes or %d tokens, written for this
+purpose. Each file is cut into sequences of at most 1024 tokens. The model reads each after the start token, and every
+token is predicted. The weights are decoded to f32 first and all arithmetic is f32, so the numbers show the error of the
+weights alone. The model ran on %s.
+
+The importance matrix comes from the f16 model's activations over %d files of the Go standard library, %d bytes or %d
+tokens. vkc's own search finds the blocks of the codebook formats (iq1, iq2, iq3), and all blocks that use an importance
+matrix. The other blocks equal ggml's bit for bit.
 `
