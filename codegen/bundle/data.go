@@ -15,8 +15,7 @@ import (
 
 // index describes the weight data section.
 type index struct {
-	// ChunkBytes is the unit of the checksums, and CRC32C those of the chunks,
-	// each a little-endian uint32. The last chunk may be shorter.
+	// CRC32C has a checksum per chunk of ChunkBytes, each a little-endian uint32. The last chunk may be shorter.
 	ChunkBytes int64    `json:"chunk_bytes"`
 	CRC32C     []byte   `json:"crc32c"`
 	Tensors    []tensor `json:"tensors"`
@@ -31,8 +30,7 @@ type tensor struct {
 	Bytes  int64    `json:"bytes"`
 }
 
-// weights writes the weight data and then, since it holds the checksums, the
-// index.
+// weights writes the weight data and then the index, which contains the checksums.
 func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	if err := w.begin(KindData, 0); err != nil {
 		return err
@@ -86,9 +84,9 @@ func (w *writer) summed(p []byte) error {
 type chunkSums struct {
 	signed bool   // SHA-256 too
 	crcs   []byte // of whole chunks: CRC-32C, each a little-endian uint32
-	shas   []byte // and SHA-256
+	shas   []byte // SHA-256 of each chunk
 	crc    uint32 // of the current chunk so far
-	sha    []byte // and what it consists of
+	sha    []byte // of the current chunk so far
 	fill   int    // bytes of it
 }
 
@@ -116,15 +114,14 @@ func (c *chunkSums) finish() {
 	c.crc, c.sha, c.fill = 0, c.sha[:0], 0
 }
 
-// store is the weights of an open bundle. Its methods may be called from
-// several goroutines.
+// store is the weights of an open bundle. Several goroutines may use it.
 type store struct {
 	data    []byte // the weight data section
 	pos     int64  // its position in the file
 	index   index
 	byName  map[string]int
 	shas    []byte        // of each chunk, if the bundle is signed
-	checked []atomic.Bool // chunks whose checksum was found right
+	checked []atomic.Bool // chunks with a verified checksum
 }
 
 // newStore checks the index against the section it describes.
@@ -151,8 +148,7 @@ func newStore(idx index, data []byte, pos int64) (*store, error) {
 	return s, nil
 }
 
-// checkTensor checks a tensor, which must begin at offset. The padding before
-// it is covered by the checksums.
+// checkTensor checks a tensor, which must begin at offset. The checksums cover the padding before it.
 func (s *store) checkTensor(t tensor, offset int64) error {
 	typ := ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	if err := typ.Shape.Check(); err != nil {
@@ -182,8 +178,7 @@ func (s *store) bytes(t tensor) []byte {
 	return s.data[t.Offset : t.Offset+t.Bytes : t.Offset+t.Bytes]
 }
 
-// check compares the checksums of all chunks from begin to end that were not
-// compared before.
+// check verifies the checksums of all chunks from begin to end that are not verified yet.
 func (s *store) check(begin, end int64) error {
 	for i := begin / chunkSize; i*chunkSize < end; i++ {
 		if s.checked[i].Load() {

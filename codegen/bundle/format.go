@@ -33,14 +33,14 @@ const (
 	version    = 1
 	headerSize = 64
 	entrySize  = 56
-	hashedHead = 32 // bytes of the header that its checksum covers
+	hashedHead = 32 // bytes of the header covered by its checksum
 
 	sectionAlign = 64
 	// dataAlign lets weight data be mapped, or imported by a device, on its own.
 	dataAlign = 4096
-	// tensorAlign is that of a tensor inside the weight data.
+	// tensorAlign is the alignment of tensors inside the weight data.
 	tensorAlign = 64
-	// chunkSize is the unit in which weight data is checksummed.
+	// chunkSize is the number of weight bytes per checksum.
 	chunkSize = 1 << 20
 
 	maxShaders  = 1 << 16
@@ -48,17 +48,17 @@ const (
 	maxSections = 2*maxShaders + maxParts + 10
 )
 
-// magic begins with a byte that is not ASCII and holds both kinds of line end,
-// so that a transfer as text is noticed, as with PNG.
+// magic begins with a non-ASCII byte and contains both kinds of line end, so that a transfer in text mode is detected,
+// as in PNG.
 const magic = filefmt.BundleMagic + "\r\n\x1a\n"
 
 // crcTable is CRC-32C, which processors compute at memory speed.
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// Kind says what a section holds.
+// Kind is the kind of a section.
 type Kind uint32
 
-// The kinds of section. See place for the order in which they stand in a bundle.
+// The kinds of section. See place for their order in a bundle.
 const (
 	KindMeta      Kind = 1 + iota // JSON of Meta
 	KindGraph                     // the graph, as graph.json
@@ -66,14 +66,14 @@ const (
 	KindSPIRV                     // one shader's SPIR-V
 	KindGLSL                      // one shader's source
 	KindData                      // the bytes of all weights
-	KindIndex                     // JSON: what and where the weights are, and their checksums
-	KindSignature                 // JSON: who signed all the others
-	KindModel                     // what the model's file says beside its weights, as a GGUF file without tensors
+	KindIndex                     // JSON: names, positions and checksums of the weights
+	KindSignature                 // JSON: a signature of all other sections
+	KindModel                     // the metadata of the model's file, as a GGUF file without tensors
 	KindPart                      // another program of the model: a bundle without weights
 	numKinds
 )
 
-// kinds gives the name and the largest length of each kind of section.
+// kinds has the name and the maximum length of each kind of section.
 var kinds = [numKinds]struct {
 	name string
 	max  int64
@@ -85,8 +85,7 @@ var kinds = [numKinds]struct {
 	KindGLSL:    {"glsl", 1 << 26},
 	KindData:    {"weight data", 1 << 50},
 	KindIndex:   {"weight index", 1 << 28},
-	// A sum of 32 bytes, in base64, for each MiB of the largest weight data that
-	// the weight index has room for.
+	// 32 bytes in base64 for each MiB of the largest weight data that the index allows
 	KindSignature: {"signature", 1 << 32},
 	KindModel:     {"model", 1 << 30},
 	KindPart:      {"part", 1 << 31},
@@ -107,12 +106,11 @@ func (k Kind) align() int64 {
 	return sectionAlign
 }
 
-// numbered reports whether there may be several sections of that kind: one for each shader, or for each other program
-// of a model.
+// numbered reports whether a bundle may have several sections of that kind: one per shader, or one per additional
+// program of a model.
 func (k Kind) numbered() bool { return k == KindSPIRV || k == KindGLSL || k == KindPart }
 
-// place is where sections of that kind stand among those of others: in the order of their numbers, but for the
-// signature, which is the last.
+// place is the position of a kind in the order of sections: the order of the kinds' numbers, with the signature last.
 func (k Kind) place() Kind {
 	if k == KindSignature {
 		return numKinds
@@ -126,7 +124,7 @@ type Section struct {
 	Index  int // the shader or program it belongs to, or 0
 	Offset int64
 	Length int64
-	SHA256 [sha256.Size]byte // zero for weight data, whose checksums are in the index
+	SHA256 [sha256.Size]byte // zero for weight data, which has its checksums in the index
 }
 
 // String names the section: "program", "spirv 3".
@@ -182,8 +180,7 @@ func faultf(pos int64, format string, args ...any) error {
 	return &fault{pos, fmt.Sprintf(format, args...)}
 }
 
-// decodeHead reads the directory of a bundle and checks all that can be said
-// without looking into the sections.
+// decodeHead reads the directory of a bundle and checks it, without reading the sections' contents.
 func decodeHead(b []byte) ([]Section, error) {
 	n, err := decodeHeader(b)
 	if err != nil {
@@ -271,8 +268,8 @@ func decodeEntry(head []byte, at int64) (Section, error) {
 	return s, nil
 }
 
-// checkExtent checks that the section lies in the file, with zeros since end,
-// and has its checksum; at is the position of its entry.
+// checkExtent checks that the section is inside the file, with zeros since end, and that its checksum matches. at is
+// the position of its entry.
 func checkExtent(b []byte, s Section, end, at int64) error {
 	if s.end() > int64(len(b)) {
 		return faultf(at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))

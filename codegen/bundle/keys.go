@@ -13,8 +13,7 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// The kinds of PEM block in key files, which other programs read and write too:
-// PKCS #8 and PKIX, as of openssl genpkey -algorithm ed25519.
+// The kinds of PEM block in key files: PKCS #8 and PKIX, the formats of openssl genpkey -algorithm ed25519.
 const (
 	privateBlock = "PRIVATE KEY"
 	publicBlock  = "PUBLIC KEY"
@@ -41,7 +40,7 @@ func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// ReadPublicKeys reads the keys of those who are trusted: one or more.
+// ReadPublicKeys reads one or more trusted keys.
 func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	blocks, err := readPEM(path, publicBlock)
 	if err != nil {
@@ -63,8 +62,7 @@ func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// readPEM returns the content of all blocks of a file, which must be of one
-// kind. Text around them is for people.
+// readPEM returns the contents of all blocks in a file. They must be of one kind. Text around them is ignored.
 func readPEM(path, kind string) ([][]byte, error) {
 	f, err := inputfile.Open(path)
 	if err != nil {
@@ -95,9 +93,8 @@ func readPEM(path, kind string) ([][]byte, error) {
 	return blocks, nil
 }
 
-// WriteKeys makes a new key to sign with. It writes the private key to path,
-// for this user's eyes only, and the public one to path.pub. Neither may be
-// there already.
+// WriteKeys makes a new signing key. It writes the private key to path, readable by this user only, and the public key
+// to path.pub. Neither file may exist yet.
 func WriteKeys(path string) (ed25519.PublicKey, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

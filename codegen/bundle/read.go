@@ -21,8 +21,7 @@ const format = "vkb"
 // wayOut ends every error about the content of a bundle.
 const wayOut = "rebuild it with vkc compile"
 
-// File is an open bundle. Its methods may be called from several goroutines,
-// except Close.
+// File is an open bundle. Its methods may be called from several goroutines, except Close.
 type File struct {
 	src      filefmt.Source
 	mapping  *mmap.File // nil for Read
@@ -32,16 +31,15 @@ type File struct {
 	program  *kernel.Program
 	spirv    [][]byte
 	glsl     []string
-	weights  *store // nil where there are none
-	model    []byte // nil where the graph is all there is
+	weights  *store // nil without weights
+	model    []byte // nil for the bundle of a plain graph
 	parts    []*File
 	// signature is nil where the bundle is not signed.
 	signature *signature
 	closed    bool
 }
 
-// Open maps the bundle at path and checks all of it but the weights, which are
-// checked when they are used.
+// Open maps the bundle at path and checks everything except the weights. Those are checked at first use.
 func Open(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -56,7 +54,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Read reads a bundle held in memory. Weights alias data.
+// Read reads a bundle in memory. Weights alias data.
 func Read(data []byte) (*File, error) {
 	f := &File{src: filefmt.Source{Format: format}}
 	if err := f.read(data); err != nil {
@@ -65,7 +63,7 @@ func Read(data []byte) (*File, error) {
 	return f, nil
 }
 
-// Close unmaps the file. Weights must not be used afterwards; all else may.
+// Close unmaps the file. The weights must not be used afterwards; everything else may be.
 func (f *File) Close() error {
 	if f == nil {
 		return nil
@@ -77,8 +75,8 @@ func (f *File) Close() error {
 	return f.mapping.Close()
 }
 
-// read reads and checks everything. All but the weights is copied, so that
-// nothing that happens to the file later changes what was checked.
+// read reads and checks everything. It copies everything except the weights, so that later changes of the file cannot
+// affect checked data.
 func (f *File) read(data []byte) error {
 	sections, err := decodeHead(data)
 	if err != nil {
@@ -213,15 +211,14 @@ func (f *File) complete(idx *index, weights Section) error {
 	return nil
 }
 
-// checkShader reports an error unless a module is the shader that the program
-// says it is. It is what can be told without tools before a driver, which trusts
-// what it is given, sees the module.
+// checkShader checks that a module matches the program's declaration of the shader. A driver trusts its input, and this
+// is all that can be checked without tools.
 func checkShader(module []byte, s *kernel.Shader) error {
 	return spv.CheckShader(module, spv.Interface{Bindings: s.Bindings, Workgroup: s.Workgroup, Needs: s.Needs})
 }
 
-// unmarshal reads JSON that this package wrote: a field that is not known was
-// written by another version, and leaving it out would change the meaning.
+// unmarshal reads JSON that this package wrote. An unknown field comes from another version, and ignoring it would
+// change the meaning.
 func unmarshal(b []byte, to any) error {
 	if !utf8.Valid(b) {
 		return errors.New("not UTF-8")
@@ -237,7 +234,7 @@ func unmarshal(b []byte, to any) error {
 	return nil
 }
 
-// Sections lists what the file holds, in order.
+// Sections lists the file's sections, in order.
 func (f *File) Sections() []Section { return slices.Clone(f.content().sections) }
 
 // Meta says where the bundle comes from.
@@ -246,11 +243,11 @@ func (f *File) Meta() Meta { return f.content().meta }
 // Program returns the program; do not modify.
 func (f *File) Program() *kernel.Program { return f.content().program }
 
-// Model returns what the file of the bundle's model says beside its weights, a GGUF file without tensors, or nil where
-// the bundle is of a graph alone; do not modify.
+// Model returns the metadata of the model's file, as a GGUF file without tensors. It is nil for the bundle of a plain
+// graph. Do not modify it.
 func (f *File) Model() []byte { return f.content().model }
 
-// Parts returns the other programs of the bundle's model, which have its weights; do not modify.
+// Parts returns the other programs of the bundle's model, which share its weights; do not modify them.
 func (f *File) Parts() []*File { return f.content().parts }
 
 // Graph reads the graph that the program was compiled from.
@@ -272,8 +269,7 @@ func (f *File) Graph() (*ir.Graph, error) {
 	return g, nil
 }
 
-// SPIRV returns the code of each shader, by index in Program.Shaders; do not
-// modify.
+// SPIRV returns the code of each shader, by index in Program.Shaders; do not modify it.
 func (f *File) SPIRV() [][]byte { return f.content().spirv }
 
 // GLSL returns the source of each shader, or nil where it was left out.

@@ -13,29 +13,26 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// signature is the content of a signature section. It stands last and signs all
-// the others; see signedDigest.
+// signature is the content of the signature section. It comes last and signs all other sections; see signedDigest.
 type signature struct {
 	Algorithm string `json:"algorithm"`
 	PublicKey []byte `json:"public_key"`
-	// WeightSums are the SHA-256 of each chunk of the weight data, whose other
-	// checksums tell damage but no forgery. Absent where there is none.
+	// WeightSums has the SHA-256 of each chunk of the weight data, because CRCs detect damage but not forgery. It is
+	// absent without weights.
 	WeightSums []byte `json:"weight_sha256,omitempty"`
 	Signature  []byte `json:"signature"`
 }
 
-// algorithm is the only one there is, and signedPrefix keeps its signatures apart
-// from those that a key makes for something else.
+// algorithm is the only supported one. signedPrefix distinguishes these signatures from other uses of the same key.
 const (
 	algorithm    = "ed25519"
 	signedPrefix = "vkc bundle signature 1\n"
 )
 
-// signedDigest is the SHA-256 of, for each section but the signature, in order:
-// kind and index (uint32), length (uint64), all little-endian, and the SHA-256
-// of the content; of weight data that of its chunks' sums. Where the sections lie
-// follows from that, and everything between them is zero, so it stands for the
-// whole file without its signature.
+// signedDigest hashes all sections except the signature, in order. For each it hashes kind and index (uint32), length
+// (uint64), all little-endian, and the SHA-256 of the content. For weight data that is the SHA-256 of the chunks' sums.
+// The lengths determine the sections' positions, and all padding is zero, so the digest covers the whole file without
+// its signature.
 func signedDigest(sections []Section, weightSums []byte) []byte {
 	h := sha256.New()
 	for _, s := range sections {
@@ -64,8 +61,7 @@ func sign(key ed25519.PrivateKey, sections []Section, weightSums []byte) signatu
 		ed25519.Sign(key, signedMessage(sections, weightSums))}
 }
 
-// check reports an error unless the signature is right for the sections, whoever
-// made it.
+// check checks that the signature is valid for the sections. It does not check who signed.
 func (s *signature) check(sections []Section) error {
 	chunks := int64(0)
 	for _, section := range sections {
@@ -92,9 +88,8 @@ func clip(s string) string { return s[:min(len(s), 40)] }
 // KeyName is a public key in few letters, for people: the base64 of its bytes.
 func KeyName(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
 
-// Signer returns the public key of whoever signed the bundle, or nil where it is
-// not signed. The signature was found right when the bundle was opened, but
-// anybody can sign: see [File.SignedBy].
+// Signer returns the signer's public key, or nil if the bundle is not signed. Open has verified the signature, but
+// anyone can sign: see [File.SignedBy].
 func (f *File) Signer() ed25519.PublicKey {
 	if f.content().signature == nil {
 		return nil
@@ -102,8 +97,8 @@ func (f *File) Signer() ed25519.PublicKey {
 	return bytes.Clone(f.signature.PublicKey)
 }
 
-// SignedBy returns nil if the bundle is signed with one of the keys. What is not
-// checked yet, the weights, is checked against the signature when it is used.
+// SignedBy returns nil if the bundle is signed with one of the keys. Weights are checked against the signature at first
+// use.
 func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 	if f == nil {
 		return errNoFile
@@ -125,8 +120,8 @@ func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 		KeyName(f.signature.PublicKey), len(trusted))
 }
 
-// Sign signs the bundle at path and writes it to out, which may be the same. A
-// signature that is there is replaced. All of the bundle is checked first.
+// Sign checks all of the bundle at path, signs it, and writes it to out, which may be the same path. It replaces an
+// existing signature.
 func Sign(path, out string, key ed25519.PrivateKey) error {
 	f, err := Open(path)
 	if err != nil {
@@ -153,7 +148,7 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 	return nil
 }
 
-// copySigned writes all sections as they are, and a new signature.
+// copySigned copies all sections and writes a new signature.
 func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 	w := &writer{to: to, sums: chunkSums{signed: true}}
 	n := len(f.sections) + 1

@@ -12,8 +12,7 @@ import (
 // HasWeights reports whether the bundle holds weights of its own.
 func (f *File) HasWeights() bool { return f.content().weights != nil }
 
-// Weights returns the bundle as the source of its own weights, or nil where it
-// holds none.
+// Weights returns the bundle as the source of its own weights, or nil if it has none.
 func (f *File) Weights() ir.WeightSource {
 	if !f.HasWeights() {
 		return nil
@@ -39,10 +38,8 @@ func (f *File) WeightType(name string) (ir.DType, []int, error) {
 	return t.DType, slices.Clone(t.Dims), err
 }
 
-// Weight returns a weight after comparing its checksums, which happens once.
-// Its bytes alias the file, so they are read-only and valid until Close; they
-// begin at a multiple of 64 bytes in the file. Weight implements
-// ir.WeightSource.
+// Weight returns a weight after verifying its checksums, once per chunk. The bytes alias the file, so they are
+// read-only and valid until Close. They begin at a multiple of 64 bytes in the file. Weight implements ir.WeightSource.
 func (f *File) Weight(name string) (*ir.Data, error) {
 	t, err := f.tensor(name)
 	if err != nil {
@@ -55,8 +52,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	return &ir.Data{DType: t.DType, Dims: slices.Clone(t.Dims), Bytes: f.weights.bytes(t)}, nil
 }
 
-// Verify checks what Open leaves for later: the checksums of all weights, and
-// that the graph can be read.
+// Verify performs the checks that Open defers: the checksums of all weights, and the decoding of the graph.
 func (f *File) Verify() error {
 	if _, err := f.Graph(); err != nil {
 		return err
@@ -81,7 +77,7 @@ func (f *File) tensor(name string) (tensor, error) {
 	return f.weights.index.Tensors[i], nil
 }
 
-// guard calls read, which touches weight data.
+// guard calls read, which accesses weight data, and turns a fault of the mapping into an error.
 func (f *File) guard(read func() error) error {
 	if f.closed {
 		return fmt.Errorf("vkb: %s: %w", f.src.Path, os.ErrClosed)
@@ -89,8 +85,7 @@ func (f *File) guard(read func() error) error {
 	if f.mapping == nil {
 		return f.located(read())
 	}
-	// A file that has lost its end must not fault in the hands of the caller
-	// either, whose reads are not guarded.
+	// The caller's own reads of the mapping are not guarded, so a truncated file must fail here.
 	if err := f.mapping.Intact(); err != nil {
 		return fmt.Errorf("vkb: %w", err)
 	}

@@ -102,9 +102,9 @@ func (s *refSet) graph(g *ir.Graph) error {
 
 func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType, s.Dims} }
 
-// weightRefs lists the weights to include: those of the program, in the order
-// of its buffers so that uploading reads the file from front to back, then
-// those that only the graph has. Those of a model's other programs and of its file follow.
+// weightRefs lists the weights to include: first the program's, in the order of its buffers so that an upload reads the
+// file sequentially, then those that only the graph uses. The weights of a model's other programs and of its file
+// follow.
 func (c *Contents) weightRefs() ([]weightRef, error) {
 	if c.Weights == nil {
 		return nil, nil
@@ -135,7 +135,7 @@ func (c *Contents) weightRefs() ([]weightRef, error) {
 	return set.list, nil
 }
 
-// load returns the weight, checked against what is asked for.
+// load returns the weight after checking its type against r.
 func (r weightRef) load(src ir.WeightSource) (*ir.Data, error) {
 	d, err := src.Weight(r.name)
 	if err != nil {
@@ -153,10 +153,8 @@ func (r weightRef) load(src ir.WeightSource) (*ir.Data, error) {
 	return d, nil
 }
 
-// WeightBytes returns the contents of a weight buffer: slices to be laid one
-// after another. They alias src and buf. A weight whose type is not the one the
-// program was compiled for is an error. src may be nil where the buffer holds
-// constants only.
+// WeightBytes returns the contents of a weight buffer, as slices to be concatenated. They alias src and buf. A weight
+// with another type than the program expects is an error. src may be nil if the buffer has only constants.
 func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 	if buf.Kind != kernel.BufWeight {
 		return nil, fmt.Errorf("buffer %q holds no weights, it is of kind %q", buf.Name, buf.Kind)
@@ -184,8 +182,8 @@ func errNoWeights(name string) error {
 		"into the bundle", name)
 }
 
-// CheckWeights reports all weights of the program that src lacks or has with
-// another type, as a [*ir.WeightError]. src may be nil where there are no weights.
+// CheckWeights reports all weights of the program that src lacks, or has with another type, as a [*ir.WeightError]. src
+// may be nil if the program has no weights.
 func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if p == nil {
 		return errors.New("vkb: there is no program: it is nil")
@@ -209,7 +207,7 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	return bad
 }
 
-// find is load without reading the weight, where the source can do that.
+// find is load without reading the weight's data, if the source supports that.
 func (r weightRef) find(src ir.WeightSource) *ir.BadWeight {
 	dtype, dims, err := ir.WeightType(src, r.name)
 	if err != nil {

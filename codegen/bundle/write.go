@@ -15,37 +15,33 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Contents is what goes into a bundle.
+// Contents is the input of a new bundle.
 type Contents struct {
 	Meta    Meta
-	Graph   *ir.Graph // what the program was compiled from
+	Graph   *ir.Graph // the program's source graph
 	Program *kernel.Program
 	SPIRV   [][]byte // by index in Program.Shaders
 	// GLSL is the source of each shader, for people to read; nil to leave it out.
 	GLSL []string
-	// Weights gives the weights to include, those of Program and of Graph; nil
-	// to leave them out, and have them given when the bundle is run.
+	// Weights provides the weights to include. nil leaves them out; then they are given when the bundle is run.
 	Weights ir.WeightSource
-	// Model is what the file of a model says beside its weights, as a GGUF file without tensors; nil where the graph is
-	// all there is. A bundle of a model has all weights that Weights names.
+	// Model is the metadata of a model's file, as a GGUF file without tensors, or nil for a plain graph. A bundle of a
+	// model includes all weights that Weights names.
 	Model []byte
-	// Parts are the model's other programs, which share its weights and have neither weights, parts nor signature of
-	// their own.
+	// Parts are the model's other programs. They share its weights, and have no weights, parts or signature themselves.
 	Parts []*Contents
 	// Sign is the key to sign the bundle with, or nil.
 	Sign ed25519.PrivateKey
 }
 
-// Meta says where a bundle comes from. It holds no time and no machine, so
-// that equal inputs give equal bundles.
+// Meta describes the origin of a bundle. It contains no time and no machine, so that equal inputs give equal bundles.
 type Meta struct {
 	Version   string `json:"vkc"`                  // version of vkc
 	CreatedBy string `json:"created_by,omitempty"` // program that wrote the bundle
 	Source    string `json:"source,omitempty"`     // name of the model or graph file, in its author's words
 
-	// What the program was made by and for, so that it can be made again and
-	// compared: the state of the generator, the versions of the GLSL tools, the
-	// device, and the hash of the tuning, if one was used.
+	// The versions that produced the program, so that it can be reproduced and compared: of the generator and the GLSL
+	// tools, the device, and the hash of the tuning, if any.
 	Generator string       `json:"generator,omitempty"`
 	Tools     string       `json:"tools,omitempty"`
 	Target    *target.Caps `json:"target,omitempty"`
@@ -61,8 +57,7 @@ func Encode(c *Contents) ([]byte, error) {
 	return b.data, nil
 }
 
-// Write puts the bundle at path. The file appears whole or not at all, and
-// weights are copied to it one at a time.
+// Write writes the bundle to path. The file appears complete or not at all. Weights are copied one at a time.
 func Write(path string, c *Contents) error {
 	err := func() error {
 		f, err := atomicfile.Create(path, 0o666)
@@ -88,8 +83,8 @@ func (b *buffer) Write(p []byte) (int, error) { b.data = append(b.data, p...); r
 
 func (b *buffer) WriteAt(p []byte, at int64) (int, error) { return copy(b.data[at:], p), nil }
 
-// sink takes a bundle. The header and directory are written last, over the
-// zeros that held their place, since they have the checksums of all the rest.
+// sink receives a bundle. Header and directory contain the checksums of everything else, so they are written last, over
+// zeros.
 type sink interface {
 	io.Writer
 	io.WriterAt
@@ -169,7 +164,7 @@ func (c *Contents) modelTexts() (list []text, err error) {
 	return list, nil
 }
 
-// finish signs what was written, if there is a key, and writes the head.
+// finish signs the sections if there is a key, and writes the head.
 func (w *writer) finish(key ed25519.PrivateKey) error {
 	if key != nil {
 		content, err := json.Marshal(sign(key, w.sections, w.sums.shas))
@@ -184,15 +179,15 @@ func (w *writer) finish(key ed25519.PrivateKey) error {
 	return err
 }
 
-// text is the content of a section that is held in memory.
+// text is a section with its content in memory.
 type text struct {
 	kind    Kind
 	index   int
 	content []byte
 }
 
-// texts returns all sections but those of the weights, after checking that
-// they belong together: what is written here must be readable.
+// texts returns all sections except those of the weights. It checks that they are consistent, because a written bundle
+// must be readable.
 func (c *Contents) texts() ([]text, error) {
 	if c == nil {
 		return nil, errors.New("a bundle needs a graph and a program: its contents are nil")
@@ -255,7 +250,7 @@ func (w *writer) section(kind Kind, index int, content []byte) error {
 	return w.end()
 }
 
-// begin starts a section, whose content is what is written until end.
+// begin starts a section. Everything written until end is its content.
 func (w *writer) begin(kind Kind, index int) error {
 	if err := w.zeros(alignUp(w.pos, kind.align()) - w.pos); err != nil {
 		return err

@@ -2,13 +2,12 @@ package kernel
 
 import "fmt"
 
-// CheckArena returns an error if two temporaries lie in the same place of the arena while the values of both are
-// needed. It derives from the steps alone how long a value is needed, and so checks what a planner decided. A region
-// runs its steps again: what a trip reads before it writes it is from before the region or from the trip before, and so
-// is needed through all of the region.
+// CheckArena returns an error if two temporaries overlap in the arena while both are live. It checks the planner's
+// decisions, and computes lifetimes from the steps alone. A region runs its steps repeatedly: a value that a trip reads
+// before it writes it comes from before the region or from the trip before, so it is live through the whole region.
 func (p *Program) CheckArena() error {
 	var temps []int
-	needed := map[int][2]int{} // by buffer: from which step to which
+	needed := map[int][2]int{} // first and last step, by buffer
 	for at, st := range p.Steps {
 		for _, b := range st.Binds {
 			if p.Buffers[b.Buffer].Kind != BufTemp {
@@ -22,7 +21,7 @@ func (p *Program) CheckArena() error {
 			needed[b.Buffer] = span
 		}
 	}
-	for range p.Regions { // a region in another one may lengthen what the outer one then lengthens
+	for range p.Regions { // extending an inner region may require extending the outer one
 		for _, r := range p.Regions {
 			last := r.First + r.Count - 1
 			for buffer, reads := range p.readFirst(r) {

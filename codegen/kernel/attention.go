@@ -7,71 +7,71 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Attention is what a kernel of FamilyAttention computes in one pass over the
-// keys (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018; Dao et al., "FlashAttention", 2022), so that no matrix of scores is
-// ever stored. For every row, which is a query of a head, with score(key) =
-// Scale * sum over the dot axis of Q*K, which becomes Softcap * tanh of it where Softcap is
-// not 0, plus Mask:
+// Attention is the computation of a kernel of FamilyAttention. It makes one pass over the keys and never materializes
+// the matrix of scores (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
+// "FlashAttention", 2022). A row is one query of one head. Let
+//
+//	score(key) = Scale * (sum of Q*K over the contraction axis)
+//	score(key) = Softcap * tanh(score(key)), if Softcap is not 0
+//	score(key) = score(key) + Mask
+//
+// A row has the results:
 //
 //	result 0: the largest score of the keys that the row sees
 //	result 1: the sum over these keys of 2^(score - largest)
-//	result 2: the sum over these keys of 2^(score - largest) * V, or of that times Factor, which gradients have
+//	result 2: the sum over these keys of 2^(score - largest) * V, times Factor in gradients
 //
-// Scores are in powers of two, as exp2 is what hardware has; whoever lowers a
-// softmax multiplies Scale, or Softcap, and Mask by log2(e). A row that sees no key, or only
-// keys of score -inf, has the results -inf, or the least number of a float
-// instead, 0 and 0, and so the quotient NaN.
+// Scores are exponents of 2, because hardware has exp2. A pass that lowers a softmax multiplies Scale or Softcap, and
+// Mask, by log2(e). A row that sees no key, or only keys of score -inf, has the results -inf (or the smallest float), 0
+// and 0. Its quotient is then NaN.
 //
-// Its parallel axes are named by [Kernel.AttentionAxes].
+// [Kernel.AttentionAxes] names the parallel axes.
 type Attention struct {
-	Q    *Expr // uses the axes of the row and of the dot product
-	K    *Expr // uses the batch, the group, the key and the axis of the dot product
-	V    *Expr // uses the batch, the group, the key and the value axis
-	Mask *Expr // uses the axes of the row and the key; nil for none
-	// Factor multiplies weights before they meet values, but not in result 1; nil for none.
+	Q    *Expr // uses the row axes and the contraction axis
+	K    *Expr // uses the batch, group, key and contraction axes
+	V    *Expr // uses the batch, group, key and value axes
+	Mask *Expr // uses the row and key axes; nil for none
+	// Factor multiplies the weights of the values in result 2, but not result 1; nil for none.
 	Factor *AttentionFactor
 
 	Dot   ir.Dim // extent of the axis that Q and K are summed over
 	Scale float64
 	// Softcap bounds the scores, or is 0.
 	Softcap float64
-	// Causal rows see only keys up to query + keys - queries, or, where they are Reversed, only those from there on:
-	// in gradients of keys, queries and keys have changed places.
+	// Causal rows see only keys up to query + keys - queries. With Reversed they see only keys from there on: gradients
+	// of keys exchange queries and keys.
 	Causal, Reversed bool
-	// Window, where it is not 0, is how many keys a causal row sees at most. Mask hides
-	// those before the first that a row sees, so that they may be left out or not.
+	// Window, if not 0, bounds the number of keys that a causal row sees. Mask hides earlier keys, so a kernel may skip
+	// them or not.
 	Window int64
-	// End, where it is not nil, is a key of a row: Mask hides it and all after it, so that they may
-	// be left out or not. It is the same for all queries of heads that share keys.
+	// End, if not nil, is the first hidden key of a row: Mask hides it and all later keys, so a kernel may skip them or
+	// not. It is equal for all queries of heads that share keys.
 	End *Index
-	// Half says that Q, K and V may be rounded to f16.
+	// Half allows rounding Q, K and V to f16.
 	Half bool
 }
 
-// AttentionFactor is what gradients multiply a weight by that is not 0: the sum over an axis of its own of Q*K, less
-// Less, and, where scores have a Softcap, times 1 - (score/Softcap)^2, as tanh bends them (Dao, "FlashAttention-2",
-// 2023, section 3.1).
+// AttentionFactor is the factor of weights in gradients: the sum of Q*K over its own contraction axis, minus Less. If
+// scores have a Softcap, it is also multiplied by 1 - (score/Softcap)^2, the derivative of the tanh (Dao,
+// "FlashAttention-2", 2023, section 3.1).
 type AttentionFactor struct {
-	Q    *Expr  // uses the axes of the row and of the factor
-	K    *Expr  // uses the batch, the group, the key and the axis of the factor
-	Less *Expr  // uses the axes of the row and the key
-	Dot  ir.Dim // extent of the axis that Q and K are summed over
+	Q    *Expr  // uses the row axes and the factor's contraction axis
+	K    *Expr  // uses the batch, group and key axes and the factor's contraction axis
+	Less *Expr  // uses the row and key axes
+	Dot  ir.Dim // extent of the factor's contraction axis
 }
 
-// AttentionAxes are the ids of the axes of an attention kernel. The parallel
-// ones are, outermost first: Split, which cuts the keys into as many runs of
-// equal length as its extent (1 where all keys are seen at once), batch axes,
-// Group (key heads), Head (query heads that share a key head), Query, and
-// Value, along which the elements of a row's result lie.
+// AttentionAxes are the ids of the axes of an attention kernel. The parallel axes are, outermost first: Split, which
+// cuts the keys into runs of equal length (extent 1 for a single run); batch axes; Group (key heads); Head (query heads
+// that share a key head); Query; and Value, along which the elements of a row's result lie.
 type AttentionAxes struct {
 	Split, Group, Head, Query, Value int
 	Key                              int // the folded axis
 	Dot                              int
-	Factor                           int // of AttentionFactor
+	Factor                           int // the contraction axis of AttentionFactor
 }
 
-// attentionAxes is the least number of parallel axes: all but the batch.
+// attentionAxes is the least number of parallel axes: all except batch axes.
 const attentionAxes = 5
 
 // AttentionAxes returns the axis ids of a kernel of FamilyAttention.
@@ -109,7 +109,8 @@ func (k *Kernel) FirstSeen(query Index) Index {
 // SkipsFirst reports whether rows leave out keys at the beginning.
 func (k *Kernel) SkipsFirst() bool { return k.Attention.Window > 0 || k.Attention.Reversed }
 
-// diagonal is so many keys past the one that stands where a query does when the last of both stand side by side.
+// diagonal is the position of the key aligned with a query, plus past. Queries and keys are aligned at their last
+// elements.
 func (k *Kernel) diagonal(query Index, past int64) Index {
 	keys, queries := DimIndex(k.Fold), DimIndex(k.Parallel[k.AttentionAxes().Query])
 	return Clamp(query.Plus(Const(past)).Plus(keys).Minus(queries), keys)
@@ -123,8 +124,8 @@ func (k *Kernel) KeysSeen(queries int64) int64 {
 	return k.Fold.Max()
 }
 
-// CheckAttention reports what keeps a kernel of FamilyAttention from being one:
-// missing operands or axes, or operands that use axes they must not.
+// CheckAttention checks that a kernel of FamilyAttention has its operands and axes, and that its operands use only the
+// axes that they may.
 func (k *Kernel) CheckAttention() error {
 	a := k.Attention
 	switch {
@@ -172,7 +173,7 @@ func (k *Kernel) CheckAttention() error {
 	return nil
 }
 
-// VectorElems is how many products a score takes, and a factor.
+// VectorElems is the number of multiplications per score and factor.
 func (a *Attention) VectorElems() int64 {
 	if a.Factor == nil {
 		return a.Dot.Max()
@@ -192,7 +193,7 @@ func (a *Attention) Operands() []*Expr {
 	return list
 }
 
-// describe prints the operands by their numbers in the kernel's text.
+// describe prints the operands by their numbers in the kernel's listing.
 func (a *Attention) describe(number map[*Expr]int) string {
 	t := fmt.Sprintf("attention q %%%d k %%%d v %%%d over %s scale %s", number[a.Q], number[a.K], number[a.V], a.Dot,
 		ir.FormatFloat(a.Scale))

@@ -8,19 +8,17 @@ const PackedPlanes = 4
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.
 const RoundedGroup = ir.ByteGroup
 
-// BlockRun is how an invocation walks over blocks that lie along the
-// contraction: Elems elements of one block at a time, in strips of quads that
-// share a scale, so that a scale is unpacked once and applied to a whole sum:
+// BlockRun describes how an invocation reads blocks along the contraction axis: Elems elements of one block at a time,
+// in strips of quads. A strip shares a scale, so the scale is decoded once and applied to a whole sum:
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 type BlockRun struct {
 	DType  ir.DType
 	Form   ir.BlockForm
-	Elems  int // of a block, that an invocation takes at once
-	Strips int // of them, a scale each
-	Quads  int // of a strip
-	// Joined says that the strip is planes one after another: they share the
-	// scale, and the run has all of them.
+	Elems  int // elements of a block that an invocation reads at once
+	Strips int // strips in a run, each with its own scale
+	Quads  int // quads in a strip
+	// Joined says that the strip spans planes that share the scale, and the run covers all of them.
 	Joined bool
 }
 
@@ -51,8 +49,8 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 	return r
 }
 
-// BlockRun returns the run of a matvec over blocks: rows that become bytes have a
-// scale for every group of them, and strips then lie in one.
+// BlockRun returns the run of a matvec over blocks. If rows are quantized to int8, with a scale per group, a strip must
+// lie within one group.
 func (k *Kernel) BlockRun(s Schedule) BlockRun {
 	t, want := k.BlockRows(), s.TileK
 	r := NewBlockRun(t, want)
@@ -63,9 +61,8 @@ func (k *Kernel) BlockRun(s Schedule) BlockRun {
 	return r
 }
 
-// takeStrips makes the run several strips, one after another: of other scales
-// where it is to be longer than a scale goes, or no longer than bytes of A share
-// theirs.
+// takeStrips divides the run into several strips. A run longer than a scale's range has a strip per scale. With int8
+// rows, a strip is no longer than a group of A that shares a scale.
 func (r *BlockRun) takeStrips(want int) {
 	if r.Elems == r.Form.Run {
 		for n := want / r.Elems; n > 1; n-- {
@@ -93,7 +90,7 @@ func (r BlockRun) StripStride() int {
 	return 4 * r.Quads
 }
 
-// aligned reports whether what blocks hold is aligned to sixteen bytes.
+// alignedQuants reports whether the blocks' data is aligned to 16 bytes.
 func (b Binding) alignedQuants() bool {
 	return b.Layout == LayoutPlanes || b.DType.BlockBytes()%16 == 0
 }
@@ -110,16 +107,15 @@ func (r BlockRun) Pairs(b Binding) bool {
 	return b.ReadsPairs() && r.Quads == 2 && r.Form.Planes == 1
 }
 
-// ReadsPairs reports whether quants of two quads in a row can be had at once:
-// where those of four can, and wherever what the blocks hold is aligned as well.
+// ReadsPairs reports whether the quants of two consecutive quads can be loaded at once: the format allows loading four,
+// and the blocks' data is aligned.
 func (b Binding) ReadsPairs() bool {
 	f, ok := ir.BlockFormatOf(b.DType)
 	return ok && f.Wide && !f.FourOnly && b.alignedQuants()
 }
 
-// BlockRows returns the format of the B operands of a product where all are
-// blocks of one, rows of whole blocks along the contraction, as they stand in
-// memory, and ir.Invalid where they are not.
+// BlockRows returns the block format of the B operands of a matmul. They must all have one format, and be whole rows of
+// blocks along the contraction axis. Otherwise it returns ir.Invalid.
 func (k *Kernel) BlockRows() ir.DType {
 	t := ir.Invalid
 	for _, p := range k.Products {
@@ -143,8 +139,7 @@ func (k *Kernel) BlockRows() ir.DType {
 	return t
 }
 
-// ByteRows takes apart an A of a matrix product that is bytes times a scale,
-// which is what a product in precision int8 becomes.
+// ByteRows splits an A operand of the form int8 times scale, the form that matmuls in precision int8 have.
 func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 	if v.Kind != ExprApply || v.Op != ir.OpMul {
 		return nil, nil, false
@@ -160,8 +155,8 @@ func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 	return nil, nil, false
 }
 
-// InGroups reports whether a value is the same for a whole [RoundedGroup] along the
-// contraction: whether its places depend on that only as on whole groups.
+// InGroups reports whether a value is constant within each [RoundedGroup] along the contraction axis: its indices
+// depend on the axis only through the number of the group.
 func (k *Kernel) InGroups(value *Expr) bool {
 	same, fold := true, k.FoldAxis()
 	Walk([]*Expr{value}, func(e *Expr) {

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Canonical returns an equal kernel in the form that schedules are chosen for and the generator writes: axes that
-// lie in memory as one are one, unless the family gives them meanings, and stores leave casts to the buffer.
+// Canonical returns an equal kernel in canonical form. Schedules are chosen and shaders generated for that form. Axes
+// that are contiguous in memory are merged, unless the family gives them meanings, and casts are left to the stores.
 func Canonical(k *Kernel) *Kernel {
 	k = withoutStoredCasts(k)
 	if slices.Contains([]Family{FamilyMap, FamilyRow, FamilyScan, FamilySort}, k.Family) {
@@ -16,8 +16,7 @@ func Canonical(k *Kernel) *Kernel {
 	return k
 }
 
-// withoutStoredCasts returns k with stores of a cast that storing does anyway, from
-// a wider float or between integers, storing the cast's argument instead.
+// withoutStoredCasts returns k without casts that its stores perform anyway, from a wider float or between integers.
 func withoutStoredCasts(k *Kernel) *Kernel {
 	users := map[*Expr]int{}
 	for _, r := range k.Roots() {
@@ -42,11 +41,9 @@ func withoutStoredCasts(k *Kernel) *Kernel {
 	}})
 }
 
-// Collapse returns an equal kernel with as few parallel axes as its indices
-// allow: axes of extent 1 go, and two neighbours become one where every index
-// depends on them only through their row-major position. An elementwise kernel
-// over dense tensors ends with a single axis whatever its rank was, unless that
-// would be longer than axes may be.
+// Collapse returns an equal kernel with as few parallel axes as its indices allow. It drops axes of extent 1. It merges
+// two adjacent axes if every index depends on them only through their row-major position. An elementwise kernel over
+// dense tensors ends with one axis for any rank, unless that axis would exceed the limit on extents.
 func Collapse(k *Kernel) *Kernel {
 	for i := len(k.Parallel) - 1; i >= 0; i-- {
 		if k.Parallel[i].Is(1) {
@@ -62,9 +59,8 @@ func Collapse(k *Kernel) *Kernel {
 	return k
 }
 
-// mergeable reports whether every index of k, and every part of one that
-// stands in a quotient, remainder or clamp, grows along the outer axis by the
-// inner axis's extent times what it grows by along the inner axis.
+// mergeable reports whether axes outer and inner can be merged: in every index, and in every operand of a quotient,
+// remainder or clamp, the stride along outer is the inner extent times the stride along inner.
 func mergeable(k *Kernel, outer, inner int) bool {
 	ok := true
 	k.WalkIndices(func(x Index) { ok = ok && mergeableIn(x, outer, inner, k.Parallel[inner]) })
@@ -106,10 +102,8 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 	return strides[outer].Equal(strides[inner].Mul(DimIndex(extent)))
 }
 
-// substitute removes parallel axis gone. With into >= 0, coordinate into of
-// the new kernel stands for the row-major position in both; since indices
-// depend on nothing else, setting gone to 0 and into to the position gives the
-// same values.
+// substitute removes parallel axis gone. With into >= 0, axis into of the new kernel is the row-major position along
+// both. Indices depend on nothing else, so setting gone to 0 and into to the position gives the same values.
 func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 	parallel := slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
 	if into >= 0 {

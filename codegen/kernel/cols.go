@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// String prints the columns for a reader, after what is stored for them.
+// String prints the columns, to follow a description of the store.
 func (c Cols) String() string {
 	if c.All() {
 		return ""
@@ -13,14 +13,13 @@ func (c Cols) String() string {
 	return fmt.Sprintf(" of columns %d to %d", c.From, c.To-1)
 }
 
-// CutsCols reports whether a matrix product stores some columns in other ways than
-// others, or from the sums of others.
+// CutsCols reports whether a matmul's stores differ between columns.
 func (k *Kernel) CutsCols() bool {
 	return slices.ContainsFunc(k.Stores, func(s Store) bool { return !s.Cols.All() })
 }
 
-// CheckCols reports columns that a matrix product cannot store apart: those it
-// does not have, or of which the pairs do not begin at even ones.
+// CheckCols reports column ranges that a matmul cannot store separately: ranges outside of the result, or ranges that
+// split a pair of columns.
 func (k *Kernel) CheckCols() error {
 	for i, s := range k.Stores {
 		if s.Cols.All() {

@@ -14,22 +14,21 @@ const FamilyCustom Family = "custom"
 // VarCustom runs a custom kernel as its op says.
 const VarCustom Variant = "custom"
 
-// Custom is the call that a kernel of FamilyCustom makes. Its bindings are the
-// arguments and then the results, in the op's order, and last the values of
-// symbols, where the kernel needs any.
+// Custom is the op of a kernel of FamilyCustom. The kernel's bindings are the arguments, then the results, in the op's
+// order, and last the values of symbols if the kernel needs any.
 type Custom struct {
 	Op    ir.Op
 	Attrs ir.Attrs
-	// Types are those of the arguments and results, by binding.
+	// Types are the types of arguments and results, by binding.
 	Types []ir.Type
-	// Args is how many of them are arguments.
+	// Args is the number of arguments.
 	Args int
 }
 
-// Kernel returns what the user registered.
+// Kernel returns the kernel that the user registered.
 func (c *Custom) Kernel() *ir.CustomKernel { return c.Op.Info().Custom.Kernel }
 
-// Name returns the name that the text uses for binding i.
+// Name returns the name of binding i in the shader source.
 func (c *Custom) Name(i int) string {
 	op := c.Op.Info().Custom
 	if i < c.Args {
@@ -38,20 +37,18 @@ func (c *Custom) Name(i int) string {
 	return op.Kernel.Outputs[i-c.Args]
 }
 
-// Zeroed reports whether binding i is a result that is 0 when the kernel begins, which it may read.
+// Zeroed reports whether binding i is a result that is cleared before the kernel begins.
 func (c *Custom) Zeroed(i int) bool {
 	return i >= c.Args && slices.Contains(c.Kernel().Zeroed, c.Name(i))
 }
 
-// SizeName and DimName are what the text calls the number of elements, and the
-// extents, of a tensor.
+// SizeName and DimName are the names of a tensor's number of elements, and of its extents, in the shader source.
 func SizeName(tensor string) string { return tensor + "_size" }
 
 // DimName returns the name of an extent; see SizeName.
 func DimName(tensor string, axis int) string { return fmt.Sprintf("%s_dim%d", tensor, axis) }
 
-// Symbols returns the symbols of the extents that the text mentions, in order of
-// first use.
+// Symbols returns the symbols of the extents that the shader source mentions, in order of first use.
 func (c *Custom) Symbols() []string {
 	var names []string
 	seen := map[string]bool{"": true}
@@ -67,8 +64,8 @@ func (c *Custom) Symbols() []string {
 	return names
 }
 
-// Grid returns the workgroup counts of the op's grid rule. The error names the
-// rule that no product of ceil(extent/tile) can express.
+// Grid returns the workgroup counts of the op's grid rule. It fails, and names the rule, if the rule is not a product
+// of ceil(extent/tile).
 func (c *Custom) Grid() (Grid, error) {
 	var g Grid
 	for dim, rules := range c.Kernel().Grid {
@@ -113,8 +110,7 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 	return nil, fmt.Errorf("no argument or output %q", r.Of)
 }
 
-// Constants returns the values of the specialization constants of a kernel that is a module, an int64, float64 or
-// bool each.
+// Constants returns the specialization constants of a kernel given as a module. Each is an int64, float64 or bool.
 func (c *Custom) Constants() ([]any, error) {
 	known := map[string]any{}
 	for _, a := range c.Attrs {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ExprKind says what an Expr is.
+// ExprKind is the kind of an Expr.
 type ExprKind uint8
 
 // The expression kinds.
@@ -16,20 +16,18 @@ const (
 	ExprConst                      // Value
 	ExprApply                      // an elementwise op on Args
 	ExprIndex                      // Index as an i32
-	ExprAcc                        // the result of phase or product Acc
+	ExprAcc                        // the result of phase or matmul Acc
 	ExprRandom                     // a random word for element Index; Args are seed and offset
 )
 
-// Word says which word of a block of four belongs to an element of a random
-// stream: see ir.RandomBlock.
+// Word selects a word of a block of four random words, for an element of a random stream: see ir.RandomBlock.
 type Word uint8
 
-// The words: a distribution that makes two values from two words needs both of
-// its pair for each element.
+// The words. A distribution that makes two values from two words needs both words of a pair for each element.
 const (
 	WordOwn    Word = iota // word i%4 for element i
-	WordFirst              // the even one of its pair
-	WordSecond             // the odd one
+	WordFirst              // the even word of its pair
+	WordSecond             // the odd word of its pair
 )
 
 // Of returns the number of the word, 0 to 3, for an element.
@@ -43,12 +41,12 @@ func (w Word) Of(element int64) int64 {
 	return element % 4
 }
 
-// Expr is one scalar value of a kernel body. Expressions of one Builder are
-// unique: equal ones are the same pointer, so a shared value is computed once.
+// Expr is one scalar value of a kernel body. Expressions of one Builder are unique: equal ones are the same pointer, so
+// a shared value is computed once.
 type Expr struct {
 	ID    int
 	Kind  ExprKind
-	DType ir.DType // of the value: ops that a device computes in more digits are of that dtype, and cast
+	DType ir.DType // of the value; an op computed at a wider dtype has that dtype and is cast afterwards
 	Bind  int
 	Index Index
 	Value float64 // of a float constant
@@ -62,16 +60,16 @@ type Expr struct {
 	Hint  string // a name for a reader
 
 	axes uint64 // bit i: depends on axis i
-	accs uint64 // bit i: depends on phase or product i
+	accs uint64 // bit i: depends on phase or matmul i
 }
 
 // Uses reports whether the value depends on the coordinate along the axis.
 func (e *Expr) Uses(axis int) bool { return e.axes>>axis&1 != 0 }
 
-// UsesAcc reports whether the value depends on phase or product i.
+// UsesAcc reports whether the value depends on phase or matmul i.
 func (e *Expr) UsesAcc(i int) bool { return e.accs>>i&1 != 0 }
 
-// UsesAnyAcc reports whether the value depends on any phase or product.
+// UsesAnyAcc reports whether the value depends on any phase or matmul.
 func (e *Expr) UsesAnyAcc() bool { return e.accs != 0 }
 
 // Builder makes the expressions of one kernel.
@@ -144,16 +142,15 @@ func (b *Builder) FromIndex(x Index) *Expr {
 	return b.add("index "+x.String(), Expr{Kind: ExprIndex, DType: ir.I32, Index: x})
 }
 
-// Acc returns the result of phase or product i.
+// Acc returns the result of phase or matmul i.
 func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
 	e := b.add(fmt.Sprintf("acc %d %s", i, t), Expr{Kind: ExprAcc, DType: t, Acc: i, Hint: hint})
 	e.accs = 1 << i
 	return e
 }
 
-// AccOfPair returns the result of product i at the other column of a pair: those
-// of numbers 2n and 2n+1. col is the kernel's axis of columns, as a store counts
-// them, and there is an even number of them.
+// AccOfPair returns the result of matmul i at the other column of a pair. Columns 2n and 2n+1 are a pair. col is the
+// column coordinate as a store counts it, and the number of columns is even.
 func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
 	return b.accOf(i, t, OtherOfPair(col), hint)
 }
@@ -171,16 +168,16 @@ func OtherOfPair(x Index) Index {
 	return first.Times(2).Plus(Const(1)).Minus(second)
 }
 
-// Random returns, as u32, a word of the Philox stream of a seed from an offset
-// on, both u32 or i64: the one for an element, or for a pair it belongs to.
+// Random returns a word of a Philox stream, as u32. seed and offset select the stream, both u32 or i64. w selects the
+// word for the element or for its pair.
 func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
 	key := fmt.Sprintf("random e%d e%d %s %d", seed.ID, offset.ID, element, w)
 	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element,
 		Word: w, Hint: "random"})
 }
 
-// Apply returns an elementwise op on values; t is its result dtype. What is proven
-// of coordinates is not computed.
+// Apply returns an elementwise op on values; t is its result dtype. It folds comparisons of coordinates with a provable
+// result.
 func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Expr {
 	if e := b.decided(op, t, args); e != nil {
 		return e
@@ -196,8 +193,8 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 	return b.add(key.String(), Expr{Kind: ExprApply, DType: t, Op: op, Attrs: attrs, Args: args})
 }
 
-// decided returns what a comparison of coordinates with a known outcome is, or an op
-// that constants such as this, equal values or the range of a dtype leave nothing to do; nil for all else.
+// decided returns the value of an op if it needs no computation: a comparison of coordinates with a provable result, or
+// an op made trivial by constants, equal operands or the range of a dtype. Otherwise it returns nil.
 func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	switch {
 	case op == ir.OpWhere && args[0].Kind == ExprConst:
@@ -246,7 +243,7 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	return nil
 }
 
-// isUnsigned reports whether the dtype of an integer, or of what it is cast from, says that it is not below 0.
+// isUnsigned reports whether an integer cannot be negative by its dtype, or by the dtype it is cast from.
 func (e *Expr) isUnsigned() bool {
 	if e.DType.Kind() == ir.KindUint {
 		return true
@@ -284,8 +281,7 @@ func compare(op ir.Op, x, y Index) (holds, fails bool) {
 	return false, false
 }
 
-// Cast returns v converted to t by op cast's rule; the same value where it
-// has that dtype already.
+// Cast returns v converted to t by the rule of op cast. If v has dtype t it returns v.
 func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 	if v.DType == t {
 		return v
@@ -299,7 +295,7 @@ func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
 }
 
-// Widened looks through casts of loaded floats to f32, which change nothing.
+// Widened looks through casts of loaded floats to f32, which do not change the value.
 func Widened(v *Expr) *Expr {
 	for v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
 		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 {
@@ -308,8 +304,8 @@ func Widened(v *Expr) *Expr {
 	return v
 }
 
-// Unstored returns what a store of v in its own dtype may store instead: the
-// argument of a cast that storing does anyway, from a wider float.
+// Unstored returns the value to store in place of v. If v is a cast from a wider float that the store performs anyway,
+// that is the cast's argument.
 func Unstored(v *Expr) *Expr {
 	if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.DType != ir.F64 {
 		if v.Args[0].DType == ir.F32 { // storing rounds an f64 to f32 first
@@ -319,8 +315,7 @@ func Unstored(v *Expr) *Expr {
 	return v
 }
 
-// Walk calls visit once for every expression that the roots depend on, in an
-// order in which arguments come first.
+// Walk calls visit once for every expression that the roots depend on, arguments before their users.
 func Walk(roots []*Expr, visit func(*Expr)) {
 	seen := map[*Expr]bool{}
 	var walk func(e *Expr)

@@ -6,28 +6,28 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fault says when a kernel makes its run fail, because its op has no result for a value. A kernel cannot stop a run:
-// it notes the fault in a word of its own, which the host looks at when the run is done ([Program.Faults]).
+// Fault makes a run fail because an op has no result for some value. A kernel cannot stop a run. It records the fault
+// in a word, and the host checks the word after the run ([Program.Faults]).
 //
-// The word is 0 where all is well. Else it is the complement of the least Index at which there is a fault, so that
-// kernels find it by an atomic maximum.
+// The word is 0 if there is no fault. Otherwise it is the complement of the smallest Index with a fault, so that
+// kernels can update it by an atomic maximum.
 type Fault struct {
 	Bind  int   // of the word
-	Index Index // of what a point of the parallel axes computes: the number of a block
-	// Most, of FamilyQuantize, is the largest magnitude that an element of a block may have. NaN is a fault as well.
+	Index Index // identifies the point of the parallel axes: the number of a block
+	// Most, for FamilyQuantize, is the largest allowed magnitude of an element. NaN is a fault as well.
 	Most float32
 }
 
-// FaultPort is a word in which a step may note a fault, and what that means to a reader.
+// FaultPort is a word in which a step may record a fault, and the fault's meaning.
 type FaultPort struct {
 	Buffer int    `json:"buffer"`
-	Op     string `json:"op"`  // the node at fault, as the graph's text has it
-	Why    string `json:"why"` // what is wrong with an element, as the end of a sentence
-	// Elems is how many elements of the op's argument one index stands for.
+	Op     string `json:"op"`  // the failing node, in the graph's notation
+	Why    string `json:"why"` // the reason, as the end of a sentence
+	// Elems is the number of argument elements per index.
 	Elems int64 `json:"elems"`
 }
 
-// Check says what a word that the program left means, or nil where all is well.
+// Check returns the error that the word records, or nil.
 func (f FaultPort) Check(word uint32) error {
 	if word == 0 {
 		return nil

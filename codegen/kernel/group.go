@@ -7,14 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Group is what a kernel of FamilyGroup does: it groups the elements of the
-// fold axis by the number Of has for each. Its one parallel axis goes over those
-// numbers.
+// Group is the computation of a kernel of FamilyGroup. It groups the elements of the fold axis by their group number
+// Of. The kernel's one parallel axis ranges over the group numbers.
 type Group struct {
-	Of   Index // of an element: 0 … the parallel extent less 1
-	Rows int64 // of a group, at most
-	// Bind is the table, i32 [Groups, 1+Rows]: of each group the number and its
-	// elements in ascending order, filled up with -1. Groups left over are -1.
+	Of   Index // group number of an element, below the parallel extent
+	Rows int64 // maximum number of elements per table row
+	// Bind is the table, i32 [Groups, 1+Rows]. Each row has a group number and its elements in ascending order, padded
+	// with -1. Unused rows are -1.
 	Bind   int
 	Groups int64
 }
@@ -25,21 +24,17 @@ func (g *Group) describe(number map[*Expr]int) string {
 
 // Guard leaves parts of a kernel out. All are bools; nil is always true.
 type Guard struct {
-	// Point is a map's, which has no other: of a point for which it is false nothing is
-	// computed but the condition.
+	// Point applies to a map. At a point for which it is false, the kernel computes only the condition.
 	Point *Expr
-	// Batch uses batch axes alone: of a batch for which it is false nothing is
-	// computed.
+	// Batch uses batch axes alone. The kernel skips a batch for which it is false.
 	Batch *Expr
-	// Row may use the row axis, too: of a row for which it is false nothing is
-	// stored.
+	// Row may use the row axis too. The kernel stores nothing to a row for which it is false.
 	Row *Expr
-	// Col may use batch axes and the column axis: of a column for which it is
-	// false nothing is stored.
+	// Col may use batch axes and the column axis. The kernel stores nothing to a column for which it is false.
 	Col *Expr
 }
 
-// parts are the conditions that there are, and what each is about.
+// parts lists the conditions that are set, and their names.
 func (g *Guard) parts() (conds []*Expr, names []string) {
 	if g == nil {
 		return nil, nil
@@ -61,7 +56,7 @@ func (g *Guard) describe(number map[*Expr]int) string {
 	return "only" + strings.TrimPrefix(text, ",")
 }
 
-// CheckGroup reports what is wrong with a kernel of FamilyGroup, or nil.
+// CheckGroup reports an invalid kernel of FamilyGroup, or nil.
 func (k *Kernel) CheckGroup() error {
 	switch g := k.Group; {
 	case g == nil || len(k.Parallel) != 1 || !k.Parallel[0].IsStatic():

@@ -9,16 +9,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Identity tells kernels apart. Two of equal identity compute the same thing on
-// the same shapes from buffers of the same sizes: schedules are chosen for them
-// alike, and under one schedule and for one device their shaders are the same
-// text, but for names. It can be compared, and be the key of a map.
+// Identity identifies kernels that are equal except for names. Such kernels compute the same function on the same
+// shapes, from buffers of the same sizes. They get the same schedules, and for one schedule and device their shaders
+// differ only in names. It is comparable, so it can be the key of a map.
 type Identity struct {
-	// Structure is all that is known of the kernel except names: those of the
-	// kernel, its ops, buffers, values and symbols. Symbols are numbered instead.
+	// Structure describes the kernel without names of kernels, ops, buffers, values and symbols. Symbols are numbered
+	// instead.
 	Structure string
-	// Symbols are the names of the symbols that Structure numbers, in that order,
-	// by commas: kernels of one program read different ones from different places.
+	// Symbols lists the names of the symbols that Structure numbers, separated by commas. Two kernels of one program
+	// may read different symbols, at different offsets.
 	Symbols string
 }
 
@@ -108,8 +107,8 @@ func (k *Kernel) Identity() Identity {
 type identityWriter struct {
 	b       []byte
 	number  map[*Expr]int
-	symbols []string // in the order in which they were met
-	bounds  []int64  // of symbols, as they were met first
+	symbols []string // in order of first use
+	bounds  []int64  // of symbols, as first seen
 	extents map[int]ir.Dim
 }
 
@@ -134,7 +133,7 @@ func (w *identityWriter) flags(list ...bool) {
 	}
 }
 
-// refs writes which expressions are meant; nil is none.
+// refs writes references to expressions; nil is none.
 func (w *identityWriter) refs(list ...*Expr) {
 	for _, e := range list {
 		if e == nil {
@@ -167,7 +166,7 @@ func (w *identityWriter) dim(d ir.Dim) {
 	w.ints(d.Add)
 }
 
-// value writes what the value of a symbol or of a product of symbols is made of.
+// value writes a symbol, or the factors of a product of symbols.
 func (w *identityWriter) value(name string, bound int64) {
 	factors := SymbolFactors(name)
 	if len(factors) == 1 {
@@ -183,7 +182,7 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = append(w.b, ')')
 }
 
-// symbol writes the number of a symbol, and its bound where that is news; 0 is none.
+// symbol writes the number of a symbol, and its bound if that is new; 0 means no bound.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {
@@ -232,7 +231,7 @@ func (w *identityWriter) factor(f *Factor) {
 	}
 }
 
-// expr writes an expression, whose arguments have been written.
+// expr writes an expression after its arguments.
 func (w *identityWriter) expr(e *Expr) {
 	w.number[e] = len(w.number)
 	w.line(strconv.Itoa(int(e.Kind)), e.DType.String())

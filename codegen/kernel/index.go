@@ -9,23 +9,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Index is an integer polynomial over a kernel's axes, the program's symbols
-// and opaque factors (quotients, remainders, clamped run-time values), kept as
-// a canonical sum of products. It addresses elements of buffers. Every factor
-// is at least 0 and every axis is less than its extent, which is what lets
-// division and remainder be simplified away.
+// Index is an integer polynomial over a kernel's axes, the program's symbols and opaque factors (quotients, remainders,
+// clamped run-time values), kept as a canonical sum of products. It addresses elements of buffers. Every factor is at
+// least 0, and every axis is less than its extent; these bounds let divisions and remainders simplify.
 type Index struct {
 	terms []Term // sorted by key, coefficients not 0
 	c     int64
 }
 
-// Term is one product of an Index: Coef times its factors.
+// Term is one summand of an Index: Coef times its factors.
 type Term struct {
 	Coef    int64
-	Factors []*Factor // sorted by key; its symbols are one of them, their product
+	Factors []*Factor // sorted by key; all symbols of the term form one factor
 }
 
-// FactorKind says what a Factor is.
+// FactorKind is the kind of a Factor.
 type FactorKind uint8
 
 // The factor kinds.
@@ -73,8 +71,7 @@ func newFactor(f Factor) *Factor {
 // Const returns the index that is a number.
 func Const(n int64) Index { return Index{c: n} }
 
-// Axis returns the index that is the coordinate along axis id; an axis of
-// extent 1 has only coordinate 0.
+// Axis returns the coordinate along axis id as an index. An axis of extent 1 has only coordinate 0.
 func Axis(id int, extent ir.Dim) Index {
 	if extent.Is(1) {
 		return Index{}
@@ -94,14 +91,12 @@ func DimIndex(d ir.Dim) Index {
 // symbol returns the dim that a FactorSym is the value of.
 func (f *Factor) symbol() ir.Dim { return ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1} }
 
-// ValueIndex returns a run-time integer limited to 0..last, so that it can
-// never leave its buffer.
+// ValueIndex returns a run-time integer clamped to 0..last, so that it cannot leave its buffer.
 func ValueIndex(v *Expr, last Index) Index {
 	return Clamp(single(newFactor(Factor{Kind: FactorValue, Value: v})), last)
 }
 
-// Clamp returns x, as a signed number, limited to 0..last; 0 where last is
-// negative, as that of an axis is that turns out to be empty.
+// Clamp returns x, as a signed number, clamped to 0..last. If last is negative, as for an empty axis, the result is 0.
 func Clamp(x, last Index) Index {
 	switch {
 	case last.IsConst() && last.c <= 0:
@@ -114,16 +109,15 @@ func Clamp(x, last Index) Index {
 
 func single(f *Factor) Index { return Index{terms: []Term{{1, []*Factor{f}}}} }
 
-// Terms returns the products of the sum; do not modify.
+// Terms returns the terms of the sum; do not modify them.
 func (x Index) Terms() []Term { return x.terms }
 
 // Offset returns the constant of the sum.
 func (x Index) Offset() int64 { return x.c }
 
-// Size is how many factors x consists of, those inside quotients, remainders and
-// clamps included as often as they stand there. What is done with an index takes
-// time in proportion, and so does what is written for it: whoever makes an index
-// of others bounds this.
+// Size is the number of factors in x, including those inside quotients, remainders and clamps. The cost of processing
+// an index, and the length of its generated code, are proportional to it. A pass that builds indices from others must
+// bound it.
 func (x Index) Size() int {
 	size := 0
 	for _, t := range x.terms {

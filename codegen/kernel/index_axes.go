@@ -2,8 +2,7 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// Walk calls visit for every factor of x, those inside quotients, remainders
-// and clamps included.
+// Walk calls visit for every factor of x, including those inside quotients, remainders and clamps.
 func (x Index) Walk(visit func(*Factor)) {
 	for _, t := range x.terms {
 		for _, f := range t.Factors {
@@ -31,8 +30,8 @@ func (x Index) Uses(axis int) bool {
 	return used
 }
 
-// Stride returns the polynomial that x grows by per step along the axis, and
-// false where x is not linear in it.
+// Stride returns the polynomial that x grows by per step along the axis. It reports false if x is not linear in the
+// axis.
 func (x Index) Stride(axis int) (Index, bool) {
 	var terms []Term
 	for _, t := range x.terms {
@@ -65,8 +64,7 @@ func (x Index) DropAxis(axis int) Index {
 	return x.Minus(s.Mul(Axis(axis, ir.D(2))))
 }
 
-// Multiple returns the largest power of two, up to limit, that provably
-// divides every value of x.
+// Multiple returns the largest power of two, up to limit, that provably divides x.
 func (x Index) Multiple(limit int64) int64 {
 	m := limit
 	for m > 1 && x.c%m != 0 {
@@ -80,7 +78,7 @@ func (x Index) Multiple(limit int64) int64 {
 	return m
 }
 
-// Substitute returns x with every axis replaced by what at gives for it.
+// Substitute returns x with every axis replaced by the index that at returns.
 func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {
@@ -116,9 +114,8 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 	return single(f)
 }
 
-// Adjacent reports whether x grows by one per step along the axis, and whether
-// it is a multiple of n wherever the coordinate along the axis is: then n
-// neighbours are one aligned vector.
+// Adjacent reports whether x grows by one per step along the axis, and is a multiple of n whenever the coordinate along
+// the axis is. Then n neighbors are one aligned vector.
 func (x Index) Adjacent(axis, n int) bool {
 	stride, linear := x.Stride(axis)
 	return linear && stride.Equal(Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)

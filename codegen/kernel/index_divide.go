@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// DivMod returns floor(x/d) and x mod d for x of at least 0 and a dim d of at
-// least 1.
+// DivMod returns floor(x/d) and x mod d for x >= 0 and a dim d >= 1.
 func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	if d.Is(1) {
 		return x, Index{}
@@ -32,18 +31,16 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	return quo.Plus(q), r
 }
 
-// hasClamp reports whether x is a position that may have been limited to an
-// empty axis: then what is read there is not used, but a division by the
-// extent, which is 0, could lead outside of the buffer.
+// hasClamp reports whether x contains a clamp. The clamped axis may be empty. Then the value read there is unused, but
+// a division by the extent, which is 0, could lead outside of the buffer.
 func hasClamp(x Index) bool {
 	found := false
 	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
 	return found
 }
 
-// longDivide is the long division of polynomials: while a term of what is left
-// is a multiple of the leading term of d, that multiple of d is taken out. So
-// x = quo*d + rem.
+// longDivide is the long division of polynomials. While a term of the remainder is a multiple of the leading term of d,
+// it subtracts that multiple of d. So x = quo*d + rem.
 func (x Index) longDivide(d Index) (quo, rem Index) {
 	if len(d.terms) == 0 {
 		return x.divideTerms(d.c)
@@ -83,9 +80,8 @@ func (x Index) divideTerms(d int64) (quo, rem Index) {
 	return quo, x.Minus(quo.Times(d))
 }
 
-// giveBack makes the remainder of a division at least 0 again, where taking
-// too much out of x has left it negative: quotients of negative numbers are not
-// the same on all devices.
+// giveBack makes a negative remainder nonnegative again, by lowering the quotient. Devices differ in quotients of
+// negative numbers.
 func giveBack(x, div, quo, rem Index) (Index, Index) {
 	if rem.nonNegative() {
 		return quo, rem
@@ -113,7 +109,7 @@ func (x Index) lowest() (int64, bool) {
 	return low, true
 }
 
-// foldEmpty turns terms without factors into the constant.
+// foldEmpty adds terms without factors to the constant.
 func (x Index) foldEmpty() Index {
 	out := Index{c: x.c}
 	for _, t := range x.terms {
@@ -157,8 +153,8 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 	return rest, true
 }
 
-// divideByParts handles x = g*a + b with g dividing d and 0 <= b < g: then
-// floor(x/d) = floor(a/(d/g)) and x mod d = g*(a mod d/g) + b.
+// divideByParts handles x = g*a + b with g dividing d and 0 <= b < g. Then floor(x/d) = floor(a/(d/g)) and x mod d =
+// g*(a mod d/g) + b.
 func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	for _, t := range x.terms {
 		g := gcd(abs(t.Coef), d)

@@ -8,9 +8,8 @@ func (x Index) inRange(d Index) bool {
 // NonNegative reports whether x >= 0 is proven for all axes and symbols.
 func (x Index) NonNegative() bool { return !hasValue(x) && x.nonNegative() }
 
-// nonNegative reports whether x >= 0 is proven for all axes and symbols: with
-// every negative term at its largest and every positive term that could be 0
-// at 0, what is left has no negative coefficient.
+// nonNegative reports whether x >= 0 is provable for all axes and symbols. It sets every negative term to its maximum,
+// and every positive term that may be 0 to 0. The resulting polynomial must have no negative coefficient.
 func (x Index) nonNegative() bool {
 	low := Const(x.c)
 	for _, t := range x.terms {
@@ -38,7 +37,7 @@ func symbolsOnly(fs []*Factor) bool {
 	return true
 }
 
-// upper returns a polynomial in symbols that is no less than the product.
+// upper returns a polynomial in symbols that bounds the product from above.
 func upper(fs []*Factor) Index {
 	out := Const(1)
 	for _, f := range fs {
@@ -84,7 +83,7 @@ func upperSum(x Index) Index {
 	return out
 }
 
-// Upper returns a number that x is never above, and false where none is known.
+// Upper returns an upper bound of x, and false if none is known.
 func (x Index) Upper() (int64, bool) {
 	up := upperSum(x)
 	return up.c, up.IsConst() && !hasValue(x)

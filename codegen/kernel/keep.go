@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RowPasses sorts the phases of a row into passes over its elements, each of which folds
-// all phases that do not wait for another of the pass.
+// RowPasses groups the phases of a row into passes over its elements. A pass folds phases that do not depend on one
+// another.
 func (k *Kernel) RowPasses() (passes [][]int) {
 	for i, p := range k.Phases {
 		last := len(passes) - 1
@@ -20,9 +20,9 @@ func (k *Kernel) RowPasses() (passes [][]int) {
 	return passes
 }
 
-// Kept chooses the values of an element of a row that are kept from one pass to the next,
-// each with the first pass that needs it: those that depend on the element and on no fold,
-// and that several passes need, of which storing what there is for each element is the last.
+// Kept chooses the values of a row's elements to keep in registers between passes, each with the first pass that needs
+// it. They depend on the element and on no fold, and several passes need them. The stores per element count as the last
+// pass.
 func (k *Kernel) Kept() map[*Expr]int {
 	passes := k.RowPasses()
 	all := make([][]*Expr, len(passes)+1)
@@ -50,7 +50,7 @@ func (k *Kernel) Kept() map[*Expr]int {
 	}
 	var order []*Expr
 	Walk(k.Roots(), func(v *Expr) { order = append(order, v) })
-	for i, v := range slices.Backward(order) { // users before what they use
+	for i, v := range slices.Backward(order) { // users before their arguments
 		if len(needed[v]) > 1 && k.keepable(v) && !covered(v, order[i+1:]) {
 			kept[v] = needed[v][0]
 		}

@@ -15,63 +15,59 @@ const (
 	// FamilyMap computes every store once per point of the parallel axes:
 	// elementwise chains, gathers, copies.
 	FamilyMap Family = "map"
-	// FamilyRow folds the row axis, in one or several phases, once per point of
-	// the parallel axes: reductions, softmax, norms.
+	// FamilyRow folds the row axis, in one or several phases, once per point of the parallel axes: reductions, softmax,
+	// norms.
 	FamilyRow Family = "row"
-	// FamilyMatMul sums products over the contraction axis; the last two
-	// parallel axes are the rows and columns of the result.
+	// FamilyMatMul is a matmul: it sums A*B over the contraction axis. The last two parallel axes are the rows and
+	// columns of the result.
 	FamilyMatMul Family = "matmul"
-	// FamilyScan goes along the fold axis once per point of the parallel axes,
-	// and stores at each element what has been folded so far: running sums.
+	// FamilyScan goes along the fold axis once per point of the parallel axes, and stores the running result at each
+	// element.
 	FamilyScan Family = "scan"
-	// FamilySort orders each row by its phase's value, and stores per place of
-	// the order, whose number is then the coordinate along the fold axis.
+	// FamilySort orders each row by its phase's value. It stores once per rank; the rank is then the coordinate along
+	// the fold axis.
 	FamilySort Family = "sort"
-	// FamilyAttention weighs values by the softmax of products of queries and
-	// keys, in one pass over the keys.
+	// FamilyAttention computes the softmax of query-key scores times values, in one pass over the keys.
 	FamilyAttention Family = "attention"
-	// FamilyGroup groups the elements of the fold axis by a number of each.
+	// FamilyGroup groups the elements of the fold axis by a group number.
 	FamilyGroup Family = "group"
-	// FamilyQuantize makes a block, of the elements of the fold axis, once per
-	// point of the parallel axes.
+	// FamilyQuantize quantizes the elements of the fold axis to one block, once per point of the parallel axes.
 	FamilyQuantize Family = "quantize"
 )
 
-// Kernel is one fused computation, before anything is decided about the
-// device: axes, bindings, and a body of expressions.
+// Kernel is one fused computation, before any decision that depends on a device: axes, bindings, and a body of
+// expressions.
 type Kernel struct {
 	Name   string
 	Family Family
 
 	// Parallel axes, outermost first; their ids are 0, 1, …
 	Parallel []ir.Dim
-	// Fold is the extent of the row, contraction or key axis, whose id is
-	// FoldAxis(); not used by maps.
+	// Fold is the extent of the row, contraction or key axis. Its id is FoldAxis(). Maps do not use it.
 	Fold ir.Dim
 
 	Bindings []Binding
-	Phases   []Phase   // of a row kernel; the one of a scan; of a matmul kernel, see RowSums
+	Phases   []Phase   // of a row kernel; one for a scan; for a matmul, see RowSums
 	Products []Product // of a matmul kernel
 	Stores   []Store
-	Loop     *Loop   // of a loop, which has bindings and else nothing
-	Custom   *Custom // of a custom kernel, which has bindings and else nothing
-	Take     ir.Dim  // of a sort: for how many places of the order it stores
+	Loop     *Loop   // for FamilyLoop; such a kernel has only bindings besides
+	Custom   *Custom // for FamilyCustom; such a kernel has only bindings besides
+	Take     ir.Dim  // for a sort: the number of ranks that it stores
 	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
 
-	// Attention is what a kernel of FamilyAttention computes.
+	// Attention is for FamilyAttention.
 	Attention *Attention
-	// Group is what a kernel of FamilyGroup does.
+	// Group is for FamilyGroup.
 	Group *Group
-	// Guard leaves parts of a map, a quantize or a matrix product out; nil leaves out none.
+	// Guard skips parts of a map, a quantize or a matmul; nil skips nothing.
 	Guard *Guard
-	// Fault is what makes the run fail; nil where nothing does.
+	// Fault is the condition on which the run fails; nil for none.
 	Fault *Fault
-	// After are values, as Binding.Buffer names them, that are computed before the kernel runs, though it reads
-	// none of them. It says when the kernel runs, not what it does.
+	// After lists values (see Binding.Buffer) that must be computed before the kernel runs, although it does not read
+	// them. It affects only the order.
 	After []int
 
-	// Ops names the fused graph ops in order; Notes says what a reader of the
-	// kernel wants to know besides.
+	// Ops names the fused graph ops in order. Notes holds remarks for readers of the kernel.
 	Ops []string
 }
 
@@ -84,26 +80,26 @@ type Binding struct {
 	DType  ir.DType
 	Read   bool
 	Write  bool
-	Buffer int // the value it holds, in the namespace of whoever lowered it
+	Buffer int // the value in the buffer, numbered by the pass that lowered it
 	// Elems is the number of elements at the bound of every symbol.
 	Elems int64
 	// Fixed says that the buffer holds a weight or constant, the same in every run.
 	Fixed bool
 	// Params says that the buffer holds the values of symbols.
 	Params bool
-	// Fault says that the buffer is the word in which the kernel notes a fault.
+	// Fault says that the buffer is the word in which the kernel records a fault.
 	Fault bool
-	// Codebook is the block format whose table of levels the buffer holds, or
-	// ir.Invalid: what decoding that format reads besides the blocks.
+	// Codebook is the block format with the codebook in this buffer, or ir.Invalid. Decoding that format reads it in
+	// addition to the blocks.
 	Codebook ir.DType
-	// Layout is how blocks lie in the buffer.
+	// Layout is the layout of blocks in the buffer.
 	Layout Layout
 }
 
 // Combine is the operator of a fold.
 type Combine string
 
-// The fold operators. Argmax and argmin give the i32 coordinate.
+// The fold operators. Argmax and argmin return the i32 coordinate.
 const (
 	CombineSum    Combine = "sum"
 	CombineProd   Combine = "prod"
@@ -111,10 +107,10 @@ const (
 	CombineMin    Combine = "min"
 	CombineArgmax Combine = "argmax"
 	CombineArgmin Combine = "argmin"
-	// CombineOrder gives, of a sort, the i32 coordinate of the element at each
-	// place: smallest first, NaN last, equal ones as they come.
+	// CombineOrder sorts: it returns the i32 coordinate of the element at each rank. The smallest element comes first,
+	// NaN last, and equal elements keep their order.
 	CombineOrder Combine = "order"
-	// CombineOrderDown is the same with the largest first, NaN before all.
+	// CombineOrderDown sorts with the largest element first and NaN before all.
 	CombineOrderDown Combine = "order_down"
 )
 
@@ -124,38 +120,35 @@ type Phase struct {
 	Combine Combine
 	Value   *Expr
 	Name    string // for a reader: "row_max", "sum_sq"
-	// Exclusive, of a scan, leaves the element itself out of its result.
+	// Exclusive, for a scan, excludes the element itself from its result.
 	Exclusive bool
 }
 
-// Limit leaves out the elements of a row at which At is Below or more: the end
-// of a last chunk that is not full. Nothing is computed or stored there.
+// Limit excludes the elements of a row at which At is Below or more: the rest of a partial last chunk. Nothing is
+// computed or stored there.
 type Limit struct {
 	At    Index
 	Below ir.Dim
 }
 
-// Product is one sum over the contraction axis of A*B, in f32, or of bytes in
-// i32. A uses the row coordinate and not the column, B the other way round.
+// Product is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A uses the row
+// coordinate but not the column, B the column but not the row.
 type Product struct {
 	A, B *Expr
 	Name string
-	// Operands, where it is F16 or BF16, is a dtype that both operands may be
-	// rounded to before they are multiplied, which is what matrix units take. I8
-	// or U8 says that they are such integers. Otherwise they are multiplied in f32.
+	// Operands F16 or BF16 allows rounding both operands to that dtype before they are multiplied, which matrix units
+	// need. I8 or U8 says that the operands are such integers. Otherwise they are multiplied in f32.
 	Operands ir.DType
-	// HalfSums says that sums may be rounded to f16, too.
+	// HalfSums allows rounding the sums to f16.
 	HalfSums bool
-	// ByteRows says that A may be rounded to bytes, with a scale for every 32
-	// neighbours along the contraction.
+	// ByteRows allows quantizing A to int8, with a scale per 32 elements along the contraction axis.
 	ByteRows bool
-	// BF16x3 says that the f32 operands may count as sums of two bf16, and the
-	// product of the lesser two of those may be left out.
+	// BF16x3 allows splitting each f32 operand into a high and a low bf16 part. The product of the two low parts may be
+	// dropped.
 	BF16x3 bool
 }
 
-// Sums returns the dtype of the product's result: I32, wrapping around, for
-// bytes, else F32.
+// Sums returns the dtype of the matmul's result: I32 with wrap-around for int8 operands, else F32.
 func (p Product) Sums() ir.DType {
 	if p.Operands == ir.I8 || p.Operands == ir.U8 {
 		return ir.I32
@@ -163,30 +156,29 @@ func (p Product) Sums() ir.DType {
 	return ir.F32
 }
 
-// Store writes a value to element Index of a binding: once per point of the
-// parallel axes, and once per row element too where PerElement is set. In an
-// attention it writes once per row, and where PerElement is set once per
-// element of the row's result, which is once per point of the parallel axes.
+// Store writes a value to element Index of a binding, once per point of the parallel axes. With PerElement it also
+// writes once per row element. An attention stores once per row, or, with PerElement, once per element of the row's
+// result, which is once per point of the parallel axes.
 type Store struct {
 	Bind       int
 	Index      Index
 	Value      *Expr
 	PerElement bool
-	// Cols, of a matrix product, are the columns for which it writes.
+	// Cols, for a matmul, are the columns that it writes.
 	Cols Cols
-	// Where, of some columns, is a bool: where it is false nothing is written. Nil is always true.
+	// Where, for some columns, is a bool condition of the store. nil means always.
 	Where *Expr
 }
 
-// Cols are columns From to To-1 of a matrix product, or all if both are 0. What
-// is stored for them counts them from From on.
+// Cols are columns From to To-1 of a matmul, or all columns if both are 0. The store's column coordinate begins at 0 at
+// From.
 type Cols struct{ From, To int64 }
 
 // All reports whether all columns are meant.
 func (c Cols) All() bool { return c == Cols{} }
 
-// Symbols returns the symbols that the kernel needs at run time, in order of
-// first use; of products those of their factors.
+// Symbols returns the symbols that the kernel needs at run time, in order of first use. For a product of symbols it
+// lists the factors' symbols.
 func (k *Kernel) Symbols() []string {
 	var names []string
 	seen := map[string]bool{"": true}
@@ -224,9 +216,9 @@ func (k *Kernel) Symbols() []string {
 	return names
 }
 
-// SymbolFactors returns the factors that the value of a symbol is the product of, without bounds: itself, unless it
-// stands for a product, which no program has among its symbols. The symbol of a factor such as 2*A*B+1 may be a product
-// again.
+// SymbolFactors returns the factors of a symbol's value, without bounds. A plain symbol is its only factor. A symbol
+// that stands for a product is not among a program's symbols; its factors may contain product symbols again, as in
+// 2*A*B+1.
 func SymbolFactors(sym string) []ir.Dim {
 	if ir.IsIdent(sym) {
 		return []ir.Dim{{Sym: sym, Mul: 1}}
@@ -234,8 +226,7 @@ func SymbolFactors(sym string) []ir.Dim {
 	return ir.Dim{Sym: sym, Mul: 1}.Factors()[1:]
 }
 
-// Roots returns the expressions that the kernel's phases, products, attention
-// and stores consist of.
+// Roots returns the expressions in the kernel's phases, matmuls, attention and stores.
 func (k *Kernel) Roots() []*Expr {
 	var roots []*Expr
 	for _, p := range k.Phases {
@@ -299,9 +290,8 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 }
 
-// BF16Terms returns how many products of bf16 stand for each of the products of
-// a kernel whose operands are taken apart (see Product.BF16x3): three, and one
-// less for a side all operands of which are loaded bf16 and have no lesser part.
+// BF16Terms returns the number of bf16 matmuls per matmul if the operands are split in two (see Product.BF16x3): three,
+// minus one for each side with only loaded bf16 operands, which have no low part.
 func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	exactA, exactB = true, true
 	for _, p := range k.Products {
@@ -323,7 +313,7 @@ func (e *Expr) loadsBF16() bool {
 		e.Args[0].DType == ir.BF16
 }
 
-// operandNote says what the operands and sums may be rounded to.
+// operandNote describes the allowed rounding of operands and sums.
 func (p Product) operandNote() string {
 	note := ""
 	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
@@ -376,8 +366,8 @@ func (e *Expr) describe(number map[*Expr]int) string {
 	return b.String()
 }
 
-// describe prints x with loaded values numbered, so that the text does not
-// depend on the order in which a builder met them.
+// describe prints x with its loaded values numbered, so that the listing does not depend on the order in which a
+// builder created them.
 func (x Index) describe(number map[*Expr]int) string {
 	s := x.String()
 	x.Walk(func(f *Factor) {

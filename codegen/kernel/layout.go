@@ -13,9 +13,8 @@ type Layout string
 const (
 	// LayoutBlocks has whole blocks one after another, as files do.
 	LayoutBlocks Layout = ""
-	// LayoutPlanes has each part of the blocks in a plane of its own, so that
-	// neighbouring invocations which read it touch neighbouring, aligned bytes:
-	// see [PlanesOf]. Only weights have it; they are taken apart when loaded.
+	// LayoutPlanes stores each part of the blocks in a separate plane, so that adjacent invocations read adjacent,
+	// aligned bytes: see [PlanesOf]. Only weights use it; loading rearranges them.
 	LayoutPlanes Layout = "planes"
 )
 
@@ -28,8 +27,7 @@ type Plane struct {
 // planeAlign is the alignment of planes in a buffer: the widest load.
 const planeAlign = 16
 
-// PlanesOf returns the planes of a block format in the order in which they lie
-// in a buffer, or nil for a dtype that has none.
+// PlanesOf returns the planes of a block format in their order in a buffer, or nil for a dtype without planes.
 func PlanesOf(t ir.DType) []Plane {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok {
@@ -46,9 +44,8 @@ func PlanesOf(t ir.DType) []Plane {
 	return planes
 }
 
-// PlaneBase returns the byte of a buffer of that many blocks at which plane i
-// begins; i = len(PlanesOf(t)) is where the last one ends. Each begins at a
-// multiple of 16 bytes.
+// PlaneBase returns the byte offset of plane i in a buffer of that many blocks. For i = len(PlanesOf(t)) it is the end
+// of the last plane. Planes begin at multiples of 16 bytes.
 func PlaneBase(t ir.DType, i int, blocks int64) int64 {
 	base := int64(0)
 	for _, p := range PlanesOf(t)[:i] {
@@ -57,8 +54,7 @@ func PlaneBase(t ir.DType, i int, blocks int64) int64 {
 	return base
 }
 
-// Bytes returns the size of a buffer of that many elements of a dtype in the
-// layout, a multiple of 16 and at least 16.
+// Bytes returns the size of a buffer of that many elements in the layout, a multiple of 16 and at least 16.
 func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	n, err := t.BytesFor(elems)
 	if err != nil {
@@ -73,11 +69,11 @@ func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	return max((n+planeAlign-1)/planeAlign*planeAlign, planeAlign), nil
 }
 
-// PackPlane fills dst with what a plane has from byte first on, of the blocks in
-// src, whole ones one after another. They must reach as far as dst does.
+// PackPlane fills dst with a plane of the blocks in src, from byte first of the plane on. src holds whole consecutive
+// blocks, enough for dst.
 func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	size := t.BlockBytes()
-	skip := int(first % int64(p.Bytes)) // of the first part
+	skip := int(first % int64(p.Bytes)) // bytes to skip of the first block's part
 	src = src[first/int64(p.Bytes)*int64(size):]
 	for at := p.At; len(dst) > 0; at += size {
 		dst = dst[copy(dst, src[at+skip:at+p.Bytes]):]
@@ -85,8 +81,8 @@ func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	}
 }
 
-// UnpackPlanes is the inverse of packing all planes: it returns whole blocks,
-// that many, from a buffer of planes.
+// UnpackPlanes is the inverse of packing all planes: it returns the given number of whole blocks from a buffer of
+// planes.
 func UnpackPlanes(t ir.DType, src []byte, blocks int64) []byte {
 	size := int64(t.BlockBytes())
 	out := make([]byte, blocks*size)

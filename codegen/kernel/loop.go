@@ -6,16 +6,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FamilyLoop stands for a loop while kernels are a graph: it binds what is carried, read and written, and then what
-// the body is given. The layout of the program puts the kernels of the body in its place, as a [Region].
+// FamilyLoop represents a loop while kernels form a graph. It binds the carried values, read and written, and then the
+// body's other inputs. Laying out the program replaces it by the kernels of its body, as a [Region].
 const FamilyLoop Family = "loop"
 
-// Loop is what a kernel of FamilyLoop runs again and again.
+// Loop describes the loop of a kernel of FamilyLoop.
 type Loop struct {
-	Trips   ir.Dim // how often, or how often at most
-	While   bool   // as long as binding 0, a bool, is true
-	Carried int    // how many bindings, the first ones, are carried
-	Body    int    // which body, in the numbers of whoever lowered it
+	Trips   ir.Dim // number of trips, or its maximum with While
+	While   bool   // stop when binding 0, a bool, is false
+	Carried int    // number of carried bindings, which come first
+	Body    int    // number of the body, assigned by the pass that lowered it
 }
 
 func (l *Loop) describe() string {
@@ -32,16 +32,16 @@ type Region struct {
 	Count int `json:"count"` // of steps, at least 1
 	// Trips is how often they run. A barrier stands before each time, and after the last.
 	Trips ir.Dim `json:"trips"`
-	// Gated says that the first step is a gate: it decides whether the steps after it run this time. It writes their
-	// workgroup counts, or zeros instead, to the buffer of kind BufGated.
+	// Gated says that the first step is a gate: it decides in each trip whether the steps after it run. It writes their
+	// workgroup counts, or zeros, to the buffer of kind BufGated.
 	Gated bool `json:"gated,omitempty"`
 }
 
 // end is the step after the region.
 func (r Region) end() int { return r.First + r.Count }
 
-// Borders reports of each step whether a region begins with it or ended before it, or a gate stands before it: there is
-// a barrier.
+// Borders reports, for each step, whether it needs a barrier because a region begins or ended there, or because it
+// follows a gate.
 func (p *Program) Borders() []bool {
 	is := make([]bool, len(p.Steps)+1)
 	for _, r := range p.Regions {
@@ -51,8 +51,8 @@ func (p *Program) Borders() []bool {
 	return is[:len(p.Steps)]
 }
 
-// Gated lists the steps that a gate decides on, in order. Step Gated()[i] has three words from word 3*i on in the
-// buffers of kinds BufGrids and BufGated.
+// Gated lists the steps after gates, in order. The counts of step Gated()[i] begin at word 3*i of the buffers of kinds
+// BufGrids and BufGated.
 func (p *Program) Gated() []int {
 	is := make([]bool, len(p.Steps))
 	for _, r := range p.Regions {
@@ -69,8 +69,8 @@ func (p *Program) Gated() []int {
 	return list
 }
 
-// Walk goes over the steps from one on in the order in which they run. It calls step for each, and repeat for each
-// region, which is to call body as often as the region says.
+// Walk visits the steps from one on in execution order. It calls step for each step and repeat for each region. repeat
+// must call body once per trip.
 func (p *Program) Walk(from int, step func(i int), repeat func(r Region, body func())) {
 	regions := p.Regions
 	for len(regions) > 0 && regions[0].First < from {
@@ -138,7 +138,7 @@ func (p *Program) checkRegions() error {
 }
 
 // checkGates refuses regions without barriers, gates that write no workgroup counts, and counts of other steps. The
-// buffers of all steps exist.
+// caller has checked that all buffers exist.
 func (p *Program) checkGates() error {
 	for i, borders := range p.Borders() {
 		if borders && !p.Steps[i].Barrier {

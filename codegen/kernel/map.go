@@ -7,21 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Edit says how [Map] rebuilds a kernel. What it leaves zero stays as it is.
+// Edit describes how [Map] rebuilds a kernel. Zero fields keep that part of the kernel.
 type Edit struct {
 	Name string
 	Ops  []string
-	// Family, where set, is another one: only parts that are named here are made then.
+	// Family, if set, changes the family. The new kernel then has only the parts that the edit makes.
 	Family   Family
 	Parallel []ir.Dim
 	Fold     ir.Dim
-	// At gives the axes of the old kernel in the coordinates of the new one.
+	// At returns the old kernel's axes in terms of the new kernel's coordinates.
 	At func(axis int, extent ir.Dim) Index
-	// SameBindings binds what the old kernel binds, used or not, in its order: a program
-	// that has the old kernel runs the new one in its place.
+	// SameBindings keeps all bindings, used or not, in their order, so that a program can run the new kernel in place
+	// of the old.
 	SameBindings bool
-	// Products, Phases, Attention, Guard and Stores make these parts, in this order. Each may
-	// set what the mapping makes of buffers, loads and results from there on.
+	// Products, Phases, Attention, Guard and Stores make these parts, in this order. Each may change the Mapping's
+	// treatment of buffers, loads and results for later parts.
 	Products  func(m *Mapping) []Product
 	Phases    func(m *Mapping) []Phase
 	Attention func(m *Mapping) *Attention
@@ -29,8 +29,8 @@ type Edit struct {
 	Stores    func(m *Mapping) []Store
 }
 
-// Map rebuilds a kernel. Every expression is rewritten, and buffers are bound in the
-// order in which the new kernel uses them. Custom kernels and loops keep their bindings.
+// Map rebuilds a kernel. It rewrites every expression, and binds buffers in the order in which the new kernel uses
+// them. Custom kernels and loops keep their bindings.
 func Map(k *Kernel, e Edit) *Kernel {
 	at := e.At
 	if at == nil {
@@ -80,7 +80,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	return &to
 }
 
-// made is a part of a kernel: what an edit makes of it, or all of it rewritten.
+// made returns a part of a kernel: the edit's result, or the old part rewritten.
 func made[T any](m *Mapping, list []T, edit func(*Mapping) []T, rewrite func(T) T) []T {
 	if edit != nil {
 		return edit(m)
@@ -96,12 +96,11 @@ func rewritten[T any](list []T, rewrite func(T) T) []T {
 	return out
 }
 
-// Mapping rewrites parts of one kernel for another, and binds there the buffers
-// that they use, unless they are bound already.
+// Mapping rewrites parts of one kernel for another, and adds bindings to the new kernel as needed.
 type Mapping struct {
 	*Rewriter
 	From, To *Kernel
-	// Rebind, where set, gives what is bound in place of a binding of the old kernel.
+	// Rebind, if set, returns the new binding for a binding of the old kernel.
 	Rebind func(bind int, b Binding) Binding
 
 	bound map[int]int // binding of From to binding of To
@@ -115,8 +114,7 @@ func newMapping(from, to *Kernel, b *Builder, at func(axis int, extent ir.Dim) I
 	return m
 }
 
-// Part returns a mapping of another kernel, or of the same one at other axes, into
-// the same new kernel.
+// Part returns a mapping of another kernel, or of the same kernel at other axes, into the same new kernel.
 func (m *Mapping) Part(from *Kernel, at func(axis int, extent ir.Dim) Index) *Mapping {
 	part := newMapping(from, m.To, m.Builder, at)
 	part.parts = m.parts
@@ -130,7 +128,7 @@ func (m *Mapping) Bind(b Binding) int {
 	return len(m.To.Bindings) - 1
 }
 
-// Product returns a product in the new kernel, as Phase, Attention and Store do their kind.
+// Product rewrites a matmul for the new kernel. Phase, Attention and Store do the same for those parts.
 func (m *Mapping) Product(p Product) Product {
 	p.A, p.B = m.Value(p.A), m.Value(p.B)
 	return p
@@ -142,7 +140,7 @@ func (m *Mapping) Phase(p Phase) Phase {
 	return p
 }
 
-// Attention returns an attention in the new kernel; nil is none.
+// Attention rewrites an attention for the new kernel; nil stays nil.
 func (m *Mapping) Attention(a *Attention) *Attention {
 	if a == nil {
 		return nil
@@ -159,7 +157,7 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	return &out
 }
 
-// Store returns a store in the new kernel, which writes the buffer that it wrote.
+// Store rewrites a store for the new kernel. It writes the same buffer as before.
 func (m *Mapping) Store(s Store) Store {
 	s.Index, s.Value, s.Where, s.Bind = m.Index(s.Index), m.Value(s.Value), m.orNil(s.Where), m.write(s.Bind)
 	return s
@@ -229,8 +227,8 @@ func (m *Mapping) write(bind int) int {
 	return m.bound[bind]
 }
 
-// bindImplied binds what the kernel reads without a load: the values of symbols, and
-// codebooks of its operands.
+// bindImplied adds bindings that the kernel reads without a load: the values of symbols, and the codebooks of its
+// operands.
 func (m *Mapping) bindImplied() {
 	if m.Rewriter.Bind == nil {
 		return // all are bound already

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Persistent is a persistent kernel: one dispatch that does what a run of steps does. All its workgroups are on the
-// device at a time, and wait for one another where barriers stand between the steps. Vulkan does not promise that they
-// are: so the steps are there as well, and a device that fails to run the dispatch runs them.
+// Persistent is a persistent kernel: one dispatch that executes a run of steps. All of its workgroups must be resident
+// at once, because they wait for one another at the barriers between the steps. Vulkan does not guarantee that. So the
+// program keeps the steps too, and a device on which the dispatch times out runs the steps.
 type Persistent struct {
-	First int `json:"first"` // of the steps
-	Count int `json:"count"` // of steps, at least 2
-	// Dispatch is bound like a step, and then to the counters by which workgroups wait and to the word that they set
-	// where they wait in vain: buffers of kinds BufMeeting and BufLate.
+	First int `json:"first"` // index of the first step
+	Count int `json:"count"` // number of steps, at least 2
+	// Dispatch has the bindings of its steps, and then two more: the counters for the workgroups' barrier, and the word
+	// that they set on a timeout, buffers of kinds BufMeeting and BufLate.
 	Dispatch Step `json:"dispatch"`
 }
 
-// MeetingWords is how many counters a persistent kernel has: how often a workgroup came to where they wait, and how
-// many are done. It leaves zeros.
+// MeetingWords is the number of counters of a persistent kernel: arrivals at its barriers, and workgroups that have
+// finished. The kernel leaves them zero.
 const MeetingWords = 2
 
-// MeetingBinds is how many bindings a persistent kernel has beside those of its steps.
+// MeetingBinds is the number of bindings of a persistent kernel in addition to its steps' bindings.
 const MeetingBinds = 2
 
-// end is the step after those that the dispatch does.
+// end is the first step after the dispatch's steps.
 func (k Persistent) end() int { return k.First + k.Count }
 
 // Dispatches are all steps, and the dispatches of persistent kernels after them.
@@ -36,8 +36,7 @@ func (p *Program) Dispatches() []Step {
 	return all
 }
 
-// Joined has persistent kernels in place of their steps in a list of steps: the numbers are those of
-// [Program.Dispatches].
+// Joined replaces steps by persistent kernels in a list of steps. The results are numbers into [Program.Dispatches].
 func (p *Program) Joined(steps []int) []int {
 	at := map[int]int{}
 	for i, k := range p.Persistent {
@@ -56,15 +55,15 @@ func (p *Program) Joined(steps []int) []int {
 	return list
 }
 
-// Overlap reports whether two buffers have memory in common: they are one, or temporaries whose places overlap.
+// Overlap reports whether two buffers share memory: they are the same buffer, or temporaries with overlapping ranges.
 func (p *Program) Overlap(a, b int) bool {
 	x, y := p.Buffers[a], p.Buffers[b]
 	return a == b || x.Kind == BufTemp && y.Kind == BufTemp &&
 		x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
 }
 
-// checkPersistent refuses persistent kernels whose steps are not run one after the other, or without barriers around
-// them, or that lack counters.
+// checkPersistent refuses persistent kernels without counters, without barriers around them, or with steps that do not
+// run one after the other.
 func (p *Program) checkPersistent() error {
 	if len(p.Persistent) > 0 && len(p.Gated()) > 0 {
 		return errors.New("a program of persistent kernels has gates")
@@ -93,13 +92,13 @@ func (p *Program) checkPersistent() error {
 	return nil
 }
 
-// LateError says that the workgroups of a persistent kernel were not all on the device at a time, so that some did not
-// wait for others: what the run made is wrong.
+// LateError says that the workgroups of a persistent kernel were not all resident at once, so that some gave up
+// waiting. The results of the run are wrong.
 type LateError struct {
 	Program string
 }
 
-// Error says what happened and what to do.
+// Error says what happened and how to avoid it.
 func (e *LateError) Error() string {
 	return fmt.Sprintf("%s: workgroups of a persistent kernel waited seconds for others that the device had no room "+
 		"for, so that the run's results are wrong: load the program again, or compile it with VKC_DISABLE=persistent",

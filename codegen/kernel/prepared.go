@@ -8,18 +8,17 @@ import (
 )
 
 const (
-	// preparedGrowth bounds what a kernel may keep: so many times the bytes that
-	// it reads. Operands in two or three parts of bf16 take up to 1.5, with their padding
-	// a little more. Decoded blocks take 1.88 and more: they are stored in every run, or not at all.
+	// preparedGrowth bounds the size of a prepared result, as a multiple of the bytes that its kernel reads. Operands
+	// in two or three parts of bf16 take up to 1.5, and a little more with padding. Decoded blocks take 1.88 or more,
+	// so they are materialized in every run or not at all.
 	preparedGrowth = 1.75
-	// preparedSmall is what any kernel may keep, if it reads nothing at all.
+	// preparedSmall is the size that any prepared result may have, even if its kernel reads nothing.
 	preparedSmall = 64 << 10
 )
 
-// CanPrepare reports whether a kernel is to run once, when the program is loaded. It then
-// computes the same in every run, since it reads only what is fixed, or what ready reports
-// of a buffer, and has no symbols. And what it keeps is little, beside what it reads: one that
-// makes much of little, as a broadcast does, stays with the run.
+// CanPrepare reports whether a kernel should run once, at load. It must compute the same in every run: it has no
+// symbols, and reads only fixed buffers or buffers for which ready reports true. Its result must not be much larger
+// than its inputs; a broadcast, for example, stays in the run.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.After, func(buffer int) bool { return !ready(buffer) }) &&
@@ -47,12 +46,10 @@ func (k *Kernel) keepsLittle() bool {
 
 func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 
-// Begins reports whether step i is the first of the prepared steps, or of those
-// of a run: nothing that stands before it needs a barrier.
+// Begins reports whether step i is the first prepared step or the first step of a run. Such a step needs no barrier.
 func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
 
-// checkPrepared checks that prepared steps depend on nothing that a run
-// changes, and that no run changes what they make.
+// checkPrepared checks that prepared steps depend on nothing that a run changes, and that no run changes their results.
 func (p *Program) checkPrepared() error {
 	if p.Prepared < 0 || p.Prepared > len(p.Steps) {
 		return fmt.Errorf("%d prepared steps of %d", p.Prepared, len(p.Steps))

@@ -1,41 +1,39 @@
 package kernel
 
-// Rewrite is other kernels in place of some, which a rule proposes.
+// Rewrite is a rule's proposal to replace some kernels by others.
 type Rewrite struct {
 	Rule          string
 	Before, After []*Kernel
-	// Margin is how many times the time after the time before must be at least: estimates err. 0 is 1.
+	// Margin is the factor by which the time before must exceed the time after, since estimates err. 0 means 1.
 	Margin float64
-	// LastSplit says that no later rule splits the sums of the kernels. Otherwise they are priced as if split
-	// where that is faster.
+	// LastSplit says that no later rule splits the sums of these kernels. Otherwise they are priced as split if that is
+	// faster.
 	LastSplit bool
 }
 
-// Estimate is what the kernels before and after a rewrite are expected to take, in nanoseconds.
+// Estimate is the estimated time of the kernels before and after a rewrite, in nanoseconds.
 type Estimate struct {
 	Before, After float64
 	Margin        float64 // of the rewrite
 	Note          string
 }
 
-// Gain is how much less the kernels take after the rewrite, beyond the margin.
+// Gain is the time that the rewrite saves, beyond the margin.
 func (e Estimate) Gain() float64 { return e.Before - max(e.Margin, 1)*e.After }
 
-// Sizes are what a device suggests that rules propose for a kernel.
+// Sizes are a device's suggestions to the rules for a kernel.
 type Sizes struct {
-	Operands [][]StoredOperand // of a matrix product, ways to store some of them
-	Tails    []Tail            // of a matrix product
-	Parts    []int             // of a contraction, or of the keys of an attention
+	Operands [][]StoredOperand // for a matmul: alternatives for materializing some operands
+	Tails    []Tail            // for a matmul
+	Parts    []int             // for split-K, or for splitting an attention's keys
 }
 
-// StoredOperand says that an operand of a matrix product is to be stored before
-// it, with so many rows (along its own axis) of so many elements (along the
-// contraction). Those beyond its own are padding; a 0 keeps the extent. Operands
-// whose contraction is padded are padded alike.
+// StoredOperand says that a matmul's operand is materialized before it, padded to Rows (along its own axis) by Depth
+// (along the contraction axis). A 0 keeps the extent. Operands with a padded contraction axis are padded alike.
 type StoredOperand struct {
 	Operand     *Expr
 	Rows, Depth int
-	// Across stores columns instead: neighbours lie along the operand's own axis.
+	// Across stores the operand transposed: adjacent elements lie along the operand's own axis.
 	Across bool
 }
 
@@ -48,25 +46,23 @@ func (k *Kernel) ReadsBlocks(v *Expr) bool {
 	return found
 }
 
-// Tail says that the results of a matrix product from From on along an axis,
-// one of the parallel axes, are to be computed by a kernel of their own.
+// Tail says that a separate kernel computes the results of a matmul from From on along Axis, one of the parallel axes.
 type Tail struct {
 	Axis int
 	From int64
-	// Swap exchanges rows and columns of what is cut off: few columns are then few
-	// rows, for which there are other variants.
+	// Swap transposes the tail: a few columns become a few rows, for which there are other variants.
 	Swap bool
 }
 
-// Work is what a way to compute something takes, where ways are compared before there are kernels.
+// Work is the cost of one way to compute something, for comparing ways before kernels exist.
 type Work struct {
-	Form     string  // which way it is
-	Bytes    float64 // read and written in order
-	Places   float64 // reads, writes and atomics at places of their own, each of which moves a sector of memory
-	Launches int     // of kernels that wait for one another
+	Form     string  // name of the way
+	Bytes    float64 // read and written sequentially
+	Places   float64 // scattered reads, writes and atomics, each of which moves a memory sector
+	Launches int     // dependent dispatches
 }
 
-// Rates are what a device does of that in a nanosecond, or takes for it.
+// Rates are a device's speed: bytes per nanosecond, and nanoseconds per dispatch.
 type Rates struct{ Bytes, LaunchNs float64 }
 
 // Sector is how many bytes are moved where only some of them are wanted.

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Program is a compiled graph: buffers, shaders, and the steps that run them
-// in order. It is plain data; the SPIR-V is kept beside it, by shader.
+// Program is a compiled graph: buffers, shaders, and the steps that run them in order. It is plain data. The SPIR-V is
+// stored separately, by shader.
 type Program struct {
 	Name      string   `json:"name"`
 	GraphHash string   `json:"graph_hash"`
@@ -25,23 +25,22 @@ type Program struct {
 	// Persistent are the kernels that do runs of steps in one dispatch each, in the order of the steps.
 	Persistent []Persistent `json:"persistent,omitempty"`
 
-	// Prepared is how many steps, the first ones, run once when the program is
-	// loaded: those that make of weights and constants what every run needs. See
-	// [BufPrepared].
+	// Prepared is the number of steps, at the front, that run once at load. They compute values that depend only on
+	// weights and constants. See [BufPrepared].
 	Prepared int `json:"prepared,omitempty"`
 
 	Inputs  []Port `json:"inputs"`
 	Outputs []Port `json:"outputs"`
 	States  []Port `json:"states,omitempty"`
-	// Faults are the words in which steps note that the run has failed.
+	// Faults are the words in which steps record that the run has failed.
 	Faults []FaultPort `json:"faults,omitempty"`
 
-	// Extents are those that some values of symbols make negative, such as T-2, of tensors without a buffer: a kernel
-	// computes one element by element for itself. Nothing runs where one is negative, nor where one of a buffer is.
+	// Extents are extents of tensors without a buffer that may be negative for some symbol values, such as T-2. Some
+	// kernel computes such a tensor element by element. A run fails if one of these extents, or an extent of a buffer,
+	// is negative.
 	Extents ir.Shape `json:"extents,omitempty"`
 
-	// ArenaBytes is the size of the one allocation that all temporaries share,
-	// with lifetimes overlapped; TempBytes is what they would take side by side.
+	// ArenaBytes is the size of the one allocation that all temporaries share. TempBytes is their size without sharing.
 	ArenaBytes int64 `json:"arena_bytes"`
 	TempBytes  int64 `json:"temp_bytes"`
 }
@@ -49,7 +48,7 @@ type Program struct {
 // maxSymbolsNamed is how many symbols an error names.
 const maxSymbolsNamed = 8
 
-// Smaller says how to make a program whose tensors are too large smaller.
+// Smaller advises how to make a program with too large tensors smaller.
 func (p *Program) Smaller() string {
 	if len(p.Symbols) == 0 {
 		return "split its tensors"
@@ -66,15 +65,13 @@ func (p *Program) Smaller() string {
 		"an extent with one value)", strings.Join(list, ", "))
 }
 
-// Symbol is a run-time extent. Its value is element i of the params buffer,
-// as a uint32, i being its index in Program.Symbols.
+// Symbol is a run-time extent. Symbol i of Program.Symbols is element i of the params buffer, as a uint32.
 type Symbol struct {
 	Name  string `json:"name"`
 	Bound int64  `json:"bound"`
 }
 
-// BufferKind says where the contents of a buffer come from and how long they
-// live.
+// BufferKind is the source and lifetime of a buffer's contents.
 type BufferKind string
 
 // The buffer kinds.
@@ -82,17 +79,17 @@ const (
 	BufInput  BufferKind = "input"  // written by the host before each run
 	BufOutput BufferKind = "output" // read by the host after each run
 	BufWeight BufferKind = "weight" // uploaded once, read-only
-	// BufPrepared is written by prepared steps and outlives runs, which only read it.
+	// BufPrepared is written by prepared steps at load. Runs only read it.
 	BufPrepared BufferKind = "prepared"
-	BufState    BufferKind = "state"  // set at load to what Port.Init says, outlives runs
+	BufState    BufferKind = "state"  // set at load as Port.Init says, outlives runs
 	BufTemp     BufferKind = "temp"   // a range of the arena
 	BufParams   BufferKind = "params" // the symbol values, written before each run
 	BufGrids    BufferKind = "grids"  // the workgroup counts of gated steps, written before each run; see [Region]
-	BufGated    BufferKind = "gated"  // the counts that gates leave them
-	BufFault    BufferKind = "fault"  // a word that a step sets where the run fails; see [Fault]
-	// BufMeeting has the counters of persistent kernels, zeros whenever none of them runs; see [Persistent].
+	BufGated    BufferKind = "gated"  // the counts after the gates
+	BufFault    BufferKind = "fault"  // a word that a step sets if the run fails; see [Fault]
+	// BufMeeting has the counters of persistent kernels. They are zero whenever none of these runs; see [Persistent].
 	BufMeeting BufferKind = "meeting"
-	BufLate    BufferKind = "late" // a word that persistent kernels set where their workgroups wait in vain
+	BufLate    BufferKind = "late" // a word that persistent kernels set on a timeout
 )
 
 // Buffer is one storage buffer, or one range of the arena.
@@ -101,20 +98,18 @@ type Buffer struct {
 	Name  string     `json:"name"`
 	DType ir.DType   `json:"dtype"`
 	Shape ir.Shape   `json:"shape"`
-	// Bytes is the size at the bound of every symbol, a multiple of 16 and at
-	// least 16. Contents are dense and row-major at the symbols' run-time values.
+	// Bytes is the size at the bounds of all symbols, a multiple of 16 and at least 16. Contents are dense and
+	// row-major at the symbols' run-time values.
 	Bytes int64 `json:"bytes"`
-	// Offset is the position in the arena of a temporary.
+	// Offset is a temporary's position in the arena.
 	Offset int64 `json:"offset,omitempty"`
-	// Segments of a weight buffer, laid one after another.
+	// Segments of a weight buffer, concatenated.
 	Segments []Segment `json:"segments,omitempty"`
-	// Layout of a weight buffer of blocks. Segments are whole blocks in the order
-	// of files whatever it is: who loads them takes them apart.
+	// Layout of a weight buffer of blocks. Segments always have whole blocks in file order; the loader rearranges them.
 	Layout Layout `json:"layout,omitempty"`
 }
 
-// Segment is a run of bytes of a weight buffer: a weight by name, or a
-// constant held in the graph.
+// Segment is a range of a weight buffer: a weight by name, or a constant of the graph.
 type Segment struct {
 	Weight string   `json:"weight,omitempty"` // a name, or empty for a constant
 	DType  ir.DType `json:"dtype"`
@@ -133,11 +128,11 @@ type Port struct {
 	Buffer int      `json:"buffer"`
 	DType  ir.DType `json:"dtype"`
 	Shape  ir.Shape `json:"shape"`
-	// Init is what a state holds at first, as ir.ParseInitial reads it; "" is zeros.
+	// Init is the initial value of a state, in the syntax of ir.ParseInitial; "" is zeros.
 	Init string `json:"init,omitempty"`
 }
 
-// First returns what a state holds at first. src is asked where that is a weight.
+// First returns the initial value of a state. If that is a weight, it comes from src.
 func (p Port) First(src ir.WeightSource) (*ir.Data, error) {
 	first, err := ir.ParseInitial(p.Init)
 	if err != nil {
@@ -176,8 +171,8 @@ type Bind struct {
 	Buffer int  `json:"buffer"`
 	Write  bool `json:"write,omitempty"`
 	Read   bool `json:"read,omitempty"`
-	// Address says that the buffer is larger than a binding may be: bound is one of 8 bytes that holds its address,
-	// and the shader needs bufferDeviceAddress.
+	// Address says that the buffer exceeds the limit on bindings. The kernel binds an 8-byte buffer with its address
+	// instead, and the shader needs bufferDeviceAddress.
 	Address bool `json:"address,omitempty"`
 }
 
@@ -187,22 +182,20 @@ type Step struct {
 	Shader int    `json:"shader"`
 	Binds  []Bind `json:"binds"`
 	Grid   Grid   `json:"grid"`
-	// Barrier says that a memory barrier stands before this step, because it
-	// reads or overwrites something a step since the last barrier touched.
-	// Steps between two barriers form a level and may overlap.
+	// Barrier says that a memory barrier precedes this step, because it reads or overwrites data that a step since the
+	// last barrier accessed. Steps between two barriers form a level and may overlap.
 	Barrier bool `json:"barrier,omitempty"`
-	// Ops names the graph ops that the kernel fuses.
+	// Ops names the fused graph ops.
 	Ops []string `json:"ops"`
 	// Schedule is the schedule's one-line description.
 	Schedule string `json:"schedule"`
-	// Flops and Moved are the arithmetic operations and the bytes read and
-	// written at the bound of every symbol, counting each buffer once.
+	// Flops and Moved are the arithmetic operations and the bytes read and written at the bounds of all symbols, each
+	// buffer counted once.
 	Flops int64 `json:"flops"`
 	Moved int64 `json:"moved"`
 }
 
-// Grid is the number of workgroups of a step: per dimension the product of
-// factors, each rounded up to whole tiles.
+// Grid is the number of workgroups of a step: per dimension a product of factors, each rounded up to whole tiles.
 type Grid [3][]GridFactor
 
 // GridFactor is one factor of a grid dimension: ceil(Extent/Tile).
@@ -250,8 +243,7 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 	return out, nil
 }
 
-// Values returns the values of all symbols of the program, in which sums and
-// quotients of symbols are what the others make them.
+// Values returns the values of all symbols of the program, computing sums and quotients of symbols from the others.
 func (p *Program) Values(symbols map[string]int64) (map[string]int64, error) {
 	all := maps.Clone(symbols)
 	for _, s := range p.Symbols {

@@ -14,8 +14,8 @@ import (
 // maxArena bounds the arena (1 TiB), as ir bounds a tensor.
 const maxArena = 1 << 40
 
-// Check refuses a program whose indices or sizes do not hold together, as one
-// read from a damaged or hostile file may be. What refers to something is checked after it.
+// Check refuses a program with inconsistent indices or sizes, as a damaged or hostile file may have. References are
+// checked after their targets.
 func (p *Program) Check() error {
 	for _, check := range []func() error{p.checkTexts, p.checkRegions, p.checkBuffers, p.checkExtents, p.checkShaders,
 		p.checkDispatches, p.checkPrepared, p.checkGates, p.checkFaults, p.checkPersistent, p.checkPorts} {
@@ -186,8 +186,8 @@ func (p *Program) checkPort(port Port, kind BufferKind) error {
 	return nil
 }
 
-// checkTexts refuses texts of vkc's own that vkc would not write. They are
-// printed as they are; names of the graph may be anything and are quoted.
+// checkTexts refuses unprintable strings that vkc itself would not write. These strings are printed raw; names of the
+// graph may be anything and are quoted.
 func (p *Program) checkTexts() error {
 	text := func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
@@ -222,7 +222,7 @@ func (p *Program) checkDim(d ir.Dim) error {
 	return nil
 }
 
-// isComputed reports whether the value of a symbol follows from those of a program.
+// isComputed reports whether a symbol's value follows from a program's symbols.
 func isComputed(sym string, symbols map[string]int64) bool {
 	if _, ok := symbols[sym]; ok {
 		return true

@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CheckQuantize reports what is wrong with a kernel of FamilyQuantize, or nil:
-// its one store is of elements that the fold axis goes over, as many as a block
-// has, and Index is the number of the block.
+// CheckQuantize reports an invalid kernel of FamilyQuantize, or nil. The kernel has one store, of a block's elements
+// along the fold axis; its Index is the number of the block.
 func (k *Kernel) CheckQuantize() error {
 	switch {
 	case len(k.Stores) != 1 || len(k.Phases)+len(k.Products) > 0:

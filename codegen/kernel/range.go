@@ -7,39 +7,37 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Kernels compute coordinates along axes, and all that is compared, limited or
-// used as a value, in 32 bits with a sign. Positions of elements in buffers are
-// sums of products of them; they have 64 bits where they need more than 32.
-// Then a position is counted in rows of 2^16 elements, of which the number has
-// 32 bits. What custom kernels, random streams and readers of blocks count has 32.
+// Integer ranges. Kernels compute coordinates, and values that are compared, clamped or used as numbers, in signed 32
+// bits. Positions of elements in buffers are sums of products of coordinates. A position above 32 bits is counted in
+// rows of 2^16 elements, with a 32-bit row number. Custom kernels, random streams and block readers are limited to
+// 32-bit counts.
 const (
 	maxSigned   = math.MaxInt32
 	maxPosition = math.MaxUint32
 	maxWide     = 1<<48 - 1
 )
 
-// BlockUnit is the alignment of the blocks of a format in bytes, at most 4:
-// kernels read blocks in units of so many.
+// BlockUnit is the alignment of a format's blocks in bytes, at most 4. Kernels read blocks in units of that size.
 func BlockUnit(t ir.DType) int {
 	n := t.BlockBytes()
 	return min(n&-n, 4)
 }
 
-// RangeError says that a kernel would have to count more than its integers hold.
+// RangeError says that a kernel would have to count beyond the range of its integers.
 type RangeError struct {
-	What  string  // what is too large: "elements of x", "points"
+	What  string  // the quantity: "elements of x", "points"
 	Bind  int     // the binding that What is about, or -1
 	Size  float64 // at the bounds of symbols
 	Limit int64
 }
 
-// Error says what is too large for what.
+// Error names the quantity and the limit.
 func (e *RangeError) Error() string {
 	return fmt.Sprintf("%s: %.0f, more than the %d that kernels count", e.What, e.Size, e.Limit)
 }
 
-// CheckRange returns a *RangeError if some position does not fit, at the bounds
-// of symbols: nothing that a kernel computes may silently wrap around.
+// CheckRange returns a *RangeError if some position may overflow at the bounds of symbols, because kernels must not
+// wrap around silently.
 func (k *Kernel) CheckRange() error {
 	var found *RangeError
 	limit := func(size float64, most int64, bind int, format string, args ...any) {
@@ -130,11 +128,10 @@ func (k *Kernel) LargestPosition() float64 {
 	return most
 }
 
-// maxOf is the largest value of a dim, which may be more than an int64 holds.
+// maxOf is the largest value of a dim, which may exceed an int64.
 func maxOf(d ir.Dim) float64 { return float64(d.Mul)*float64(d.Bound) + float64(d.Add) }
 
-// Largest is a number that neither x nor any part of its sum is above, at the
-// bounds of symbols.
+// Largest is an upper bound of x and of all partial sums, at the bounds of symbols.
 func (x Index) Largest() float64 {
 	sum := max(float64(x.c), 0)
 	for _, t := range x.terms {
@@ -166,5 +163,5 @@ func (f *Factor) Largest() float64 {
 	case FactorClamp:
 		return f.D.Largest()
 	}
-	return maxSigned // a loaded value, which lowering limits to that
+	return maxSigned // a loaded value, which lowering clamps to that
 }

@@ -2,24 +2,22 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// Rewriter rebuilds expressions of one kernel for another, with a builder of
-// its own.
+// Rewriter rebuilds expressions of one kernel for another, with its own builder.
 type Rewriter struct {
 	// Builder makes the new expressions.
 	Builder *Builder
-	// Bind, where set, gives the new binding of a load.
+	// Bind, if set, returns the new binding of a load.
 	Bind func(bind int) int
-	// Load, where set, gives what stands for a load, or nil to leave it one.
+	// Load, if set, returns the value that replaces a load, or nil to keep the load.
 	Load func(e *Expr) *Expr
-	// Acc, where set, gives what stands for the result of a phase or product.
+	// Acc, if set, returns the value that replaces the result of a phase or matmul.
 	Acc func(e *Expr) *Expr
 
 	at   func(axis int, extent ir.Dim) Index
 	done map[*Expr]*Expr
 }
 
-// NewRewriter returns a rewriter that replaces every axis by what at gives for
-// it.
+// NewRewriter returns a rewriter that replaces every axis by the index that at returns.
 func NewRewriter(at func(axis int, extent ir.Dim) Index) *Rewriter {
 	return &Rewriter{Builder: NewBuilder(), at: at, done: map[*Expr]*Expr{}}
 }
@@ -40,7 +38,7 @@ func (r *Rewriter) Value(v *Expr) *Expr {
 	return out
 }
 
-// orNil is Value, but for what is not there.
+// orNil is Value, with nil for nil.
 func (r *Rewriter) orNil(v *Expr) *Expr {
 	if v == nil {
 		return nil

@@ -7,17 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// PhaseAcc is the number of the result of phase i: those of a matrix product
-// come after those of its products.
+// PhaseAcc is the number of the result of phase i. A matmul's phases come after its products.
 func (k *Kernel) PhaseAcc(i int) int { return len(k.Products) + i }
 
-// RowSums reports whether a matrix product adds up its rows, too: its phases are
-// sums, along the contraction, of values that do not depend on the column, and
-// what it stores may use both. So a factor that a whole row has, such as the one
-// of a norm, need not be known before the row is multiplied.
+// RowSums reports whether a matmul also sums over its rows: its phases are sums along the contraction axis of values
+// that do not depend on the column. Its stores may use both. So a factor of a whole row, such as a norm's, need not be
+// known before the row is multiplied.
 func (k *Kernel) RowSums() bool { return k.Family == FamilyMatMul && len(k.Phases) > 0 }
 
-// CheckRowSums reports phases that a matrix product cannot have.
+// CheckRowSums reports phases that a matmul cannot have.
 func (k *Kernel) CheckRowSums() error {
 	col := len(k.Parallel) - 1
 	for i, p := range k.Phases {

@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go
 var source embed.FS
 
-// Source holds this package's own source. Caches of compiled programs are
-// keyed by it, since what the package produces may change whenever it does.
+// Source returns this package's source. Caches of compiled programs are keyed by it, because any change may alter the
+// results.
 func Source() embed.FS { return source }

@@ -8,17 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scratch is a buffer by which the parts of a split kernel pass results on.
+// Scratch is a buffer between the two parts of a split kernel.
 type Scratch struct {
 	Name string
 	Type ir.Type
 }
 
-// SplitAttention cuts a kernel of FamilyAttention in two, for attentions of so
-// few rows that they would leave a device idle: the first goes over the keys in
-// that many runs at the same time and stores the results of each run, the
-// second, a row kernel, joins the runs and does the stores. What they pass on
-// lies in scratch buffers, whose numbers for the bindings come from buffer.
+// SplitAttention splits a kernel of FamilyAttention in two. It is for attentions with too few rows to occupy a device.
+// The first kernel processes the keys in parallel runs and stores the results of each run. The second, a row kernel,
+// joins the runs and performs the stores. The results pass through scratch buffers; buffer returns their numbers for
+// the bindings.
 func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, combine *Kernel, err error) {
 	if err := k.CheckAttention(); err != nil {
 		return nil, nil, err
@@ -41,7 +40,7 @@ func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, c
 	return s.partial(scratch), s.combine(scratch), nil
 }
 
-// rowIndex is the row-major position of a row, whose axes begin after the split.
+// rowIndex is the row-major position of a row. The row's axes begin after the split axis.
 func rowIndex(rows []ir.Dim) Index {
 	x := Const(0)
 	for i, d := range rows {
@@ -57,8 +56,7 @@ type splitter struct {
 	buffers     []int // of the scratch
 }
 
-// sumAt and statAt are where a run's sums, and its largest score (0) and sum of
-// weights (1), lie.
+// sumAt is the index of a run's sums, and statAt the index of its largest score (0) and its sum of weights (1).
 func (s splitter) sumAt(run Index) Index {
 	e := Axis(s.k.AttentionAxes().Value, s.value)
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Mul(DimIndex(s.value)).Plus(e)
@@ -84,8 +82,7 @@ func (s splitter) partial(scratch []Scratch) *Kernel {
 	}})
 }
 
-// combine joins the runs. Its axes are those of the whole kernel, with the runs
-// in place of the keys, so that the stores are the same.
+// combine joins the runs. It has the axes of the whole kernel, with runs in place of keys, so the stores stay the same.
 func (s splitter) combine(scratch []Scratch) *Kernel {
 	run := Axis(s.k.AttentionAxes().Key, s.runs)
 	return Map(s.k, Edit{Name: s.k.Name + "_join", Family: FamilyRow, Fold: s.runs,
@@ -95,7 +92,8 @@ func (s splitter) combine(scratch []Scratch) *Kernel {
 			f32 := func(op ir.Op, args ...*Expr) *Expr { return m.Builder.Apply(op, ir.F32, nil, args...) }
 			top, best := load(1, s.statAt(run, 0)), m.Builder.Acc(0, ir.F32, "top")
 			if slices.ContainsFunc(s.k.Stores, func(st Store) bool { return st.Value.UsesAcc(0) }) {
-				// Results are numbers where no key counts, and any number does in place of the largest score.
+				// If no key counts, the results must still be numbers, so any finite number may replace the largest
+				// score.
 				none := m.Builder.Apply(ir.OpEq, ir.Bool, nil, best, m.Builder.Float(ir.F32, math.Inf(-1)))
 				best = f32(ir.OpWhere, none, m.Builder.Float(ir.F32, 0), best)
 			}

@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadsVector reports whether a load can be read width neighbours at a time.
-// A buffer that the kernel also writes is seen in one way only: as vectors where
-// a map writes just what it reads, else as scalars.
+// LoadsVector reports whether a load can read width neighbors at a time. A buffer that the kernel also writes needs one
+// view: vectors if a map writes exactly the elements it reads, else scalars.
 func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	b := k.Bindings[v.Bind]
 	if b.Write {
@@ -37,9 +36,8 @@ func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	return true
 }
 
-// vectorInPlace reports whether a map reads and writes a binding at one index
-// alone, at which width neighbours are one vector: then a vector is read before,
-// and written after, all that its lanes compute.
+// vectorInPlace reports whether a map reads and writes a binding only at one index, at which width neighbors are one
+// vector. Then it reads the vector before all lanes compute, and writes it afterwards.
 func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	if k.Family != FamilyMap || k.Bindings[bind].DType.IsBlock() {
 		return false
@@ -59,9 +57,8 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	return same
 }
 
-// VectorWidth returns how many neighbours along an axis gain by being taken at once:
-// the largest power of two up to most, and to 4, that divides the extent and has some load
-// of the roots, or some store, be a vector; else 1.
+// VectorWidth returns the number of neighbors along an axis to process at once: the largest power of two, up to most
+// and 4, that divides the extent and makes some load of the roots or some store a vector; else 1.
 func (k *Kernel) VectorWidth(axis int, extent ir.Dim, most int, roots []*Expr, stores []Store) int {
 	for w := 4; w > 1; w /= 2 {
 		if _, ok := extent.Quo(int64(w)); !ok || w > most {

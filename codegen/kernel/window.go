@@ -1,9 +1,7 @@
 package kernel
 
-// RunStride returns by how much x grows per step along an axis within a run of
-// n neighbours that begins at a multiple of n, and false where that is not one
-// number. Clamps count as what they limit: only steps where they change nothing
-// are meant.
+// RunStride returns the stride of x along an axis within a run of n neighbors that begins at a multiple of n. It
+// reports false if that is not one number. It ignores clamps: the result holds only if they have no effect.
 func (x Index) RunStride(axis, n int) (int64, bool) {
 	sum := int64(0)
 	for _, t := range x.terms {
@@ -45,8 +43,7 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 	return 1, true
 }
 
-// RunAligned reports whether x is a multiple of n, a power of two, wherever the
-// coordinate along the axis is.
+// RunAligned reports whether x is a multiple of n, a power of two, whenever the coordinate along the axis is.
 func (x Index) RunAligned(axis, n int) bool {
 	if x.c%int64(n) != 0 {
 		return false
@@ -64,8 +61,8 @@ func (x Index) RunAligned(axis, n int) bool {
 	return true
 }
 
-// IsVector reports whether n neighbours along the axis, the first at a multiple of n, a power of two, are one aligned
-// vector, wherever the next ones are: those of a head are, where heads lie apart.
+// IsVector reports whether n neighbors along the axis, the first at a multiple of n, a power of two, are one aligned
+// vector. Successive vectors may be anywhere, as when the heads of a tensor are not contiguous.
 func (x Index) IsVector(axis, n int) bool {
 	if n == 1 || x.Adjacent(axis, n) {
 		return x.Adjacent(axis, n)
@@ -76,9 +73,8 @@ func (x Index) IsVector(axis, n int) bool {
 	return ok && stride == 1 && !limited && x.RunAligned(axis, n)
 }
 
-// Unclamped returns x without the clamps that change within a run of n
-// neighbours along the axis. It may be outside of the buffer where they are not
-// idle.
+// Unclamped returns x without the clamps that vary within a run of n neighbors along the axis. If a clamp is in effect,
+// the result may be outside of the buffer.
 func (x Index) Unclamped(axis, n int) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {

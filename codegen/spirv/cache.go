@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// OpenCache returns the cache of compiled shaders under cacheDir, the directory
-// given to Compile as Options.CacheDir. It creates nothing; a directory that
-// does not exist is an empty cache.
+// OpenCache returns the cache of compiled shaders under cacheDir, which is Options.CacheDir. It creates nothing; a
+// missing directory is an empty cache.
 func OpenCache(cacheDir string) cachefile.Dir {
 	return cachefile.Dir{
 		Path: filepath.Join(cacheDir, "spirv"), Suffix: ".spve",

@@ -16,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// DefaultTargetEnv is used for shaders that name none. vulkan1.3 would make
-// glslang emit LocalSizeId, which needs a device feature (maintenance4).
+// DefaultTargetEnv is the target environment of shaders that name none. vulkan1.3 would make glslang emit LocalSizeId,
+// which needs a device feature (maintenance4).
 const DefaultTargetEnv = "vulkan1.2"
 
 // targetEnvs are the environments that the tools and this package know.
@@ -41,42 +41,39 @@ type Options struct {
 	Validate bool
 	// Jobs is the number of processes to run at once; 0 means GOMAXPROCS.
 	Jobs int
-	// CacheDir holds the cache; empty means none.
+	// CacheDir is the directory of the cache; empty means none.
 	CacheDir string
-	// Progress, if set, is called after each distinct shader is done, from
-	// cache or not, failed or not. Calls do not overlap.
+	// Progress, if set, is called after each distinct shader is done: from the cache or not, failed or not. Calls do
+	// not overlap.
 	Progress func(done, total int)
 }
 
-// Result is what came of one shader.
+// Result is the result for one shader.
 type Result struct {
-	// SPIRV is the module: little-endian words. Nil if the shader failed.
-	// Results of equal sources share it; it must not be written to.
+	// SPIRV is the module: little-endian words. It is nil if the shader failed. Results of equal sources share it; do
+	// not write to it.
 	SPIRV []byte
-	// CacheHit tells that the module came from the cache.
+	// CacheHit says that the module came from the cache.
 	CacheHit bool
 }
 
-// Stats tells what a Compile did.
+// Stats counts the work of one Compile.
 type Stats struct {
-	Shaders   int // asked for
+	Shaders   int // in the call
 	Distinct  int // of different source or environment
 	CacheHits int // of Distinct
 	Failed    int // of Distinct
 	Processes int // started
 	Elapsed   time.Duration
-	// CacheErr is the first error in writing to the cache, a disk that is full
-	// for one. The results are good none the less.
+	// CacheErr is the first error in writing to the cache, such as a full disk. The results are valid anyway.
 	CacheErr error
 }
 
 // Compile turns shaders into SPIR-V. Result i belongs to shader i.
 //
-// A shader that a tool refuses yields a *CompileError; all of them are joined
-// (errors.Join), and the results of the other shaders are still valid and
-// cached. Any other error, a *MissingToolError or the end of ctx among them,
-// comes without results. When ctx ends, running tools are killed and nothing
-// half-written stays behind.
+// A shader that a tool refuses yields a *CompileError. All of them are joined (errors.Join); the results of the other
+// shaders are valid and cached. Any other error, such as a *MissingToolError or the end of ctx, comes without results.
+// When ctx ends, running tools are killed and no partial files are left.
 func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) ([]Result, Stats, error) {
 	start := time.Now()
 	if opt.Jobs <= 0 {
@@ -107,7 +104,7 @@ type compilation struct {
 	unitOf  []int   // index into units by shader
 	started atomic.Int64
 
-	mu       sync.Mutex // guards what follows, and calls of Progress
+	mu       sync.Mutex // guards the fields below, and calls of Progress
 	done     int
 	cacheErr error
 }
@@ -148,8 +145,8 @@ func (c *compilation) addUnits(shaders []Shader) error {
 	return nil
 }
 
-// keyFunc returns the function from shader to cache key. The key covers all
-// that the module depends on, and of the tools only those that take part.
+// keyFunc returns the function from shader to cache key. The key covers every input of the module, and only the tools
+// that take part.
 func (c *compilation) keyFunc() func(Shader) cachefile.Key {
 	id := c.tools.identity()
 	var opt, val, passes string
@@ -204,8 +201,7 @@ func (c *compilation) loadCached() {
 	g.Wait() // the functions return no errors
 }
 
-// build compiles units. Each goes on to the optimizer as soon as its own batch
-// is through the compiler.
+// build compiles units. A unit goes to the optimizer as soon as its batch is compiled.
 func (c *compilation) build(ctx context.Context, units []*unit) error {
 	dir, err := makeWorkDir()
 	if err != nil {
@@ -250,7 +246,7 @@ func (c *compilation) finish(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// run starts a tool when one of the slots is free.
+// run starts a tool once one of the slots is free.
 func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -296,8 +292,8 @@ func (c *compilation) stats(shaders int) Stats {
 	return s
 }
 
-// results hands the modules out to the shaders. Shaders that share a bad
-// source each get the error, under their own name.
+// results assigns the modules to the shaders. Shaders with the same failing source each get the error, under their own
+// names.
 func (c *compilation) results(shaders []Shader) ([]Result, error) {
 	results := make([]Result, len(shaders))
 	var errs []error

@@ -9,20 +9,19 @@ import (
 	"unicode"
 )
 
-// CompileError says that a tool refused one shader. It describes the first
-// fault; Log has all that the tool said.
+// CompileError says that a tool refused one shader. It describes the first error; Log has all messages.
 type CompileError struct {
 	Shader  string // Shader.Name
 	Tool    string // "glslc", "glslangValidator", "spirv-opt" or "spirv-val"
 	Line    int    // line in the source, from 1; 0 where the tool names none
 	Message string
-	Source  string // the text of that line; empty where Line is 0
-	Log     string // every message of the tool about this shader, a line each
+	Source  string // the text of that line; empty if Line is 0
+	Log     string // every message about this shader, one per line
 
-	stopped bool // the tool met a limit, which says nothing against the shader
+	stopped bool // the tool hit a limit, so the shader may be valid
 }
 
-// Error gives the first fault with its source line, and how many more there are.
+// Error describes the first error with its source line, and counts the others.
 func (e *CompileError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shader %q: ", e.Shader)
@@ -41,12 +40,12 @@ func (e *CompileError) Error() string {
 
 // diagnostic is one message of a compiler.
 type diagnostic struct {
-	file    string // base name; empty where the message names none
+	file    string // base name; empty if the message names none
 	line    int
 	message string
 }
 
-// How the compilers write their errors. Neither mentions a column.
+// The compilers' formats of errors. Neither has a column.
 //
 //	glslc:            0003.comp:12: error: 'x' : undeclared identifier
 //	                  0003.comp: error: Linking compute stage: Missing entry point
@@ -84,20 +83,18 @@ func parseDiagnostics(text string) []diagnostic {
 	return found
 }
 
-// tidyMessage drops the empty subject, two quotes and a colon, that glslang
-// puts before messages about no identifier in particular.
+// tidyMessage drops the empty subject, two quotes and a colon, that glslang puts before messages without an identifier.
 func tidyMessage(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
-			return ' ' // what a terminal obeys has no place in a message
+			return ' ' // control characters could affect the terminal
 		}
 		return r
 	}, strings.TrimPrefix(s, "'' :"))
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// newCompileError builds the error for a unit from the messages about it, of
-// which there is at least one.
+// newCompileError builds the error for a unit from the messages about it, at least one.
 func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	first := found[0]
 	e := &CompileError{Shader: u.shader.Name, Tool: tool, Line: first.line, Message: first.message}
@@ -116,9 +113,8 @@ func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	return e
 }
 
-// toolFailure is the CompileError for a tool that failed over one shader in
-// another way than by naming a line of it: it crashed, wrote garbage, or, like
-// spirv-opt and spirv-val, knows no source lines.
+// toolFailure is the CompileError for a tool that failed over one shader without naming a line: it crashed, wrote
+// garbage, or, like spirv-opt and spirv-val, knows no source lines.
 func toolFailure(u *unit, tool string, message, log string) *CompileError {
 	if log == "" {
 		log = message
@@ -136,7 +132,7 @@ func failureOf(u *unit, tool string, e *exitError) *CompileError {
 	}
 	if said := strings.TrimPrefix(firstLine(e.output), "error: "); said != "" {
 		message = said
-		if !strings.HasPrefix(e.state.Error(), "exit status") { // a crash is news beside what it said
+		if !strings.HasPrefix(e.state.Error(), "exit status") { // report a crash in addition to the message
 			message = e.state.Error() + ": " + said
 		}
 	}

@@ -16,45 +16,40 @@ import (
 )
 
 const (
-	// maxOutput bounds a module that a tool writes. The largest optimized
-	// shader seen is 0.2 MB.
+	// maxOutput bounds a tool's module. The largest optimized shader seen is 0.2 MB.
 	maxOutput = 64 << 20
-	// maxMessages bounds what a tool says of it. A compiler that finds a
-	// thousand faults in a shader says 0.1 MB.
+	// maxMessages bounds a tool's messages. A compiler that finds a thousand errors in a shader writes 0.1 MB.
 	maxMessages = 1 << 20
-	// killGrace is how long Wait goes on reading the pipes of a tool that has
-	// ended, which a grandchild may hold open. A busy machine may take seconds
-	// to read what is there.
+	// killGrace is how long Wait continues reading the pipes of a tool that has ended, which a grandchild may keep
+	// open. On a busy machine, reading may take seconds.
 	killGrace = 10 * time.Second
 )
 
-// limits bounds one run of a tool. Processor time and memory are the kernel's
-// to watch, so they hold on Linux and Windows alone (see group.limit); there a
-// tool on a busy machine has as much work done as on an idle one before it is
-// stopped.
+// limits bounds one run of a tool. The kernel enforces processor time and memory, on Linux and Windows only (see
+// group.limit). Processor time, unlike wall time, lets a tool do the same work on a busy machine as on an idle one.
 type limits struct {
 	memory int64         // bytes of address space; on Windows, of memory
 	cpu    time.Duration // of one process, in whole seconds
-	wall   time.Duration // for tools that wait for what never comes
+	wall   time.Duration // for tools that hang
 }
 
-// defaultLimits are far above what shaders need: with the passes that this
-// package asks for, the largest matmul tile takes spirv-opt 0.4 s and 60 MB.
+// defaultLimits are far above what shaders need: with this package's passes, spirv-opt takes 0.4 s and 60 MB for the
+// largest matmul tile.
 var defaultLimits = limits{memory: 2 << 30, cpu: time.Minute, wall: 10 * time.Minute}
 
 // command is one invocation of a tool.
 type command struct {
-	// dir is the working directory; empty: that of the tool's own file. It is
-	// never the user's, where a tool or its loader might find things to read.
+	// dir is the working directory; empty means the directory of the tool. It is never the user's, because a tool or
+	// its loader might read files there.
 	dir   string
 	stdin []byte
 	args  []string
-	// module says that standard output is a module, and not messages.
+	// module says that standard output is a module, not messages.
 	module bool
 	limits limits
 }
 
-// output is what a tool wrote.
+// output is the output of a tool.
 type output struct{ stdout, stderr []byte }
 
 // text joins both streams: glslc writes its messages to stderr, and
@@ -63,14 +58,14 @@ func (o output) text() string {
 	return strings.TrimSpace(string(o.stdout) + "\n" + string(o.stderr))
 }
 
-// exitError says that a tool ran and failed. Everything else that runTool
-// returns is a failure to run it at all, or the end of ctx.
+// exitError says that a tool ran and failed. All other errors of runTool mean that the tool did not run, or that ctx
+// ended.
 type exitError struct {
 	tool    string
-	state   error // how it ended, from os/exec, or the limit that it met
+	state   error // the exit status, from os/exec, or the exceeded limit
 	output  string
-	stopped bool // it met a limit: no answer about what it was given
-	killed  bool // by whomever: files that it was writing may be cut short
+	stopped bool // it exceeded a limit, so its input may be valid
+	killed  bool // by anyone; files that it was writing may be truncated
 }
 
 func (e *exitError) Error() string {
@@ -80,17 +75,16 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("%s: %v: %s", e.tool, e.state, firstLine(e.output))
 }
 
-// limitError says in words which limit a tool met.
+// limitError describes the limit that a tool exceeded.
 type limitError struct{ text string }
 
 func (e *limitError) Error() string { return e.text }
 
-// tooLarge is what to do about a shader that takes a tool too long or too much.
+// tooLarge advises what to do about a shader that exceeds a tool's limits.
 const tooLarge = "; the shader is too large: split the chain of ops or the custom op that it comes from"
 
-// runTool runs a tool to its end. If ctx ends first, the tool and all that it
-// started are killed and the error is that of ctx. The same befalls a tool that
-// meets a limit; then the error is an *exitError.
+// runTool runs a tool to its end. If ctx ends first, it kills the tool and all of its children and returns the error of
+// ctx. It also kills a tool that exceeds a limit; then the error is an *exitError.
 func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	own, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -147,7 +141,7 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	if ctx.Err() != nil {
 		return out, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
 	}
-	cmd.Cancel() // what it started, if it left that behind
+	cmd.Cancel() // kill children that the tool left behind
 	e := &exitError{tool: tool.Name, state: err, output: said, killed: died(cmd.ProcessState)}
 	if met := all.limitMet(context.Cause(own), said, c.limits); met != nil {
 		e.state, e.stopped = met, true
@@ -155,9 +149,8 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	return out, e
 }
 
-// limitMet returns which limit ended a tool, nil if none did. cause is why
-// runTool killed it, if it did; else the kernel may have. Of the memory only the
-// tool itself knows that it got no more, and says so in its own way.
+// limitMet returns the limit that ended a tool, or nil. cause says why runTool killed the tool, if it did; otherwise
+// the kernel may have killed it. Only the tool itself sees a failed allocation, so for memory its message is searched.
 func (g *group) limitMet(cause error, said string, l limits) *limitError {
 	if met := (*limitError)(nil); errors.As(cause, &met) {
 		return met
@@ -173,7 +166,7 @@ func (g *group) limitMet(cause error, said string, l limits) *limitError {
 	return nil
 }
 
-// noMemory finds the words in which programs say that they got no more memory.
+// noMemory matches programs' messages about a failed allocation.
 var noMemory = regexp.MustCompile(`(?i)bad_alloc|out of (memory|space)|memory exhausted|cannot allocate memory`)
 
 // limitedBuffer keeps at most max bytes, and calls full when there were more.

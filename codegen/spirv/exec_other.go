@@ -10,7 +10,7 @@ import (
 // group is a tool. What it starts is not followed here.
 type group struct{ cmd *exec.Cmd }
 
-// newGroup leaves cmd as it is: the end of its context kills the tool itself.
+// newGroup leaves cmd unchanged: the end of its context kills only the tool itself.
 func newGroup(cmd *exec.Cmd) (*group, error) { return &group{cmd}, nil }
 
 func (*group) close() {}

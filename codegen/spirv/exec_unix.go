@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// group is a tool and all that it starts: its process group, since an installed
-// tool may be a shell script around the real program.
+// group is a tool and its children: a process group, because an installed tool may be a shell script around the real
+// program.
 type group struct{ cmd *exec.Cmd }
 
 // newGroup makes the end of cmd's context kill the whole group. The caller starts

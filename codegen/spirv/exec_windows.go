@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a tool and all that it starts: a job object, which the tool joins as
-// soon as it has been started.
+// group is a tool and its children: a job object, which the tool joins right after it has started.
 type group struct {
 	cmd *exec.Cmd
 	job windows.Handle
@@ -24,21 +23,20 @@ func newGroup(cmd *exec.Cmd) (*group, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("CreateJobObject", err)
 	}
-	cmd.Cancel = func() error { // the tool itself as well, which may not have joined yet
+	cmd.Cancel = func() error { // also the tool itself, which may not have joined yet
 		return errors.Join(windows.TerminateJobObject(job, 1), cmd.Process.Kill())
 	}
 	return &group{cmd, job}, nil
 }
 
-// close ends what the tool has left behind.
+// close ends the tool's remaining children.
 func (g *group) close() { windows.CloseHandle(g.job) }
 
-// limit puts a process that has just been started into its job, and bounds it
-// and what it starts from now on.
+// limit puts a just-started process into its job, and bounds it and its future children.
 func (g *group) limit(l limits) error {
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
-		windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | // rather than ask in a window
+		windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | // instead of a dialog
 		windows.JOB_OBJECT_LIMIT_PROCESS_MEMORY | windows.JOB_OBJECT_LIMIT_PROCESS_TIME
 	info.BasicLimitInformation.PerProcessUserTimeLimit = int64(l.cpu / (100 * time.Nanosecond))
 	info.ProcessMemoryLimit = uintptr(l.memory)
@@ -71,6 +69,5 @@ func (g *group) maxMemory() (int64, bool) {
 	return int64(info.PeakProcessMemoryUsed), err == nil && info.PeakProcessMemoryUsed > 0
 }
 
-// died reports whether a process was ended by a fault: its exit code is then that
-// of the exception, an NTSTATUS of severity error.
+// died reports whether a process was ended by an exception: its exit code is then an NTSTATUS of severity error.
 func died(state *os.ProcessState) bool { return uint32(state.ExitCode()) >= 0xC0000000 }

@@ -20,10 +20,9 @@ const (
 	Float8   Feature = "float8"   // GL_EXT_float_e4m3
 )
 
-// featureProbes has, for each feature, the smallest shader that uses it. All
-// of them are compiled at once. They ask for what matters, that this very set
-// of tools gets a shader all the way through: bookworm's spirv-opt rejects the
-// cooperative matrices that a newer compiler emits.
+// featureProbes has, for each feature, the smallest shader that uses it. All are compiled at once. They test whether
+// this set of tools as a whole handles a shader: bookworm's spirv-opt, for example, rejects the cooperative matrices
+// that a newer compiler emits.
 var featureProbes = []Shader{
 	{Name: string(CoopMat), TargetEnv: "vulkan1.2", Source: `#version 460
 #extension GL_KHR_cooperative_matrix : require
@@ -70,7 +69,7 @@ void main() { x[0] = float(b[0]); b[1] = floate4m3_t(x[1]); }
 `},
 }
 
-// featureProbe keeps what the probes found.
+// featureProbe caches the results of the probes.
 type featureProbe struct {
 	mu     sync.Mutex
 	result map[Feature]bool // nil before they ran
@@ -82,10 +81,9 @@ func (t *Toolchain) Supports(ctx context.Context, f Feature) (bool, error) {
 	return features[f], err
 }
 
-// Features reports for every feature whether the tools can compile and optimize
-// shaders that use it. The first call in a process compiles one tiny shader per
-// feature, unless the cache directory knows the answer for these versions of the
-// tools. Without tools no feature is supported. The error is the end of ctx.
+// Features reports for every feature whether the tools can compile and optimize shaders that use it. The first call in
+// a process compiles one tiny shader per feature, unless the cache directory has the answer for these versions of the
+// tools. Without tools no feature is supported. The only error is the end of ctx.
 func (t *Toolchain) Features(ctx context.Context) (map[Feature]bool, error) {
 	t.features.mu.Lock()
 	defer t.features.mu.Unlock()
@@ -125,8 +123,7 @@ func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error)
 	return found, nil
 }
 
-// allRefusals reports whether err, as Compile returned it, speaks only of
-// shaders that were refused.
+// allRefusals reports whether err, a result of Compile, contains only refused shaders.
 func allRefusals(err error) bool {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

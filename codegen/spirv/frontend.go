@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// minBatch is the least number of shaders worth a glslc process of their
-	// own: 80 ms of start-up against 1-3 ms a shader.
+	// minBatch is the least number of shaders worth a separate glslc process: 80 ms of start-up against 1-3 ms per
+	// shader.
 	minBatch = 16
 	// maxBatch bounds the length of the command line.
 	maxBatch = 256
 )
 
-// batches deals the units to processes: one target environment each, equal
-// numbers, and the long sources spread evenly. glslangValidator takes one
-// shader a process.
+// batches distributes the units over processes: one target environment per process, equal numbers, and the long sources
+// spread evenly. glslangValidator takes one shader per process.
 func (c *compilation) batches(units []*unit) [][]*unit {
 	byEnv := map[string][]*unit{}
 	var envs []string
@@ -62,16 +61,15 @@ func deal(units []*unit, n int) [][]*unit {
 	return hands
 }
 
-// compileBatch runs the compiler over one batch. Units that come out have a
-// module, the others an error. A shader that got neither, because the compiler
-// crashed over another one or reported under a name of its own (#line), is
-// compiled once more alone: so the culprit is always known.
+// compileBatch runs the compiler over one batch. Each unit gets a module or an error. A shader that got neither is
+// compiled once more alone, so that errors are always attributed: the compiler may have crashed over another shader, or
+// reported an error under a name set by #line.
 func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
 	if err := c.runCompiler(ctx, batch); err != nil {
 		return err
 	}
 	if len(batch) == 1 {
-		return nil // runCompiler settled it
+		return nil // runCompiler always decides a single unit
 	}
 	for _, u := range batch {
 		if u.module == nil && u.err == nil {
@@ -83,8 +81,8 @@ func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
 	return nil
 }
 
-// runCompiler writes the sources, runs one process, and collects modules and
-// messages. A batch of one always ends with a module or an error.
+// runCompiler writes the sources, runs one process, and collects modules and messages. A batch of one always ends with
+// a module or an error.
 func (c *compilation) runCompiler(ctx context.Context, batch []*unit) error {
 	for _, u := range batch {
 		if err := os.WriteFile(filepath.Join(c.dir, u.sourceName()), []byte(u.shader.Source), 0o600); err != nil {
@@ -115,8 +113,7 @@ func (c *compilation) compilerArgs(batch []*unit) []string {
 		u := batch[0]
 		return []string{"-V", "--target-env", env, "-S", "comp", "-o", u.moduleName(), u.sourceName()}
 	}
-	// -O0: spirv-opt does the work, with better passes. -w: a warning is
-	// nothing that the user of generated code can act on.
+	// -O0: spirv-opt optimizes with better passes. -w: users of generated code cannot act on warnings.
 	args := []string{"-c", "-O0", "-w", "--target-env=" + env}
 	for _, u := range batch {
 		args = append(args, u.sourceName())
@@ -124,20 +121,18 @@ func (c *compilation) compilerArgs(batch []*unit) []string {
 	return args
 }
 
-// sourceName and moduleName are files in the compilation's directory; glslc -c
-// derives the second from the first.
+// sourceName and moduleName are files in the compilation's directory; glslc -c derives the second from the first.
 func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
 func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 
-// collect takes over what the compiler left for one unit. Messages win over a
-// module: what was refused is not used.
+// collect takes the compiler's results for one unit. If there are error messages it ignores the module.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
 	module, err := readModule(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("spirv: read output of %s: %w", tool.Name, err)
 	}
 	if exit != nil && (exit.killed || exit.stopped) {
-		module = nil // it may be cut short
+		module = nil // it may be truncated
 	}
 	var own []diagnostic
 	for _, d := range found {
@@ -170,8 +165,7 @@ func readModule(path string) ([]byte, error) {
 	return module, err
 }
 
-// unattributed is the error for a shader compiled alone that has no module,
-// where no message carries its file name.
+// unattributed is the error for a shader that was compiled alone, has no module, and is not named in any message.
 func unattributed(u *unit, tool Tool, found []diagnostic, exit *exitError, out output) *CompileError {
 	if exit != nil && !strings.HasPrefix(exit.state.Error(), "exit status") {
 		return failureOf(u, tool.Name, exit) // killed by a signal

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit bounds a process that has just been started, and what it starts
-// from now on. It has no head start to speak of: the tools take milliseconds to
-// load, and memory that it has already counts.
+// limit bounds a just-started process and its future children. The process cannot get far before that: the tools take
+// milliseconds to load, and memory that it already uses counts.
 func (g *group) limit(l limits) error {
 	pid := g.cmd.Process.Pid
 	seconds := uint64(max(l.cpu/time.Second, 1))
@@ -21,9 +20,9 @@ func (g *group) limit(l limits) error {
 		hard     uint64
 	}{
 		{unix.RLIMIT_AS, uint64(l.memory), uint64(l.memory)},
-		{unix.RLIMIT_CPU, seconds, seconds + 1}, // SIGXCPU, and SIGKILL for who ignores it
+		{unix.RLIMIT_CPU, seconds, seconds + 1}, // SIGXCPU, and SIGKILL for a tool that ignores it
 		{unix.RLIMIT_FSIZE, maxOutput, maxOutput},
-		{unix.RLIMIT_CORE, 0, 0}, // nobody asked for the dump of a tool
+		{unix.RLIMIT_CORE, 0, 0}, // no core dumps
 	} {
 		var has unix.Rlimit
 		err := unix.Prlimit(pid, row.resource, nil, &has)
@@ -44,9 +43,8 @@ func (g *group) outOfTime(limits) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
 }
 
-// maxMemory returns the most memory in bytes that a process had. The kernel counts to it
-// what this process had when it started that one: who had no more than about so much,
-// as the kernel's counts are not exact, is taken to have had nothing.
+// maxMemory returns the peak memory of the process in bytes. The kernel's count includes this process's own memory at
+// the time of the start. Its counts are inexact, so a peak of up to about that size counts as 0.
 func (g *group) maxMemory() (int64, bool) {
 	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	var own syscall.Rusage

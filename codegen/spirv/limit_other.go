@@ -2,8 +2,8 @@
 
 package spirv
 
-// limit does nothing: only Linux and Windows limit another process. What holds
-// here is the limit of wall-clock time, and those of the output.
+// limit does nothing: only Linux and Windows can limit another process. Here only the limits on wall-clock time and
+// output apply.
 func (*group) limit(limits) error { return nil }
 
 func (*group) outOfTime(limits) bool { return false }

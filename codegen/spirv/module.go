@@ -17,15 +17,14 @@ const (
 	opSpecConst  = 52 // the last one
 )
 
-// CheckModule tells a whole SPIR-V module from garbage and from a truncated
-// file. What the instructions say is for spirv-val to judge.
+// CheckModule distinguishes a complete SPIR-V module from garbage and from a truncated file. It leaves the instructions
+// to spirv-val.
 func CheckModule(module []byte) error { return spv.Check(module) }
 
-// smallConstants reports whether a sound module has constants of types that its
-// capabilities let it load, store and convert only, which spirv-val and drivers
-// refuse: numbers of 8 or 16 bits, and what is made of them.
+// smallConstants reports whether a valid module has 8- or 16-bit constants, or composites of them, although its
+// capabilities allow only loads, stores and conversions of these types. spirv-val and drivers refuse such constants.
 func smallConstants(module []byte) bool {
-	// By type's opcode and width, the capability of numbers in full.
+	// By type's opcode and width: the capability for full arithmetic.
 	capability := map[[2]uint32]uint32{{opTypeInt, 8}: 39, {opTypeInt, 16}: 22, {opTypeFloat, 16}: 9}
 	has, limited := map[uint32]bool{}, map[uint32]bool{}
 	found := false

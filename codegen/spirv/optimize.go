@@ -7,31 +7,28 @@ import (
 	"strings"
 )
 
-// optimizerPasses is what spirv-opt runs: its own -O (version 2026.4, and with
-// scalar-replacement=100 also 2023.1) with two changes.
+// optimizerPasses are the passes of spirv-opt's own -O (version 2026.4; with scalar-replacement=100 also 2023.1) with
+// two changes.
 //
-// One merge-blocks is added behind the loop-unroll. Unrolling leaves a chain
-// of hundreds of basic blocks, and the redundancy-elimination that follows
-// copies its table of values for each block; merged first, it sees one. The
-// result was the same byte for byte, after compact-ids, for every shader tried.
-// Time of spirv-opt 2026.4 for an f32 matmul with unrolled k-loop of 16:
+// The first change adds merge-blocks after loop-unroll. Unrolling leaves a chain of hundreds of basic blocks, and the
+// redundancy-elimination that follows copies its table of values for each block. After merging there is one block. For
+// every shader tried the result was the same byte for byte, after compact-ids. Time of spirv-opt 2026.4 for an f32
+// matmul with an unrolled k-loop of 16:
 //
 //	tile per thread   -O        these passes
 //	4x4               0.14 s    0.04 s
 //	8x8               0.97 s    0.18 s
 //	8x16              4.6 s     0.38 s
 //
-// And scalar-replacement has no size limit in either version: 2023.1 leaves
-// arrays of more than 100 elements in memory, such as an 8x16 accumulator.
+// The second change removes the size limit of scalar-replacement: 2023.1 leaves arrays of more than 100 elements in
+// memory, such as an 8x16 accumulator.
 //
-// loop-unroll unrolls every loop marked [[unroll]] that counts from a constant
-// to a constant (<, <=, >, >=) by adding or subtracting a constant. Loops with
-// !=, with i *= 2 or i >>= 1, with continue or break, and nests whose inner
-// bound depends on the outer counter stay loops; the mark stays too, for the
-// driver.
+// loop-unroll unrolls every loop marked [[unroll]] that counts from a constant to a constant (<, <=, >, >=) by adding
+// or subtracting a constant. It does not unroll loops with !=, with i *= 2 or i >>= 1, with continue or break, or nests
+// with an inner bound that depends on the outer counter. Those keep the mark, for the driver.
 //
-// The last two drop names, which drivers do not read, and renumber the ids,
-// which fills the holes that drivers allocate tables for.
+// The last two passes drop names, which drivers do not read, and renumber the ids, because drivers allocate tables for
+// unused ids too.
 var optimizerPasses = strings.Fields(`
 	--wrap-opkill --eliminate-dead-branches --merge-return
 	--inline-entry-points-exhaustive --eliminate-dead-functions
@@ -54,9 +51,8 @@ var optimizerPasses = strings.Fields(`
 	--eliminate-dead-branches --merge-blocks --simplify-instructions
 	--strip-debug --compact-ids`)
 
-// carefulPasses are optimizerPasses without those that fold conversions of
-// constants. spirv-opt 2026.4 folds them to constants of 8 and 16 bits, which a
-// module may not have that only loads and stores such numbers.
+// carefulPasses are optimizerPasses without the passes that fold conversions of constants. spirv-opt 2026.4 folds them
+// to constants of 8 and 16 bits, which are invalid in a module that only loads and stores such numbers.
 var carefulPasses = slices.DeleteFunc(slices.Clone(optimizerPasses), func(pass string) bool {
 	return pass == "--ccp" || pass == "--simplify-instructions"
 })
@@ -99,8 +95,8 @@ func (c *compilation) validate(ctx context.Context, u *unit) error {
 	return u.fail(c.tools.Val, err)
 }
 
-// fail notes a tool's refusal with the unit, which leaves the other shaders
-// alone. Any other error stops the compilation and is returned.
+// fail records a tool's refusal in the unit, so that the other shaders continue. Any other error stops the compilation
+// and is returned.
 func (u *unit) fail(tool Tool, err error) error {
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		u.reject(failureOf(u, tool.Name, exit))

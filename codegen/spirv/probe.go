@@ -17,15 +17,14 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// versionLimits bounds a `--version`, which takes milliseconds.
+// versionLimits bounds a run of `--version`, which takes milliseconds.
 var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
 // identity names the versions that a result depends on.
 type identity struct{ Compiler, Opt, Val string }
 
-// identity of the tools in use. A tool that is missing is taken to be the one
-// that was there last: so a program that was compiled before is found in the
-// cache although the tools are gone.
+// identity identifies the tools in use. A missing tool counts as the one seen last, so that a program compiled before
+// is found in the cache although the tools are gone.
 func (t *Toolchain) identity() identity {
 	id, last := identity{t.compiler().label(), t.Opt.label(), t.Val.label()}, t.probes.lastTools()
 	for _, p := range []struct{ now, before *string }{
@@ -38,16 +37,15 @@ func (t *Toolchain) identity() identity {
 	return id
 }
 
-// Fingerprint names the versions of the compiler and the optimizer and the
-// list of passes: what the SPIR-V depends on beside the source. It is stable
-// from run to run, starts no process, and suits the keys of other caches.
+// Fingerprint names the versions of compiler and optimizer and the list of passes: every input of the SPIR-V except the
+// source. It is stable between runs, starts no process, and may be part of other cache keys.
 func (t *Toolchain) Fingerprint() string {
 	id := t.identity()
 	passes := sha256.Sum256([]byte(passesKey))
 	return fmt.Sprintf("%s | %s | passes %x", id.Compiler, id.Opt, passes[:4])
 }
 
-// probeFile is what is known of the tools without running them.
+// probeFile caches facts about the tools that would need a run to determine.
 type probeFile struct {
 	// Versions by path of the program.
 	Versions map[string]probedVersion
@@ -64,9 +62,8 @@ type probedVersion struct {
 	Version string
 }
 
-// probeStore keeps a probeFile in memory and, if there is one, on disk.
-// On disk it is the only entry of a cache. Two processes that save at once lose
-// one's news: it is probed again.
+// probeStore keeps a probeFile in memory and, if there is a cache, on disk as its only entry. If two processes save at
+// once, one loses its additions and probes again.
 type probeStore struct {
 	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex
@@ -105,8 +102,7 @@ func openProbeStore(cacheDir string) *probeStore {
 	return s
 }
 
-// save writes the store if it has news. A failure is not reported: the cost is
-// to run the probes again.
+// save writes the store if it has changed. Errors are ignored, because they only cost another run of the probes.
 func (s *probeStore) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,12 +144,11 @@ func (s *probeStore) noteFeatures(fingerprint string, f map[Feature]bool) {
 	s.save()
 }
 
-// version returns what is known of a tool's version, or runs the tool. It
-// fails only if ctx ends.
+// version returns the cached version of a tool, or runs the tool. It fails only if ctx ends.
 func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	info, err := os.Stat(tool.Path)
 	if err != nil {
-		return "unknown version", nil // removed since it was found; running it will say so
+		return "unknown version", nil // removed since it was found; running it will report that
 	}
 	s.mu.Lock()
 	known, ok := s.data.Versions[tool.Path]
@@ -175,8 +170,8 @@ func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	return version, nil
 }
 
-// askVersion runs `tool --version` and keeps the lines that tell versions
-// apart, as one line. glslc and glslangValidator print several.
+// askVersion runs `tool --version` and joins the lines that distinguish versions. glslc and glslangValidator print
+// several.
 func askVersion(ctx context.Context, tool Tool) (string, error) {
 	out, err := runTool(ctx, tool, command{args: []string{"--version"}, limits: versionLimits})
 	if err != nil {
@@ -186,7 +181,7 @@ func askVersion(ctx context.Context, tool Tool) (string, error) {
 	for line := range strings.Lines(out.text()) {
 		line = strings.Join(strings.Fields(line), " ")
 		if line == "" || strings.HasPrefix(line, "Target") {
-			break // what follows lists the targets, or repeats standards
+			break // the rest lists targets, or repeats standards
 		}
 		parts = append(parts, line)
 		if strings.HasPrefix(line, "Glslang Version") {
@@ -199,8 +194,7 @@ func askVersion(ctx context.Context, tool Tool) (string, error) {
 	return strings.Join(parts, ", "), nil
 }
 
-// fileVersion stands in for the version of a tool that does not tell it: the
-// hash of its file.
+// fileVersion replaces the version of a tool that does not report one: it is the hash of its file.
 func fileVersion(tool Tool) string {
 	h := sha256.New()
 	if f, err := os.Open(tool.Path); err == nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/vkc-go/vkc/internal/trusted"
 )
 
-// ToolsEnv names the environment variable with a directory of tools that is
-// preferred to all others.
+// ToolsEnv names the environment variable for a preferred directory of tools.
 const ToolsEnv = "VKC_TOOLS"
 
 // Tool is one external program.
@@ -25,8 +24,7 @@ type Tool struct {
 	Name string
 	// Path is the program's file; empty where the tool was not found.
 	Path string
-	// Version is what the program says of itself, on one line. It is part of
-	// the cache keys.
+	// Version is the program's own version text, on one line. It is part of the cache keys.
 	Version string
 }
 
@@ -43,25 +41,22 @@ func (t Tool) label() string {
 
 // FindOptions says where Find looks.
 type FindOptions struct {
-	// CacheDir keeps what was learned by running the tools (versions, features)
-	// so that later processes need not run them again. Usually the same as
-	// Options.CacheDir. Empty: nothing is kept.
+	// CacheDir keeps the versions and features of tools so that later processes need not run them again. It is usually
+	// the same as Options.CacheDir. If empty, nothing is kept.
 	CacheDir string
-	// SearchDirs replaces the default places, $VKC_TOOLS and $PATH included.
-	// The directories are absolute.
+	// SearchDirs replaces the default search, including $VKC_TOOLS and $PATH. The directories are absolute.
 	SearchDirs []string
 }
 
-// Toolchain is the set of external programs found on this machine. It may be
-// used by several goroutines at once.
+// Toolchain is the set of external programs found on this machine. Several goroutines may use it at once.
 type Toolchain struct {
 	GLSLC   Tool // glslc: compiles many shaders in one process; preferred
-	Glslang Tool // glslangValidator: one shader a process; used without glslc
+	Glslang Tool // glslangValidator: one shader per process; used without glslc
 	Opt     Tool // spirv-opt
 	Val     Tool // spirv-val; optional
 	Dis     Tool // spirv-dis; optional
-	// PassedOver says why the registered tools are not used. It is nil where they
-	// are, where none are registered, and where $VKC_TOOLS has all.
+	// PassedOver says why the registered tools are not used. It is nil if they are used, if none are registered, and if
+	// $VKC_TOOLS has all.
 	PassedOver *PassedOverError
 
 	probes   *probeStore
@@ -80,7 +75,7 @@ type toolSpec struct {
 // Packages names the distribution packages that hold a tool.
 type Packages struct{ Debian, Fedora, Arch string }
 
-// Install says how to get what the packages hold on this system.
+// Install says how to install the packages on this system.
 func (p Packages) Install() string {
 	switch runtime.GOOS {
 	case "windows", "darwin":
@@ -107,26 +102,21 @@ var toolSpecs = []toolSpec{
 		Packages{Debian: "spirv-tools", Fedora: "spirv-tools", Arch: "spirv-tools"}},
 }
 
-// Find looks for the tools in, in this order: the directory in $VKC_TOOLS; the
-// directory that scripts/setup has registered for this user (see
-// RegisteredDir); $PATH. The first of these that holds both a compiler and
-// spirv-opt supplies the whole set, because a validator or optimizer older than
-// the compiler rejects good modules. $VKC_TOOLS always wins for the tools that
-// it holds.
+// Find searches for the tools in this order: the directory in $VKC_TOOLS; the directory that scripts/setup has
+// registered for this user (see RegisteredDir); $PATH. The first of these with both a compiler and spirv-opt supplies
+// the whole set, because a validator or optimizer older than the compiler rejects valid modules. The tools in
+// $VKC_TOOLS always have priority.
 //
-// What lies around is never run: the tools do not depend on the working
-// directory or on where the program lies. A relative $VKC_TOOLS is an error,
-// relative entries of $PATH are not looked at. A registered directory that others
-// may write, that is gone or that lacks tools is passed over: Toolchain.PassedOver
-// says why, and so does the function of [WithNotice] where other tools were found.
+// Find never depends on the working directory or on the program's location, so that it cannot run planted files. A
+// relative $VKC_TOOLS is an error, and relative entries of $PATH are ignored. A registered directory is passed over if
+// others may write it, if it is gone, or if it lacks tools. Toolchain.PassedOver says why. If other tools were found,
+// the function of [WithNotice] is told too.
 //
-// A missing tool is no error here, so that a fully cached program runs on a
-// machine without tools and a doctor command can say what is there: see Ready
-// and Report. Find also fails if $VKC_TOOLS names a directory without any tool,
-// or if ctx ends.
+// A missing tool is not an error here, so that a fully cached program runs on a machine without tools, and a doctor
+// command can report the tools: see Ready and Report. Find fails if $VKC_TOOLS names a directory without any tool, or
+// if ctx ends.
 //
-// Versions are read by running each tool once, or from opt.CacheDir if the
-// file of the tool has not changed since.
+// Versions are read by running each tool once, or from opt.CacheDir if the tool's file has not changed since.
 func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 	t := &Toolchain{probes: openProbeStore(opt.CacheDir), limits: defaultLimits}
 	var err error
@@ -155,9 +145,8 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 
 type noticeKey struct{}
 
-// WithNotice returns a context in which each [Find] that passes over the registered
-// tools, and takes others, calls say, from any goroutine. Other tools know other
-// features, and so make other kernels.
+// WithNotice returns a context in which each [Find] that passes over the registered tools, and takes others, calls say,
+// from any goroutine. The notice matters because other tools have other features, and so lead to other kernels.
 func WithNotice(ctx context.Context, say func(*PassedOverError)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, say)
 }
@@ -200,14 +189,13 @@ func overrideSet() (toolSet, error) {
 	return set, nil
 }
 
-// RegisteredDir is where a user's own set of tools is looked for: vkc/tools
-// under the user's data directory, usually a link to the set that scripts/setup
-// installed. The data directory is $XDG_DATA_HOME or else the platform's:
-// ~/.local/share, on macOS ~/Library/Application Support, on Windows
-// %LocalAppData%. It is empty where there is none.
+// RegisteredDir is the directory for a user's own set of tools: vkc/tools under the user's data directory, usually a
+// link to the set that scripts/setup installed. The data directory is $XDG_DATA_HOME or else the platform's:
+// ~/.local/share, on macOS ~/Library/Application Support, on Windows %LocalAppData%. The result is empty if there is
+// none.
 func RegisteredDir() string {
 	data := os.Getenv("XDG_DATA_HOME")
-	if !filepath.IsAbs(data) { // the XDG specification: then it is as if not set
+	if !filepath.IsAbs(data) { // the XDG specification says to ignore it
 		home, _ := os.UserHomeDir()
 		switch runtime.GOOS {
 		case "windows":
@@ -224,9 +212,8 @@ func RegisteredDir() string {
 	return filepath.Join(data, "vkc", "tools")
 }
 
-// registeredSet is what RegisteredDir has; nil where nothing is registered. The
-// directory and the tools in it must be the user's own, or else whoever may write
-// them runs programs as the user.
+// registeredSet returns the tools in RegisteredDir, or nil if nothing is registered. The directory and its tools must
+// belong to the user. Otherwise anyone who can write them could run programs as the user.
 func registeredSet() (toolSet, *PassedOverError) {
 	dir := RegisteredDir()
 	if dir == "" {
@@ -239,7 +226,7 @@ func registeredSet() (toolSet, *PassedOverError) {
 	if link, _ := os.Readlink(dir); link != "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, registeredError(fmt.Errorf("it is a link to %q, which is not there", link))
 	}
-	target, linkErr := filepath.EvalSymlinks(dir) // so that it stays this one while the program runs
+	target, linkErr := filepath.EvalSymlinks(dir) // fixed, in case the link changes while the program runs
 	err = errors.Join(err, linkErr)
 	set := findSet(inDir(target))
 	for _, tool := range set {
@@ -255,7 +242,7 @@ func registeredSet() (toolSet, *PassedOverError) {
 type PassedOverError struct {
 	Dir string // RegisteredDir
 	Why error
-	Do  string // what makes them used, or forgotten
+	Do  string // how to make them usable, or to remove them
 }
 
 func (e *PassedOverError) Error() string {
@@ -274,7 +261,7 @@ func registeredError(why error) *PassedOverError {
 	return e
 }
 
-// toolSet maps an index into toolSpecs to the tool found in one place.
+// toolSet maps an index into toolSpecs to the tool found in one directory.
 type toolSet map[int]Tool
 
 func (s toolSet) complete() bool {
@@ -284,8 +271,7 @@ func (s toolSet) complete() bool {
 	return (glslc || glslang) && opt
 }
 
-// pickSet returns the first complete set or, where none is, each tool from the
-// first set that has it.
+// pickSet returns the first complete set. If there is none, it merges the sets, earlier ones first.
 func pickSet(sets []toolSet) toolSet {
 	merged := toolSet{}
 	for _, set := range sets {
@@ -339,9 +325,8 @@ func inDir(dir string) func(string) (string, error) {
 	}
 }
 
-// onPath is exec.LookPath without the relative entries of $PATH, an empty one
-// among them. exec.LookPath gives up at the first of those that has the
-// program, even where a later, absolute one has it too.
+// onPath is exec.LookPath without the relative or empty entries of $PATH. exec.LookPath itself fails at the first
+// relative entry with the program, even if a later, absolute one has it too.
 func onPath(name string) (string, error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if path, err := inDir(dir)(name); err == nil {
@@ -367,8 +352,7 @@ func (t *Toolchain) compiler() Tool {
 	return t.Glslang
 }
 
-// readVersions fills in Tool.Version, running at once all the tools whose
-// version is not known yet.
+// readVersions fills in Tool.Version. It runs all tools with unknown versions at once.
 func (t *Toolchain) readVersions(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(toolSpecs))
@@ -383,11 +367,11 @@ func (t *Toolchain) readVersions(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Ready returns nil if shaders can be compiled and optimized, or else a
-// *MissingToolError that names what is missing and how to get it.
+// Ready returns nil if shaders can be compiled and optimized, or else a *MissingToolError that names the missing tools
+// and how to get them.
 func (t *Toolchain) Ready() error { return t.require(Options{Optimize: true}) }
 
-// require checks that the tools which opt asks for are there.
+// require checks that the tools that opt needs are there.
 func (t *Toolchain) require(opt Options) error {
 	var missing []string
 	if !t.compiler().Found() {
@@ -405,8 +389,7 @@ func (t *Toolchain) require(opt Options) error {
 	return &MissingToolError{Tools: missing, PassedOver: t.PassedOver}
 }
 
-// MissingToolError says that shaders had to be compiled and a tool for it is
-// not on this machine.
+// MissingToolError says that shaders had to be compiled but a tool for that is missing on this machine.
 type MissingToolError struct {
 	Tools      []string
 	PassedOver *PassedOverError // Toolchain.PassedOver

@@ -29,8 +29,7 @@ func (m Module) env() string {
 	return "vulkan1.0"
 }
 
-// Validate runs spirv-val over modules and returns the first refusal, or a
-// *MissingToolError where there is no spirv-val.
+// Validate runs spirv-val over modules and returns the first refusal, or a *MissingToolError without spirv-val.
 func (t *Toolchain) Validate(ctx context.Context, modules []Module) error {
 	if !t.Val.Found() {
 		return &MissingToolError{Tools: []string{"spirv-val"}}

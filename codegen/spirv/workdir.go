@@ -10,15 +10,14 @@ import (
 // workDirPrefix begins the names of the temporary directories.
 const workDirPrefix = "vkc-spirv-"
 
-// workDir is the temporary directory of a compilation. While it is in use its
-// lock is held, which the system lets go of when the process ends in any way:
-// so later compilations can tell a directory that a killed one left behind.
+// workDir is the temporary directory of a compilation. Its lock is held while it is in use. The system releases the
+// lock when the process ends in any way, so later compilations recognize a directory left behind by a killed one.
 type workDir struct {
 	path string
-	lock *os.File // nil where there are no locks
+	lock *os.File // nil on systems without locks
 }
 
-// makeWorkDir makes a directory, and removes those that were left behind.
+// makeWorkDir makes a directory, and removes abandoned ones.
 func makeWorkDir() (*workDir, error) {
 	removeAbandoned(os.TempDir())
 	for range 10 {
@@ -27,16 +26,16 @@ func makeWorkDir() (*workDir, error) {
 			return nil, fmt.Errorf("spirv: %w", err)
 		}
 		lock, held, err := lockDir(path)
-		if held || err != nil { // a system without locks: there nobody finds it abandoned
+		if held || err != nil { // without locks, no other process considers it abandoned
 			return &workDir{path, lock}, nil
 		}
-		// Another process found it before it was locked, and removes it.
+		// Another process found it unlocked, and removes it.
 	}
 	return nil, fmt.Errorf("spirv: no temporary directory in %s stays for long enough to lock it", os.TempDir())
 }
 
-// remove lets go of the lock first: Windows removes no file that is open. Another
-// process may then remove the directory, too, to the same end.
+// remove releases the lock first, because Windows cannot remove an open file. Another process may then remove the
+// directory too, which is harmless.
 func (d *workDir) remove() {
 	if d.lock != nil {
 		d.lock.Close()
@@ -44,8 +43,7 @@ func (d *workDir) remove() {
 	os.RemoveAll(d.path)
 }
 
-// removeAbandoned removes the directories of this user's compilations that were
-// killed. It is an attempt: what cannot be removed stays.
+// removeAbandoned removes the directories of this user's killed compilations. It ignores failures.
 func removeAbandoned(temp string) {
 	entries, err := os.ReadDir(temp)
 	if err != nil {

@@ -11,8 +11,7 @@ var errNoLocks = errors.New("no locks on this system")
 
 func lockDir(string) (lock *os.File, held bool, err error) { return nil, false, errNoLocks }
 
-// ownDir finds no directory to remove: what killed compilations left behind is
-// the system's, which clears its directory of temporary files itself.
+// ownDir finds no directory to remove: without locks, the system itself must clear its temporary files.
 func ownDir(string) bool { return false }
 
 func removeLocked(string, *os.File) {}

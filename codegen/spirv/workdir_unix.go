@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir takes the lock of a directory. held is false where another process
-// has it, or has removed the directory meanwhile. The error is that of a file
-// system without locks, or of a directory that is not ours to write.
+// lockDir takes the lock of a directory. held is false if another process has it, or has removed the directory
+// meanwhile. An error means a file system without locks, or a directory that we may not write.
 func lockDir(dir string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(dir, "lock")
 	lock, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -44,9 +43,9 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 	return lock, true, nil
 }
 
-// removeLocked removes a directory whose lock this process holds, by another
-// name first: whoever has just made it then finds it gone, rather than locks it
-// between the removal of the lock and its own.
+// removeLocked removes a directory while this process holds its lock. It renames the directory first, so that a process
+// that has just made it finds it gone. Otherwise that process could lock it between the removals of the lock file and
+// of the directory.
 func removeLocked(path string, lock *os.File) {
 	defer lock.Close()
 	if gone := path + "-gone"; os.Rename(path, gone) == nil {
@@ -54,9 +53,8 @@ func removeLocked(path string, lock *os.File) {
 	}
 }
 
-// ownDir reports whether path is a directory as os.MkdirTemp makes them for
-// this user. Others may have put anything into the system's directory of
-// temporary files, by any name.
+// ownDir reports whether path is a directory that os.MkdirTemp made for this user. Others may put anything into the
+// system's directory of temporary files, under any name.
 func ownDir(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != fs.ModeDir|0o700 {

@@ -1,6 +1,6 @@
-// Package cpu runs graphs without a device, on the reference interpreter, with the
-// kernels of package fast in place of the nodes that they know. It is the backend
-// of last resort; Options.Reference makes it the plain definition of every op.
+// Package cpu runs graphs on the processor, without a device. The kernels of package fast compute the nodes that they
+// support, and the reference interpreter computes the others. It is the backend of last resort. With Options.Reference
+// the interpreter computes every node.
 //
 //	exe, err := cpu.Load(g, weights, cpu.Options{})
 //	res, err := exe.Run(ctx, map[string]*ir.Data{"x": x})
@@ -21,21 +21,18 @@ import (
 
 // Options adjusts Load. The zero value means the defaults.
 type Options struct {
-	// Workers bounds the goroutines that share an op; 0 means one per core.
-	// Results do not depend on it.
+	// Workers bounds the goroutines that share an op; 0 means one per core. Results do not depend on it.
 	Workers int
-	// MemoryLimit bounds the bytes of values alive at once; 0 means no limit but
-	// the host's.
+	// MemoryLimit bounds the bytes of live values; 0 means no limit.
 	MemoryLimit int64
-	// Share is another executable of this package, whose weights this one takes
-	// where it is given none, and whose states of equal names it reads and updates too.
+	// Share is another executable of this package. This one uses its weights if it is given none, and shares its states
+	// of equal names.
 	Share runtime.Executable
-	// Reference leaves every node to the interpreter, the definition of each op, where else
-	// package fast computes those it has kernels for.
+	// Reference computes every node by the interpreter, which defines each op, instead of package fast.
 	Reference bool
-	// Poison is as in interp.Options: for tests of memory that runs use again.
+	// Poison is as in interp.Options: it tests the reuse of memory between runs.
 	Poison bool
-	// Device is what the program is on; nil means one that all such programs share.
+	// Device is the program's device; nil means a default device shared by all programs.
 	Device *Device
 	// Context, if set, ends Load early.
 	Context context.Context
@@ -56,8 +53,8 @@ type executable struct {
 	program *interp.Program // nil after Close
 }
 
-// Load prepares a graph to run on the CPU. weights may be nil where the graph
-// has none. The result may be used by several goroutines.
+// Load prepares a graph to run on the CPU. weights may be nil if the graph has none. Several goroutines may use the
+// result.
 func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable, error) {
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
@@ -95,8 +92,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 		workers: workers, program: p}, nil
 }
 
-// Run implements runtime.Executable. A profile has no kernels: the interpreter
-// fuses nothing, so there are none to time.
+// Run implements runtime.Executable. A profile has no kernels, because nodes are not timed.
 func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
@@ -120,7 +116,7 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 
 func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
-	// All is checked before the run, which changes states.
+	// Everything is checked before the run changes states.
 	if err := e.device.usable(); err != nil {
 		return nil, err
 	}
@@ -201,8 +197,7 @@ func (e *executable) Device() string {
 	return fmt.Sprintf("%s (%s, %d workers)", e.what, goruntime.GOARCH, e.workers)
 }
 
-// Close implements runtime.Executable. It lets go of the decoded weights. A run
-// that has begun ends normally.
+// Close implements runtime.Executable. It drops the decoded weights. Runs in progress complete.
 func (e *executable) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

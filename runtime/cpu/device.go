@@ -18,15 +18,14 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Device is what programs of the reference have in common: the device tensors that
-// they hand to one another, which lie in host memory, and how much they took. Its
-// zero value is ready.
+// Device is the memory and the statistics that several programs share. Its device tensors are in host memory. Its zero
+// value is ready to use.
 type Device struct {
 	closed  atomic.Bool
 	in, out atomic.Uint64
 	tensors atomic.Int64 // bytes of device tensors that are open
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	programs map[*interp.Program]bool
 }
 
@@ -46,7 +45,7 @@ func (d *Device) remove(p *interp.Program) {
 	delete(d.programs, p)
 }
 
-// own is the device of programs that are given none.
+// own is the device of programs without one.
 var own Device
 
 // Close ends the use of all tensors on the device. Closing twice is fine.
@@ -57,8 +56,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Traffic counts the bytes of tensors that runs took and gave, but for those that
-// were kept.
+// Traffic counts the bytes of tensors that runs read and returned, without kept outputs.
 func (d *Device) Traffic() runtime.Traffic {
 	if d == nil {
 		return runtime.Traffic{}
@@ -66,8 +64,8 @@ func (d *Device) Traffic() runtime.Traffic {
 	return runtime.Traffic{In: d.in.Load(), Out: d.out.Load()}
 }
 
-// Memory is the bytes of device tensors that are open, and of weights and states of programs as runs have them. Blocks,
-// and floats that are multiplied as their file has them, count where they lie, which may be in a file that is mapped.
+// Memory counts the bytes of open device tensors, and of the programs' weights and states in their run-time form.
+// Weights that kernels read in their file's format count at their place in the file, which may be mapped.
 func (d *Device) Memory() runtime.MemoryUse {
 	use := runtime.MemoryUse{}
 	if d == nil {
@@ -110,7 +108,7 @@ func (m *hostMemory) ReadAt(_ context.Context, p []byte, offset int64) error {
 // Close implements runtime.Memory.
 func (m *hostMemory) Close() error {
 	m.device.tensors.Add(-int64(len(m.data.Bytes)))
-	m.data = nil // nobody holds it any more
+	m.data = nil // free for the garbage collector
 	return nil
 }
 
@@ -168,8 +166,7 @@ func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	return e.device.newTensor("uploaded", d)
 }
 
-// hold returns all inputs of a run as host tensors, and keeps those that are device tensors
-// until release is called.
+// hold returns all inputs of a run as host tensors. Device tensors stay open until release is called.
 func (e *executable) hold(in map[string]*ir.Data, opt runtime.RunOptions) (all map[string]*ir.Data, release func(),
 	err error) {
 	held, release, err := runtime.Hold(opt.Inputs)

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// states are a program's own states besides those that it has: the program with others.
+// states is an additional set of states for a program: the same program with separate states.
 type states struct {
 	exe *executable
 
@@ -80,7 +80,7 @@ func (s *states) Close() error {
 	return nil
 }
 
-// programOf is what a run with these options runs.
+// programOf returns the program with the states that a run uses.
 func (e *executable) programOf(opt runtime.RunOptions) (*interp.Program, error) {
 	p, err := e.open()
 	if err != nil || opt.States == nil {

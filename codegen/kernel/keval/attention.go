@@ -8,14 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention runs an attention kernel: row by row by definition, with all the
-// scores of a row at hand.
+// attention runs an attention kernel by definition: row by row, with all scores of a row in memory.
 func (r *run) attention(dims []int, keys int64) error {
 	ax := r.k.AttentionAxes()
 	rows, elements := dims[:ax.Value], dims[ax.Value]
 	for _, row := range r.m.order(rows) {
 		r.moveTo(row, rows)
-		r.at = append(r.at[:ax.Value], 0, 0, 0, 0) // value, key, dot and factor axes
+		r.at = append(r.at[:ax.Value], 0, 0, 0, 0) // value, key, contraction and factor axes
 		if err := r.attentionRow(keys, elements); err != nil {
 			return fmt.Errorf("at %v: %w", r.at, err)
 		}
@@ -72,8 +71,7 @@ func (r *run) attentionRow(keys int64, elements int) error {
 	return r.stores(false)
 }
 
-// keysOf returns the keys that the current row sees, as far as they are in its
-// split.
+// keysOf returns the range of keys that the current row sees within its split.
 func (r *run) keysOf(keys int64) (first, end int64, err error) {
 	ax := r.k.AttentionAxes()
 	splits := r.k.Parallel[ax.Split].Add
@@ -93,8 +91,7 @@ func (r *run) moveAlong(axis int, to int64) {
 	r.turn = r.round
 }
 
-// score returns the score of a key. A mask's infinity wins over whatever the
-// product is, as in sums of any floats.
+// score returns the score of a key. A mask of infinity overrides the sum, as in any float addition.
 func (r *run) score(key int64) (number, error) {
 	r.inFold = true
 	defer func() { r.inFold = false }()
@@ -136,7 +133,7 @@ func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) 
 	return sum, nil
 }
 
-// weightFactor returns what the weight of a key is multiplied by.
+// weightFactor returns the factor of a key's weight.
 func (r *run) weightFactor(key int64) (number, error) {
 	r.inFold = true
 	defer func() { r.inFold = false }()

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CheckHazards reports steps that no barrier separates although one writes
-// memory that the other reads or writes.
+// CheckHazards reports two steps without a barrier between them if one writes memory that the other accesses.
 func CheckHazards(p *kernel.Program) error {
 	first := 0
 	for i, st := range p.Steps {
@@ -46,7 +45,7 @@ func shared(p *kernel.Program, a, b int) bool {
 		y.Offset < x.Offset+x.Bytes
 }
 
-// checkKernel checks what a kernel promises besides values.
+// checkKernel checks a kernel's declared properties against its step.
 func checkKernel(k *kernel.Kernel, st kernel.Step) error {
 	if len(st.Binds) != len(k.Bindings) {
 		return fmt.Errorf("%d buffers for %d bindings", len(st.Binds), len(k.Bindings))

@@ -1,23 +1,21 @@
-// Package keval runs lowered kernels on host memory, one scalar at a time. Tests
-// compare random graphs with the reference by it before any GLSL exists:
+// Package keval runs lowered kernels on host memory, one scalar at a time. With it, tests compare random graphs with
+// the reference without generating GLSL:
 //
 //	m, err := keval.New(program, kernels, keval.Options{})
 //	out, err := m.Run(inputs, symbols)
 //
-// Start from [Machine]. It is the definition of what a kernel and a buffer plan mean, written to be
-// checked by eye, and is as strict as it can be:
+// Start from [Machine]. It defines the meaning of kernels and buffer plans. It is written to be checked by reading, and
+// it is strict:
 //
-//   - every load must lie inside its buffer's memory and every store inside its
-//     elements at the symbols' run-time values; a load past those gives a value
-//     that must not reach a store;
-//   - temporaries share one arena at their planned offsets, and a load must
-//     find what its own buffer stored there, not an older or a newer tenant;
-//   - a step must store each element of a buffer at most once, and a step that
-//     reads and writes one buffer may only read what the same point writes;
-//   - steps that no barrier separates must not touch each other's memory;
-//   - after a run every element of every output has been stored.
+//   - Every load must be inside its buffer's memory, and every store inside the buffer's elements at the symbols'
+//     run-time values. A load beyond those elements gives an undefined value that must not reach a store.
+//   - Temporaries share one arena at their planned offsets. A load must find a value that its own buffer stored
+//     there, not an older or newer tenant.
+//   - A step must store each element of a buffer at most once. A step that reads and writes one buffer may only read
+//     the elements that the same point writes.
+//   - Steps without a barrier between them must not access each other's memory.
+//   - After a run, every element of every output has been stored.
 //
-// Values are computed by the op rows' scalar references and rounded to the
-// dtype of each expression, so an elementwise chain gives the reference's
-// bits. Folds are summed in float64.
+// Values are computed by the scalar references of the op table and rounded to each expression's dtype, so an
+// elementwise chain has the reference's bits. Folds sum in float64.
 package keval

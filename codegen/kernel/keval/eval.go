@@ -20,13 +20,13 @@ type run struct {
 	fold     int64   // extent of the fold axis
 	at       []int64 // coordinates, the fold axis last
 	inFold   bool
-	firstCol int64    // from which the columns of the store at hand are counted
-	point    int64    // which point of the parallel axes
-	accs     []number // results of phases and products
+	firstCol int64    // the first column of the current store
+	point    int64    // number of the current point of the parallel axes
+	accs     []number // results of phases and matmuls
 	accT     []ir.DType
 
-	// exprs holds, by ID, what is known at this point, or for expressions that use
-	// the fold axis at this element of the row; round and turn tell them from old ones.
+	// exprs caches values at this point by ID, or at this element of the row for expressions that use the fold axis.
+	// round and turn mark entries as current.
 	exprs []expr
 	round int64
 	turn  int64
@@ -36,11 +36,10 @@ type run struct {
 	touched [][]touch // by buffer that the step writes, and element
 }
 
-// touch says which points read and store an element, counted from 1; 0 is none.
+// touch records the points that read and store an element, counted from 1; 0 is none.
 type touch struct{ reader, writer int64 }
 
-// expr is what a run keeps of an expression: its latest value, and what is the
-// same at every point, with room for its arguments.
+// expr is the cached state of an expression: its latest value, its constant properties, and buffers for its arguments.
 type expr struct {
 	v      number
 	when   int64 // the round of v
@@ -191,7 +190,7 @@ func (r *run) guardedPoint(fold int64) error {
 	return r.eachElement(fold, func(int64) error { return r.stores(true) })
 }
 
-// product returns the sum of product i at the current row and column.
+// product returns the result of matmul i at the current row and column.
 func (r *run) product(i int) (number, error) {
 	p := r.k.Products[i]
 	sum, ints, undef := 0.0, int64(0), false
@@ -225,7 +224,7 @@ func (r *run) otherSum(e *kernel.Expr) (number, error) {
 	return r.product(e.Acc)
 }
 
-// scan goes along a row and stores at each element what has been folded so far.
+// scan goes along a row and stores the running result at each element.
 func (r *run) scan(fold int64) error {
 	p := r.k.Phases[0]
 	f := newFold(p.Combine, r.accT[0])
@@ -246,7 +245,7 @@ func (r *run) scan(fold int64) error {
 	})
 }
 
-// beyondLimit reports whether the row has no such element.
+// beyondLimit reports whether the current element is beyond the end of the row.
 func (r *run) beyondLimit() (bool, error) {
 	if r.k.Limit == nil {
 		return false, nil
@@ -309,7 +308,7 @@ func (r *run) leavesOut(s kernel.Store) bool {
 	return col < s.Cols.From || col >= s.Cols.To
 }
 
-// stored returns what is stored, and where, or that it is left out.
+// stored returns the value of a store and its index. left says that the store's condition is false.
 func (r *run) stored(s kernel.Store) (v number, at int64, left bool, err error) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
@@ -388,8 +387,7 @@ func (r *run) random(e *kernel.Expr) (number, error) {
 	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}, err
 }
 
-// apply computes an elementwise op. The result is undefined where an argument
-// is, but for the side of a selection that is not taken.
+// apply computes an elementwise op. The result is undefined if an argument is, except the unselected side of a where.
 func (r *run) apply(e *kernel.Expr) (number, error) {
 	known := &r.exprs[e.ID]
 	args := known.args
@@ -412,8 +410,7 @@ func (r *run) apply(e *kernel.Expr) (number, error) {
 	return v, err
 }
 
-// reference applies the scalar reference of an op's row: in floats if any
-// argument is one, else in integers.
+// reference applies the scalar reference of an op: in floats if an argument is a float, else in integers.
 func (k *expr) reference(e *kernel.Expr) (number, error) {
 	args, floats := k.args, k.floats
 	if e.Op == ir.OpCast {

@@ -36,7 +36,7 @@ func (r *run) group(fold int64) error {
 	}
 	groups := (int64(len(own)) + g.Rows - 1) / g.Rows
 	end := before + groups
-	if number == int64(len(counts))-1 { // those left over
+	if number == int64(len(counts))-1 { // unused table rows
 		end = g.Groups
 	}
 	for i := before; i < end; i++ {

@@ -48,8 +48,7 @@ func (r *run) factor(f *kernel.Factor) (int64, error) {
 	return quotient(f, x, d)
 }
 
-// axis returns the coordinate along an axis, which must be in range: that is
-// what simplifications of the polynomial rely on.
+// axis returns the coordinate along an axis. It checks the range, because simplifications of the polynomial rely on it.
 func (r *run) axis(f *kernel.Factor) (int64, error) {
 	if f.Axis < 0 || f.Axis >= len(r.at) {
 		return 0, fmt.Errorf("no axis %d", f.Axis)
@@ -58,7 +57,7 @@ func (r *run) axis(f *kernel.Factor) (int64, error) {
 		return 0, fmt.Errorf("axis %d is used outside of the loop over it", f.Axis)
 	}
 	v := r.at[f.Axis]
-	if f.Extent.IsStatic() && v < f.Extent.Add { // as nearly always
+	if f.Extent.IsStatic() && v < f.Extent.Add { // the usual case
 		return v, nil
 	}
 	extent, err := f.Extent.Eval(r.symbols)
@@ -68,9 +67,8 @@ func (r *run) axis(f *kernel.Factor) (int64, error) {
 	return v, err
 }
 
-// quotient divides. Devices divide without a sign, so a negative operand would
-// be another number there; a divisor of 0, which an empty axis gives, is as
-// good as any where nothing uses the result, and devices return anything.
+// quotient divides. Devices divide unsigned, so a negative operand is an error. An empty axis has a divisor of 0.
+// Devices return any value for that, and nothing may use the result.
 func quotient(f *kernel.Factor, x, d int64) (int64, error) {
 	switch {
 	case x < 0:
@@ -85,8 +83,7 @@ func quotient(f *kernel.Factor, x, d int64) (int64, error) {
 	return x / d, nil
 }
 
-// indexValue returns a loaded integer, which must be one that i32 holds:
-// indices are computed in 32 bits with a sign.
+// indexValue returns a loaded integer. Its dtype must fit i32, because indices are computed in signed 32 bits.
 func (r *run) indexValue(e *kernel.Expr) (int64, error) {
 	switch e.DType {
 	case ir.I32, ir.I16, ir.U16, ir.I8, ir.U8:
@@ -94,7 +91,7 @@ func (r *run) indexValue(e *kernel.Expr) (int64, error) {
 		return 0, fmt.Errorf("an index comes from a value of %s, which i32 does not hold", e.DType)
 	}
 	v, err := r.value(e)
-	if v.undef { // a device may find anything there; the clamp around it must do
+	if v.undef { // a device may load any value here, so use one that the clamp must catch
 		return math.MaxInt32, err
 	}
 	return v.i, err

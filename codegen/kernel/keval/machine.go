@@ -10,18 +10,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Options says what a Machine works with.
+// Options configures a Machine.
 type Options struct {
-	// Weights gives the tensors that weight buffers are made of.
+	// Weights provides the tensors of weight buffers.
 	Weights ir.WeightSource
-	// Decode decodes whole blocks of a block dtype, as package quant's
-	// Dequantize does. It may be nil where no buffer has one.
+	// Decode decodes whole blocks, as package quant's Dequantize does. It may be nil if no buffer has a block dtype.
 	Decode func(dst []float32, t ir.DType, src []byte) error
-	// Encode encodes them, as package quant's Quantize does. It may be nil where
-	// no kernel quantizes.
+	// Encode encodes whole blocks, as package quant's Quantize does. It may be nil if no kernel quantizes.
 	Encode func(dst []byte, t ir.DType, src []float32) error
-	// Order, where set, runs the steps between two barriers, and the points of
-	// each, in a random order. Results must not depend on it.
+	// Order, if set, randomizes the order of the steps between two barriers, and of the points of each step. Results
+	// must not depend on it.
 	Order *rand.Rand
 }
 
@@ -67,7 +65,7 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (*Machine, er
 	return m, nil
 }
 
-// begin sets states to what they hold at first.
+// begin sets states to their initial values.
 func (m *Machine) begin() error {
 	for _, p := range m.prog.States {
 		d, err := p.First(m.opt.Weights)
@@ -84,7 +82,7 @@ func (m *Machine) prepare() error {
 	if m.prog.Prepared == 0 {
 		return nil
 	}
-	bounds := map[string]int64{} // of buffers that these steps do not touch
+	bounds := map[string]int64{} // for buffers that these steps do not access
 	for _, s := range m.prog.Symbols {
 		bounds[s.Name] = s.Bound
 	}
@@ -224,9 +222,8 @@ func (m *Machine) name(buf int) string {
 	return fmt.Sprintf("buffer %d (%s %s)", buf, m.prog.Buffers[buf].Kind, m.prog.Buffers[buf].Name)
 }
 
-// Run runs all steps once. symbols has the value of every symbol; inputs must
-// have been checked against them (see ir.BindInputs). It returns the outputs
-// by name.
+// Run runs all steps once. symbols has the value of every symbol; the caller has checked the inputs against them (see
+// ir.BindInputs). It returns the outputs by name.
 func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
 	symbols, err := m.prog.Values(symbols)
 	if err != nil {
@@ -278,8 +275,7 @@ func count(s ir.Shape, symbols map[string]int64) (int64, error) {
 	return n, err
 }
 
-// levels returns the steps between barriers, in the order they run in, of those
-// from one on, up to another.
+// levels returns steps from to to-1, grouped between barriers, in the order in which they run.
 func (m *Machine) levels(from, to int) [][]int {
 	var levels [][]int
 	for i := from; i < to; i++ {
@@ -315,7 +311,7 @@ func (m *Machine) outputs(symbols map[string]int64, elems []int64) (map[string]*
 	return out, nil
 }
 
-// State returns a copy of what a state holds now.
+// State returns a copy of a state's current value.
 func (m *Machine) State(name string) (*ir.Data, error) {
 	for _, p := range m.prog.States {
 		if p.Name == name {

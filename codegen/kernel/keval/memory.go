@@ -7,19 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// poison fills memory that nothing has stored to: NaN as any float, -1 as any
-// signed integer.
+// poison fills memory that nothing has stored to: NaN as any float, -1 as any signed integer.
 const poison = 0xff
 
-// memory is the bytes of a buffer and, for buffers that steps store to, which
-// buffer each byte was last stored by.
+// memory is the bytes of a buffer. For buffers that steps store to, it also records the buffer that stored each byte
+// last.
 type memory struct {
 	bytes  []byte
-	tenant []int32 // -1: nobody; nil for memory that the host filled
-	base   int64   // where the buffer begins in it
+	tenant []int32 // -1: none; nil for memory that the host filled
+	base   int64   // offset of the buffer
 }
 
-// newMemory returns poisoned memory that nobody has stored to.
+// newMemory returns poisoned memory without tenants.
 func newMemory(n int64) memory {
 	m := memory{bytes: make([]byte, n), tenant: make([]int32, n)}
 	m.reset()
@@ -37,8 +36,7 @@ func (m memory) reset() {
 type number struct {
 	f float64
 	i int64
-	// undef is set where the number comes from memory that holds nothing: past
-	// the elements that a buffer has at run time, yet inside it.
+	// undef says that the number was loaded from beyond the buffer's run-time elements, yet inside its memory.
 	undef bool
 }
 
@@ -85,8 +83,7 @@ func (r *run) load(bind int, x int64) (number, error) {
 	return decode(b.DType, mem.bytes[at:at+size]), nil
 }
 
-// loadBlock reads element x of a buffer in a block format, decoding all of a
-// weight the first time.
+// loadBlock reads element x of a buffer in a block format. It decodes a whole weight at the first access.
 func (r *run) loadBlock(buf int, x int64) (number, error) {
 	if isWritten(r.m.prog.Buffers[buf].Kind) {
 		return r.loadWritten(buf, x)
@@ -141,8 +138,8 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) error {
 	return nil
 }
 
-// claim records that the current point reads or writes an element of a buffer
-// that this step writes. Another point may be running at the same time.
+// claim records that the current point reads or writes an element of a buffer that this step writes. On a device,
+// another point may run at the same time.
 func (r *run) claim(buf int, x int64, write bool) error {
 	if r.touched[buf] == nil {
 		r.touched[buf] = make([]touch, r.elems[buf])
@@ -172,8 +169,7 @@ func (r *run) binding(i int) (*kernel.Binding, int, error) {
 	return &r.k.Bindings[i], r.step.Binds[i].Buffer, nil
 }
 
-// room is how many elements a buffer has at run time as a binding sees it: as
-// its own dtype, or blocks as words.
+// room is the run-time number of elements of a buffer in a binding's view, which may see blocks as words.
 func (r *run) room(b *kernel.Binding, buf int) int64 {
 	if b.DType != r.m.prog.Buffers[buf].DType {
 		return b.Elems
@@ -181,8 +177,7 @@ func (r *run) room(b *kernel.Binding, buf int) int64 {
 	return r.elems[buf]
 }
 
-// inside checks that element x is in the memory of a buffer, which has room for
-// its elements at the bound of every symbol.
+// inside checks that element x is in the buffer's memory, which is sized for the bounds of all symbols.
 func (r *run) inside(t ir.DType, buf int, x int64) error {
 	n := r.m.prog.Buffers[buf].Bytes / int64(t.BlockBytes()) * int64(t.BlockElems())
 	if x < 0 || x >= n {
@@ -202,8 +197,7 @@ func decode(t ir.DType, raw []byte) number {
 	return number{i: v[0]}
 }
 
-// encode stores a value of dtype from as one of dtype t, rounding floats and
-// wrapping integers.
+// encode stores a value of dtype from as dtype t, rounding floats and wrapping integers.
 func encode(dst []byte, t ir.DType, v number, from ir.DType) {
 	switch {
 	case t.IsFloat():

@@ -79,7 +79,7 @@ func (r *run) loadWritten(buf int, x int64) (number, error) {
 	return number{f: float64(values[x%int64(len(values))])}, nil
 }
 
-// isWritten reports whether a program changes what a buffer holds.
+// isWritten reports whether steps write buffers of this kind.
 func isWritten(k kernel.BufferKind) bool {
 	return k == kernel.BufTemp || k == kernel.BufState || k == kernel.BufOutput
 }

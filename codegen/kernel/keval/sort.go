@@ -10,7 +10,7 @@ import (
 // perElement reports whether the phase of a family has a result per element.
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
-// sort orders a row and stores for the places of the order.
+// sort orders a row and runs the stores once per rank.
 func (r *run) sort(fold int64) error {
 	p := r.k.Phases[0]
 	var keys []number

@@ -58,7 +58,7 @@ func attention(c *interp.Call) error {
 			}
 			weights := scores
 			if sinks != nil {
-				weights = append(scores, sinks[head]) // takes its share, and brings no value
+				weights = append(scores, sinks[head]) // a sink adds to the denominator but has no value
 			}
 			total := expRow(weights)
 			out := c.Out[row*e : (row+1)*e]
@@ -70,13 +70,13 @@ func attention(c *interp.Call) error {
 	})
 }
 
-// mask is what is added to scores, nil for nothing: floats, or minus infinity where truths or integers are 0.
+// mask is added to scores: floats, or minus infinity where a bool or integer is 0. nil adds nothing.
 type mask struct {
 	place
 	step int // from one key to the next
 }
 
-// newMask returns the mask of an attention whose scores have these extents.
+// newMask returns the mask of an attention with scores of these extents.
 func newMask(c *interp.Call, dims []int) *mask {
 	if len(c.Args) < 4 {
 		return nil
@@ -85,7 +85,7 @@ func newMask(c *interp.Call, dims []int) *mask {
 	return &mask{newPlace(c.Args[3], dims), steps[len(steps)-1]}
 }
 
-// add adds the mask to scores of one query, of which the first is element at of all.
+// add adds the mask to the scores of one query. at is the index of the first score.
 func (m *mask) add(scores []float32, at int) {
 	if m == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A product that may round its rows to bytes (precision int8) does so where they meet blocks for which there is a
-// function in byteDots: sums of integers are quicker than decoding blocks.
+// A matmul in precision int8 quantizes its rows to int8 if byteDots supports the block format of B: integer sums are
+// faster than decoding blocks.
 
 // byteRows are rows of floats as bytes, each group of 32 with a scale: x is about scale*byte, by [ir.ByteSteps].
 type byteRows struct {
@@ -18,7 +18,7 @@ type byteRows struct {
 
 var idleRows sync.Pool // of *byteRows
 
-// takesBytes reports whether a product of rows of k floats is one of bytes.
+// takesBytes reports whether a matmul with rows of k floats is computed in int8.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && byteDots[b.DType] != nil &&
 		k%b.DType.BlockElems() == 0
@@ -38,8 +38,8 @@ func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	return r, err
 }
 
-// multiplyBytes sets out (row stride stride) to the products of rows of a, from row on, with rows of k elements that
-// are stored from element first on. The bits of a product depend on its two rows alone.
+// multiplyBytes sets out, with the given row stride, to the dot products of rows of a, beginning at row, and cols rows
+// of b. Rows have k elements, and first is the index of b's first element. A result's bits depend only on its two rows.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems

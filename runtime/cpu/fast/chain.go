@@ -8,21 +8,21 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Elementwise ops that follow one another are one kernel, a chain: what their rows say for devices is compiled to a
-// program of primitives, each over a block of elements that stays in a core's nearest cache. An op of whose formula a
-// function is not known here is one primitive, the scalar reference of its row.
+// Consecutive elementwise ops form one kernel, a chain. The formulas in the op table are compiled to a program of
+// primitives, each over a block of elements that stays in the L1 cache. If a formula uses an unsupported function, the
+// op's scalar reference becomes one primitive.
 
 // block is how many elements a primitive computes at a time: 4 KiB (M-cpu-chains).
 const block = 1024
 
-// chain is the program of one kernel. Its operands are lists of up to a block of elements: the arguments, then the
-// constants, then room for what instructions compute.
+// chain is the program of one kernel. Its operands are lists of up to a block of elements: first the arguments, then
+// the constants, then temporaries for the instructions' results.
 type chain struct {
 	args      []*ir.Node
 	constants []float32
 	code      []instruction
 	rooms     int
-	work      int       // of an element, in quarters of a multiply-add
+	work      int       // per element, in quarters of a multiply-add
 	idle      sync.Pool // of *scratch
 }
 
@@ -33,10 +33,10 @@ type instruction struct {
 	in  [3]int
 }
 
-// scratch is what a worker computes with.
+// scratch is the working memory of one worker.
 type scratch struct {
 	operands [][]float32
-	fills    [][]float32 // by argument: room for elements that do not lie side by side
+	fills    [][]float32 // by argument: a buffer for elements that are not contiguous
 }
 
 // compute is the kernel.
@@ -62,7 +62,7 @@ func (p *chain) compute(c *interp.Call) error {
 	})
 }
 
-// run computes the elements of out, of which the first is element lo of the result.
+// run computes elements lo to lo+len(out) of the result.
 func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
 	n := len(out)
 	for i := range places {
@@ -136,14 +136,14 @@ func newChains(g *ir.Graph) *chains {
 	return c
 }
 
-// ending returns the chain whose result is a node, or nil if there is none. Its members have the result's shape, and
-// nothing but the chain uses them; within gets those other than the node, by ID.
+// ending returns the chain that computes root, or nil if there is none. Its members have the result's shape, and only
+// the chain uses them. It marks the members other than root in within, by ID.
 func (c *chains) ending(root *ir.Node, within []bool) *chain {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !isNarrow(root.DType()) || !computable(root) {
 		return nil
 	}
 	if root.Op() == ir.OpCast && root.DType() == ir.F32 && isNarrow(root.Arg(0).DType()) {
-		return nil // the interpreter takes the elements as they are
+		return nil // the interpreter converts these elements without a copy
 	}
 	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // uses by members
 	for i := 0; i < len(members); i++ {
@@ -159,8 +159,8 @@ func (c *chains) ending(root *ir.Node, within []bool) *chain {
 	return c.compile(members)
 }
 
-// computable reports whether a chain may have a node as a member: an elementwise one of floats, or of truths, which are
-// 1 and 0. Integers are taken where they are only compared with 0, or are cast to floats that hold them.
+// computable reports whether a chain may contain a node. Members are elementwise ops on floats, or on bools as 1 and 0.
+// Integers are allowed if the op only compares them with 0, or casts them to floats that represent them exactly.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil

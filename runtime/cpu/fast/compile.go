@@ -7,22 +7,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// compiler makes a chain of its members. A value is an argument of the chain, a constant, or what an instruction
-// computes; they are numbered as they come.
+// compiler compiles the members of a chain. A value is an argument of the chain, a constant or an instruction's result.
+// Values are numbered in the order of their creation.
 type compiler struct {
 	of     map[*ir.Node]int // values of nodes
 	values []value
-	bits   map[uint32]int // values of constants
-	code   []instruction  // whose operands are values
+	bits   map[uint32]int // values of constants, by their bits
+	code   []instruction  // operands are values
 }
 
-// value is one of a compiler: an argument, a constant, or else computed.
+// value is an argument or a constant; if both are nil, an instruction computes it.
 type value struct {
 	arg      *ir.Node
 	constant *float32
 }
 
-// compile makes the chain of some nodes, each after those that it uses; the last one is the result.
+// compile compiles nodes to a chain. Nodes come after their arguments, and the last one is the result.
 func (c *chains) compile(members []*ir.Node) *chain {
 	b := &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}}
 	result := 0
@@ -40,7 +40,7 @@ func (c *chains) compile(members []*ir.Node) *chain {
 	return b.chain()
 }
 
-// read is the value of a node: a member's or an argument of the chain, which may be what is broadcast to it.
+// read is the value of a node: a member or an argument of the chain. It looks through broadcasts.
 func (c *chains) read(b *compiler, n *ir.Node) int {
 	if _, ok := b.of[n]; !ok {
 		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {
@@ -69,7 +69,7 @@ func (b *compiler) constant(x float32) int {
 	return v
 }
 
-// node computes a node of its arguments and returns its value, which its dtype holds.
+// node compiles a node with the given arguments, and returns its value, rounded to its dtype.
 func (b *compiler) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
@@ -119,9 +119,9 @@ func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
 	return b.instruction(primitives[e.function], in)
 }
 
-// instruction applies a primitive, at once if all its operands are constants.
+// instruction applies a primitive. If all operands are constants it computes the result at once.
 func (b *compiler) instruction(p *primitive, in []int) int {
-	all := [3]int{in[0], in[0], in[0]} // those that it does not have may be any
+	all := [3]int{in[0], in[0], in[0]} // unused operands may be any value
 	copy(all[:], in)
 	var x [3]float32
 	for i, v := range all {

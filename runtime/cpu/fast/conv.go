@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// conv multiplies the weights of each group, [channels out, channels in and kernel], by windows, which become columns
-// of a panel, a tile at a time.
+// conv multiplies the weights of each group, [channels out, channels in and kernel], by the windows of the input. It
+// copies a tile of windows into the columns of a panel (im2col) and multiplies that.
 func conv(c *interp.Call) error {
 	x, weights := c.Args[0], c.Args[1]
 	w := windows{Window: ir.WindowOf(c.Node), in: x.Dims[2:], out: c.Dims[2:]}
@@ -55,8 +55,8 @@ func conv(c *interp.Call) error {
 	})
 }
 
-// withoutPadding is the product of weights by a column, without what meets padding: 0 times a weight that is infinite
-// or NaN would be NaN.
+// withoutPadding is the dot product of weights and a column without the taps in the padding: 0 times an infinite or NaN
+// weight would be NaN.
 func withoutPadding(weights, column []float32, list []tap, kernel int) (sum float32) {
 	for at := 0; at < len(weights); at += kernel {
 		for _, t := range list {
@@ -66,19 +66,19 @@ func withoutPadding(weights, column []float32, list []tap, kernel int) (sum floa
 	return sum
 }
 
-// windows are where those of an op lie.
+// windows is the geometry of an op's windows.
 type windows struct {
 	ir.Window
 	in, out []int
 }
 
-// tap is an element of the input and one of the kernel that meet, by their places among the windowed axes.
+// tap pairs an element of the input with one of the kernel, by their row-major positions in the windowed axes.
 type tap struct{ in, kernel int }
 
-// taps are those of the window of one element of the result.
+// taps lists the taps in the window of one result element.
 func (w *windows) taps(position int) []tap {
 	list := []tap{{}}
-	stride := volume(w.out) // of the result's elements along an axis
+	stride := volume(w.out) // stride of the result along an axis
 	for axis := range w.out {
 		stride /= w.out[axis]
 		start := int64(position/stride%w.out[axis])*w.Stride[axis] - w.Low[axis]

@@ -4,8 +4,8 @@ import "math"
 
 //go:generate go -C gen run . -out ../dots_amd64.s -stubs ../dots_amd64.go -pkg fast
 
-// dot is what the assembly computes, and what computes where there is none. Its sums of their own
-// let a processor work on several additions at a time.
+// dot computes a dot product on processors without the assembly. Its independent sums let the processor overlap
+// additions.
 func dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32

@@ -20,11 +20,11 @@ func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots4x3(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
-// weigh4 sets 32 elements of out to the sums of those of n rows, each times its weight.
+// weigh4 sets 32 elements of out to the weighted sums over n rows.
 // The rows are ld elements apart.
 func weigh4(out *float32, weights *float32, rows *float32, ld int, n int)
 
-// weigh1 sets 8 elements of out to the sums of those of n rows, each times its weight.
+// weigh1 sets 8 elements of out to the weighted sums over n rows.
 // The rows are ld elements apart.
 func weigh1(out *float32, weights *float32, rows *float32, ld int, n int)
 
@@ -38,48 +38,48 @@ func widenBF16(dst *float32, src *byte, n int)
 func decodeQ8_0(dst *float32, src *byte, n int)
 
 // dots1x4Q8_0 sets out to the dot products of a with 4 rows of b.
-// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda has no meaning.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda is ignored.
 func dots1x4Q8_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // decodeQ4_0 decodes n blocks of src into dst.
 func decodeQ4_0(dst *float32, src *byte, n int)
 
 // dots1x4Q4_0 sets out to the dot products of a with 4 rows of b.
-// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda has no meaning.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda is ignored.
 func dots1x4Q4_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // decodeQ4_K decodes n blocks of src into dst.
 func decodeQ4_K(dst *float32, src *byte, n int)
 
 // dots1x4Q4_K sets out to the dot products of a with 4 rows of b.
-// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda has no meaning.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q4_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // decodeQ6_K decodes n blocks of src into dst.
 func decodeQ6_K(dst *float32, src *byte, n int)
 
 // dots1x4Q6_K sets out to the dot products of a with 4 rows of b.
-// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda has no meaning.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
-// roundBytes rounds n groups of 32 floats to bytes times a scale each, by the rule of ir.ByteSteps, and sets sums
-// to the sums of what they became.
+// roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.
+// It sets sums to the scaled sums of the groups.
 func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
 
 // byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
 func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
 func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
 func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a have a scale and, in sums, their sum times that.
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
 func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).

@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// expression is a scalar formula as rows of the op table have them for devices: over arguments {0}, {1}, …, attributes
-// {name}, numbers, operators and functions. Exactly one of its fields says what it is: function, attribute, number or,
-// where all others are empty, argument.
+// expression is a scalar formula from the op table's device code: over arguments {0}, {1}, …, attributes {name},
+// numbers, operators and functions. Exactly one field is set: function, attribute or number. If none is, it is an
+// argument.
 type expression struct {
-	function  string // an operator by its sign, ?: and the minus of one operand ("neg") too
+	function  string // operators go by their sign, with ?: and unary minus ("neg")
 	operands  []*expression
 	attribute string
 	number    *float32
@@ -54,7 +54,7 @@ func tokens(text string) []string {
 	return list
 }
 
-// parser reads tokens. After an error it reads none.
+// parser reads tokens. After an error it returns no more tokens.
 type parser struct {
 	tokens []string
 	err    error
@@ -98,7 +98,7 @@ func (p *parser) choice() *expression {
 	return &expression{function: "?:", operands: []*expression{e, yes, p.choice()}}
 }
 
-// precedence has the operators of two operands, those that bind less first.
+// precedence lists the binary operators, the weakest binding first.
 var precedence = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
 
 func (p *parser) binary(level int) *expression {

@@ -1,10 +1,11 @@
-// Package fast has quicker kernels than the interpreter's for the ops that models spend their time in. They
-// compute in float32, as devices do, on vectors where the processor has them, and must agree with the
-// interpreter within an op's tolerance.
+// Package fast has faster kernels than the interpreter's for the ops that dominate models. They compute in float32, as
+// devices do, with vector instructions if the processor has them. Their results must agree with the interpreter's
+// within an op's tolerance.
 //
 //	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //
-// Start from [Kernels]: elementwise ops become chains by what their rows in package ir say, other ops have a row here.
+// Start from [Kernels]. Elementwise ops become chains, compiled from their rows in package ir. Each other op has a row
+// here.
 package fast
 
 import (
@@ -14,16 +15,16 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// row says which nodes of an op are computed here, and by what. A node whose values float32 cannot hold
-// never comes this far.
+// row describes a kernel: the nodes of an op that it accepts, and the function that computes them. Nodes with values
+// that float32 cannot represent are excluded before.
 type row struct {
 	accepts func(n *ir.Node) bool
 	compute func(c *interp.Call) error
-	stored  func(n *ir.Node) int                        // as [interp.Kernel.Stored]; nil for -1
-	apart   []int                                       // as [interp.Kernel.Apart]
-	rounds  bool                                        // as [interp.Kernel.Rounds]
-	fills   bool                                        // as [interp.Kernel.Fills]
-	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for a node, where that is nil
+	stored  func(n *ir.Node) int                        // see [interp.Kernel.Stored]; nil means -1
+	apart   []int                                       // see [interp.Kernel.Apart]
+	rounds  bool                                        // see [interp.Kernel.Rounds]
+	fills   bool                                        // see [interp.Kernel.Fills]
+	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for one node, if compute is nil
 }
 
 // rows has one row for each op.
@@ -39,7 +40,8 @@ var rows = map[ir.Op]row{
 	ir.OpLayerNorm: {accepts: narrow, compute: layerNorm, fills: true},
 }
 
-// Kernels returns, by node ID, what computes nodes of a graph faster than the interpreter does; nil where nothing does.
+// Kernels returns the fast kernels for nodes of a graph, by node ID. An entry is nil if the interpreter computes the
+// node.
 func Kernels(g *ir.Graph) []*interp.Kernel {
 	list, within := make([]*interp.Kernel, len(g.Nodes())), make([]bool, len(g.Nodes()))
 	c := newChains(g)
@@ -67,7 +69,7 @@ func (r row) kernel(n *ir.Node) *interp.Kernel {
 	return k
 }
 
-// isNarrow reports whether a dtype is one of floats that float32 holds, blocks aside.
+// isNarrow reports whether float32 can represent the dtype's values. Block formats do not count.
 func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F64 }
 
 // narrow accepts floats that float32 holds.

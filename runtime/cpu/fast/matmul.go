@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// storedRows is b where its rows, along the contraction, lie in one piece each.
+// storedRows returns the argument index of b if its rows are contiguous along the contraction axis, else -1.
 func storedRows(n *ir.Node) int {
 	if n.Attrs().Bool("transpose_b") {
 		return 1
@@ -21,7 +21,7 @@ const (
 	tileCols = 24 // a multiple of the columns of either assembly
 )
 
-// matrices accepts a product of floats and blocks whose outer axes are equal or a's alone.
+// matrices accepts a matmul of floats and blocks. Batch axes must be equal, or belong to a alone.
 func matrices(n *ir.Node) bool {
 	a, b := n.Args()[0], n.Args()[1]
 	if a.DType().IsInteger() || n.DType() == ir.F64 || n.Attrs().Bool("transpose_a") {
@@ -34,7 +34,7 @@ func matmul(c *interp.Call) error {
 	a, b := c.Args[0], c.Args[1]
 	rank := len(c.Dims)
 	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
-	count := len(c.Out) / (m * n) // of products
+	count := len(c.Out) / (m * n) // the number of matrices
 	if len(b.Dims) == 2 {         // then the rows of all of a's matrices meet the one b
 		m, count = m*count, 1
 	}
@@ -62,21 +62,21 @@ func matmul(c *interp.Call) error {
 	return err
 }
 
-// product is the extents of [m, k] x [k, n]; bRows is whether b is [n, k].
+// product is a matmul of [m, k] x [k, n]. bRows says that b is [n, k].
 type product struct {
 	m, n, k int
 	bRows   bool
-	stored  *interp.Stored // b's elements, where they are stored as in a file
-	rounded *byteRows      // a's rows, where they are multiplied as bytes
+	stored  *interp.Stored // b's elements in the format of their file, if they are not decoded
+	rounded *byteRows      // a's rows as int8, for an int8 matmul
 }
 
-// tile computes the tile whose first element is (row, col), of the matrices that are a from row before on and b from
-// element first on. room gives room for columns of b.
+// tile computes the tile that begins at (row, col). The matrices begin at row before of a and at element first of b.
+// room provides a buffer for columns of b.
 func (p *product) tile(out, a []float32, before int, b []float32, first, row, col int,
 	room func(n int) []float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
-	at := first + col*p.k // of the columns' first element, where they are rows
+	at := first + col*p.k // offset of the columns' first element if b is [n, k]
 	switch {
 	case p.bRows && p.stored == nil:
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
@@ -103,5 +103,5 @@ func (p *product) tile(out, a []float32, before int, b []float32, first, row, co
 	return nil
 }
 
-// fewRows is how many rows make it worth decoding what they meet once for all of them.
+// With at least fewRows rows of a, decoding b once for all of them is faster than decoding it for each row.
 const fewRows = 4

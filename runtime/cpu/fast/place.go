@@ -5,12 +5,12 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// place is where the elements of an argument lie that is broadcast to a result.
+// place locates the elements of an argument that is broadcast to a result.
 type place struct {
 	floats []float32
-	ints   []int64 // or these
-	dims   []int   // of the result, axes together along which one step leads on
-	steps  []int   // from one element along an axis to the next, 0 where they repeat
+	ints   []int64 // set instead of floats for integers
+	dims   []int   // the result's extents; axes with a common step are merged
+	steps  []int   // the argument's step along each axis, 0 for a broadcast axis
 }
 
 func newPlace(t interp.Tensor, dims []int) place {
@@ -32,8 +32,8 @@ func newPlace(t interp.Tensor, dims []int) place {
 	return p
 }
 
-// stepsOf returns, for each axis of a result, how far apart the elements of an argument lie that is broadcast to it,
-// aligned at the innermost axis: 0 where they repeat.
+// stepsOf returns an argument's step along each axis of a result that it is broadcast to. The axes are aligned at the
+// innermost one. The step is 0 along a broadcast axis.
 func stepsOf(dims, result []int) []int {
 	steps, step := make([]int, len(result)), 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -75,7 +75,7 @@ func (p *place) start(lo int, at []int) int {
 	return from
 }
 
-// read sets dst to the elements for those of the result from lo on.
+// read sets dst to the argument's elements for the result's elements from lo on.
 func (p *place) read(dst []float32, lo int) {
 	if p.floats != nil {
 		gather(p, dst, p.floats, lo)

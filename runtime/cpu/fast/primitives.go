@@ -6,11 +6,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// primitive is a function of up to three numbers, over lists of them. out may be one of the arguments.
+// primitive is a function of up to three numbers, applied to lists. out may be one of the arguments.
 type primitive struct {
 	plain   func(out, x, y, z []float32)
 	vectors func(out, x, y, z *float32, n int) // n a multiple of lanes; nil where there is no assembly
-	work    int                                // of an element, in quarters of a multiply-add
+	work    int                                // per element, in quarters of a multiply-add
 }
 
 // apply sets each element of out. Arguments that the function does not have may be any.
@@ -55,13 +55,13 @@ func truth(is bool) float32 {
 	return 0
 }
 
-// wide makes a function of a float32 of one of a float64.
+// wide converts a function of float64 to one of float32.
 func wide(f func(float64) float64) func(float32) float32 {
 	return func(x float32) float32 { return float32(f(float64(x))) }
 }
 
-// primitives are the functions that expressions may use beside definitions, by name or sign. What the assembly
-// computes too is in assembled.
+// primitives are the basic functions of expressions, by name or sign; definitions has the others. Those with assembly
+// code are in assembled.
 var primitives = map[string]*primitive{
 	"+":         of2(func(x, y float32) float32 { return x + y }),
 	"-":         of2(func(x, y float32) float32 { return x - y }),
@@ -115,7 +115,7 @@ func (p *primitive) costs(work int) *primitive {
 	return p
 }
 
-// definitions are functions made of others, which GLSL has or which the generator writes for devices.
+// definitions are functions defined by expressions. GLSL has them built in, or the generator writes them.
 var definitions = map[string]*expression{}
 
 func init() {
@@ -129,16 +129,16 @@ func init() {
 		"&&":          "{0} * {1}",
 		"||":          "nan_max({0}, {1})",
 		"!":           "{0} == 0.0",
-		// (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which does not cancel.
+		// (1 + tanh(u)) / 2 equals 1 / (1 + e^-2u), which avoids cancellation.
 		"gelu_tanh": "{0} / (1.0 + exp(-1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0})))",
-		// Near 0, where the quotient of exponentials cancels, by a polynomial of Cephes' tanhf (Moshier).
+		// Near 0 the quotient of exponentials cancels, so a polynomial of Cephes' tanhf (Moshier) is used.
 		"tanh_safe": "(abs({0}) < 0.625 ? {0} + {0} * tanh_rest({0} * {0}) : 1.0 - 2.0 / (exp(2.0 * {0}) + 1.0))",
 		"tanh_rest": "{0} * ((((-0.00570498872745 * {0} + 0.0206390887954) * {0} - 0.0537397155531) * {0} + " +
 			"0.133314422036) * {0} - 0.333332819422)",
 	} {
 		e, err := parse(text)
 		if err != nil {
-			panic("fast: " + err.Error()) // a test covers them all
+			panic("fast: " + err.Error()) // a test covers all definitions
 		}
 		definitions[name] = e
 	}

@@ -10,8 +10,8 @@ import (
 // narrowFirst accepts an argument 0 of floats that float32 holds, whatever the others are.
 func narrowFirst(n *ir.Node) bool { return isNarrow(n.Arg(0).DType()) }
 
-// prepareRope returns the kernel of a rope: pairs of elements turn by an angle that their position
-// and place give. Rows of one position share its sines.
+// prepareRope returns the kernel of a rotary embedding. It rotates pairs of elements by an angle that depends on the
+// row's position and on the pair. All rows of one position share its sines and cosines.
 func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	attrs := n.Attrs()
 	freqs := make([]float64, attrs.Int("dims")/2)
@@ -34,7 +34,7 @@ func rope(c *interp.Call, freqs []float64) error {
 	last, positions := len(c.Dims)-1, c.Args[1].Ints
 	width, pairs := c.Dims[last], len(freqs)
 	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
-	if len(c.Args) > 2 { // fractions of a turn, of 64 bits
+	if len(c.Args) > 2 { // the angle in turns, as a 64-bit fraction
 		words := c.Args[2].Ints
 		angle = func(pos int64, i int) float64 {
 			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
@@ -58,7 +58,7 @@ func rope(c *interp.Call, freqs []float64) error {
 		second, step = pairs, 1
 	}
 	inner := elements(c.Dims[axis+1 : last])                // rows per position
-	each := elements(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows for which positions repeat
+	each := elements(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows that share a position
 	return c.ParallelRange(len(c.Out)/width, width*elementWork/2, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]

@@ -77,7 +77,7 @@ func squares(x []float32, mean float64) (sum float64) {
 	return sum
 }
 
-// scaleRow sets row to (x-mean) over the root of the mean square, times weight, plus bias, where there are such.
+// scaleRow sets row to (x-mean) over the root of the mean square, times weight, plus bias. weight and bias may be nil.
 func scaleRow(row, x []float32, mean, squares, eps float64, weight, bias []float32) {
 	scale := 1 / math.Sqrt(squares/float64(len(x))+eps)
 	for i, v := range x {

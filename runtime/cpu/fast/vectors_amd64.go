@@ -10,8 +10,8 @@ import (
 // vectors is whether the assembly runs here.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 
-// multiply sets out (row stride stride) to the dot products of the rows of a and of b, k elements each. The bits
-// of a product depend on its two rows alone, not on how many share the call.
+// multiply sets out, with the given row stride, to the dot products of the rows of a and of b, k elements each. A
+// result's bits depend only on its two rows, not on the number of rows in the call.
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	if !vectors || k < lanes || rows == 0 || cols == 0 {
 		multiplyPlain(out, stride, a, b, rows, cols, k)
@@ -38,7 +38,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 			dots4x3(&tile[0], &a[i*k], k, &b[j*k], k, whole)
 			put(i, j, 4, 3)
 		}
-		for ; j < cols; j++ { // b's row against those of a
+		for ; j < cols; j++ { // one row of b with four rows of a
 			dots1x4(&tile[0], &b[j*k], k, &a[i*k], k, whole)
 			put(i, j, 4, 1)
 		}
@@ -87,7 +87,7 @@ var decoders = map[ir.DType]func(dst *float32, src *byte, n int){
 	ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0, ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K,
 }
 
-// byteDots has the functions of products of bytes.
+// byteDots has the int8 dot products, by the block format of b.
 var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int){
 	ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K, ir.Q6_K: byteDotsQ6_K,
 }
@@ -100,8 +100,8 @@ func init() {
 	}
 }
 
-// multiplyStored is multiply by rows of k elements that are stored from element first on, without room for them
-// decoded. It reports false where it does not know the format. The bits are those of multiply.
+// multiplyStored is multiply with rows of b in the format of their file, beginning at element first. It does not decode
+// them to memory. It reports false for unsupported formats. The results have the same bits as multiply's.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	dots, elems, size := storedDots[b.DType], b.DType.BlockElems(), b.DType.BlockBytes()
 	if dots == nil || k == 0 || k%max(lanes, elems) != 0 {

@@ -21,7 +21,7 @@ func exps(x []float32, shift float32) { expsPlain(x, shift) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
-// byteDots is empty: there are no products of bytes.
+// byteDots is empty: no int8 dot products without assembly.
 var byteDots map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}

@@ -12,14 +12,14 @@ import (
 type blocks struct {
 	name            string
 	bytes, elements int // of a block
-	// begin makes ready what depends on the block alone, in registers or in 64 bytes of room; values then gives its
-	// i-th 8 elements.
+	// begin prepares values that depend only on the block, in registers or in 64 bytes of local memory. values then
+	// decodes the i-th group of 8 elements.
 	begin  func(src Register, room Mem) any
 	values func(src Register, room Mem, begun any, i int, y VecVirtual)
 }
 
-// whole is a format of 32 elements of which each is a whole number times a scale, an f16 in front; levels gives the i-th
-// 8 of the numbers as int32.
+// whole is a format with blocks of 32 elements. Each element is an integer times the block's scale, an f16 at the start
+// of the block. levels loads the i-th group of 8 integers as int32.
 func whole(name string, bytes int, levels func(src Register, i int, y VecVirtual)) blocks {
 	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
 		scale := YMM()
@@ -54,8 +54,9 @@ func nibble(y VecVirtual, upper bool) {
 	}
 }
 
-// Of a block of q4_K the 8 scales and the 8 minima have 6 bits each, in 3 words: the first four of either in the lower
-// bits of the first and of the second word, of the others 4 bits in the third word, the rest above the first.
+// A q4_K block has 8 scales and 8 minima of 6 bits each, packed in 3 words. The first four scales are the low 6 bits of
+// the bytes of word 0, and the first four minima those of word 1. The others have their low 4 bits in word 2, and their
+// high 2 bits in the high bits of words 0 and 1.
 var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
 	scales, minima := factorsQ4_K(src)
 	VMOVUPS(scales, room)
@@ -72,7 +73,7 @@ var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
 	VSUBPS(factor, y, y)
 }}
 
-// factorsQ4_K gives the 8 scales and the 8 minima of a block.
+// factorsQ4_K decodes the 8 scales and the 8 minima of a block.
 func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	var factors [2]VecVirtual
 	words := func(i int) Mem { return Mem{Base: block, Disp: 4 + 4*i} }
@@ -167,13 +168,13 @@ func (f blocks) decode() {
 	RET()
 }
 
-// dots makes the products of a row of floats with 4 rows of blocks. Each has the bits of a product with the decoded
-// row.
+// dots generates the dot products of a row of floats with 4 rows of blocks. The results have the same bits as dot
+// products with decoded rows.
 func (f blocks) dots() {
 	name := "dots1x4" + f.name
 	TEXT(name, NOSPLIT, "func(out, a *float32, lda int, b *byte, ldb, n int)")
 	Doc(name+" sets out to the dot products of a with 4 rows of b.", fmt.Sprintf("The rows are ldb bytes apart. "+
-		"n, the elements of a row, must be a multiple of %d. lda has no meaning.", f.elements))
+		"n, the elements of a row, must be a multiple of %d. lda is ignored.", f.elements))
 	a, n := Load(Param("a"), GP64()), Load(Param("n"), GP64())
 	b := pointers(4, "b", "ldb", 1)
 	room := AllocLocal(64)

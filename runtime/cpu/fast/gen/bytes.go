@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// bytes makes the products of a row that is rounded to bytes, with a scale for every 32 of them, with rows of blocks:
-// sums of integers, which the scales then multiply.
+// bytes generates the dot products of int8 rows, with a scale per group of 32, with rows of blocks. They sum in
+// integers and then multiply by the scales.
 func bytes() {
 	roundBytes()
 	byteDots("Q8_0", 34, 32, func(a operands, b Register, sum VecVirtual) {
@@ -18,7 +18,7 @@ func bytes() {
 		VMULPS(a.scaleOf(0, YMM()), scale, scale)
 		VMOVDQU(Mem{Base: b, Disp: 2}, w)
 		VMOVDQU(a.bytes(0), x)
-		VPSIGNB(w, x, x) // the signs of both go to one
+		VPSIGNB(w, x, x) // move the signs of w to x, since VPMADDUBSW needs one unsigned operand
 		VPABSB(w, w)
 		addProducts(sum, quads(pairs(w, x)), scale)
 	})
@@ -85,8 +85,8 @@ func bytes() {
 	})
 }
 
-// operands are where a row of bytes lies for the block at hand, with the scales of its groups of 32 and with their sums
-// times these, and room for 32 bytes.
+// operands addresses the current block of an int8 row: its bytes, the scales of its groups of 32, and the scaled sums
+// of the groups. local is a buffer of 32 bytes.
 type operands struct {
 	row, scales, groupSums Register
 	local                  Mem
@@ -101,13 +101,13 @@ func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
 	return y
 }
 
-// byteDots makes the function for a format, whose blocks have so many bytes and elements: block adds to a sum, in all
-// its elements, the product of a block of a with one of b.
+// byteDots generates the function for a format with blocks of size bytes and elements elements. block adds the dot
+// product of a block of a and one of b to sum, in every lane.
 func byteDots(format string, size, elements int, block func(a operands, b Register, sum VecVirtual)) {
 	name := "byteDots" + format
 	TEXT(name, NOSPLIT, "func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)")
 	Doc(fmt.Sprintf("%s sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes", name),
-		"apart. Every 32 elements of a have a scale and, in sums, their sum times that.")
+		"apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.")
 	a := operands{row: Load(Param("a"), GP64()), scales: Load(Param("scales"), GP64()),
 		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(32)}
 	n := Load(Param("n"), GP64())
@@ -136,7 +136,7 @@ func byteDots(format string, size, elements int, block func(a operands, b Regist
 	RET()
 }
 
-// pairs multiplies bytes without signs by bytes with signs, and adds neighbours: 16 sums, which must fit 16 bits.
+// pairs multiplies unsigned by signed bytes, and adds neighbors: 16 sums, which must fit 16 bits.
 func pairs(w VecVirtual, a Op) VecVirtual {
 	p := YMM()
 	VPMADDUBSW(a, w, p)
@@ -176,15 +176,15 @@ func filled(pattern ...byte) Mem {
 
 var fills = map[string]Mem{}
 
-// roundBytes makes the function that rounds groups of 32 floats to bytes, by the rule of ir.ByteSteps. A group in which
-// a float is not finite has NaN for its scale.
+// roundBytes generates the function that quantizes groups of 32 floats to int8, by the rule of ir.ByteSteps. A group
+// with a float that is not finite gets the scale NaN.
 func roundBytes() {
 	TEXT("roundBytes", NOSPLIT, "func(bytes *int8, scales, sums, x *float32, n int)")
-	Doc("roundBytes rounds n groups of 32 floats to bytes times a scale each, by the rule of ir.ByteSteps, and sets sums",
-		"to the sums of what they became.")
+	Doc("roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.",
+		"It sets sums to the scaled sums of the groups.")
 	bytes, scales, sums := Load(Param("bytes"), GP64()), Load(Param("scales"), GP64()), Load(Param("sums"), GP64())
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
-	order := GLOBL("order", RODATA|NOPTR) // in which packing leaves words of four bytes
+	order := GLOBL("order", RODATA|NOPTR) // undoes the order in which packing leaves words of four bytes
 	for i, from := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
 		DATA(4*i, U32(from))
 	}
@@ -251,7 +251,7 @@ func roundBytes() {
 	RET()
 }
 
-// across puts what an instruction makes of all elements of y into each.
+// across reduces all lanes of y by an instruction, and leaves the result in every lane.
 func across(y VecVirtual, of func(a, b, c Op)) {
 	t := YMM()
 	VPERM2F128(Imm(1), y, y, t)

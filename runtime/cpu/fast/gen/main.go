@@ -31,8 +31,8 @@ func main() {
 	Generate()
 }
 
-// ahead is how many bytes ahead of weights those are fetched that come next. The processor does not do it by itself,
-// as rows read beside each other are short streams to it.
+// ahead is the prefetch distance in bytes for weights. The hardware prefetcher does not help here, because the
+// interleaved rows look like short streams to it.
 const ahead = 4096
 
 // format is floats of a kind in memory.
@@ -48,7 +48,7 @@ var (
 	bf16 = format{"BF16", "*byte", 2}
 )
 
-// unit is what the distance between rows of them is counted in.
+// unit is the unit of the distance between rows.
 func (f format) unit() string {
 	if f == f32 {
 		return "elements"
@@ -69,8 +69,8 @@ func (f format) load(from Mem, y VecVirtual) {
 	}
 }
 
-// dots makes the products of rows of a with rows of b. Each product is one chain of vectors
-// whatever rows and cols, so its bits do not depend on which of the functions computes it.
+// dots generates the dot products of rows of a with rows of b. Every dot product sums in the same order for any rows
+// and cols, so its bits do not depend on which function computes it.
 func dots(rows, cols int, f format) {
 	name := fmt.Sprintf("dots%dx%d%s", rows, cols, f.name)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
@@ -149,11 +149,11 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 	return list
 }
 
-// weigh makes the function that adds up rows of so many vectors, each times a weight. Each sum is one chain, in order.
+// weigh generates the weighted sum of rows of the given number of vectors. Each sum runs in order of the rows.
 func weigh(vectors int) {
 	name := fmt.Sprintf("weigh%d", vectors)
 	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
-	Doc(fmt.Sprintf("%s sets %d elements of out to the sums of those of n rows, each times its weight.", name, 8*vectors),
+	Doc(fmt.Sprintf("%s sets %d elements of out to the weighted sums over n rows.", name, 8*vectors),
 		"The rows are ld elements apart.")
 	weights, rows := Load(Param("weights"), GP64()), Load(Param("rows"), GP64())
 	apart, n := Load(Param("ld"), GP64()), Load(Param("n"), GP64())
@@ -203,12 +203,12 @@ func widen(f format) {
 	RET()
 }
 
-// constant puts a number into all elements of y, which it returns.
+// constant broadcasts a number to all lanes of y, and returns y.
 func constant(y VecVirtual, x float32) VecVirtual {
 	return word(y, math.Float32bits(x))
 }
 
-// word puts 32 bits into all elements of y, which it returns.
+// word broadcasts 32 bits to all lanes of y, and returns y.
 func word(y VecVirtual, bits uint32) VecVirtual {
 	if _, ok := words[bits]; !ok {
 		words[bits] = ConstData(fmt.Sprintf("c%08x", bits), U32(bits))
@@ -219,8 +219,8 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 
 var words = map[uint32]Mem{}
 
-// exp replaces x by e^x: 2^n times a polynomial of what is left, from Cephes' expf (Moshier), within 2 units
-// in the last place. 2^n is multiplied in two steps, so that both ends of float32's range are right.
+// exp replaces x by e^x. It computes 2^n times a polynomial of the remainder, from Cephes' expf (Moshier), within 2
+// units in the last place. It multiplies by 2^n in two steps, so that both ends of float32's range are right.
 func exp(x VecVirtual) {
 	n, c, p := YMM(), YMM(), YMM()
 	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
@@ -269,8 +269,8 @@ func exps() {
 	RET()
 }
 
-// primitive makes a function of up to three lists of n elements, a multiple of 8: body leaves in the first vector what
-// it makes of all.
+// primitive generates a function of up to three lists of n elements, a multiple of 8. body computes the result in the
+// first vector.
 func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 	TEXT(name+"Vectors", NOSPLIT, "func(out, x, y, z *float32, n int)")
 	Doc(fmt.Sprintf("%sVectors sets each of n elements, a multiple of 8, to %s.", name, what))
@@ -297,20 +297,20 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 	RET()
 }
 
-// Predicates of VCMPPS, of which all but the last are false where a number is NaN.
+// Predicates of VCMPPS. All except the last are false if an operand is NaN.
 const (
 	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
 
 	unordered = 0x03
 )
 
-// primitives makes what elementwise ops are made of.
+// primitives generates the primitives of elementwise ops.
 func primitives() {
 	primitive("add", "x+y", 2, func(x, y, _ VecVirtual) { VADDPS(y, x, x) })
 	primitive("sub", "x-y", 2, func(x, y, _ VecVirtual) { VSUBPS(y, x, x) })
 	primitive("mul", "x*y", 2, func(x, y, _ VecVirtual) { VMULPS(y, x, x) })
 	primitive("div", "x/y", 2, func(x, y, _ VecVirtual) { VDIVPS(y, x, x) })
-	// The processor gives its second operand where either is NaN.
+	// The instruction returns its second operand if either is NaN.
 	extreme := func(of func(ops ...Op)) func(x, y, z VecVirtual) {
 		return func(x, y, _ VecVirtual) {
 			isNaN := YMM()
