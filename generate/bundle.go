@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Keys of what a model's bundle was compiled for, beside the metadata of its file.
+// Metadata keys of a model's bundle for the options that it was compiled with.
 const (
 	keyContext       = "vkc.generate.context"
 	keyParallel      = "vkc.generate.parallel"
@@ -25,10 +25,10 @@ const (
 	keyShift         = "vkc.generate.context_shift"
 )
 
-// Bundle compiles all programs that Open wants of a model, for the device that opt names, and writes them to a bundle
-// at out, with the model's weights and what else is in its file: Open of that needs no compiler. What they are for is
-// said as to Open; guesses, and Options.Device, are left out. With a key the bundle is signed. The program that Bundle
-// returns is that of a step, which is the bundle's own.
+// Bundle compiles all programs that Open needs for a model, for the device that opt names. It writes them to a bundle
+// at out, together with the model's weights and metadata, so that Open of the bundle needs no compiler. The options
+// have the same meaning as for Open, except that Options.Device and speculation are ignored. With a key the bundle is
+// signed. Bundle returns the program of a decoding step, which is the bundle's main program.
 func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOptions, key ed25519.PrivateKey) (
 	_ *vkc.Program, err error) {
 	m := &Model{half: opt.Target.Features.Storage16}
@@ -100,7 +100,7 @@ func IsBundle(path string) (bool, error) {
 	return string(head) == filefmt.BundleMagic, err
 }
 
-// openBundle opens a bundle of a model, and completes the options by what it was compiled for.
+// openBundle opens a bundle of a model, and sets unset options to those that it was compiled with.
 func (m *Model) openBundle(path string, o *Options) (err error) {
 	if m.bundle, err = vkc.OpenBundle(path); err != nil {
 		return err
@@ -145,13 +145,13 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	if err = errors.Join(err, failed, failed2, failed3); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := o.Check(); err != nil { // which is wrong with the file, and no option of the caller's
+	if err := o.Check(); err != nil { // the file is invalid, not the caller's options
 		return fmt.Errorf("%s: what the bundle was made for: %v", path, err)
 	}
 	return nil
 }
 
-// withPrecision allows the products of a graph to lose what a precision says; "" changes nothing.
+// withPrecision applies a precision to the matmuls of a graph; "" changes nothing.
 func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if precision == "" {
 		return g, nil

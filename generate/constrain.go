@@ -12,14 +12,14 @@ import (
 	"github.com/vkc-go/vkc/grammar"
 )
 
-// Odds is how probable a token was, and what could have been in its place.
+// Odds is the log-probability of a chosen token, and of its alternatives.
 type Odds struct {
 	Logprob   float64
-	Likeliest []Alternative // of all tokens, as many as Sampling.Likeliest says
+	Likeliest []Alternative // the likeliest tokens, as many as Sampling.Likeliest says
 }
 
-// Alternative is a token with the logarithm of its probability, to base e, as the model has it: before temperature,
-// bias, grammar and whatever else a Sampling does.
+// Alternative is a token with its natural log-probability according to the model: before temperature, bias, grammar and
+// other sampling options.
 type Alternative struct {
 	ID      int32
 	Logprob float64
@@ -29,13 +29,14 @@ type Alternative struct {
 type chooser struct {
 	model    *Model
 	sampling Sampling
-	text     *grammar.Text // nil where every text may be written
-	next     *masking      // of the next token, where there is a text
-	// forgotten is how many tokens of the text were: random numbers follow from places in the whole of it.
+	text     *grammar.Text // nil without a grammar
+	next     *masking      // the next token's mask; nil without a grammar
+	// forgotten is the number of tokens that context shifts have dropped. Random numbers depend on a token's position
+	// in the whole text.
 	forgotten int
 }
 
-// chooser returns one for an answer, when there is what it chooses with.
+// chooser returns the chooser for one answer, after loading the programs that it needs.
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
 	if !s.likeliest() {
@@ -54,10 +55,10 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 // changes reports whether the host changes logits before a token is chosen.
 func (c *chooser) changes() bool { return c.text != nil || len(c.sampling.Bias) > 0 }
 
-// needsLogits reports whether the host is to see all logits: what it makes of them comes before the next step.
+// needsLogits reports whether the host needs all logits of a step before the next step.
 func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
 
-// choose makes a token of what a step says. It changes the logits.
+// choose chooses a token from the outcome of a step. It modifies the logits.
 func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
 	unchanged := one.logits
@@ -88,21 +89,21 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 	return t, nil
 }
 
-// masking is the search for the tokens that may come next in a text by a grammar. It goes on beside the engine: an
-// answer waits for its mask, and no other does.
+// masking computes the mask of the tokens that a grammar allows next. It runs concurrently with the engine: its answer
+// waits for it, other answers do not.
 type masking struct {
-	slow chan struct{} // is closed once it takes so long that the engine goes on without the answer
-	over chan struct{} // is closed when what follows is known
+	slow chan struct{} // closed when the engine stops waiting and continues without this answer
+	over chan struct{} // closed when the mask is known
 	mask grammar.Mask
-	full bool // nothing may follow
+	full bool // no token is allowed
 	err  error
 }
 
 // lanes is how many masks are searched at a time that take long, so that grammars have half of the machine at most.
 func lanes() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// begin begins the search for a mask: that of the token after one that was chosen, or of the first if id is negative.
-// The end of a long one is news.
+// begin starts computing the mask after token id, or the first mask if id is negative. lanes bounds concurrent
+// computations. news is signaled when a slow one ends.
 func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}) {
 	m := &masking{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
@@ -158,7 +159,7 @@ func (c *chooser) known() bool {
 	}
 }
 
-// apply makes impossible what a mask does not allow.
+// apply sets the logits of tokens outside of the mask to minus infinity.
 func apply(mask grammar.Mask, logits []float32) {
 	none := float32(math.Inf(-1))
 	for at := 0; at < len(logits); at += 64 {
@@ -177,7 +178,7 @@ func apply(mask grammar.Mask, logits []float32) {
 	}
 }
 
-// logSumExp is what logits are more than the logarithms of their tokens' probabilities.
+// logSumExp is the log of the sum of exponentials of the logits, the log-softmax's denominator.
 func logSumExp(logits []float32) float64 {
 	most := math.Inf(-1)
 	for _, v := range logits {
@@ -190,9 +191,9 @@ func logSumExp(logits []float32) float64 {
 	return most + math.Log(sum)
 }
 
-// likeliest returns so many tokens, the likeliest first, of logits of that logSumExp.
+// likeliest returns the n likeliest tokens, the likeliest first. all is the logSumExp of the logits.
 func likeliest(logits []float32, all float64, n int) []Alternative {
-	var list []Alternative // kept in order
+	var list []Alternative // sorted
 	for id, v := range logits {
 		o := Alternative{int32(id), float64(v) - all}
 		if len(list) == n && (n == 0 || !(o.Logprob > list[n-1].Logprob)) {

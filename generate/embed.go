@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
-// Embedder is a model that is loaded to make vectors of texts, such that texts of
-// like meaning have vectors of like direction. Several goroutines may use it.
+// Embedder is a loaded embedding model: it maps texts of similar meaning to vectors of similar direction. Several
+// goroutines may use it.
 //
 //	e, err := generate.OpenEmbedder(ctx, "model.gguf", generate.Options{})
 //	defer e.Close()
@@ -24,8 +24,7 @@ type Embedder struct {
 	exe   *vkc.Executable
 }
 
-// IsEmbedder reports whether the file at path is a language model that was made for
-// embeddings: it says how to pool them.
+// IsEmbedder reports whether the file at path is an embedding model: its metadata define a pooling.
 func IsEmbedder(path string) (bool, error) {
 	if bundle, err := IsBundle(path); bundle || err != nil {
 		return false, err
@@ -41,8 +40,8 @@ func IsEmbedder(path string) (bool, error) {
 	return c.Pooling != "", errors.Join(err, f.Close())
 }
 
-// OpenEmbedder reads a model and compiles it for a device. Options.Context is the longest
-// text; Options.Cache does not matter.
+// OpenEmbedder reads a model and compiles it for a device. Options.Context is the maximum length of a text;
+// Options.Cache is ignored.
 func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
 	m, err := prepare(ctx, path, &o)
 	if err != nil {
@@ -68,11 +67,11 @@ func (e *Embedder) Tokenizer() *tokenizer.Tokenizer { return e.model.tok }
 // Context returns how many tokens a text may have.
 func (e *Embedder) Context() int { return e.model.context }
 
-// Why says what the model runs on, and why there.
+// Why names the model's device, and the reason for its choice.
 func (e *Embedder) Why() string { return e.exe.Why() }
 
-// Embed returns the vector of a text's tokens, those around the text included, as long
-// as the model makes it: see Unit.
+// Embed returns the vector of a text's tokens, including the tokens that begin and end a text. The vector is not
+// normalized: see Unit.
 func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
 	if n := len(tokens); n == 0 || n > e.model.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)
@@ -91,8 +90,8 @@ func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error)
 	return vkc.Values[float32](res.Outputs["embedding"])
 }
 
-// Unit scales a vector to length 1, so that the product of two is the cosine of their
-// angle. A vector of zeros stays as it is.
+// Unit scales a vector to length 1, so that the dot product of two vectors is the cosine of their angle. A zero vector
+// stays zero.
 func Unit(v []float32) []float32 {
 	sum := 0.0
 	for _, x := range v {

@@ -12,23 +12,21 @@ import (
 	"github.com/vkc-go/vkc/internal/ahead"
 )
 
-// engine goes on with many answers at once, a step at a time (continuous batching, Yu et al.,
-// "Orca", 2022). Between steps answers begin and end, so that none waits for another. A step is a
-// token of every answer that is under way, and then a part of one prompt (chunked prefill, Agrawal
-// et al., "Sarathi", 2023), so that a long prompt does not hold up answers. The device has several
-// steps at a time: see flight.
+// engine decodes many answers at once, in steps (continuous batching, Yu et al., "Orca", 2022). A step decodes one
+// token of every running answer, and then prefills a part of one prompt (chunked prefill, Agrawal et al., "Sarathi",
+// 2023), so that a long prompt does not delay answers. Answers join and leave between steps, so that none waits for
+// another. Several steps may be in flight: see flight.
 //
-// Whoever reads an answer never holds up a step: tokens wait for their reader without limit, which
-// the context bounds.
+// A slow reader never delays a step: decoded tokens are queued without a limit except the context's length.
 type engine struct {
 	model *Model
-	slots []slot // of the goroutine that runs steps
+	slots []slot // used by the engine's goroutine only
 	steps int    // so far
 
 	spare []int32 // pages that no text has, where texts share pages
 
-	flights []*flight     // steps that the device has, the first one first
-	settled int           // steps that were done since a text came to those of the steps, or left them
+	flights []*flight     // steps in flight, oldest first
+	settled int           // steps collected since a text last joined or left the batch
 	landed  time.Time     // when some of them were done last; zero if the device had no more
 	pace    time.Duration // of a step, by the last ones that were done
 
@@ -48,35 +46,35 @@ type engine struct {
 // answer is a call of Generate on its way through an engine.
 type answer struct {
 	ctx context.Context
-	// What follows belongs to the goroutine that runs steps.
-	text    []int32 // the prompt, and what follows it so far
+	// The engine's goroutine owns the fields below.
+	text    []int32 // the prompt and the answer so far
 	made    int     // tokens of it that follow
 	chooser *chooser
 	decoder *tokenizer.Decoder
-	given   bool            // tokens that the caller has not been told of
-	waits   *outcome        // what the last step said, where its mask is not known yet; else nil
-	scorer  *vkc.Executable // says how probable the tokens of the text are, to which nothing is added; or nil
+	given   bool            // there are tokens that the caller was not woken for
+	waits   *outcome        // the last step's outcome, if its mask is not known yet; else nil
+	scorer  *vkc.Executable // scores the tokens of a text without decoding; or nil
 
 	mu    sync.Mutex
 	known int     // tokens of the prompt that were not computed anew, once the answer is begun
-	ready []Token // that the caller has not taken
+	ready []Token // tokens that the caller has not taken
 	over  bool
-	err   error         // why it is over, if not by its end
+	err   error         // why the answer is over; nil at its regular end
 	more  chan struct{} // holds one if there may be something to take
 }
 
 // Load says how busy a model is.
 type Load struct {
-	Running int // answers that are under way on the device
-	Waiting int // answers that wait for a place there
-	// Cache is how much of the room for keys and values holds those of answers that are under way: 0 to 1.
+	Running int // answers in progress on the device
+	Waiting int // answers that wait for a slot
+	// Cache is the used fraction of the KV cache: 0 to 1.
 	Cache float64
 }
 
-// Reused counts tokens of prompts whose answers were begun.
+// Reused counts tokens of the prompts of started answers.
 type Reused struct {
 	Tokens int // of all these prompts
-	Known  int // of them, those that were not computed anew
+	Known  int // tokens found in the KV cache
 }
 
 var errClosed = errors.New("generate: the model is closed")
@@ -139,8 +137,8 @@ func signal(news chan struct{}) {
 	}
 }
 
-// take returns tokens of an answer when there are some, or why there will be none; nil and nil
-// at its end. Known counts the tokens of the prompt that were not computed anew.
+// take waits for tokens of an answer, and returns them or the error that ended the answer; nil and nil at its regular
+// end. known is the number of prompt tokens found in the KV cache.
 func (a *answer) take() (tokens []Token, known int, err error) {
 	for {
 		if err := a.ctx.Err(); err != nil {
@@ -163,7 +161,7 @@ func (a *answer) take() (tokens []Token, known int, err error) {
 	}
 }
 
-// give adds a token, of which tell tells the caller.
+// give queues a token. The caller is woken by tell.
 func (a *answer) give(t Token) {
 	a.mu.Lock()
 	a.ready = append(a.ready, t)
@@ -171,7 +169,7 @@ func (a *answer) give(t Token) {
 	a.given = true
 }
 
-// tell wakes the callers whose answers have tokens that are new.
+// tell wakes the callers of answers with new tokens.
 func (e *engine) tell() {
 	for i := range e.slots {
 		if a := e.slots[i].of; a != nil && a.given {
@@ -224,7 +222,7 @@ func (e *engine) goesOn() bool {
 	})
 }
 
-// leave frees the places of answers whose callers are gone, or of all when the engine closes.
+// leave frees the slots of answers with a canceled context, or all slots when the engine closes.
 func (e *engine) leave() {
 	for i := range e.slots {
 		switch s := &e.slots[i]; {
@@ -254,9 +252,9 @@ func (e *engine) free(s *slot, err error) {
 	e.running--
 }
 
-// join gives free slots to answers that wait, each the one that knows most of the prompt, or of
-// those that know as much the one that was left first. Where texts share pages, the first answer waits until there are
-// enough for it, and those behind it do too.
+// join assigns free slots to waiting answers. An answer gets the slot with the longest common prefix, and among equals
+// the one that was released first. With paged KV the first answer waits until there are enough pages for it, and so do
+// the answers after it.
 func (e *engine) join() {
 	for len(e.waiting) > 0 && e.running < len(e.slots) {
 		a := e.waiting[0]
@@ -295,14 +293,14 @@ func (e *engine) join() {
 	}
 }
 
-// step gives the device the next tokens of the answers whose prompts are read, and then a part of one of the
-// other prompts, in turn.
+// step submits the next decoding step of the answers with a prefilled prompt, and then prefills a part of another
+// prompt. Prompts take turns.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	e.resume(ctx)
 	var rows []*slot
 	var prompt *slot
-	reads := func(s *slot) bool { // what is left may also be less than one token, where guesses were taken
+	reads := func(s *slot) bool { // after accepted guesses, no token may be left
 		return s.of != nil && len(s.of.text)-len(s.past) > 1
 	}
 	for i := range e.slots {
@@ -331,7 +329,7 @@ func (e *engine) step(ctx context.Context) {
 	default:
 		e.advance(ctx, rows)
 	}
-	if prompt == nil || prompt.of == nil { // which has failed with the step
+	if prompt == nil || prompt.of == nil { // the prompt's answer has failed with the step
 		return
 	}
 	most := e.model.partFor(len(prompt.of.text) - len(prompt.past))
@@ -350,9 +348,8 @@ func (e *engine) step(ctx context.Context) {
 	}
 }
 
-// advance gives the device another step of the answers of rows, unless it has enough, and then goes on with the
-// answers by what the first one gives. Where an answer came, or fewer have a step of their own, steps that are under
-// way come first.
+// advance submits another step for rows, unless enough steps are in flight, and then processes the oldest step's
+// outcome. If the batch changed, it first collects the steps in flight.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
 	var last *flight
 	flying := len(e.flights)
@@ -399,8 +396,8 @@ func (e *engine) depth(rows []*slot) int {
 	return depth
 }
 
-// stops reports whether no step is to follow so many that the device has: all answers end with those, or one has to
-// forget tokens first. An answer that ends earlier than others stays in their steps, which give nothing for it.
+// stops reports whether no step may follow the given number of steps in flight: all answers end with those, or one
+// needs a context shift first. An answer that ends earlier than others stays in their steps; its results are ignored.
 func (e *engine) stops(rows []*slot, flying int) bool {
 	all := true
 	for _, s := range rows {
@@ -412,8 +409,7 @@ func (e *engine) stops(rows []*slot, flying int) bool {
 	return all
 }
 
-// landSome goes on with the answers by what the first of the steps in flight give, of which the last is waited for
-// alone.
+// landSome collects the oldest steps in flight, waiting only for the last of them, and continues their answers.
 func (e *engine) landSome(ctx context.Context) {
 	some := e.flights[:ahead.Landing(len(e.flights))]
 	e.settled += len(some)
@@ -449,7 +445,7 @@ func (e *engine) landSome(ctx context.Context) {
 	}
 }
 
-// ends reports whether an answer ends with so many more tokens, at the latest, or has to forget some before the next.
+// ends reports whether an answer certainly ends, or needs a context shift, within the given number of further tokens.
 func (a *answer) ends(more, context int) bool {
 	most := a.chooser.sampling.MaxTokens
 	return most > 0 && a.made+more >= most || len(a.text)+more >= context
@@ -463,8 +459,8 @@ func (e *engine) forget() {
 	e.flights, e.landed = nil, time.Time{}
 }
 
-// after goes on with the answers of slots by what follows. An error ends all answers, whoever was told of it: the run
-// that has failed may be one before, which was not waited for, so that it is not known what the device has of any text.
+// after continues the answers of slots with the steps' outcomes. An error ends all answers. It may come from an
+// earlier, asynchronous run, so the contents of all slots are unknown then.
 func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil {
 		e.fail(ctx, err)
@@ -494,7 +490,7 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	}
 }
 
-// resume goes on with the answers whose masks are known at last.
+// resume continues the answers whose masks have become known.
 func (e *engine) resume(ctx context.Context) {
 	var slots []*slot
 	var next []outcome
@@ -529,7 +525,7 @@ func (e *engine) fail(ctx context.Context, err error) {
 // choose adds a token to an answer, and reports whether it is complete.
 func (e *engine) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
 	m, c := e.model, a.chooser
-	if a.scorer != nil || c.next != nil && c.next.full { // which was known too late for its last token
+	if a.scorer != nil || c.next != nil && c.next.full { // the mask became known too late for the last token
 		return true, nil
 	}
 	token, err := c.choose(ctx, next, a.text)

@@ -10,18 +10,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// extra is a program beside those that read texts and go on with them. It is loaded when somebody first wants it.
+// extra is a program besides prefill and decoding. It is loaded at first use.
 type extra int
 
 const (
 	sampler         extra = iota // chooses tokens where the logits are
-	rankedSampler                // and sorts for it
-	scorer                       // says how probable the tokens of a text are
-	likeliestScorer              // and which ones would be the likeliest
+	rankedSampler                // also sorts, for top-k and top-p
+	scorer                       // scores the tokens of a text
+	likeliestScorer              // also returns the likeliest tokens
 	extraCount
 )
 
-// extraGraph is the graph of one, and what its matrix products may lose.
+// extraGraph returns the graph of an extra program, and the precision of its matmuls.
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
 	case sampler, rankedSampler:
@@ -37,14 +37,14 @@ func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, e
 	return g, precision, err
 }
 
-// extras are those that were wanted so far.
+// extras are the extra programs loaded so far.
 type extras struct {
 	mu     sync.Mutex
 	loaded [extraCount]*vkc.Executable
 	closed bool
 }
 
-// extra returns one of them.
+// extra returns an extra program, loading it if necessary.
 func (m *Model) extra(ctx context.Context, e extra) (*vkc.Executable, error) {
 	m.extras.mu.Lock()
 	defer m.extras.mu.Unlock()

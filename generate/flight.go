@@ -8,28 +8,27 @@ import (
 	"github.com/vkc-go/vkc"
 )
 
-// outcome is what a step says of the token that follows a text: which was chosen, or the logits of all.
+// outcome is a step's result for one text: the next token, or the logits.
 type outcome struct {
-	token  int32 // -1 where logits were no numbers
+	token  int32 // -1 if logits were NaN
 	chosen bool
-	logits []float32 // nil where they are not needed
+	logits []float32 // nil if not needed
 }
 
-// flight is a step that the device has been given and whose tokens nobody has read. The next step may be given to the
-// device before they are: it takes them there.
+// flight is a submitted step whose tokens were not read back yet. The next step reads them on the device.
 type flight struct {
 	rows    []*slot
-	answers []*answer // whose the rows were
-	tokens  []int32   // nil until they are read
+	answers []*answer // the rows' answers at the time of submission
+	tokens  []int32   // nil until they are read back
 
 	// On the device, a row for each of rows; nil where not needed.
-	token  *vkc.DeviceTensor // that was chosen
-	top    *vkc.DeviceTensor // the largest logit: NaN where logits were no numbers
-	recent *vkc.DeviceTensor // the last tokens of the text, the chosen one among them
+	token  *vkc.DeviceTensor // the chosen tokens
+	top    *vkc.DeviceTensor // the largest logits, NaN if a logit is NaN
+	recent *vkc.DeviceTensor // the texts' last tokens, including the chosen ones
 	logits *vkc.DeviceTensor
 }
 
-// close forgets what the step gives.
+// close frees the step's results.
 func (f *flight) close() {
 	for _, t := range []*vkc.DeviceTensor{f.token, f.top, f.recent, f.logits} {
 		t.Close() // retires it, which cannot fail
@@ -44,8 +43,8 @@ func newFlight(rows []*slot) *flight {
 	return f
 }
 
-// goesOn reports whether a step of the rows of a flight goes on with these: they are all of its rows but for some whose
-// answers have ended, which stay as long as their places are free and fewer rows have no program of their own.
+// goesOn reports whether a step of rows can continue flight f on the device: the rows are those of f, except rows with
+// an ended answer. Such a row stays in the batch while its slot is free and no smaller program fits.
 func (m *Model) goesOn(f *flight, rows []*slot) bool {
 	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
 		return false
@@ -64,8 +63,8 @@ func (m *Model) goesOn(f *flight, rows []*slot) bool {
 // stepKeeps are the outputs of a step that stay on the device: all.
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
-// launch has the device take the next token of the text of each slot of a flight, after so many steps of the same rows
-// that are in flight, the last of which is given. More says that another step follows at once.
+// launch submits a step for the rows of f. flying is the number of steps in flight for the same rows, and last the
+// latest of those. more says that another step follows at once.
 func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight, more bool) (err error) {
 	var tokens, texts, positions, pages []int32
 	draws, needsLogits := false, false
@@ -74,8 +73,8 @@ func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight,
 		at := len(s.past)
 		if s.of == a {
 			at += flying
-		} // else it has ended, and no text knows of what is written there
-		at = min(at, s.room()-1)         // which an answer passes that ends before others of the same steps
+		} // the answer has ended, so the results of this row are ignored
+		at = min(at, s.room()-1)         // an answer that ended earlier would pass the end of its slot
 		s.written = max(s.written, at+1) // even if the run ends before it is waited for
 		texts, positions = append(texts, s.at), append(positions, int32(at))
 		if m.pages > 0 {
@@ -122,7 +121,7 @@ func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight,
 	return nil
 }
 
-// draw has the device choose the tokens of a flight, where they are not all the likeliest, which the step has chosen.
+// draw chooses the tokens of f on the device. If all rows take the likeliest token, the step itself has chosen.
 func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight, more bool) error {
 	var list []draw
 	for i, s := range f.rows {
@@ -152,8 +151,8 @@ func (f *flight) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// land waits for a step and says what it gave. Rows whose answers have ended meanwhile went too far: what they gave
-// counts for nothing, and what was written for them the next text overwrites.
+// land waits for a step and returns its outcomes. Rows with an ended answer decoded too far: their outcomes are
+// ignored, and the next text overwrites their cache.
 func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 	defer f.close()
 	if err := f.wait(ctx); err != nil {
@@ -183,7 +182,7 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 	return all, nil
 }
 
-// stepAll takes the next token of the text of each slot, and says what follows it.
+// stepAll decodes one token of the text in each slot and waits for the outcomes.
 func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
 	f := newFlight(rows)
 	if err := m.launch(ctx, f, 0, nil, false); err != nil {

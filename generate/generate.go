@@ -1,5 +1,4 @@
-// Package generate runs language models of GGUF files: it reads a text and goes on
-// with it, token by token.
+// Package generate runs language models from GGUF files: it continues a prompt, token by token.
 //
 //	m, err := generate.Open(ctx, "model.gguf", generate.Options{})
 //	defer m.Close()
@@ -11,8 +10,7 @@
 //		fmt.Print(token.Text)
 //	}
 //
-// A conversation becomes a prompt by the template in the model's file: see
-// Model.Prompt.
+// The chat template in the model's file turns a conversation into a prompt: see Model.Prompt.
 package generate
 
 import (
@@ -29,15 +27,16 @@ type Token struct {
 	Odds *Odds  // nil without Sampling.Logprobs
 }
 
-// Generate goes on with a prompt, until the model ends its answer, or as many
-// tokens are there as are wanted or, without Options.ContextShift, fit. The token that ends it is not among
-// them, unless its Odds are asked for or a character before it was not finished, which it then stands for as
-// U+FFFD. What an earlier call left of the same beginning is not computed anew; with
-// Options.Deterministic, as far as it was read in whole parts of a prompt.
-// The tokens of an answer do not depend on what else the model does meanwhile, with Options.Deterministic bit for bit.
+// Generate continues a prompt. It stops when the model ends its answer, after MaxTokens, or, without
+// Options.ContextShift, when the context is full. The end token is yielded only if its Odds are requested, or if a
+// character before it is incomplete; it then stands for U+FFFD.
 //
-// As many answers as Options.Parallel says are computed at once, and others wait, first come, first
-// served. Tokens are made ahead of the loop over them: a loop that is slow holds up no other.
+// A prefix that an earlier call left in the KV cache is not computed again. With Options.Deterministic only whole
+// prefill parts are reused. An answer does not depend on other work of the model. With Options.Deterministic that holds
+// bit for bit.
+//
+// Up to Options.Parallel answers run at once. Others wait, first come, first served. Decoding runs ahead of the loop
+// over the tokens, so a slow loop delays no other answer.
 func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if err := m.check(prompt, s); err != nil {

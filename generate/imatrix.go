@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ImportanceMatrix says how large the activations are that the columns of a model's
-// matrices meet: quantizing spares those that meet large ones.
+// ImportanceMatrix has the mean squared activations per column of a model's matrices. Quantizing keeps columns with
+// large activations more exact.
 type ImportanceMatrix struct {
 	Chunks, ChunkSize int
 	Dataset           string // the name of the text
@@ -23,14 +23,14 @@ type ImportanceMatrix struct {
 	sums map[string]*sums // by the name in the file
 }
 
-// sums are those of a tensor in the file.
+// sums are the sums for one tensor of the file.
 type sums struct {
 	dims   []int
 	values []float64
 }
 
-// MeasureImportance reads a text as MeasurePerplexity does and measures all matrices of
-// the layers. After each chunk progress, unless nil, is told how many were read.
+// MeasureImportance reads a text as MeasurePerplexity does, and measures all matrices of the layers. progress, unless
+// nil, is called after each chunk.
 func MeasureImportance(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(done, total int)) (im *ImportanceMatrix, err error) {
 	m, err := prepare(ctx, path, &o)
@@ -73,7 +73,7 @@ func MeasureImportance(ctx context.Context, path, text string, o Options, chunks
 	return im, nil
 }
 
-// add adds what a chunk gave.
+// add adds the results of a chunk.
 func (im *ImportanceMatrix) add(name string, d *ir.Data) error {
 	values, err := d.Floats()
 	if err != nil {
@@ -93,8 +93,7 @@ func (im *ImportanceMatrix) add(name string, d *ir.Data) error {
 	return nil
 }
 
-// WriteFile writes the matrix as llama.cpp does, in the GGUF form that its llama-quantize
-// and vkc quantize read.
+// WriteFile writes the matrix in llama.cpp's GGUF format, which llama-quantize and vkc quantize read.
 func (im *ImportanceMatrix) WriteFile(path string) error {
 	var w gguf.Writer
 	for _, kv := range []gguf.KV{

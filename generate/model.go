@@ -10,30 +10,29 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
-// Model is a model that is loaded on a device. It may be used by several
-// goroutines: see Options.Parallel.
+// Model is a model loaded on a device. Several goroutines may use it: see Options.Parallel.
 type Model struct {
 	file          *gguf.File
-	bundle        *vkc.Program            // that the file is in, or nil
-	bundled       map[string]*vkc.Program // its programs, by the hashes of their graphs
-	half          bool                    // keys and values are kept in f16 unless told
+	bundle        *vkc.Program            // the bundle of the file, or nil
+	bundled       map[string]*vkc.Program // the bundle's programs, by the hashes of their graphs
+	half          bool                    // the default cache type is f16
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
 	context       int
-	places        int // for texts, on the device
+	places        int // slots on the device
 	deterministic bool
-	pages         int // that texts share, see Options.Positions; 0 for none
+	pages         int // pages of the KV cache, see Options.Positions; 0 without paging
 	part          int // see partOf
 	device        *vkc.Device
-	first         *vkc.Program    // that others share weights and states with
-	auto          bool            // it was vkc's choice, so that the reference may run what it does not
-	cheapest      bool            // the way to have it on several devices was chosen by what a step takes
+	first         *vkc.Program    // the program that others share weights and states with
+	auto          bool            // vkc chose the device, so the reference may replace it
+	cheapest      bool            // the way to use several devices was chosen by estimated step time
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer or shorter texts, these first
 	prompts       []class         // several tokens of a text at once, the fewest first
-	shift         *vkc.Executable // forgets tokens of a text; nil where an answer ends with the context
-	keep          int             // tokens that stay then
-	drafts        *vkc.Executable // a token and guesses of what follows it; nil where none are made
+	shift         *vkc.Executable // performs context shifts; nil if an answer ends with the context
+	keep          int             // tokens that a context shift keeps
+	drafts        *vkc.Executable // evaluates a token and guesses after it; nil without speculation
 
 	guesser drafter
 	guesses int // at a time
@@ -44,9 +43,9 @@ type Model struct {
 	progress func(vkc.Progress) // see Options.Progress; nil when the model is loaded
 
 	gpuMemory  uint64 // see Options.GPUMemory
-	weightRoom uint64 // of it, for weights; 0 means that nothing bounds them
+	weightRoom uint64 // the part of it for weights; 0 means no bound
 
-	options Options // as they were completed
+	options Options // after completion
 	extras  extras
 
 	counting   sync.Mutex
@@ -83,7 +82,7 @@ func (m *Model) Close() error {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Why says what the model runs on, and why there.
+// Why names the model's device, and the reason for its choice.
 func (m *Model) Why() string {
 	if m.cheapest {
 		return m.device.Why() + ": " + m.step.Why()
@@ -100,8 +99,8 @@ func (m *Model) Parallel() int { return m.places }
 // Load says how busy the model is.
 func (m *Model) Load() Load { return m.engine.load() }
 
-// DeviceBytes is how much memory of the device the model takes now, or 0 where it runs without one: weights, keys and
-// values, temporaries, and tokens that are under way.
+// DeviceBytes is the device memory that the model uses now: weights, KV cache, temporaries, and steps in flight. It is
+// 0 without a device.
 func (m *Model) DeviceBytes() (n uint64) {
 	for _, d := range m.device.Parts() {
 		n += d.Vulkan().MemoryStats().InUse
@@ -109,5 +108,5 @@ func (m *Model) DeviceBytes() (n uint64) {
 	return n
 }
 
-// Reused says what became of all prompts so far.
+// Reused counts the prefix reuse of all prompts so far.
 func (m *Model) Reused() Reused { return m.engine.reusedSoFar() }

@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle that Bundle has made of one: of
-// that options that are not set are what it was compiled for.
+// Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle made by Bundle. For a bundle,
+// unset options default to those it was compiled with.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m, err = prepare(ctx, path, &o); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	return m, nil
 }
 
-// prepare reads what a model's file says, completes the options by it, and opens the device. It compiles nothing.
+// prepare reads a model's file, completes the options from it, and opens the device. It compiles nothing.
 func prepare(ctx context.Context, path string, o *Options) (m *Model, err error) {
 	m = &Model{gpuMemory: o.GPUMemory}
 	if o.Progress != nil {
@@ -64,7 +64,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	if err = m.read(path, o); err != nil {
 		return m, err
 	}
-	if o.Keep != nil && !o.ContextShift { // which a bundle may say
+	if o.Keep != nil && !o.ContextShift { // a bundle may set it
 		return m, wrongOption("Keep", "the first %d tokens stay where a full context goes on, and this one ends: "+
 			"want a context shift too", *o.Keep)
 	}
@@ -110,7 +110,7 @@ func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) 
 	return m.openCheapest(ctx, o)
 }
 
-// openCheapest opens several devices in the way in which a step is expected to take least.
+// openCheapest opens several devices in the way with the lowest estimated step time.
 func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err error) {
 	if !strings.Contains(o.Device, ",") {
 		return vkc.OpenDevice(o.Device)
@@ -132,7 +132,7 @@ func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err
 	return devices.Cheapest(ctx, programs[0].graph)
 }
 
-// openFile opens the file of a model, or its bundle, which completes the options.
+// openFile opens a model's GGUF file or bundle. A bundle completes the options.
 func (m *Model) openFile(path string, o *Options) error {
 	isBundle, err := IsBundle(path)
 	switch {
@@ -145,7 +145,7 @@ func (m *Model) openFile(path string, o *Options) error {
 	return err
 }
 
-// read reads what the file of a model says, or its bundle, and completes the options by it.
+// read reads the configuration and the vocabulary of a model, and completes the options from them.
 func (m *Model) read(path string, o *Options) error {
 	err := o.Check()
 	if err == nil {

@@ -14,55 +14,54 @@ import (
 // Options say where and how a model runs.
 type Options struct {
 	Device  string // as vkc.OpenDevice takes it; empty for the best
-	Split   string // how several devices have the model: SplitLayers, SplitTensor or SplitAuto; empty for layers
-	Context int    // tokens of prompt and answer; 0 for 4096, or what the model was trained for
-	// Cache is what keys and values are kept in, as llm.Cache takes it. Unless set it is f16, as with llama.cpp, or f32
-	// on a device that has no elements of 16 bits in memory.
+	Split   string // distribution over several devices: SplitLayers, SplitTensor or SplitAuto; empty for layers
+	Context int    // tokens of prompt and answer; 0 for 4096, or the trained context if shorter
+	// Cache is the dtype of the KV cache, as llm.Cache takes it. The default is f16, as in llama.cpp, or f32 on a
+	// device without 16-bit storage.
 	Cache     ir.DType
-	Precision string // what matrix products may lose, as vkc.WithPrecision takes it
-	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
-	// of its own for the whole context.
+	Precision string // allowed precision of matmuls, as vkc.WithPrecision takes it
+	// Parallel is the number of answers that may run at once; 0 means 1. Each has a KV cache for the whole context.
 	Parallel int
-	// Positions is how many positions of keys and values there are for all answers together, if not 0: then they share
-	// room, in pages, and an answer begins once there are pages for its prompt and as many tokens as it may have.
-	// Without it each has room for the whole context. Windows have room of their own in both cases.
+	// Positions, if not 0, is the number of KV cache positions that all answers share, in pages. An answer starts once
+	// there are pages for its prompt and its maximum length. Without it each answer has space for the whole context.
+	// Sliding-window layers always have a separate cache per answer.
 	Positions int
-	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few or short answers
-	// then take the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which
-	// was read in whole parts. Without it a step has kernels for as few answers as there are, which add up in other
-	// orders, so that a token may be another one where two are equally likely up to rounding.
+	// Deterministic makes the bits of an answer independent of other requests, past and present. Steps of few or short
+	// answers then use the kernels of the largest batch, and only whole prefill parts of a prompt are reused. Without
+	// it a step uses kernels for the actual batch size, which sum in other orders. A token may then differ if two
+	// tokens are equally likely up to rounding.
 	Deterministic bool
 
 	// Trust, if set, is asked of a model's bundle before any of its programs is loaded. Its error refuses the bundle.
 	Trust func(context.Context, *vkc.Program) error
 
-	// ContextShift has an answer that fills the context go on: of the tokens after the first Keep, the older half is
-	// forgotten. Layers with a window then keep keys and values of the whole context.
+	// ContextShift lets an answer continue in a full context: it drops the older half of the tokens after the first
+	// Keep. Sliding-window layers then cache the whole context.
 	ContextShift bool
 	Keep         *int // see ContextShift; 4 unless set
 
 	Speculation Speculation // of one answer at a time
 
-	// GPUMemory is how many bytes of the device's memory the model may take, if not 0: weights, keys and values,
-	// temporaries. Weights that have no room there stay in the machine's memory, which kernels read over
-	// the bus, first those of which a step reads a few rows or experts. A device without a memory of its own
-	// refuses that. Programs for guesses and for sampling are not counted.
+	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it
+	// stay in host memory, and kernels read them over the bus. Weights of which a step reads only a few rows or experts
+	// go to host memory first. On a device with unified memory it is an error. Programs for speculation and sampling do
+	// not count.
 	GPUMemory uint64
 
-	// Progress, if set, is told how far compiling and loading of the model's programs are, by one call at a time. Each
-	// program has stages of its own, and shaders of one may be compiled while weights are uploaded for another.
+	// Progress, if set, receives the progress of compiling and loading. Its calls do not overlap. Each program has its
+	// own stages, and the shaders of one may compile while weights upload for another.
 	Progress func(vkc.Progress)
 
-	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
-	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means as many as take 10 ms, 2 to 32, and 1 where runs are waited for, such as on the CPU fast path;
-	// more than 32 wait for each other.
+	// Ahead is the number of decoding steps in flight. Each step reads the tokens of the one before on the device, so
+	// the device never waits for the host. Answers do not depend on it, but steps submitted after an answer's end are
+	// wasted. 0 means about 10 ms of steps, 2 to 32 of them; it means 1 if runs are synchronous, as on the CPU fast
+	// path. Steps beyond 32 wait for each other.
 	Ahead int
 }
 
-// partOf is how many tokens of a prompt are taken at a time, at most. A GPU is faster with more (M-prompt-parts), but
-// what is computed anew of a prompt with Deterministic begins at a whole part, and each text keeps as many positions
-// more where layers have a window.
+// partOf is the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But
+// prefix reuse with Deterministic works in whole parts, and sliding-window layers cache a further part's positions per
+// slot.
 func (m *Model) partOf(o Options) int {
 	several := o.Parallel > 1
 	switch {
@@ -74,7 +73,7 @@ func (m *Model) partOf(o Options) int {
 	return llm.LargestPart
 }
 
-// cache says what is kept of keys and values, and in what.
+// cache returns the options for the KV cache.
 func (m *Model) cache(o Options) []llm.Option {
 	var list []llm.Option
 	if !o.ContextShift {
@@ -86,7 +85,7 @@ func (m *Model) cache(o Options) []llm.Option {
 	return append(list, llm.Cache(m.cacheType(o)))
 }
 
-// cacheType is what keys and values are kept in.
+// cacheType is the dtype of the KV cache.
 func (m *Model) cacheType(o Options) ir.DType {
 	switch {
 	case o.Cache != ir.Invalid:
@@ -99,28 +98,28 @@ func (m *Model) cacheType(o Options) ir.DType {
 
 const (
 	defaultContext = 4096
-	// maxParallel bounds what is asked of a device before anything is known of it.
+	// maxParallel bounds Options.Parallel before the device is known.
 	maxParallel = 1024
 	maxAhead    = 64 // of Options.Ahead
 )
 
-// OptionError is what is wrong with a field of Options.
+// OptionError describes an invalid field of Options.
 type OptionError struct {
-	Field string // its name here; of Options.Speculation "Tokens" or "Draft"
+	Field string // the field's name; for Options.Speculation "Tokens" or "Draft"
 	what  string
 }
 
 func (e *OptionError) Error() string { return "generate: " + e.Of(e.Field) }
 
-// Of is the error for whoever knows the field by another name.
+// Of is the error's text with another name for the field.
 func (e *OptionError) Of(name string) string { return name + ": " + e.what }
 
 func wrongOption(field, format string, args ...any) error {
 	return &OptionError{field, fmt.Errorf(format, args...).Error()}
 }
 
-// Check says what is wrong with options for any model: an *OptionError, as what Open says of those that the model
-// does not take.
+// Check reports options that are invalid for every model, as an *OptionError. Open reports options that the model does
+// not support in the same way.
 func (o Options) Check() error {
 	precisions := append(vkc.Precisions(), "")
 	splits := []string{SplitLayers, SplitTensor, SplitAuto}

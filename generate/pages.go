@@ -35,9 +35,9 @@ func (a *answer) pages(context int) int {
 	return llm.PagesOf(context)
 }
 
-// provide gives a slot as many pages as an answer may come to take, so that no answer has to wait once it is begun. It
-// takes them from texts that nobody goes on with, their ends first, the text that was left first before others. It
-// reports whether there were enough.
+// provide gives a slot the pages that an answer may need at most, so that a running answer never waits for pages. If
+// spare pages run out, it takes pages from idle slots: last pages first, beginning with the slot that was released
+// longest ago. It reports whether there were enough.
 func (e *engine) provide(s *slot, need int) bool {
 	there := len(s.pages) + len(e.spare)
 	for i := range e.slots {
@@ -61,7 +61,7 @@ func (e *engine) provide(s *slot, need int) bool {
 	return true
 }
 
-// oldest is the slot but for s whose text was left first, of those that have pages and no answer.
+// oldest is the idle slot with pages, other than s, that was released longest ago.
 func (e *engine) oldest(s *slot) (first *slot) {
 	for i := range e.slots {
 		o := &e.slots[i]
@@ -72,21 +72,21 @@ func (e *engine) oldest(s *slot) (first *slot) {
 	return first
 }
 
-// giveBack frees the last page of a text that nobody goes on with.
+// giveBack frees the last page of an idle slot.
 func (s *slot) giveBack(e *engine) {
 	last := len(s.pages) - 1
 	s.pages, e.spare = s.pages[:last], append(e.spare, s.pages[last])
 	s.keep(min(len(s.past), last*llm.PageSize))
 }
 
-// table lists the pages of the text as the programs want them.
+// table lists the slot's pages as the programs expect them.
 func (s *slot) table() []int32 {
-	all := make([]int32, llm.PagesOf(s.model.context)) // what no position of the text needs may be any page
+	all := make([]int32, llm.PagesOf(s.model.context)) // pages beyond the text's length may be any
 	copy(all, s.pages)
 	return all
 }
 
-// room is how many positions a text has a place for that is no other text's.
+// room is the number of positions that the slot may write.
 func (s *slot) room() int {
 	if s.model.pages == 0 {
 		return s.model.context

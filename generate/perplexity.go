@@ -12,24 +12,22 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 )
 
-// Perplexity says how well a model foretells a text: it hesitates at each token as
-// between so many that are equally probable (Jelinek et al. 1977).
+// Perplexity measures how well a model predicts a text: the exponential of the mean negative log-probability of its
+// tokens (Jelinek et al. 1977).
 type Perplexity struct {
 	Value  float64 `json:"perplexity"`
-	StdErr float64 `json:"standard_error"` // of Value, as if tokens were independent of each other
+	StdErr float64 `json:"standard_error"` // of Value, treating tokens as independent
 	Chunks int     `json:"chunks"`
-	Tokens int     `json:"tokens"` // that were counted
+	Tokens int     `json:"tokens"` // number of counted tokens
 }
 
-// defaultChunk is the tokens of a chunk, by which perplexities are usually compared.
+// defaultChunk is the number of tokens per chunk in most published perplexities.
 const defaultChunk = 512
 
-// MeasurePerplexity measures a model on a text, as llama.cpp does: the text is cut
-// into chunks of Options.Context tokens, 512 unless set; each is read from its
-// beginning, and what counts are the tokens of its second half, which have some text
-// before them. With chunks other than 0 that many are read at most; what does not fill
-// one is left out. After each chunk progress, unless nil, is told of how many it was,
-// and what they come to.
+// MeasurePerplexity measures a model on a text, as llama.cpp does. It cuts the text into chunks of Options.Context
+// tokens, 512 by default, and drops an incomplete last chunk. The model reads each chunk from its beginning, and only
+// the tokens in the second half count, because these have enough context. chunks, if not 0, bounds the number of
+// chunks. progress, unless nil, is called after each chunk with the result so far.
 func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(p Perplexity, total int)) (p Perplexity, err error) {
 	m, err := prepare(ctx, path, &o)
@@ -73,8 +71,8 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 	return p, nil
 }
 
-// chunks takes a text apart into as many tokens as Options.Context says, 512 unless set,
-// which becomes the context of the model. With most other than 0 there are no more.
+// chunks cuts a text into chunks of Options.Context tokens, 512 by default, and sets the model's context to that. most,
+// if not 0, bounds their number.
 func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err error) {
 	if o.Context == 0 {
 		m.context = min(defaultChunk, m.config.Context)
@@ -89,7 +87,7 @@ func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err er
 		if most > 0 && len(list) == most {
 			break
 		}
-		if begins { // in place of a token, as elsewhere
+		if begins { // it replaces a token, as in other programs
 			chunk[0] = bos
 		}
 		list = append(list, chunk)
@@ -133,7 +131,7 @@ func (m *moments) add(x float64) {
 	m.squares += x * x
 }
 
-// perplexity is that of tokens whose negative log-probabilities were added.
+// perplexity computes the perplexity from the accumulated negative log-probabilities.
 func (m *moments) perplexity() Perplexity {
 	n := float64(m.n)
 	mean := m.sum / n

@@ -15,15 +15,16 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// class is a program of a step for so many texts at most, of so many positions, or for so many tokens of a prompt.
+// class is a program for a decoding step of up to rows texts of up to length positions, or for prefilling up to rows
+// tokens.
 type class struct {
 	rows, length int
 	prompt       bool
 	exe          *vkc.Executable
-	expected     float64 // nanoseconds that a whole part of a prompt takes, where parts overlap
+	expected     float64 // estimated nanoseconds per prefill part, if parts overlap on several devices
 }
 
-// classStep is how many times as many texts a class takes as the one before it.
+// classStep is the ratio of the batch sizes of successive classes.
 const classStep = 4
 
 // candidate is a program that the model may have.
@@ -36,9 +37,9 @@ type candidate struct {
 	short  bool // a step of texts that do not fill the context
 }
 
-// candidates are the programs that the model may have: a step of all texts first, then those of fewer or shorter ones,
-// and those of prompts last. Of the programs that read prompts the model needs the first alone, and of those of a step
-// the ones of whole texts.
+// candidates lists the programs that the model may have: first the step of all texts, then steps of fewer or shorter
+// texts, then the prefill programs. The model requires the first prefill program and the steps of full-length texts;
+// the others are optional.
 func (m *Model) candidates(o Options) (list []candidate, err error) {
 	options := m.cache(o)
 	add := func(c candidate, g *ir.Graph, failed error) {
@@ -79,8 +80,8 @@ func (m *Model) fewTexts(o Options) (list []int) {
 	return append(list, m.places)
 }
 
-// shortTexts are how many positions the texts have that there are steps for beside those of all texts. With
-// Deterministic the texts of a step do not depend on the longest of them.
+// shortTexts lists the shorter lengths with a separate step program. With Deterministic, a batch has none, because an
+// answer's kernels must not depend on the longest text of the batch.
 func (m *Model) shortTexts(o Options) []int {
 	if m.device != nil && m.device.IsCPU() || m.places > 1 && o.Deterministic {
 		return nil
@@ -88,8 +89,8 @@ func (m *Model) shortTexts(o Options) []int {
 	return llm.ShortTexts(m.context)
 }
 
-// parts are how many tokens of a prompt programs take at most. Processors are as fast with one program for all, and
-// where memory is short, temporaries of many tokens are not worth it.
+// parts lists the sizes of the prefill programs. On a CPU one size is as fast as several. If memory is bounded, the
+// temporaries of the largest size are not worth it.
 func (m *Model) parts() []int {
 	if m.device != nil && m.device.IsCPU() {
 		return []int{min(m.part, 512)}
@@ -101,7 +102,7 @@ func (m *Model) parts() []int {
 	return list
 }
 
-// tooLarge reports whether a device refuses a program because of what it takes.
+// tooLarge reports whether a device refuses a program because of its size.
 func tooLarge(err error) bool {
 	var (
 		memory      *vk.OutOfMemoryError
@@ -111,8 +112,8 @@ func tooLarge(err error) bool {
 	return errors.As(err, &memory) || errors.As(err, &buffer) || errors.As(err, &unsupported)
 }
 
-// loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
-// unless it is to be known before how much memory these take.
+// loadPrograms loads the programs of the model. It uploads the weights for the first program while it compiles the
+// others, unless the weights' memory depends on the others' size.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	list, err := m.candidates(o)
 	if err != nil {
@@ -154,7 +155,7 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		switch err := m.loadCandidate(ctx, c, o); {
 		case c.short && tooLarge(err):
 		case c.faster && tooLarge(err):
-			return nil // those that follow are larger still
+			return nil // the rest is larger still
 		case err != nil:
 			return err
 		}
@@ -162,15 +163,15 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	return nil
 }
 
-// compileAll compiles candidates. It leaves out those that the device has no room for, if the model runs without them.
+// compileAll compiles the candidates. It drops optional ones that are too large for the device.
 func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) error {
 	for i := range list {
 		c := &list[i]
 		p, err := m.compile(ctx, c.graph, o)
 		switch {
-		case c.short && err != nil && (tooLarge(err) || m.bundle != nil): // a bundle of an earlier vkc has none
+		case c.short && err != nil && (tooLarge(err) || m.bundle != nil): // bundles of earlier versions have none
 		case c.faster && tooLarge(err):
-			return nil // those that follow are larger still
+			return nil // the rest is larger still
 		case err != nil:
 			return err
 		default:
@@ -180,10 +181,10 @@ func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) err
 	return nil
 }
 
-// loadCandidate loads a program beside that of a step of all texts, and takes it among those of the model.
+// loadCandidate loads a program in addition to the main step, and adds it to the model's classes.
 func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err error) {
 	if c.faster && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
-		return nil // the processor would run it, which has neither weights nor states
+		return nil // it would run on the CPU, without the weights and states
 	}
 	if c.exe, err = m.loadProgram(ctx, c.program, m.step); err != nil {
 		return err
@@ -197,7 +198,7 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 	return err
 }
 
-// expect returns what a part of a prompt is expected to take by a program that goes through several devices.
+// expect returns the estimated time of a prefill part by a program that spans several devices.
 func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o Options) (float64, error) {
 	if exe.Stages() == 1 || o.Deterministic || slices.ContainsFunc(m.device.Parts(), (*vkc.Device).IsCPU) {
 		return 0, nil
@@ -209,7 +210,7 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 	return m.device.Expected(ctx, g)
 }
 
-// isNoFaster reports whether a program is a step whose kernels are those of one for longer texts.
+// isNoFaster reports whether a step program has the same kernels as the step for longer texts.
 func (c candidate) isNoFaster(list []candidate) bool {
 	return slices.ContainsFunc(list, func(o candidate) bool {
 		return !c.prompt && !o.prompt && o.rows == c.rows && o.length > c.length &&
@@ -233,7 +234,7 @@ func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Exec
 		Progress: m.progress})
 }
 
-// compile compiles a graph that the device, or what stands in for it, has the memory for.
+// compile compiles a graph after checking that the device, or its replacement, has the memory for it.
 func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Program, error) {
 	g, err := withPrecision(g, o.Precision)
 	if err != nil {
@@ -255,12 +256,12 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	return p, err
 }
 
-// stepOf returns the program of a step of so many texts, of that length with the step.
+// stepOf returns the smallest program for a step of that many texts of that length.
 func (m *Model) stepOf(rows, length int) *vkc.Executable {
 	return smallest(m.classes, rows, length, m.step)
 }
 
-// smallest returns the program of the first class that takes so many rows of that length, or else another.
+// smallest returns the program of the first class that fits, or else otherwise.
 func smallest(list []class, rows, length int, otherwise *vkc.Executable) *vkc.Executable {
 	for _, c := range list {
 		if rows <= c.rows && length <= c.length {
@@ -270,14 +271,14 @@ func smallest(list []class, rows, length int, otherwise *vkc.Executable) *vkc.Ex
 	return otherwise
 }
 
-// promptOf returns the program that reads so many tokens of a prompt.
+// promptOf returns the smallest prefill program for that many tokens.
 func (m *Model) promptOf(tokens int) *vkc.Executable {
 	return smallest(m.prompts, tokens, m.context, m.prompts[len(m.prompts)-1].exe)
 }
 
-// partFor is how many tokens are read at a time of a prompt of which so many are left: as many as there is a program
-// for. Where parts go through several devices, each device waits for the first one to come and the last one to go,
-// which is less with smaller parts: then it is those that take least together.
+// partFor is the size of the next prefill part of a prompt with left tokens. By default it is the largest size. If
+// parts pass through several devices, each device idles until the first part arrives and after the last one leaves,
+// which favors smaller parts: then it is the size with the lowest estimated total.
 func (m *Model) partFor(left int) int {
 	best, least := m.part, math.Inf(1)
 	for _, c := range m.prompts {

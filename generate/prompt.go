@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// Fallback says why the model runs on the CPU fast path, where the device was vkc's choice and no other runs it.
+// Fallback says why the model runs on the CPU fast path, if vkc chose the device and no other can run the model.
 func (m *Model) Fallback() error { return m.step.Fallback() }
 
 // ChatTemplate returns the template of conversations in the model's file, or "".
@@ -20,8 +20,7 @@ func (m *Model) ChatTemplate() string {
 	return source
 }
 
-// HasChatTemplate reports whether the file of a model, or its bundle, has a template of conversations. It loads no
-// weights.
+// HasChatTemplate reports whether a model's file or bundle has a chat template. It loads no weights.
 func HasChatTemplate(path string) (ok bool, err error) {
 	m := &Model{}
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -31,8 +30,8 @@ func HasChatTemplate(path string) (ok bool, err error) {
 	return m.ChatTemplate() != "", nil
 }
 
-// Prompt returns the tokens of a conversation, by the template in the model's file.
-// BOS and EOS of the context are the model's.
+// Prompt returns the tokens of a conversation, formatted by the model's chat template. It sets BOS and EOS of the
+// context to the model's.
 func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 	source, err := m.file.String("tokenizer.chat_template")
 	if err != nil {
@@ -55,9 +54,8 @@ func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 	return m.tok.EncodeChat(pieces), nil
 }
 
-// Fit is Prompt of as much of a conversation as leaves room for an answer of so many tokens:
-// its oldest messages go first, those of the system stay, and so does the last one. Forgotten
-// is how many went.
+// Fit is Prompt with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages first, but
+// keeps system messages and the last message. forgotten counts the dropped messages.
 func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
 	c.Messages = slices.Clone(c.Messages)
 	for {

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// Replicas are one model on several devices. An answer goes to the device that has the fewest on their way; what it is
-// does not depend on which of equal devices that is.
+// Replicas runs one model on several devices. An answer goes to the device with the fewest answers. On equal devices
+// the answer does not depend on the choice.
 type Replicas struct {
-	*Model // the first, which stands for all
+	*Model // the first, for common methods
 	models []*Model
 
 	mu    sync.Mutex
 	under []int // answers on their way, by device
 }
 
-// OpenReplicas is [Open] on each of the devices of a list such as "0,1" (Options.Device).
+// OpenReplicas calls [Open] for each device of a list such as "0,1" (Options.Device).
 func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err error) {
 	r := &Replicas{}
 	defer func() {
@@ -32,7 +32,7 @@ func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err
 		if one.Device = strings.TrimSpace(name); one.Device == "" {
 			return nil, fmt.Errorf("generate: devices %q: a name is missing: want a list such as 0,1", o.Device)
 		}
-		m, err := Open(ctx, path, one) // the second finds in the cache what was compiled for the first
+		m, err := Open(ctx, path, one) // later devices find the compiled programs in the cache
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err
 	return r, nil
 }
 
-// Generate is [Model.Generate] on one of the devices.
+// Generate calls [Model.Generate] on one of the devices.
 func (r *Replicas) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		i, done := r.pick()
@@ -51,15 +51,15 @@ func (r *Replicas) Generate(ctx context.Context, prompt []int32, s Sampling) ite
 	}
 }
 
-// Score is [Model.Score] on one of the devices.
+// Score calls [Model.Score] on one of the devices.
 func (r *Replicas) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
 	i, done := r.pick()
 	defer done()
 	return r.models[i].Score(ctx, text, likeliest)
 }
 
-// pick returns the device that has the fewest answers, the first one of several: where there is little to do, texts
-// that begin alike meet on one device, which has read their beginning.
+// pick returns the device with the fewest answers, the first of equals. Under light load, texts with a common prefix so
+// reach the device that has it in its cache.
 func (r *Replicas) pick() (best int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Replicas) Load() (l Load) {
 	return l
 }
 
-// Reused says what became of all prompts so far, on all devices.
+// Reused sums the prefix reuse of all devices.
 func (r *Replicas) Reused() (u Reused) {
 	for _, m := range r.models {
 		one := m.Reused()

@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A RoomError says that a model fits neither the device nor, where the choice is vkc's,
-// the memory of this machine. Sizes are in bytes.
+// A RoomError says that a model does not fit in the device's memory or, if vkc chose the device, in this machine's
+// memory either. Sizes are in bytes.
 type RoomError struct {
-	Where   string // what is too small
-	Have    uint64 // its memory
+	Where   string // the memory that is too small
+	Have    uint64 // its size
 	Weights uint64
-	Caches  uint64 // keys and values of all texts
+	Caches  uint64 // KV caches of all slots
 }
 
 func (e *RoomError) Error() string {
@@ -34,9 +34,8 @@ func sizeText(n uint64) string {
 	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 }
 
-// checkRoom refuses a model's graph that cannot run for want of memory, before anything of
-// its weights is read and before it is compiled. What is counted is there at the same time
-// whatever the program: what it takes besides, Load counts before it uploads.
+// checkRoom refuses a model's graph that cannot fit in memory, before it is compiled and before weights are read. It
+// counts weights and KV caches, which every program needs. Load counts the rest before it uploads.
 func (m *Model) checkRoom(g *ir.Graph) error {
 	var weights, caches uint64
 	for op, bytes := range map[ir.Op]*uint64{ir.OpWeight: &weights, ir.OpState: &caches} {
@@ -70,10 +69,10 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 	if err := here.check(); err == nil || !m.auto {
 		return err
 	}
-	return host.check() // the reference runs what the device has no room for
+	return host.check() // the reference runs graphs that are too large for the device
 }
 
-// makeRoom works out how much of the GPU memory is there for weights, beside all else that programs take.
+// makeRoom computes the GPU memory left for weights after the other needs of all programs.
 func (m *Model) makeRoom(programs []*vkc.Program) error {
 	var states, others uint64
 	for i, p := range programs {
@@ -84,12 +83,12 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 		if k == nil {
 			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", sizeText(m.gpuMemory))
 		}
-		own := uint64(0) // states are shared
+		own := uint64(0) // programs share their states
 		others += uint64(k.ArenaBytes)
 		for _, b := range k.Buffers {
 			switch b.Kind {
 			case kernel.BufWeight, kernel.BufTemp:
-			case kernel.BufPrepared: // the first program has room for what it makes of weights before them
+			case kernel.BufPrepared: // the first program prepares from the weights before the others are loaded
 				if i > 0 {
 					others += uint64(b.Bytes)
 				}

@@ -12,49 +12,47 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Sampling says how the next token is chosen from the model's logits. The zero
-// value takes the likeliest one.
+// Sampling says how the next token is chosen from the model's logits. The zero value chooses the likeliest token.
 type Sampling struct {
-	// Temperature divides the logits: 1 samples as the model says, less makes likely
-	// tokens likelier, 0 takes the likeliest.
+	// Temperature divides the logits: 1 samples from the model's distribution, smaller values favor likely tokens, 0
+	// chooses the likeliest.
 	Temperature float64
 	TopK        int // only the K likeliest tokens; 0 means all
-	// TopP, if set, allows only the likeliest tokens that make up this probability: 0 the likeliest one.
+	// TopP, if set, allows only the likeliest tokens that together reach this probability; 0 allows only the likeliest.
 	TopP *float64
-	MinP float64 // only tokens at least this probable, the likeliest being 1; 0 means all
-	// RepeatPenalty divides what speaks for tokens that were among the last 64; 1 changes
-	// nothing, and neither does 0, by which nothing is divided.
+	MinP float64 // only tokens with at least this probability relative to the likeliest; 0 means all
+	// RepeatPenalty divides the positive logits, and multiplies the negative ones, of tokens among the last 64. 1 and 0
+	// change nothing.
 	RepeatPenalty float64
-	// PresencePenalty is subtracted from the logits of tokens that were among the last 64, and
-	// FrequencyPenalty as often as they were.
+	// PresencePenalty is subtracted from the logits of tokens among the last 64, and FrequencyPenalty once per
+	// occurrence.
 	PresencePenalty, FrequencyPenalty float64
-	// Bias is added to the logits of these tokens; -100 all but forbids one.
+	// Bias is added to the logits of these tokens; -100 practically forbids one.
 	Bias map[int32]float64
-	// Seed and a token's place in its text give the random numbers that choose it: equal seeds give equal tokens.
+	// Seed and a token's position in its text determine the random numbers: equal seeds give equal tokens.
 	Seed      uint64
 	MaxTokens int // 0 means as many as fit
-	// Grammar is what the answer must be: no other tokens are chosen, and the answer ends where nothing may follow. An
-	// answer of MaxTokens may still be cut short. Nil allows every text.
+	// Grammar constrains the answer: only tokens that it allows are chosen, and the answer ends when it allows none.
+	// MaxTokens may still cut the answer short. nil allows every text.
 	Grammar   *grammar.Grammar
-	Logprobs  bool // whether tokens come with the logarithms of their probability
-	Likeliest int  // with Logprobs, so many of the likeliest tokens come too
-	// Known, if set, is told before the first token how many tokens of the prompt were not computed anew, since the
-	// model had read them for an earlier text that begins with them.
+	Logprobs  bool // whether tokens come with their log-probabilities
+	Likeliest int  // with Logprobs, how many of the likeliest tokens come too
+	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
 }
 
-// SamplingError is what is wrong with a field of a Sampling.
+// SamplingError describes an invalid field of a Sampling.
 type SamplingError struct {
 	Field string // its name here
-	what  string // what is wrong, to follow the field's name
+	what  string // the problem, to follow the field's name
 }
 
 func (e *SamplingError) Error() string { return "generate: " + e.Of(e.Field) }
 
-// Of is the error for whoever knows the field by another name.
+// Of is the error's text with another name for the field.
 func (e *SamplingError) Of(name string) string { return name + e.what }
 
-// Check says what is wrong with a Sampling: a *SamplingError.
+// Check reports an invalid Sampling as a *SamplingError.
 func (s Sampling) Check() error {
 	wrong := func(field, format string, args ...any) error {
 		return &SamplingError{field, fmt.Sprintf(format, args...)}
@@ -94,7 +92,7 @@ func (s Sampling) likeliest() bool {
 		s.FrequencyPenalty == 0
 }
 
-// params are what a sampler on the device is told of it.
+// params are the inputs of a sampler on the device.
 func (s Sampling) params() llm.SamplerParams {
 	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
@@ -154,13 +152,13 @@ func samplerOf(ranked bool) extra {
 // draw is a token that is to be chosen.
 type draw struct {
 	Sampling
-	text     []int32 // what goes before
+	text     []int32 // the preceding tokens
 	position int     // the token's in its text
 }
 
-// drawAll has the device choose a token for each row of logits, which are on the device or here. Recent is what
-// is known there of the texts' last tokens, or nil. More says that the device is given another step at once. It keeps
-// "token", "last" and "top".
+// drawAll chooses a token for each row of logits on the device. The logits are in logits on the device, or in here.
+// recent has the texts' last tokens on the device, or is nil. more says that another step is submitted at once. It
+// keeps "token", "last" and "top".
 func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor,
 	more bool) (*vkc.Result, error) {
 	var params []float32
@@ -204,13 +202,13 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 		More: more})
 }
 
-// give has a tensor of such values and dims be an input.
+// give adds an input with these values and dims.
 func give[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
 	in[name], err = vkc.Of(values, dims...)
 	return err
 }
 
-// choice returns the token that is chosen by logits which are here.
+// choice returns the token chosen by logits on the host.
 func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, error) {
 	if d.likeliest() {
 		return likeliestOf(logits)

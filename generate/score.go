@@ -11,9 +11,9 @@ import (
 // maxLikeliest is how many of the likeliest tokens Score names at most.
 const maxLikeliest = 20
 
-// Score says how probable each token of a text is after those before it, and which ones are the likeliest there: so
-// many, 20 at most. The first token has no Odds. The text is read from its beginning; Generate can go on with it then
-// as after an answer. Score waits for its turn like an answer.
+// Score returns each token of a text with its log-probability given the tokens before it, and with the likeliest
+// alternatives, 20 at most. The first token has no Odds. The text is computed from its beginning; Generate can then
+// continue it from the KV cache. Score waits for a slot like an answer.
 func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
 	switch {
 	case len(text) == 0 || len(text) > m.context:
@@ -60,8 +60,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 // scored is how many tokens of a text are scored at a time: few, since each has logits of the whole vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 
-// score has the device take the next tokens of a text that is to be scored, most at most, and tells how probable those
-// are that follow them.
+// score runs up to most further tokens of a text that is being scored, and returns the scores of the tokens after them.
 func (s *slot) score(ctx context.Context, most int) error {
 	a, begin := s.of, len(s.past)
 	end := min(begin+min(most, s.model.scored()), len(a.text)-1)
@@ -93,8 +92,8 @@ func (s *slot) score(ctx context.Context, most int) error {
 	return nil
 }
 
-// scores has a program of llm.Scores take the tokens of a text from begin to end, which its inputs have already, and
-// returns its outputs and scores.
+// scores runs an llm.Scores program on tokens begin to end of a text, which its inputs have already. It returns the
+// outputs and the scores.
 func scores(ctx context.Context, exe *vkc.Executable, in vkc.Tensors, text []int32, begin, end int) (vkc.Tensors,
 	[]float32, error) {
 	if err := give(in, "next", text[begin+1:end+1], end-begin); err != nil {

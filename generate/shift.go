@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// defaultKeep is how many of the first tokens stay unless told: as many as attention rests on where it has nothing to
-// look for (Xiao et al. 2023, arXiv:2309.17453).
+// defaultKeep is the default of Options.Keep: the attention sinks at the beginning (Xiao et al. 2023,
+// arXiv:2309.17453).
 const defaultKeep = 4
 
-// openShift loads what lets answers go on where the context is full.
+// openShift loads the program for context shifts.
 func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 	m.keep = defaultKeep
 	if o.Keep != nil {
@@ -31,7 +31,7 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// full reports whether a text has to forget tokens before the next one.
+// full reports whether a text needs a context shift before the next token.
 func (s *slot) full() bool { return s.model.shift != nil && len(s.of.text) >= s.model.context }
 
 // forget drops tokens of a text that is full, when no step of it is under way.

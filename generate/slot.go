@@ -7,45 +7,45 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// slot is a place for a text on the device.
+// slot is the part of the KV cache that holds one text.
 type slot struct {
 	model *Model
-	at    int32   // which of the model's
-	past  []int32 // the tokens whose keys and values the device has
-	// Positions that were written since a text began, at most: see llm.Config.Reach.
+	at    int32   // its index in the cache
+	past  []int32 // the tokens whose keys and values are in the cache
+	// The end of the positions written since the text began: see llm.Config.Reach.
 	written int
-	moved   bool    // tokens after the first ones that stay moved since the text began: see forget
-	pages   []int32 // where keys and values of its positions are, where texts share pages
-	parts   int     // tokens that were read in whole parts of a prompt, from the text's beginning on
+	moved   bool    // a context shift has moved tokens: see forget
+	pages   []int32 // pages of the text, with paged KV
+	parts   int     // tokens that were prefilled in whole parts, from the beginning on
 	guessed
 
-	// Of an engine.
-	of    *answer // what the text is for, or nil
-	since int     // the step at which the slot last changed hands
+	// For the engine.
+	of    *answer // the answer that uses the slot, or nil
+	since int     // the step at which the slot was last assigned or released
 }
 
-// known is how many of a prompt's first tokens the device can keep. The prompt's last token is not
-// among them, for its logits.
+// known is the number of a prompt's first tokens that can be reused from the cache. It never includes the last token,
+// whose logits are needed.
 func (s *slot) known(prompt []int32) int {
 	n := 0
 	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
 		n++
 	}
-	if s.moved { // keys and values of the others know of tokens that were forgotten
+	if s.moved { // the moved keys and values depend on dropped tokens
 		n = min(n, s.model.keep)
 	}
 	if s.model.deterministic {
-		// What is known of a prompt depends on what else was asked. So only that is known which would be computed in
-		// the same way again.
+		// The cache's contents depend on other requests. So only tokens that would be computed in the same way again
+		// are reused.
 		n = min(n, s.parts) / s.model.part * s.model.part
 	}
-	if s.model.shift != nil { // layers with a window keep all
+	if s.model.shift != nil { // with context shifts, sliding-window layers cache everything
 		return n
 	}
 	return s.model.config.Reach(s.written, n, s.model.part)
 }
 
-// keep forgets all but the first tokens.
+// keep drops all cached tokens except the first ones.
 func (s *slot) keep(tokens int) {
 	if s.past, s.guessed = s.past[:tokens], (guessed{}); tokens == 0 {
 		s.written = 0
@@ -53,7 +53,7 @@ func (s *slot) keep(tokens int) {
 	s.parts, s.moved = min(s.parts, tokens), s.moved && tokens > s.model.keep
 }
 
-// read has the device take a prompt, but for what it begins with that the device has already.
+// read prefills a prompt, except for the prefix in the cache.
 func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
 	s.keep(s.known(prompt))
 	for len(s.past) < len(prompt) {
@@ -64,7 +64,7 @@ func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err 
 	return logits, nil
 }
 
-// readPart has the device take the next tokens of a text: as many as it takes at a time, and most at most.
+// readPart prefills the next part of a text, at most most tokens.
 func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32, error) {
 	next := text[len(s.past):]
 	if len(next) == 1 && s.model.places == 1 {
@@ -79,8 +79,8 @@ func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32,
 	return logits, err
 }
 
-// run has the device take tokens that go on the text, and returns the logits that a program gives, if they are wanted:
-// else it is not waited for, and where a program goes through several devices, parts are under way on all of them.
+// run runs a program on tokens that continue the text. If the logits are wanted it waits and returns them. Otherwise
+// the run is asynchronous, so that several devices work on successive parts.
 func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
 	inputs, err := s.inputs(tokens)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 	return vkc.Values[float32](res.Outputs["logits"])
 }
 
-// inputs are what a program is given that takes tokens which go on the text.
+// inputs returns the inputs of a program that continues the text with tokens.
 func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	in := vkc.Tensors{}
 	err := give(in, "tokens", tokens, len(tokens))

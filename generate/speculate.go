@@ -9,33 +9,32 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// Speculation says how tokens are guessed, several at a time, which the model then takes
-// in one step (Leviathan et al. 2023, arXiv:2211.17192). The guesses that are what the
-// model would have chosen are kept, so that the answer is the same as without, but for
-// the rounding of kernels that take several tokens. The zero value guesses nothing.
+// Speculation configures speculative decoding: several tokens are guessed, and the model checks them in one step
+// (Leviathan et al. 2023, arXiv:2211.17192). It keeps the guesses that it would have chosen itself, so the answer is
+// the same as without, up to the rounding of kernels for several tokens. The zero value guesses nothing.
 type Speculation struct {
-	Tokens int    // guesses at a time, at most
-	Draft  string // a file with a smaller model of the same vocabulary that makes them; see Tokens
-	// Without a model they are what followed the last words where these stood before: prompt
-	// lookup (Saxena 2023). It guesses well where an answer repeats its prompt.
+	Tokens int    // maximum guesses at a time
+	Draft  string // file of a smaller model with the same vocabulary; see below
+	// Without a draft model, guesses repeat the tokens that followed the last tokens at an earlier occurrence: prompt
+	// lookup (Saxena 2023). That works well if an answer repeats its prompt.
 }
 
-// Speculated counts what came of guesses.
+// Speculated counts guesses.
 type Speculated struct {
-	Guesses  int // tokens that were guessed
-	Accepted int // of these the model chose as many
-	Steps    int // of the model, one or several tokens each
+	Guesses  int // guessed tokens
+	Accepted int // guesses that the model accepted
+	Steps    int // steps of the model, each with one or several tokens
 }
 
 // maxGuesses bounds Speculation.Tokens.
 const maxGuesses = 64
 
-// drafter guesses what follows a text: at most so many tokens, or none.
+// drafter guesses the continuation of a text: at most most tokens, possibly none.
 type drafter interface {
 	draft(ctx context.Context, text []int32, most int) ([]int32, error)
 }
 
-// openSpeculation prepares what a model guesses with.
+// openSpeculation loads the programs for speculative decoding.
 func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	s := o.Speculation
 	switch {
@@ -66,7 +65,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	return m.sameVocabulary(d)
 }
 
-// sameVocabulary refuses a draft model whose tokens mean something else.
+// sameVocabulary refuses a draft model with another vocabulary.
 func (m *Model) sameVocabulary(d *Model) error {
 	n := min(m.tok.Len(), d.tok.Len())
 	if m.config.Vocab != d.config.Vocab || m.tok.Len() != d.tok.Len() {
@@ -94,14 +93,14 @@ func (m *Model) closeSpeculation() error {
 	return errors.Join(errs...)
 }
 
-// Speculated returns what came of all guesses so far.
+// Speculated returns the counts of all guesses so far.
 func (m *Model) Speculated() Speculated {
 	m.counting.Lock()
 	defer m.counting.Unlock()
 	return m.speculated
 }
 
-// count adds to what came of guesses.
+// count adds to the counts of guesses.
 func (m *Model) count(more Speculated) {
 	m.counting.Lock()
 	defer m.counting.Unlock()
@@ -110,14 +109,14 @@ func (m *Model) count(more Speculated) {
 	m.speculated.Steps += more.Steps
 }
 
-// guessed is what a slot has of guesses.
+// guessed is a slot's state of speculation.
 type guessed struct {
-	ahead  []int32     // guesses that the device has taken, after the text
-	logits [][]float32 // after each of them
+	ahead  []int32     // guesses that the device has evaluated, after the text
+	logits [][]float32 // the logits after each of them
 }
 
-// next says what follows a text whose last token is new: it takes the text on token by token, or
-// several in one step where guesses are right.
+// next returns the outcome after a text with one new token. It evaluates that token alone, or several in one step with
+// guesses.
 func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	m, last := s.model, text[len(text)-1]
 	if len(s.ahead) > 0 && s.ahead[0] == last {
@@ -126,7 +125,7 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 		m.count(Speculated{Accepted: 1})
 		return outcome{logits: logits}, nil
 	}
-	s.past = s.past[:len(text)-1] // without guesses that were wrong
+	s.past = s.past[:len(text)-1] // without wrong guesses
 	var err error
 	s.guessed = guessed{}
 	if room := min(m.guesses, m.context-len(text)); room > 0 {
@@ -152,18 +151,16 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	return outcome{logits: first}, nil
 }
 
-// lookup guesses what followed the last words of a text where they stood before.
+// lookup guesses the tokens that followed the last tokens at an earlier occurrence.
 type lookup struct{}
 
-// Of the words that stood before, at least so many tokens are the same; more than the
-// other number are not compared.
+// An occurrence must match at least leastSame tokens. At most mostSame are compared.
 const (
 	leastSame = 2
 	mostSame  = 8
 )
 
-// draft implements drafter: of the places with the longest run of equal tokens before
-// them, the last one counts.
+// draft implements drafter. It uses the longest match, and of equals the last.
 func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) {
 	best, at := leastSame-1, 0
 	for end := len(text) - 1; end >= leastSame; end-- { // text[:end] ends as text does
@@ -184,7 +181,7 @@ func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) 
 	return slices.Clone(text[at:min(at+most, len(text))]), nil
 }
 
-// draftModel guesses by another model, which takes its likeliest token each time.
+// draftModel guesses with another model, greedily.
 type draftModel struct {
 	*Model
 	text *slot

@@ -63,14 +63,13 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, &q, j, textShape, texts...)
 }
 
-// shape is how one of the two kinds of answers is written.
+// shape is the format of one of the two kinds of answers.
 type shape struct {
-	id, whole, part string // beginnings of names, and what answers and their parts are called
-	// full and piece are the fields of a choice that hold the text. First is the piece before
-	// all text, or nil.
+	id, whole, part string // prefix of ids, and the object names of answers and of their parts
+	// full and piece return the fields of a choice with its text. first is the piece before all text, or nil.
 	full, piece func(text string, calls []call) map[string]any
 	first       map[string]any
-	// logprobs is what is said of tokens that follow so many characters of the answer.
+	// logprobs formats the log-probabilities of tokens. before is the number of characters before them.
 	logprobs func(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any
 }
 
@@ -117,7 +116,7 @@ func numbered(calls []call) (list []map[string]any) {
 	return list
 }
 
-// chatLogprobs is what a conversation is told of tokens.
+// chatLogprobs formats log-probabilities for chat/completions.
 func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any {
 	one := func(id int32, logprob float64) map[string]any {
 		text := tok.Piece(id)
@@ -143,11 +142,11 @@ func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any 
 	return map[string]any{"content": content, "refusal": nil}
 }
 
-// leastLogprob stands for minus infinity, which JSON does not have.
+// leastLogprob replaces minus infinity, which JSON does not have.
 const leastLogprob = -9999
 
-// textLogprobs is what a completion is told of tokens, where the first of a text has no odds. Bytes of a character in
-// several tokens are written as the protocol has them, bytes:\xe2.
+// textLogprobs formats log-probabilities for completions. The first token of a text has none. Incomplete characters are
+// written in the protocol's form, bytes:\xe2.
 func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any {
 	name := func(id int32) string {
 		text := tok.Piece(id)
@@ -167,7 +166,7 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 	for _, t := range tokens {
 		names, offsets = append(names, name(t.ID)), append(offsets, before)
 		before += utf8.RuneCountInString(t.Text)
-		if t.Odds == nil { // it begins the text
+		if t.Odds == nil { // the first token of the text
 			odds, tops = append(odds, nil), append(tops, nil)
 			continue
 		}
@@ -180,8 +179,8 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
 }
 
-// answer runs a request and writes its answers, whole or as they come. Echoes are what comes before those to each
-// prompt, or none.
+// answer runs a request and writes its answers, complete or streamed. echoes, if any, has the text before the answers
+// to each prompt.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
 	echoes ...string) (err error) {
 	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
@@ -253,20 +252,20 @@ type answer struct {
 	begun     bool
 }
 
-// choice is one of the answers to a request, as far as it is there.
+// choice is one of the answers to a request, as far as it is known.
 type choice struct {
 	index  int
 	reader *callReader
-	tokens []generate.Token // that nothing has told of
-	echoed int              // of the tokens of its text, those of the prompt
-	told   int              // characters of the tokens that something has told of
-	echo   string           // what comes before its text
-	first  map[string]any   // the piece that does; nil for none
+	tokens []generate.Token // tokens not yet reported
+	echoed int              // number of tokens that belong to the prompt
+	told   int              // characters of the reported tokens
+	echo   string           // text before its own text
+	first  map[string]any   // the first piece; nil for none
 	begun  bool
 }
 
-// likeliest are of the choices for each prompt so many: those with the largest mean of the logarithms of their tokens'
-// probabilities, the largest first, or all in their order.
+// likeliest selects the given number of choices for each prompt: those with the largest mean log-probability, largest
+// first, or all in their order.
 func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {
@@ -281,8 +280,7 @@ func (a *answer) likeliest(each, wanted int) (list []int) {
 	return list
 }
 
-// meanLogprob is the mean of the logarithms of the probabilities of a choice's tokens. An answer without tokens has
-// nothing that speaks for it.
+// meanLogprob is the mean log-probability of a choice's tokens, or minus infinity without tokens.
 func (c *choice) meanLogprob() float64 {
 	sum, n := 0.0, 0
 	for _, t := range c.tokens[c.echoed:] {
@@ -296,7 +294,7 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// fields are those of a choice, with what is to be said of its tokens.
+// fields adds the common fields of a choice and, with odds, its tokens' log-probabilities.
 func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {
@@ -320,7 +318,7 @@ func (f finish) with(calls []call) finish {
 	return f
 }
 
-// body is what answers and their parts have in common.
+// body has the fields that answers and their parts share.
 func (a *answer) body(object string, choices ...map[string]any) map[string]any {
 	if choices == nil {
 		choices = []map[string]any{}
@@ -328,14 +326,14 @@ func (a *answer) body(object string, choices ...map[string]any) map[string]any {
 	return map[string]any{"id": a.id, "object": object, "created": a.created, "model": a.model, "choices": choices}
 }
 
-// deadline gives the client so much time to take what is written next.
+// deadline extends the client's time to read the next write.
 func (a *answer) deadline() {
-	// Where the connection has no deadlines, as in tests, nothing can be slow either.
+	// A connection without deadlines, as in tests, is never slow.
 	http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.patience))
 }
 
-// stream answers by server-sent events (HTML, section 9.2), one for each piece of text.
-// What fails before the first is an ordinary answer.
+// stream answers by server-sent events (HTML, section 9.2), one per piece of text. An error before the first event is
+// an ordinary response.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
 	tell := func(c *choice, fields map[string]any, end finish) error {
 		if err := a.begin(c, withUsage); err != nil {
@@ -407,7 +405,7 @@ func (a *answer) open() {
 	h.Set("X-Accel-Buffering", "no")
 }
 
-// begin sends what comes before all text of a choice.
+// begin sends the part before all text of a choice.
 func (a *answer) begin(c *choice, withUsage bool) error {
 	a.open()
 	if c.begun || c.first == nil {
@@ -466,8 +464,8 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tokenize takes {"prompt": TEXT}, or {"content": TEXT} as llama.cpp's server does; add_special false leaves
-// out the tokens that begin and end a text.
+// tokenize accepts {"prompt": TEXT}, or {"content": TEXT} as llama.cpp's server does. add_special_tokens false omits
+// the tokens that begin and end a text.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	q := struct {
 		Prompt     *string `json:"prompt"`

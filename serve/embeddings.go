@@ -22,8 +22,7 @@ type Embedder interface {
 	Embed(ctx context.Context, tokens []int32) ([]float32, error)
 }
 
-// NewEmbeddings returns a server of a model that makes embeddings and no text. It does
-// not close the model.
+// NewEmbeddings returns a server for an embedding model, without text generation. It does not close the model.
 func NewEmbeddings(e Embedder, o Options) *Server {
 	s := New(wordless{e}, o)
 	s.embedder = e

@@ -19,8 +19,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// refuse returns the error of a request: its status, the field that is wrong or "", and what
-// is wrong with it.
+// refuse returns an error for a request: its status, the invalid field or "", and a description.
 func refuse(status int, param, format string, args ...any) error {
 	return &refusal{status, param, fmt.Sprintf(format, args...)}
 }
@@ -33,7 +32,7 @@ var kinds = map[int]string{
 	http.StatusTooManyRequests: "rate_limit_error",
 }
 
-// refusalOf makes a refusal of any error. What is nobody's mistake is the server's.
+// refusalOf converts any error to a refusal. An error that is not the client's is the server's.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var tooLarge *http.MaxBytesError
@@ -41,7 +40,7 @@ func refusalOf(err error) *refusal {
 	switch {
 	case errors.As(err, &r):
 		return r
-	case errors.As(err, &text): // the request's grammar, schema or tools do not let the answer go on
+	case errors.As(err, &text): // the request's grammar, schema or tools allow no further token
 		return &refusal{http.StatusBadRequest, "", text.Error()}
 	case errors.As(err, &tooLarge):
 		return &refusal{http.StatusRequestEntityTooLarge, "",
@@ -52,7 +51,7 @@ func refusalOf(err error) *refusal {
 	return &refusal{http.StatusInternalServerError, "", err.Error()}
 }
 
-// statusClientClosed is what servers note of requests whose client went away. It reaches nobody.
+// statusClientClosed is recorded if the client disconnected. It is never sent.
 const statusClientClosed = 499
 
 // errorBody is the protocol's JSON of an error.

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// metrics are what GET /metrics tells, in the text format of Prometheus 0.0.4 and by the
-// names of vLLM, so that what balances load over replicas of that understands this one.
+// metrics are the metrics of GET /metrics, in the text format of Prometheus 0.0.4. They have vLLM's names, so that load
+// balancers for vLLM replicas work with this server.
 type metrics struct {
 	mu                 sync.Mutex
 	promptTokens, made int
-	refused            int            // as too many wait
-	finished           map[string]int // requests by how they ended
+	refused            int            // because too many requests wait
+	finished           map[string]int // requests by the reason for their end
 	first, each, whole histogram
 }
 
@@ -31,7 +31,7 @@ type record struct {
 	tokens      int
 }
 
-// refuse is when there is no place for a request.
+// refuse counts a request that found the queue full.
 func (m *metrics) refuse() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,7 @@ var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 // histogram counts durations.
 type histogram struct {
-	counts []int // by the first bound that is no less; the last are those beyond all
+	counts []int // by the first bound that is not less; the last element counts values above all bounds
 	sum    float64
 }
 

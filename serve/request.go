@@ -18,8 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// request is the JSON of a request for text. Fields that neither it nor undone nor notes list are
-// refused.
+// request is the JSON of a request for text. Fields outside of request, undone and notes are refused.
 type request struct {
 	Model         string          `json:"model"`
 	Messages      []message       `json:"messages"`
@@ -53,11 +52,11 @@ type request struct {
 	LogitBias map[int32]float64 `json:"logit_bias"`
 }
 
-// message is a turn of a conversation.
+// message is one message of a conversation.
 type message struct {
 	Role    string
 	Content json.RawMessage
-	More    map[string]json.RawMessage // its other fields that say something
+	More    map[string]json.RawMessage // its other fields with a value
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -93,7 +92,7 @@ func fieldsOf(v any) (names []string) {
 	return names
 }
 
-// undone are fields that ask for what is not done here, with the values that ask for nothing.
+// undone lists unsupported fields, with the values that are accepted because they request nothing.
 var undone = map[string][]string{
 	"audio":         {"null"},
 	"function_call": {"null", `"none"`},
@@ -143,10 +142,10 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 		wanted(wrong.Type))
 }
 
-// brackets are what values that hold others begin with.
+// brackets has the first byte of JSON values that contain others.
 var brackets = map[string]byte{"array": '[', "object": '{'}
 
-// found is what a client sent, of the kind that encoding/json names.
+// found describes the value that a client sent, by the kind that encoding/json names.
 func found(kind string) string {
 	words := map[string]string{"array": "a list", "object": "an object", "string": "a string", "number": "a number",
 		"bool": "true or false"}
@@ -156,7 +155,7 @@ func found(kind string) string {
 	return strings.TrimPrefix(kind, "number ")
 }
 
-// wanted is what a client is to send for a type.
+// wanted describes the JSON value that a type needs.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -173,7 +172,7 @@ func wanted(t reflect.Type) string {
 	return "an integer"
 }
 
-// readRequest reads a request for text and refuses what is not done here. Foreign are fields of other paths.
+// readRequest reads a request for text and refuses unsupported fields. foreign lists fields of other paths.
 func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err error) {
 	fields, err := readJSON(r, &q)
 	if err != nil {
@@ -187,7 +186,7 @@ func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err
 	return q, s.checkFields(fields, fieldsOf(q), undone, q.Model)
 }
 
-// checkFields refuses fields that are not known, those that ask for what is not done, and another model.
+// checkFields refuses unknown fields, unsupported fields, and another model's name.
 func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, undone map[string][]string,
 	model string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -207,7 +206,7 @@ func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, 
 	return nil
 }
 
-// job checks the numbers of a request and returns what the model is to do with prompts.
+// job checks the numbers of a request and returns the job for the model.
 func (q *request) job(prompts ...[]int32) (j job, err error) {
 	j.prompts = prompts
 	j.sampling = generate.Sampling{Temperature: 1, TopP: q.TopP, TopK: max(q.TopK, 0), MinP: q.MinP,
@@ -257,7 +256,7 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	return j, err
 }
 
-// samplingFields are the names in requests of what a generate.Sampling says.
+// samplingFields maps the fields of generate.Sampling to the names in requests.
 var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "top_p", "TopK": "top_k",
 	"MinP": "min_p", "RepeatPenalty": "repetition_penalty", "PresencePenalty": "presence_penalty",
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
@@ -289,7 +288,7 @@ func (q *request) answers(j *job) error {
 	return nil
 }
 
-// logprobs reads what a conversation wants to know of its tokens: logprobs true, and top_logprobs.
+// logprobs reads a chat request's logprobs and top_logprobs.
 func (q *request) logprobs(j *job) error {
 	isNull := len(q.Logprobs) == 0 || string(q.Logprobs) == "null"
 	if !isNull && json.Unmarshal(q.Logprobs, &j.sampling.Logprobs) != nil {
@@ -303,7 +302,7 @@ func (q *request) logprobs(j *job) error {
 	return nil
 }
 
-// textLogprobs reads what a completion wants to know of its tokens: logprobs, a number of the likeliest.
+// textLogprobs reads a completion request's logprobs, the number of likeliest tokens.
 func (q *request) textLogprobs(j *job) error {
 	if len(q.Logprobs) == 0 || string(q.Logprobs) == "null" {
 		return nil
@@ -373,7 +372,7 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 		}
 		said := string(m.Content)
 		switch calls := turn.More != nil && m.Role != "tool"; {
-		case calls && said == "": // which is all that it says
+		case calls && said == "": // a message may consist of calls alone
 		case calls && said == "null":
 			turn.Content = chat.None
 		default:
@@ -390,8 +389,8 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 	return prompt, s.fits(prompt, "messages")
 }
 
-// calls returns what a message has beside its text: calls of tools, or which of them it answers. Arguments are
-// objects, as templates have them.
+// calls returns the fields of a message besides its text: tool calls, or the id of the call that it answers. Arguments
+// become objects, as templates expect.
 func (m *message) calls(where string) (more chat.Object, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m.More)) {
 		at := where + "." + name
@@ -423,7 +422,7 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 	return more, nil
 }
 
-// openArguments makes an object of the arguments of a call, which the protocol has as a string.
+// openArguments converts the arguments of a call from the protocol's string to an object.
 func openArguments(call any) bool {
 	fields, _ := call.(chat.Object)
 	f, _ := fields.Get("function")
@@ -444,7 +443,7 @@ func openArguments(call any) bool {
 	return false
 }
 
-// contentOf reads the text of a message: a string, or parts that are texts.
+// contentOf reads the text of a message: a string, or a list of text parts.
 func contentOf(where string, data json.RawMessage) (string, error) {
 	var text string
 	if len(data) > 0 && json.Unmarshal(data, &text) == nil {

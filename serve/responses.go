@@ -25,7 +25,7 @@ type responsesRequest struct {
 	} `json:"text"`
 }
 
-// undoneOfResponses are fields that ask for what is not done here, with the values that ask for nothing.
+// undoneOfResponses lists unsupported fields of /v1/responses, with the values that are accepted.
 var undoneOfResponses = map[string][]string{
 	"background":           {"null", "false"},
 	"conversation":         {"null"},
@@ -38,7 +38,7 @@ var undoneOfResponses = map[string][]string{
 	"truncation":           {"null", `"disabled"`},
 }
 
-// inputItem is a turn of the input: a message, a call, or what came of one.
+// inputItem is an item of the input: a message, a call, or a call's result.
 type inputItem struct {
 	Type, Role      string
 	Content, Output json.RawMessage
@@ -111,8 +111,8 @@ func encode(v any) json.RawMessage {
 	return data
 }
 
-// nested puts the fields of objects of a type, but for the type, into a field of that name, as chat/completions has
-// them. The fields' values stay as they are.
+// nested moves the fields of objects of one type, except the type itself, into a field of the type's name, the form of
+// chat/completions. The values stay unchanged.
 func nested(list json.RawMessage, kind string) (json.RawMessage, error) {
 	if len(list) == 0 || string(list) == "null" {
 		return nil, nil
@@ -224,7 +224,7 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	return body
 }
 
-// message is the item of what is said.
+// message is the output item with the text.
 func (x *response) message(text string, end finish) map[string]any {
 	m := map[string]any{"type": "message", "id": x.item, "role": "assistant", "status": "in_progress",
 		"content": []any{}}
@@ -241,7 +241,7 @@ func textPart(text string) map[string]any {
 	return map[string]any{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }
 
-// output is what is said, if anything, and what is called.
+// output lists the output items: the text, if any, and the calls.
 func (x *response) output(text string, calls []call, end finish) (items []any) {
 	if text != "" || calls == nil {
 		items = append(items, x.message(text, end))

@@ -1,5 +1,4 @@
-// Package serve gives a language model to many clients over HTTP, by OpenAI's
-// protocol as far as it goes about text.
+// Package serve serves a language model to many clients over HTTP, with the text part of OpenAI's protocol.
 //
 //	m, err := generate.Open(ctx, "model.gguf", generate.Options{})
 //	s := serve.New(m, serve.Options{Name: "my-model"})
@@ -7,39 +6,36 @@
 //
 // The paths are
 //
-//	POST /v1/chat/completions   an answer to a conversation, whole or as it comes
-//	POST /v1/completions        how a text goes on
+//	POST /v1/chat/completions   an answer to a conversation, complete or streamed
+//	POST /v1/completions        the continuation of a text
 //	POST /v1/responses          the newer form of chat/completions; nothing is stored
-//	POST /v1/embeddings         vectors of texts, by a model made for them: see NewEmbeddings
+//	POST /v1/embeddings         vectors of texts, by an embedding model: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
-//	GET  /health                200 while requests are taken, 503 once Drain was called; so is /ready
-//	GET  /metrics               figures for Prometheus, by the names of vLLM
+//	GET  /health                200 while requests are accepted, 503 after Drain; so is /ready
+//	GET  /metrics               metrics for Prometheus, with vLLM's names
 //	GET  /                      a page to chat with
 //
-// Answers are held to a JSON Schema by response_format, and to a grammar of llama.cpp's GBNF by grammar. Of
-// tools, functions may be called as models of Hermes, Qwen, Mistral and Llama 3 write calls; tool_choice required
-// or a name has the model call one, with arguments by its schema.
+// response_format constrains answers to a JSON Schema, and grammar to a grammar in llama.cpp's GBNF. Of tools,
+// functions are supported, in the call formats of Hermes, Qwen, Mistral and Llama 3 models. With tool_choice required,
+// or a name, the model must call one, with arguments that match its schema.
 //
-// Logprobs tell of all tokens that were chosen, the one that ends an answer among them, and of a completion with
-// echo of the prompt's tokens too.
+// Logprobs cover every chosen token, including the token that ends an answer. For a completion with echo they also
+// cover the prompt's tokens.
 //
-// What a request asks for and this package does not do is refused with status 400
-// and the name of the field; nothing is left out in silence.
+// Unsupported fields of a request are refused with status 400 and the field's name. Nothing is ignored silently.
 //
 // # Many clients
 //
-// As many answers as the model has places for are computed at once, and begin in the
-// order of their requests. Options.Queue requests wait at most, and more are refused
-// with status 429. A client that reads slowly holds up no other: its answer is computed
-// all the same. One that goes away, or reads slower than Options.WriteTimeout allows,
-// frees its place.
+// As many answers run at once as the model has slots. They begin in the order of their requests. At most Options.Queue
+// requests wait, and further ones are refused with status 429. A slow client delays no other: its answer is computed at
+// full speed. A client that disconnects, or reads slower than Options.WriteTimeout allows, frees its slot.
 //
-// # Who may ask
+// # Access
 //
-// With Options.Key a request must bear it. Without, only those are answered that
-// name this machine as their host, by a loopback address or localhost, unless
-// Options.AnyHost is set: a page from elsewhere in a browser here cannot ask then.
+// With Options.Key a request must carry the key. Without a key, the server answers only requests that name this machine
+// as their host, by a loopback address or localhost, unless Options.AnyHost is set. So a web page from elsewhere, open
+// in a browser on this machine, cannot use the server.
 package serve
 
 import (
@@ -65,11 +61,11 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
-// Model is what is served: a [generate.Model].
+// Model is the served model: a [generate.Model].
 type Model interface {
 	Tokenizer() *tokenizer.Tokenizer
-	Context() int  // tokens that a prompt and its answer may have together
-	Parallel() int // answers that it computes at once; Generate has others wait
+	Context() int  // maximum tokens of a prompt and its answer
+	Parallel() int // answers computed at once; Generate queues further ones
 	Load() generate.Load
 	Reused() generate.Reused
 	DeviceBytes() uint64
@@ -79,16 +75,16 @@ type Model interface {
 	Score(ctx context.Context, text []int32, likeliest int) ([]generate.Token, error)
 }
 
-// Options say how a model is served. The zero value of a field stands for what it says.
+// Options configures a server. Comments give the default of a zero field.
 type Options struct {
-	Name         string        // of the model in requests and answers; "model"
-	Key          string        // what requests must bear; none
+	Name         string        // the model's name in requests and answers; "model"
+	Key          string        // the key that requests must carry; none
 	AnyHost      bool          // requests without a key may name any host
 	MaxBody      int64         // bytes of a request; 1 MiB
-	Queue        int           // requests that wait at most; 64
-	MaxTokens    int           // of an answer, whatever the request says; as many as fit
-	Timeout      time.Duration // of a request, the time that it waits included; 10 minutes
-	WriteTimeout time.Duration // for a client to take what is ready; 30 seconds
+	Queue        int           // maximum number of waiting requests; 64
+	MaxTokens    int           // maximum tokens of an answer, whatever the request says; as many as fit
+	Timeout      time.Duration // maximum time of a request, including waiting; 10 minutes
+	WriteTimeout time.Duration // for a client to read available output; 30 seconds
 }
 
 // Server answers requests. It is an [http.Handler].
@@ -173,12 +169,12 @@ func New(m Model, o Options) *Server {
 	return s
 }
 
-// Drain has the server take no more requests: it refuses them with status 503, and load balancers see it by /health,
-// as long as something listens for them. Those that run or wait are still answered.
+// Drain makes the server refuse new requests with status 503. Load balancers see it by /health while the listener is
+// open. Running and waiting requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Cut ends the answers that are under way or wait, and returns how many there were. Their clients are told: by status
-// 503, or in a stream by an event.
+// Cut ends the running and waiting answers, and returns their number. Their clients get status 503, or an event in a
+// stream.
 func (s *Server) Cut() int {
 	n := len(s.places)
 	s.cut(refuse(http.StatusServiceUnavailable, "", "the server ended before the answer did"))
@@ -199,11 +195,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Wait returns when all requests are answered, or have ended as their contexts did. After it, the model
-// may be closed if nothing listens for more.
+// Wait returns when all requests have ended. After that, the model may be closed if the listener is closed.
 func (s *Server) Wait() { s.busy.wait() }
 
-// busy counts what is under way. Unlike of a sync.WaitGroup, more may begin while something waits for the end.
+// busy counts requests in progress. Unlike with a sync.WaitGroup, more may begin while a goroutine waits.
 type busy struct {
 	mu   sync.Mutex
 	n    int
@@ -251,7 +246,7 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 	}
 }
 
-// place has a request answered if there is a place for it. What only asks about the server needs none.
+// place answers a request if the queue has a slot for it. GET requests need none.
 func (s *Server) place(r *http.Request, answer func() error) error {
 	if r.Method != http.MethodPost {
 		return answer()
@@ -267,7 +262,7 @@ func (s *Server) place(r *http.Request, answer func() error) error {
 	}
 }
 
-// admit refuses requests of those who may not ask.
+// admit refuses requests without access.
 func (s *Server) admit(r *http.Request) error {
 	if s.o.Key == "" && !s.o.AnyHost && !isLoopback(r.Host) {
 		return refuse(http.StatusForbidden, "",
@@ -308,7 +303,7 @@ func isLoopback(host string) bool {
 // errGone is the cause of a request that ends because its client does not read.
 var errGone = errors.New("the client does not take what is ready")
 
-// take waits for the turn of a request. The function that it returns ends the turn.
+// take waits for an answer slot of the model. The returned function releases it.
 func (s *Server) take(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -323,14 +318,14 @@ type job struct {
 	prompts  [][]int32
 	sampling generate.Sampling
 	stop     []string
-	tools    *tools // nil where none may be called
+	tools    *tools // nil if no tools may be called
 	answers  int    // that are made to each prompt, each with a seed of its own
 	wanted   int    // of them: the likeliest
 	scored   bool   // the client is told how probable the tokens of prompts are, too
 	silent   bool   // nothing follows the prompts
 }
 
-// piece is a part of an answer: a text, and the tokens that were chosen since the last part.
+// piece is a part of an answer: a text, and the tokens chosen since the last part.
 type piece struct {
 	text   string
 	tokens []generate.Token
@@ -354,7 +349,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// bounded is the context of what may take as long as a request at most.
+// bounded returns a context with the time limit of a request.
 func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
 		"the answer was not there after %v, which is the server's limit", s.o.Timeout))
@@ -380,8 +375,7 @@ func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
 	return list, context.Cause(ctx)
 }
 
-// run has the model answer a prompt of a job, and gives the text piece by piece. Emit's
-// error ends the answer.
+// run answers a prompt of a job and passes the text to emit piece by piece. An error of emit ends the answer.
 func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece) error) (end finish, u usage,
 	err error) {
 	ctx, cancel := s.bounded(ctx)
@@ -418,7 +412,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		if !s.model.Tokenizer().IsEnd(token.ID) {
 			u.Completion++
 			record.token()
-			if j.tools != nil && s.model.Tokenizer().IsSpecial(token.ID) { // which may begin a call
+			if j.tools != nil && s.model.Tokenizer().IsSpecial(token.ID) { // it may begin a call
 				token.Text += s.model.Tokenizer().Token(token.ID)
 			}
 		}
@@ -441,14 +435,14 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	return end, u, send(cut.rest())
 }
 
-// runAll has the model make all the answers of a job, at the same time as far as it has places, and gives the
-// text of each, one piece at a time. Emit's error ends them, and so does what fails in one.
+// runAll runs all answers of a job, concurrently as far as there are slots, and passes their text to emit, one piece at
+// a time. An error of emit, or of one answer, ends them all.
 func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []finish, u usage,
 	err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	ends = make([]finish, len(j.prompts)*j.answers)
-	var one sync.Mutex // of emit and of what follows
+	var one sync.Mutex // guards emit and the results
 	var all sync.WaitGroup
 	for i := range ends {
 		all.Go(func() {
@@ -466,7 +460,7 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 				fail(failed)
 			}
 			ends[i] = end
-			if nth == 0 { // which the others share
+			if nth == 0 { // the answers share the prompt
 				u.Prompt += use.Prompt
 				u.Details.Cached += use.Details.Cached
 			}
@@ -478,14 +472,14 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 	return ends, u, err
 }
 
-// stopper finds words at which a text ends, though they come in pieces.
+// stopper finds stop words in a text that arrives in pieces.
 type stopper struct {
 	words []string
-	held  string // the end of the text, which a word may begin with
+	held  string // the end of the text, which may begin a stop word
 }
 
-// next takes more text and returns what comes before a word, as far as it is sure that none
-// begins there, and whether one was found.
+// next takes more text. It returns the text before a stop word, as far as none can begin there, and whether one was
+// found.
 func (c *stopper) next(text string) (before string, found bool) {
 	c.held += text
 	first := -1
@@ -510,7 +504,7 @@ func (c *stopper) next(text string) (before string, found bool) {
 	return before, false
 }
 
-// rest is what was held back when the text ends.
+// rest is the held-back text at the end.
 func (c *stopper) rest() string { return c.held }
 
 // newID returns a name for an answer.

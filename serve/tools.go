@@ -27,7 +27,7 @@ const maxTools = 128
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// function is what a request says of a tool.
+// function is a tool in a request.
 type function struct {
 	Type     string
 	Function struct {
@@ -91,21 +91,21 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 	return t, nil
 }
 
-// callForm is how models of a kind write calls.
+// callForm is the format in which a kind of model writes calls.
 type callForm struct {
-	mark          string // what templates for it have
+	mark          string // text in the chat templates of such models
 	before, after string // a call that is asked for
 	arguments     string // the key
 }
 
-// callForms are those of Hermes and Qwen, of Mistral, and of Llama 3, for which no mark is needed.
+// callForms has the formats of Hermes and Qwen, of Mistral, and of Llama 3, which has no mark.
 var callForms = []callForm{
 	{"<tool_call>", "<tool_call>\n", "\n</tool_call>", "arguments"},
-	{"[TOOL_CALLS]", "[", "]", "arguments"}, // the mark is a token that stands for no text
+	{"[TOOL_CALLS]", "[", "]", "arguments"}, // the mark is a token without text
 	{"", "", "", "parameters"},
 }
 
-// grammar is what an answer that must be a call looks like.
+// grammar is the grammar of an answer that must be a call.
 func (t *tools) grammar(template string) (*grammar.Grammar, error) {
 	form := callForms[slices.IndexFunc(callForms, func(f callForm) bool { return strings.Contains(template, f.mark) })]
 	var functions []grammar.Function
@@ -115,7 +115,7 @@ func (t *tools) grammar(template string) (*grammar.Grammar, error) {
 	return grammar.ParseCalls(form.before, functions, form.arguments, form.after)
 }
 
-// call is one of a function.
+// call is a call of a function.
 type call struct {
 	name      string
 	arguments string // JSON
@@ -130,20 +130,20 @@ func (c call) MarshalJSON() ([]byte, error) {
 // callMarks begin calls.
 var callMarks = []string{"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}
 
-// callReader takes the text of an answer apart into what is said and what is called.
+// callReader separates the text of an answer into prose and calls.
 type callReader struct {
-	tools *tools // nil where nothing is
+	tools *tools // nil without tools
 	marks stopper
-	held  strings.Builder // what may be calls
+	held  strings.Builder // text that may be calls
 	holds bool
-	any   bool // something was said
+	any   bool // some prose was returned
 }
 
 func newCallReader(t *tools) *callReader {
 	return &callReader{tools: t, marks: stopper{words: callMarks}}
 }
 
-// next takes more text and returns what is said for sure.
+// next takes more text and returns the part that is certainly prose.
 func (c *callReader) next(text string) (said string) {
 	if c.tools == nil {
 		return text
@@ -174,7 +174,7 @@ func (c *callReader) hold(text string) {
 	c.held.WriteString(text)
 }
 
-// end returns the calls, or what else was said last.
+// end returns the calls, or the rest of the prose.
 func (c *callReader) end() (said string, calls []call) {
 	text := c.held.String() + c.marks.rest()
 	if c.tools == nil {
@@ -250,14 +250,14 @@ func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
 	return call{fields.Name, compact.String()}, true
 }
 
-// grammars are those of requests that came last, so that equal ones share masks. Sources that are refused are kept too:
-// they are not read again.
+// grammars caches the grammars of recent requests, so that equal ones share masks. Refused sources are cached too, so
+// that they are not parsed again.
 type grammars struct {
 	mu   sync.Mutex
-	kept []source // the last one was used last
+	kept []source // the most recently used one is last
 }
 
-// source is what a request says of a grammar, and what became of it.
+// source is the source of a grammar with its parsed form or error.
 type source struct {
 	key     [sha256.Size]byte
 	grammar *grammar.Grammar
@@ -267,12 +267,12 @@ type source struct {
 // maxGrammars is how many are kept.
 const maxGrammars = 16
 
-// of returns the grammar of a source, which parse makes of it.
+// of returns the grammar of a source. It calls parse if the source is not cached.
 func (g *grammars) of(text string, parse func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
 	made := source{key: sha256.Sum256([]byte(text))}
 	if !g.find(&made) {
 		made.grammar, made.err = parse()
-		if !g.find(&made) { // nor by a request at the same time
+		if !g.find(&made) { // nor cached by a concurrent request
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.kept = append(g.kept, made)
@@ -282,7 +282,7 @@ func (g *grammars) of(text string, parse func() (*grammar.Grammar, error)) (*gra
 	return made.grammar, made.err
 }
 
-// find completes a source by what is kept of its key, if anything is.
+// find completes a source from the cache, if it is there.
 func (g *grammars) find(s *source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -295,7 +295,7 @@ func (g *grammars) find(s *source) bool {
 	return true
 }
 
-// constrain says what an answer must be, by response_format, grammar and tools: nil for anything.
+// constrain returns the grammar of an answer, from response_format, grammar and tools; nil allows anything.
 func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 	format := struct {
 		Type   string `json:"type"`

@@ -7,18 +7,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// What the outputs of Activations are called: the name of a weight and one of these.
+// Suffixes of the outputs of Activations, after the name of a weight.
 const (
 	SquaresSuffix = ".in_sum2" // sums of squares
 	CountsSuffix  = ".counts"  // how many squares were added
 )
 
-// Activations returns the graph that measures what the matrices of a model's layers
-// meet, for that many tokens at a time: input "tokens" i32[tokens], and for each matrix
-// NAME [out, in] an output NAME.in_sum2 f32[1, in], the sums over all tokens of the
-// squares of what its columns are multiplied with, and NAME.counts f32[1], their number.
-// Of a stack of matrices [experts, out, in] there is a row, and a count, for each. These
-// are the figures of an importance matrix.
+// Activations returns the graph that measures the inputs of the matrices in a model's layers, for the given number of
+// tokens at a time. The input is "tokens" i32[tokens]. For each matrix NAME [out, in] there are two outputs:
+// NAME.in_sum2 f32[1, in], the sums of squares of its inputs over all tokens, by column, and NAME.counts f32[1], the
+// number of tokens. A stack of matrices [experts, out, in] has a row and a count per expert. An importance matrix
+// consists of these figures.
 func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(tokens); err != nil {
 		return nil, err
@@ -46,8 +45,8 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	})
 }
 
-// expertSquares returns for each expert the sums of squares of the rows x [T, U, in], or
-// [T, 1, in], that ids [T, U] bring to it, [experts, in], and their number [experts].
+// expertSquares returns, for each expert, the sums of squares [experts, in] of the rows routed to it, and their number
+// [experts]. The rows are x [T, U, in] or [T, 1, in], and ids [T, U] are their experts.
 func expertSquares(x, ids frontend.Tensor, experts int) (squares, counts frontend.Tensor) {
 	chosen := ids.OneHot(experts, ir.F32) // [T, U, experts]
 	counts = chosen.Sum(0, 1)

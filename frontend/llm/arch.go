@@ -9,25 +9,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// architecture is a family of models: what its files say and how its graph is
-// built. Each has a file of its own.
+// architecture is a family of models: its metadata keys, and the construction of its graph. Each has its own file.
 type architecture struct {
-	name string // the value of general.architecture, and what its keys begin with
+	name string // the value of general.architecture, and the prefix of its keys
 	norm norm
 	rope pairs
 
-	// encoder says that each token sees the whole text, and that what comes of the last
-	// layer stands for the text: there are no logits.
+	// encoder says that each token attends to the whole text, and that the last layer's output represents the text:
+	// there are no logits.
 	encoder bool
 
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // the bounds of YaRN are not rounded to whole pairs
 
-	// read completes what the keys that all architectures share say. Nil adds nothing.
+	// read reads keys in addition to those that all architectures share; nil reads none.
 	read func(r *metadata, c *Config)
 
-	// parts lists the weights of a layer, and whole those that the model has once,
-	// beside the embedding, the last norm and the output. Whatever else a file has is refused.
+	// parts lists the weights of a layer, and whole the weights of the model besides the embedding, the last norm and
+	// the output. A file with other weights is refused.
 	parts func(c Config) []part
 	whole func(c Config) []part
 
@@ -38,7 +37,7 @@ type architecture struct {
 	layer func(l layer, x frontend.Tensor) frontend.Tensor
 }
 
-// architectures is the table of what FromGGUF reads.
+// architectures is the table of architectures that FromGGUF supports.
 var architectures = []architecture{
 	bert,
 	falcon,
@@ -56,9 +55,9 @@ var architectures = []architecture{
 	starcoder2,
 }
 
-// recurrent are architectures with layers whose state is not keys and values of
-// positions. They are left out on purpose: Decode and all above it go back to any
-// position of a text, which such a state cannot.
+// recurrent lists architectures that have layers with a recurrent state instead of keys and values per position. They
+// are left out on purpose: Decode, and everything built on it, returns to any position of a text, which such a state
+// does not allow.
 var recurrent = []string{
 	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
 	"nemotron_h", "nemotron_h_moe", "plamo2", "qwen35", "qwen35moe", "qwen3next", "rwkv6", "rwkv6qwen2", "rwkv7",
@@ -74,8 +73,7 @@ func Architectures() []string {
 	return names
 }
 
-// findArchitecture returns the row of a name; that of Llama for none, as
-// in a Config made by hand.
+// findArchitecture returns the row of a name. An empty name, as in a hand-made Config, means llama.
 func findArchitecture(name string) (architecture, error) {
 	if name == "" {
 		name = llama.name
@@ -101,25 +99,25 @@ const (
 	layerNorm      // its weights have biases
 )
 
-// pairs says which elements of a head rotary positions turn together.
+// pairs says which elements of a head form the pairs that rotary embeddings rotate.
 type pairs int
 
 const (
-	neighbours pairs = iota // as GGUF files of Llama models have them, whose weights are reordered for it
+	neighbours pairs = iota // adjacent elements, as in GGUF files of Llama models, which reorder the weights for it
 	halves                  // as GPT-NeoX and most others have them
 	unturned                // positions are not rotary
 )
 
-// part is a weight that an architecture has, by its name without ".weight".
+// part is a weight of an architecture, by its name without ".weight".
 type part struct {
 	name     string
 	shape    ir.Shape
-	bias     ir.Shape // of NAME.bias, which a file may have or not; nil where there is none
+	bias     ir.Shape // of NAME.bias, which is optional in a file; nil for no bias
 	norm     bool     // has a bias if the norms of the architecture have one
 	optional bool
 }
 
-// vector is a weight that scales each element by its own factor.
+// vector is a weight that scales each element by a separate factor.
 func vector(name string, n int) part { return part{name: name, shape: ir.ShapeOf(n)} }
 
 // matrix is a weight of nn.Linear.

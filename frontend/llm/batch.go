@@ -9,26 +9,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Texts has graphs keep the keys and values of n texts beside each other, in states
-// [KVHeads, n*maxContext, HeadDim]: position p of text i is at i*maxContext + p, and
-// accordingly where layers keep their window only. Steps and Decode then have one more
-// input, "text" i32[], which of them their tokens go on. One, which is so unless set,
-// adds no input.
+// Texts makes graphs cache n texts side by side, in states [KVHeads, n*maxContext, HeadDim]: position p of text i is at
+// i*maxContext + p, and accordingly in layers that cache only their window. Steps and Decode then have one more input,
+// "text" i32[], the text that their tokens continue. n = 1, the default, adds no input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
-// AtMost has Batch take tokens of at most n of the texts in a step. Where that is one, B is 1 and no symbol. Graphs of
-// fewer and of more rows have the same states, but add up in other orders: the logits of a text are
-// then the same up to rounding.
+// AtMost makes Batch process tokens of at most n of the texts per step. With n = 1, B is 1 and not a symbol. Graphs for
+// different n have the same states, but sum in different orders, so their logits are equal up to rounding.
 func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 
-// Batch returns the graph of one step of generation for several texts at once: inputs
-// "tokens", "texts" and "positions" i32[B], for a symbol B up to the texts that there are,
-// and output "logits" f32[B, vocabulary], of what follows each token. Texts says whose each
-// token is, no two of one text, and positions how many tokens of it are before. States are
-// those of Steps with the same options.
+// Batch returns the graph of one decoding step for several texts at once. Its inputs are "tokens", "texts" and
+// "positions" i32[B], for a symbol B up to the number of texts. Its output is "logits" f32[B, vocabulary] for the token
+// after each. texts has the text of each token, all distinct, and positions the number of tokens before it. The states
+// are the same as for Steps with these options.
 //
-// The logits of a text do not depend on what else is in the batch, bit for bit: every
-// row's sums are formed in an order that follows from the graph alone.
+// The logits of a text do not depend on the rest of the batch, bit for bit: the graph alone determines the order of
+// every row's sums.
 func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
@@ -57,9 +53,9 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 	})
 }
 
-// DecodeBatch is Decode for one token each of several texts: i32[B] tokens go on as many different texts of those
-// that there are, after positions i32[B] of each. It gives logits f32[B, vocabulary]. Pages are as with Pages, and
-// the zero Tensor without.
+// DecodeBatch is Decode for one token each of several texts. tokens i32[B] continue distinct texts, whose indices are
+// in whose, at positions i32[B]. It returns logits f32[B, vocabulary]. pages are as described at Pages, or the zero
+// Tensor without paging.
 func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions, pages frontend.Tensor, texts,
 	maxContext int, options ...Option) frontend.Tensor {
 	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: whose,
@@ -107,7 +103,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return y.Reshape(rows, l.Heads*l.HeadDim)
 }
 
-// mask hides the keys after a row's own position, and those before its window.
+// mask hides the keys after a row's own position, and the keys before its window.
 func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
@@ -124,10 +120,10 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
-// scatter writes the keys or values x of tokens at places i32[T], of which no two are the same.
+// scatter writes the keys or values x of tokens at distinct positions places i32[T].
 func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
 	at := places.Reshape(1, places.Dim(0), 1)
-	if d.cache.IsBlock() { // whole rows, at coordinates of head and place
+	if d.cache.IsBlock() { // whole rows, indexed by head and position
 		at = at.Broadcast(x.Dim(0), x.Dim(1), 1)
 		heads := x.Builder().Iota(ir.I32, 0, x.Dim(0), x.Dim(1), 1)
 		return cache.ScatterNDDistinct(heads.Concat(2, at), d.keep(x))
@@ -135,7 +131,7 @@ func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
 	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.keep(x))
 }
 
-// textInput is which text tokens go on, of several.
+// textInput is the input that selects one of several texts.
 func (d decoding) textInput(b *frontend.Builder) frontend.Tensor {
 	switch {
 	case d.texts == 1:

@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// bert is BERT (Devlin et al. 2018, arXiv:1810.04805) as models of embeddings have it:
-// learned positions, and norms after attention and feed-forward layers, whose sums they
-// go over.
+// bert is BERT (Devlin et al. 2018, arXiv:1810.04805) as in embedding models: learned positions, and norms over the
+// residual sums after attention and feed-forward layers.
 var bert = architecture{
 	name:    "bert",
 	norm:    layerNorm,
@@ -31,8 +30,7 @@ var bert = architecture{
 	},
 }
 
-// encoderParts are the weights of firstSegment. How many segments a text may have is
-// the file's to say.
+// encoderParts are the weights of firstSegment. The file determines the number of segments.
 func (c Config) encoderParts() []part {
 	segments := 2
 	if t := c.Types["token_types.weight"]; len(t.Shape) == 2 {
@@ -41,8 +39,8 @@ func (c Config) encoderParts() []part {
 	return append(c.norms("token_embd_norm"), part{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
 }
 
-// firstSegment adds to embedded tokens that they are of the first segment, as all are
-// where a text stands alone, and normalizes them.
+// firstSegment adds the embedding of the first segment to all tokens, because the text is not paired with a second one,
+// and normalizes them.
 func (m model) firstSegment(x frontend.Tensor) frontend.Tensor {
 	first := x.Builder().Const([]int32{0})
 	return m.norm(x.Add(nn.Embedding(first, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unread are weights that files may have and no model needs.
-var unread = []string{"attn_rot_embd.weight"} // the angles of rotary positions, which follow from their base
+// unread lists weights that files may have but no model needs.
+var unread = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which follow from their base
 
 // check verifies the numbers against each other and the weights against them.
 func (c Config) check(a architecture) error {
@@ -49,8 +49,8 @@ func (c Config) check(a architecture) error {
 	return c.checkWeights(a)
 }
 
-// checkWeights verifies that the file has the weights of the architecture and no
-// others, without which the graph would compute something else than the model.
+// checkWeights checks that the file has exactly the weights of the architecture. With others, the graph would compute
+// something else than the model.
 func (c Config) checkWeights(a architecture) error {
 	top, layer := a.top(c), a.layerParts(c)
 	for _, p := range top {
@@ -58,7 +58,8 @@ func (c Config) checkWeights(a architecture) error {
 			return err
 		}
 	}
-	for i := range c.Layers { // their number comes from the file and may be absurd: the first that is missing ends it
+	// The number comes from the file and may be absurd; the first missing weight ends the loop.
+	for i := range c.Layers {
 		for _, p := range layer {
 			if err := c.checkPart(fmt.Sprintf("blk.%d.", i), p); err != nil {
 				return err
@@ -101,7 +102,7 @@ func (c Config) checkRest(a architecture, top, layer []part) error {
 	return nil
 }
 
-// checkWeight verifies a weight against the shape that the model gives it.
+// checkWeight checks a weight's type against the model's shape.
 func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
 	have, ok := c.Types[name]
 	switch {

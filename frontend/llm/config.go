@@ -12,10 +12,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Config describes a model. FromGGUF reads one; the names in Types are those of
-// GGUF files.
+// Config describes a model. FromGGUF reads one. Types uses the weight names of GGUF files.
 type Config struct {
-	Architecture string // as general.architecture has it; "" is "llama"
+	Architecture string // general.architecture; "" is "llama"
 
 	Name        string
 	Layers      int
@@ -28,48 +27,45 @@ type Config struct {
 	Context     int // positions the model was trained for
 	NormEps     float64
 
-	// AttentionScale multiplies the scores of attention; 0 means 1/sqrt(HeadDim).
-	// AttentionSoftcap and LogitSoftcap bound scores and logits: x becomes
-	// cap*tanh(x/cap) (Gemma Team 2024). 0 means no bound.
+	// AttentionScale multiplies the attention scores; 0 means 1/sqrt(HeadDim). AttentionSoftcap and LogitSoftcap bound
+	// scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 means no bound.
 	AttentionScale, AttentionSoftcap, LogitSoftcap float64
 
-	// Window is how many positions a token sees, itself included; 0 means all. Every
-	// WindowPeriod-th layer has no window; 0 means that all have it.
+	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
+	// layer has no window; 0 means that all layers have it.
 	Window, WindowPeriod int
 
 	RopeBase float64
-	RopeDims int // elements of a head that turn; even, at most HeadDim
+	RopeDims int // rotated elements of a head; even, at most HeadDim
 
-	// LocalRopeBase is RopeBase in layers with a window, which then have no factors; 0
-	// means that they turn as others do.
+	// LocalRopeBase replaces RopeBase in layers with a window, which then have no factors; 0 means RopeBase and factors
+	// as elsewhere.
 	LocalRopeBase float64
 
-	// RopeFactors divide the angle of each of the RopeDims/2 pairs: those of
-	// Llama 3, or one for all where positions are scaled. Nil changes nothing.
-	// LongRopeFactors, where there are any, stand for them in graphs of more than
-	// LongRopeFrom positions.
+	// RopeFactors divide the angles of the RopeDims/2 pairs: the factors of Llama 3, or one equal factor with position
+	// scaling. nil changes nothing. LongRopeFactors, if set, replace them in graphs of more than LongRopeFrom
+	// positions.
 	RopeFactors, LongRopeFactors []float64
 	LongRopeFrom                 int
 
-	// RopeMagnitude multiplies what has turned, of queries and keys; 0 means 1.
+	// RopeMagnitude multiplies the rotated elements of queries and keys; 0 means 1.
 	RopeMagnitude float64
 
-	// Of a mixture of experts, such as Mixtral; 0 where there is one feed-forward
-	// layer. Each has FeedForward hidden elements.
+	// For a mixture of experts, such as Mixtral; 0 for a single feed-forward layer. Each expert has FeedForward hidden
+	// elements.
 	Experts     int
-	ExpertsUsed int // by each token
+	ExpertsUsed int // per token
 
-	// Pooling says how what comes of the tokens becomes one vector; it is "" for models
-	// that were not made for it.
+	// Pooling turns the tokens' outputs into one vector. It is "" for models without embeddings.
 	Pooling Pooling
 
-	// Types has the dtype and shape of each weight, by name. Without
-	// output.weight the token embedding serves for the output too.
+	// Types has the dtype and shape of each weight, by name. If output.weight is missing, the token embedding also
+	// serves as the output.
 	Types map[string]ir.Type
 }
 
-// FromGGUF reads the description of a model and checks that the file has every
-// weight it needs, in the right shape.
+// FromGGUF reads the description of a model. It checks that the file has every weight that the model needs, in the
+// right shape.
 func FromGGUF(f *gguf.File) (Config, error) {
 	c, err := readConfig(f)
 	if err != nil {
@@ -95,14 +91,14 @@ func readConfig(f *gguf.File) (Config, error) {
 	if err := c.check(a); err != nil {
 		return Config{}, err
 	}
-	// There are as many pairs as weights say: no absurd number.
+	// The weights bound the number of pairs, so it is not absurd.
 	if err := r.ropeScaling(a, &c); err != nil {
 		return Config{}, err
 	}
 	return c, c.checkFactors()
 }
 
-// config reads what the metadata say, and the types of the weights.
+// config reads the metadata and the types of the weights.
 func (r *metadata) config(a architecture) Config {
 	c := Config{
 		Architecture: a.name,
@@ -160,12 +156,13 @@ func (r *metadata) config(a architecture) Config {
 	return c
 }
 
-// neutral are keys of what no architecture here does, and the values that ask for nothing.
+// neutral lists keys of features that no architecture here supports, with the values that disable them.
 var neutral = map[string][]float64{
-	"attention.clamp_kqv":              {0},
-	"attention.max_alibi_bias":         {0},
-	"embedding_scale":                  {0, 1},
-	"expert_gating_func":               {0, 1, 3}, // softmax of all experts, or of those used, which then are the same
+	"attention.clamp_kqv":      {0},
+	"attention.max_alibi_bias": {0},
+	"embedding_scale":          {0, 1},
+	// Softmax over all experts or over the used ones, which are equivalent then.
+	"expert_gating_func":               {0, 1, 3},
 	"expert_weights_scale":             {0, 1},
 	"logit_scale":                      {0, 1},
 	"residual_scale":                   {0, 1},
@@ -175,7 +172,7 @@ var neutral = map[string][]float64{
 	"router_logit_softcapping":         {0},
 }
 
-// refuse finds metadata that ask for what the graph would not compute.
+// refuse refuses metadata for features that the graph would not compute.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(neutral)) {
 		whole, err := r.f.Int(r.prefix + key)
@@ -227,8 +224,8 @@ func (r *metadata) float(key string) float64 {
 	return shortest(v)
 }
 
-// shortest returns the number that a float32 was written as: files hold 1e-5 as
-// float32, which as float64 is 9.999999747378752e-06, to no one's benefit.
+// shortest returns the shortest decimal number with the same float32 value. Files store 1e-5 as float32, which is
+// 9.999999747378752e-06 as float64.
 func shortest(v float64) float64 {
 	if float64(float32(v)) != v {
 		return v

@@ -8,20 +8,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Pooling says which of a text's tokens stand for it.
+// Pooling says how the tokens of a text are combined into one vector.
 type Pooling string
 
 // The ways of pooling.
 const (
-	PoolMean Pooling = "mean" // all, on average
-	PoolCLS  Pooling = "cls"  // the first, which BERT calls CLS
+	PoolMean Pooling = "mean" // the mean of all tokens
+	PoolCLS  Pooling = "cls"  // the first token, which BERT calls CLS
 	PoolLast Pooling = "last" // the last
 )
 
-// poolings are what pooling_type numbers.
+// poolings lists the poolings by their number in pooling_type.
 var poolings = []Pooling{"", PoolMean, PoolCLS, PoolLast}
 
-// pooling reads how a model's vectors are to be made of those of tokens.
+// pooling reads the model's pooling.
 func (r *metadata) pooling(c *Config) {
 	key := r.prefix + "pooling_type"
 	if _, ok := r.f.Lookup(key); !ok || r.err != nil {
@@ -36,10 +36,9 @@ func (r *metadata) pooling(c *Config) {
 	}
 }
 
-// Embedding returns the graph that makes a vector of a text: input "tokens" i32[T], for
-// a symbol T up to maxTokens, and output "embedding" f32[Width], whose length is not 1
-// yet. It is what comes of the last layer, after the last norm if there is one, pooled as
-// Config.Pooling says.
+// Embedding returns the graph that maps a text to a vector: input "tokens" i32[T], for a symbol T up to maxTokens, and
+// output "embedding" f32[Width], not normalized. It is the output of the last layer, after the last norm if there is
+// one, pooled as Config.Pooling says.
 func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// falcon is Falcon 1 and 2 (Almazrouei et al. 2023, arXiv:2311.16867): attention and
-// feed-forward layer side by side over one norm or, in the larger models, each
-// over its own. Its GELU is the one by erf.
+// falcon is Falcon 1 and 2 (Almazrouei et al. 2023, arXiv:2311.16867): attention and feed-forward layer in parallel,
+// after a shared norm or, in the larger models, after separate norms. Its GELU uses erf.
 var falcon = architecture{
 	name: "falcon",
 	norm: layerNorm,

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// gemma is Gemma 1 (Gemma Team 2024, arXiv:2403.08295): Llama with embeddings of
-// size sqrt(Width), and with GELU for the gate. Files have the weights of norms with
-// the 1 added that the definition adds to them.
+// gemma is Gemma 1 (Gemma Team 2024, arXiv:2403.08295): Llama with embeddings scaled by sqrt(Width), and with GELU for
+// the gate. The definition adds 1 to norm weights; the files' weights include it.
 var gemma = architecture{
 	name:  "gemma",
 	rope:  halves,

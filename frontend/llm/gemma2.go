@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// gemma2 is Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms after
-// attention and feed-forward layers too, bounds on scores and logits, and a window
-// in every second layer, from the first on.
+// gemma2 is Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with further norms after attention and feed-forward
+// layers, soft caps on scores and logits, and a window in every second layer, beginning with the first.
 var gemma2 = architecture{
 	name: "gemma2",
 	rope: halves,
@@ -35,9 +34,8 @@ func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return x.Add(l.norm(nn.GeGLU(l.norm(x, "ffn_norm"), l.w), "post_ffw_norm"))
 }
 
-// wideQueries scales scores by the share that a head has of the width, though it
-// has more or fewer elements, as the largest models of Gemma 2 and 3 do. Files say
-// so in no other way than by being so large.
+// wideQueries scales scores by 1/sqrt(Width/Heads) instead of 1/sqrt(HeadDim), as the largest models of Gemma 2 and 3
+// do. Their files do not say so, so the number of layers identifies them.
 func (c *Config) wideQueries() {
 	c.AttentionScale = 1 / math.Sqrt(float64(c.Width)/float64(c.Heads))
 }

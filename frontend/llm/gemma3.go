@@ -1,8 +1,7 @@
 package llm
 
-// gemma3 is the language model of Gemma 3 (Gemma Team 2025, arXiv:2503.19786): Gemma 2
-// with norms over each head of queries and keys in place of bounds on scores, and a
-// window in five of six layers, which turn by a base of their own.
+// gemma3 is the language model of Gemma 3 (Gemma Team 2025, arXiv:2503.19786): Gemma 2 with norms over each head of
+// queries and keys instead of soft caps, and a window with a separate RoPE base in five of six layers.
 var gemma3 = architecture{
 	name: "gemma3",
 	rope: halves,

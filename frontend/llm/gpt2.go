@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// gpt2 is GPT-2 (Radford et al. 2019): learned positions, which are added to the
-// embedded tokens, and layers with GELU and with biases everywhere.
+// gpt2 is GPT-2 (Radford et al. 2019): learned positions added to the token embeddings, and layers with GELU and with
+// biases everywhere.
 var gpt2 = architecture{
 	name:  "gpt2",
 	norm:  layerNorm,

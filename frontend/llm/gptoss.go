@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// gptOSS is gpt-oss (OpenAI 2025, arXiv:2508.10925): a mixture of experts in every
-// layer, attention with sinks, a window in every second layer from the first on,
-// and YaRN. Its experts and all projections have biases.
+// gptOSS is gpt-oss (OpenAI 2025, arXiv:2508.10925): a mixture of experts in every layer, attention with sinks, a
+// window in every second layer, beginning with the first, and YaRN. Its experts and all projections have biases.
 var gptOSS = architecture{
 	name:      "gpt-oss",
 	rope:      halves,
@@ -33,8 +32,7 @@ var gptOSS = architecture{
 	},
 }
 
-// clampedSwiGLU is the gate of gpt-oss: bounded by 7, with a steeper silu, and with
-// 1 added to up.
+// clampedSwiGLU is the activation of gpt-oss: gate and up are clamped by 7, the silu is steeper, and 1 is added to up.
 func clampedSwiGLU(gate, up frontend.Tensor) frontend.Tensor {
 	const limit, steep = 7, 1.702
 	gate = gate.Min(gate.Lit(limit))

@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// llama is Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971) and what has its
-// layers: Mistral, TinyLlama, and, with experts, Mixtral (Jiang et al. 2024,
-// arXiv:2401.04088).
+// llama is Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971) and models with the same layers: Mistral, TinyLlama,
+// and, with experts, Mixtral (Jiang et al. 2024, arXiv:2401.04088).
 var llama = architecture{
 	name:    "llama",
 	experts: true,

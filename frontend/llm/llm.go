@@ -1,18 +1,14 @@
-// Package llm builds the graphs of language models. It reads a model's description
-// from a GGUF file, for the architectures that Architectures lists, and refers to
-// the weights by their names there, in whatever dtype they have.
+// Package llm builds the graphs of language models. It reads a model's description from a GGUF file, for the
+// architectures that Architectures lists. The graphs refer to weights by the file's names, in the file's dtypes.
 //
 //	f, err := gguf.Open("model.gguf")
 //	cfg, err := llm.FromGGUF(f)
 //	g, err := llm.Prefill(cfg, 512) // tokens -> logits of the next token
 //
-// A program that needs something else around the model builds its own graph with
-// Forward or Decode.
+// For other uses of a model, a program builds its own graph with Forward or Decode.
 //
-// Each architecture is a file of this package: what its metadata say, which weights
-// it has, and how a layer is built of them. A file with weights that its
-// architecture does not know is refused, since a graph without them would
-// compute something else.
+// Each architecture has a file in this package: its metadata, its weights, and the construction of a layer. A file with
+// unknown weights is refused, because a graph without them would compute something else.
 package llm
 
 import (
@@ -24,7 +20,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rows says which positions to compute logits for.
+// Rows selects the positions to compute logits for.
 type Rows int
 
 const (
@@ -32,9 +28,8 @@ const (
 	EveryToken             // all: logits [T, vocabulary]
 )
 
-// Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for
-// a symbol T up to maxTokens, and output "logits" f32[vocabulary] for the token
-// after the last. It keeps nothing for a later run.
+// Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for a symbol T up to maxTokens, and
+// output "logits" f32[vocabulary] for the token after the last. It has no state.
 func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err
@@ -45,18 +40,16 @@ func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 	})
 }
 
-// Step returns the graph of one step of generation: input "tokens" i32[1] and
-// output "logits" f32[vocabulary] for the token after it. The symbol S, up to
-// maxContext, is the length of the text with this token, so the first run has
-// S = 1 and each next run one more; it is the shape of no input and is passed by
-// name. Keys and values stay on the device in states of maxContext positions.
+// Step returns the graph of one decoding step: input "tokens" i32[1] and output "logits" f32[vocabulary] for the next
+// token. The symbol S, up to maxContext, is the length of the text including this token: 1 in the first run, and one
+// more in each later run. No input has S in its shape, so it is passed by name. The KV cache stays on the device, in
+// states of maxContext positions.
 func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	return step(cfg, "step", maxContext, options, func(*frontend.Builder) ir.Dim { return ir.D(1) })
 }
 
-// Steps is Step for several tokens at once, such as those of a prompt: its input
-// "tokens" is i32[T], for a symbol T up to maxTokens, and S counts all of them.
-// Its states are those of Step, so that one goes on where the other ended.
+// Steps is Step for several tokens at once, such as a prompt: its input "tokens" is i32[T], for a symbol T up to
+// maxTokens, and S counts all of them. It has the same states as Step, so either can continue the other's text.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
@@ -78,8 +71,7 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	})
 }
 
-// Forward returns the logits, f32, for tokens i32[T] that are a text from its
-// beginning.
+// Forward returns the logits, f32, for tokens i32[T] at the beginning of a text.
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
 	m := newModel(b, cfg, tokens.Dim(0).Max())
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
@@ -96,12 +88,12 @@ type Option func(*decoding)
 
 type decoding struct {
 	cache  ir.DType
-	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
-	texts  int // whose keys and values are kept beside each other
+	atOnce int // maximum tokens per run if layers cache only their window; or 0
+	texts  int // number of texts cached side by side
 	pages  int // that these share, of pageSize positions each; 0 where each has its own room
-	rows   int // of these, in a step; 0 for all
+	rows   int // maximum texts per step; 0 for all
 	likely bool
-	within int // S is at most that; 0 for as much as there is room for
+	within int // bound of S; 0 for the cache's size
 }
 
 func newDecoding(options []Option) decoding {
@@ -112,34 +104,33 @@ func newDecoding(options []Option) decoding {
 	return how
 }
 
-// Cache sets what keys and values are kept in: f32 unless set, or another type
-// that CheckCache takes. Attention reads them as they are: half the bytes take
-// half the time.
+// Cache sets the dtype of the KV cache: f32 by default, or another type that CheckCache accepts. Attention reads it
+// without a conversion in memory, so half the bytes take half the time.
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 
-// Likeliest adds outputs beside the logits of Step, Steps and Batch, so that who takes the likeliest token
-// need not read them, and the next step can take it from there: "likeliest" i32[B] or, of one text, i32[1], the
-// first of the largest logits, and "top" f32, that logit, or NaN where one is.
+// Likeliest adds outputs to Step, Steps and Batch: "likeliest" i32[B] or, for one text, i32[1], the index of the
+// largest logit (the first of equals), and "top" f32, that logit, or NaN if any logit is NaN. With greedy sampling the
+// host then need not read the logits, and the next step reads the token on the device.
 func Likeliest() Option { return func(d *decoding) { d.likely = true } }
 
-// Within bounds the texts of Step, Steps and Batch to n positions, of those that states have room for: programs of
-// short texts read their keys and values otherwise than those of long ones.
+// Within bounds the texts of Step, Steps and Batch to n positions, fewer than the states have. Programs for short texts
+// read their caches with other kernels than programs for long ones.
 func Within(n int) Option { return func(d *decoding) { d.within = n } }
 
-// output makes outputs of logits [B, vocabulary], which leave as they are shaped in the second place.
+// output makes the outputs for logits [B, vocabulary]. shaped is the same tensor in the shape of the output.
 func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	b.Output("logits", shaped)
 	if d.likely {
 		best := logits.Argmax(-1)
 		b.Output("likeliest", best)
-		b.Output("top", logits.Gather(1, best.Reshape(best.Dim(0), 1)).Reshape(best.Dim(0))) // one kernel with that
+		// Fused with argmax into one kernel.
+		b.Output("top", logits.Gather(1, best.Reshape(best.Dim(0), 1)).Reshape(best.Dim(0)))
 	}
 }
 
-// Decode is Forward for tokens that go on a text: they are the last ones of its
-// length positions. It makes two states a layer, cache_k.N and cache_v.N
-// [KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
-// adds to. See KeepWindow for shorter ones, and Texts for those of several texts.
+// Decode is Forward for tokens that continue a text: they are the last of its length positions. It makes two states per
+// layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim]. They hold the keys and values of earlier runs, and it
+// appends to them. See KeepWindow for shorter states, and Texts for several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
@@ -187,8 +178,8 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	return m.forward(tokens, positions, cached, rows)
 }
 
-// state is what a layer keeps of keys or values: so many positions of each text or, where texts share pages, of all. A
-// ring is no longer than its window needs, and each text has its own.
+// state is a layer's cache of keys or values: the given number of positions per text or, with paging, the pages of all
+// texts. A ring, for a layer with a window, is separate for each text even with paging.
 func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, positions int) frontend.Tensor {
 	if err := l.CheckCache(d.cache); err != nil {
 		b.Fail("llm", err)
@@ -208,7 +199,7 @@ func (d decoding) keep(x frontend.Tensor) frontend.Tensor {
 	return x.Cast(d.cache)
 }
 
-// read returns what the cache has in f32.
+// read converts cached values to f32.
 func (d decoding) read(x frontend.Tensor) frontend.Tensor {
 	if d.cache.IsBlock() {
 		return x.Dequantize(ir.F32)
@@ -216,8 +207,7 @@ func (d decoding) read(x frontend.Tensor) frontend.Tensor {
 	return x.Cast(ir.F32)
 }
 
-// CheckContext refuses numbers of positions that the model was not trained for, where its
-// output would be noise.
+// CheckContext refuses numbers of positions beyond the model's training, where its output would be noise.
 func (c Config) CheckContext(n int) error {
 	if n < 1 || n > c.Context {
 		return fmt.Errorf("llm: %d positions: want 1 to %d, the context of the model", n, c.Context)
@@ -225,8 +215,8 @@ func (c Config) CheckContext(n int) error {
 	return nil
 }
 
-// CheckCache refuses what keys and values cannot be kept in: they are floats, or blocks that devices quantize to, of
-// which a head is a whole number. Integers would round them to nothing.
+// CheckCache refuses unsuitable dtypes for the KV cache. It must be a float type, or a block format that devices can
+// quantize to, with heads of whole blocks. Integers would round keys and values to 0.
 func (c Config) CheckCache(t ir.DType) error {
 	if c.keeps(t) {
 		return nil

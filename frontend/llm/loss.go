@@ -7,19 +7,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TrainOptions say what is trained of a model; without any its weights are the graph's, as in Prefill.
+// TrainOptions say which parts of a model are trained. By default the weights are the graph's weights, as in Prefill.
 type TrainOptions struct {
-	// Weights, if set, gives the tensor that stands for a weight, such as a state: see nn.Weights.Give.
+	// Weights, if set, returns the tensor to use for a weight, such as a state: see nn.Weights.Give.
 	Weights func(name string, t ir.Type) frontend.Tensor
-	// Adapt, if set, changes products with matrices: see nn.Weights.Adapt.
+	// Adapt, if set, changes the results of matmuls with weights: see nn.Weights.Adapt.
 	Adapt func(weight string, x, y frontend.Tensor) frontend.Tensor
-	// Remat computes each layer again for its gradients and keeps only what goes into it: see frontend.Builder.Remat.
+	// Remat recomputes each layer for its gradients, and stores only the layer's input: see frontend.Builder.Remat.
 	Remat bool
 }
 
-// Loss returns how badly a model foretells, for rows of tokens i32[B, T], each of which begins a text, the tokens next
-// i32[B, T] that follow each of them: the mean of -log of the probability that it gives them, an f32 scalar. Where
-// next is no token of the vocabulary, such as -100, nothing is foretold. The mean is over the others.
+// Loss returns the cross-entropy of a model: the mean of -log of the probability of the tokens next i32[B, T], each
+// given the tokens i32[B, T] of its row up to its position. Each row begins a text. The result is an f32 scalar.
+// Positions where next is outside of the vocabulary, such as -100, do not count.
 func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how TrainOptions) frontend.Tensor {
 	const op = "llm_loss"
 	s := tokens.Shape()
@@ -45,7 +45,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	return losses.Sum().Div(n.Max(n.Lit(1)))
 }
 
-// sideBySide is the history of rows that are the tokens of so many texts, one after the other, of equal lengths.
+// sideBySide is the history for rows that are the tokens of several texts of equal length, one after the other.
 func sideBySide(texts int) history {
 	return func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		apart := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]

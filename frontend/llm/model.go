@@ -18,15 +18,15 @@ const (
 	output     = "output"
 )
 
-// model is a Config whose weights are being referred to in a graph.
+// model is a Config during the construction of a graph, with references to its weights.
 type model struct {
 	Config
 	arch architecture
 	w    nn.Weights
 
-	remat bool // whether layers are computed again for their gradients
+	remat bool // whether layers are recomputed for their gradients
 
-	rope, localRope []frontend.RopeOption // of layers that see all positions, and of those with a window
+	rope, localRope []frontend.RopeOption // for layers that attend to all positions, and for layers with a window
 }
 
 // newModel prepares for a graph that sees up to that many positions.
@@ -49,10 +49,10 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	return m
 }
 
-// shardAxis says how devices that run a model together share a weight (Shoeybi et al., "Megatron-LM", 2019): the first
-// products of attention and of the feed-forward layer by rows, which are heads and hidden units, and the products
-// after them by columns, which makes terms of a sum. Where rows are no whole heads, or blocks would be cut, what needs
-// the whole gets it.
+// shardAxis is the axis along which tensor parallelism shards a weight, or -1 (Shoeybi et al., "Megatron-LM", 2019).
+// The first matmuls of attention and of the feed-forward layer are split by rows, which are heads or hidden units. The
+// matmuls after them are split by columns, so each device computes a term of a sum. If rows are not whole heads, or a
+// split would cut blocks, the whole tensor is gathered.
 func shardAxis(name string) int {
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
@@ -65,7 +65,7 @@ func shardAxis(name string) int {
 	return -1
 }
 
-// ropeOptions are those of angles that grow from a base, each divided by its factor.
+// ropeOptions are the options for angles from a base, each divided by its factor.
 func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64) []frontend.RopeOption {
 	options := []frontend.RopeOption{frontend.RopeDims(m.RopeDims)}
 	if m.arch.rope == halves {
@@ -77,9 +77,8 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 	return append(options, frontend.RopeTurns(b.RopeScaled(m.RopeDims, base, factors)))
 }
 
-// history has the queries of the tokens at hand, [Heads, T, HeadDim], attend to their
-// keys and values, [KVHeads, T, HeadDim], and to those of what was before them. It
-// returns [T, Heads*HeadDim].
+// history computes attention of the current tokens' queries, [Heads, T, HeadDim], to their keys and values, [KVHeads,
+// T, HeadDim], and to those of earlier tokens. It returns [T, Heads*HeadDim].
 type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
 // layers takes tokens through all layers, to [T, Width].
@@ -139,8 +138,8 @@ func lastRow(x frontend.Tensor) frontend.Tensor {
 	return x.IndexSelect(0, last.Reshape(1))
 }
 
-// layer is one of the model's layers. Its methods are what the architectures
-// build their layers from; names are those of its weights.
+// layer is one of the model's layers. The architectures build their layers from its methods. Names refer to its
+// weights.
 type layer struct {
 	model
 	index     int
@@ -160,8 +159,8 @@ func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
 }
 
-// heads makes [heads, T, HeadDim] of x [T, Width]. Where the architecture has a
-// norm NAME_norm, it goes over each head.
+// heads projects x [T, Width] to [heads, T, HeadDim]. If the architecture has a norm NAME_norm, it applies that to each
+// head.
 func (l layer) heads(x frontend.Tensor, name string, heads int) frontend.Tensor {
 	y := l.split(nn.Linear(x, l.w.Sub(name)), heads)
 	if norm := l.w.Sub(name + "_norm"); norm.Has("weight") {
@@ -183,7 +182,7 @@ func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 		l.split(all.Slice(1, keys, all.Dim(1)), l.KVHeads)
 }
 
-// turn gives queries or keys [heads, T, HeadDim] their positions, if those are rotary.
+// turn applies rotary embeddings to queries or keys [heads, T, HeadDim], if the architecture has them.
 func (l layer) turn(x frontend.Tensor) frontend.Tensor {
 	if l.arch.rope == unturned {
 		return x
@@ -202,8 +201,8 @@ func (c Config) windowed(layer int) bool {
 	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 
-// attend lets queries see the keys and values, of this run and of the past, and
-// takes what comes of it, [T, Heads*HeadDim], through attn_output.
+// attend computes attention of the queries to the current and earlier keys and values, and projects the result, [T,
+// Heads*HeadDim], by attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
@@ -222,8 +221,8 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	return nn.Linear(l.past(l, q, k, v, options), l.w.Sub("attn_output"))
 }
 
-// attendText has queries that are the last tokens of one text see its keys and values,
-// [KVHeads, S, HeadDim], up to their own or, in an encoder, all.
+// attendText computes attention for queries of the last tokens of one text. Its keys and values are [KVHeads, S,
+// HeadDim]. A query sees those up to its own position or, in an encoder, all.
 func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 	if !l.arch.encoder {
 		options = append(options, frontend.Causal())
@@ -235,8 +234,8 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
 }
 
-// magnify multiplies what has turned, of queries and keys, by RopeMagnitude: all of
-// it by way of the queries or, where heads turn as a whole, of the scores' scale.
+// magnify applies RopeMagnitude to the rotated elements of queries and keys. It multiplies the queries by the square
+// or, if whole heads are rotated, the scale of the scores.
 func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
 	square := l.RopeMagnitude * l.RopeMagnitude
 	if l.RopeDims == l.HeadDim {
@@ -252,7 +251,7 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 	return q.Mul(q.Builder().Const(factors)), scale
 }
 
-// gated is the feed-forward layer SwiGLU, or a mixture of such experts.
+// gated is the feed-forward layer SwiGLU, or a mixture of SwiGLU experts.
 func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	if l.Experts > 0 {
 		return nn.Experts(x, l.w, l.ExpertsUsed, true)

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// nomicBERT is Nomic Embed (Nussbaum et al. 2024, arXiv:2402.01613): BERT with rotary
-// positions, one matrix for queries, keys and values, and SwiGLU.
+// nomicBERT is Nomic Embed (Nussbaum et al. 2024, arXiv:2402.01613): BERT with rotary embeddings, one matrix for
+// queries, keys and values, and SwiGLU.
 var nomicBERT = architecture{
 	name:    "nomic-bert",
 	norm:    layerNorm,

@@ -8,20 +8,20 @@ import (
 // PageSize is how many positions a page has.
 const PageSize = 64
 
-// Pages has the texts of Texts share room for keys and values (paged attention, Kwon et al. 2023, arXiv:2309.06180):
-// so many pages of PageSize positions each, in states [KVHeads, n*PageSize, HeadDim]. Graphs have an input more,
-// "pages" i32[B, PagesOf(maxContext)] or, of Steps and Decode, i32[PagesOf(maxContext)]: the pages of each text, those
-// of its first positions first. What is beyond the text may be any page. Layers that keep a window only have a ring
-// for each text, as without. No pages mean that each text has room of its own.
+// Pages makes the texts of Texts share a KV cache (paged attention, Kwon et al. 2023, arXiv:2309.06180). It has n pages
+// of PageSize positions, in states [KVHeads, n*PageSize, HeadDim]. Graphs have one more input, "pages" i32[B,
+// PagesOf(maxContext)] or, for Steps and Decode, i32[PagesOf(maxContext)]: the pages of each text in order of
+// positions. Entries beyond the text may be any page. Layers that cache only a window have a ring per text, as without
+// paging. n = 0 means no paging.
 //
-// A position's key is where the table says, which is an index like any other: attention reads it through the table, and
-// nothing is copied together.
+// The page table is part of the index of a key: attention reads keys through the table without copying them together.
 func Pages(n int) Option { return func(d *decoding) { d.pages = n } }
 
-// PagesOf returns how many pages so many positions take.
+// PagesOf returns the number of pages for that many positions.
 func PagesOf(positions int) int { return (positions + PageSize - 1) / PageSize }
 
-// paged returns where positions i32[T] lie of a text whose pages are given or, with pages of [T, …], of a text each.
+// paged returns the cache positions of positions i32[T]. pages are the pages of one text or, with shape [T, …], of one
+// text each.
 func paged(pages, positions frontend.Tensor) frontend.Tensor {
 	which := positions.Div(positions.Lit(PageSize))
 	if pages.Rank() == 1 {

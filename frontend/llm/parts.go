@@ -1,16 +1,15 @@
 package llm
 
-// The parts of a prompt, and the texts, that programs are made for. GPUs are hardly faster with more than the largest
-// part.
+// The sizes of prefill parts, and of short texts, that programs are made for. GPUs are hardly faster with more than
+// LargestPart tokens.
 const (
 	smallestPart = 128
-	partStep     = 4 // times as many tokens as the one before
+	partStep     = 4 // ratio of successive sizes
 	LargestPart  = 2048
 )
 
-// Parts returns for how many tokens of a prompt, at most, programs are to be made that read a prompt in parts of up to
-// most tokens: the fewest first. One that takes many tokens decodes quantized weights once for all of them and
-// multiplies in large tiles, which few tokens would not fill.
+// Parts lists the sizes of the programs for prefilling in parts of up to most tokens, smallest first. A program for
+// many tokens decodes quantized weights once for all of them and uses large tiles, which few tokens would not fill.
 func Parts(most int) (list []int) {
 	for n := smallestPart; n < most; n *= partStep {
 		list = append(list, n)
@@ -18,9 +17,9 @@ func Parts(most int) (list []int) {
 	return append(list, most)
 }
 
-// ShortTexts returns for texts of how many tokens, at most, there is to be a step of its own beside that of a model
-// with room for more (see Within): the fewest first. It pays off where its kernels are others, which who compiles it
-// sees.
+// ShortTexts lists the maximum lengths of texts that get separate step programs, smallest first, in addition to the
+// program for the whole context (see Within). Such a program pays off only if its kernels differ; the caller compares
+// them after compiling.
 func ShortTexts(context int) (list []int) {
 	for n := smallestPart; n < context && n <= LargestPart; n *= partStep {
 		list = append(list, n)

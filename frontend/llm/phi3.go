@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// phi3 is Phi 3 to 4 (Abdin et al. 2024, arXiv:2404.14219): Llama whose queries,
-// keys and values are one matrix, and whose gate and up are another. Long texts
-// have rotary factors of their own.
+// phi3 is Phi 3 to 4 (Abdin et al. 2024, arXiv:2404.14219): Llama with one matrix for queries, keys and values, and one
+// for gate and up. Long texts have separate rotary factors.
 var phi3 = architecture{
 	name: "phi3",
 	rope: halves,

@@ -1,7 +1,7 @@
 package llm
 
-// qwen3moe is Qwen 3 with experts (Yang et al. 2025, arXiv:2505.09388): every
-// layer is one of qwen3 whose feed-forward layer is a mixture of experts.
+// qwen3moe is Qwen 3 with experts (Yang et al. 2025, arXiv:2505.09388): the layers of qwen3 with a mixture of experts
+// as the feed-forward layer.
 var qwen3moe = architecture{
 	name:    "qwen3moe",
 	rope:    halves,

@@ -5,17 +5,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// KeepWindow has layers with a window keep only what a token of theirs may still see: a
-// ring of Window + atOnce positions, in which position p is at p modulo that, where that is
-// fewer than all. No run takes more tokens than atOnce, which all graphs that share states
-// have in common. A text can be gone back in by as many tokens, and no further unless all
-// of it was kept so far: see Config.Reach.
+// KeepWindow makes layers with a window cache only their window, in a ring of Window + atOnce positions if that is
+// fewer than all. Position p is stored at p modulo the ring's size. No run may process more than atOnce tokens; all
+// graphs that share states must have the same atOnce. A text can be rolled back by up to atOnce tokens, and further
+// only if the ring has not wrapped: see Config.Reach.
 func KeepWindow(atOnce int) Option { return func(d *decoding) { d.atOnce = atOnce } }
 
-// Reach returns how many of a text's first tokens can stay known when it is to go on
-// otherwise from token known on: known itself or, where layers of KeepWindow(atOnce) have
-// lost what tokens there would see, 0. Written is the most positions that were written
-// since the text began, also if it went back since: those overwrote others.
+// Reach returns how many of a text's first known tokens can be reused when the text continues differently after them:
+// known, or 0 if layers of KeepWindow(atOnce) have lost keys that the next tokens need. written is the end of the
+// positions written since the text began, including positions rolled back since, because those overwrote others.
 func (c Config) Reach(written, known, atOnce int) int {
 	if c.Window > 0 && written > c.Window+atOnce && written-known > atOnce {
 		return 0
@@ -31,8 +29,8 @@ func (d decoding) ring(c Config, layer, maxContext int) (ring bool, kept int) {
 	return false, maxContext
 }
 
-// unroll shows a ring [KVHeads, ring, HeadDim] as if it had all positions: the ring again
-// and again, of which only the last turn is what it says.
+// unroll repeats a ring [KVHeads, ring, HeadDim] up to the given number of positions. Only the last repetition has the
+// right values; a mask hides the others.
 func unroll(x frontend.Tensor, positions int) frontend.Tensor {
 	heads, ring, width := x.Dim(0), x.Dim(1), x.Dim(2)
 	size := int(ring.Max())

@@ -16,14 +16,13 @@ const (
 	ropeLong  = "rope_factors_long.weight"  // and of long ones
 )
 
-// ropeScaling reads how the angles of rotary positions differ from a plain
-// geometric series.
+// ropeScaling reads the scaling of rotary angles.
 func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	const key = "rope.scaling.factor"
 	kind, err := r.f.String(r.prefix + "rope.scaling.type")
 	scale := 1.0
 	switch {
-	case err != nil: // as files had it before there were types
+	case err != nil: // files from before scaling had types
 		kind, scale = "linear", r.floatOr(key, r.floatOr("rope.scale_linear", 1))
 	case kind == "linear" || kind == "yarn":
 		scale = r.float(key)
@@ -59,8 +58,7 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	return err
 }
 
-// factors multiplies the factors of a weight, if there is one, by those of
-// scaled positions. It returns nil if all are 1.
+// factors multiplies the factors of a weight, if there is one, by the scaling factors. It returns nil if all are 1.
 func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	if r.f.HasWeight(name) {
 		d, err := r.f.Weight(name)
@@ -88,7 +86,7 @@ func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	return nil, nil
 }
 
-// checkFactors refuses factors of which no angle can be made.
+// checkFactors refuses factors that give no valid angle.
 func (c Config) checkFactors() error {
 	for _, list := range [][]float64{c.RopeFactors, c.LongRopeFactors} {
 		for i, f := range list {

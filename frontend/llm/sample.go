@@ -11,14 +11,14 @@ import (
 // RecentTokens is how far back a token of a text is a repetition, for Sampler.
 const RecentTokens = 64
 
-// SamplerParams are the columns of Sampler's input "params", in their order.
+// SamplerParams are the columns of Sampler's input "params", in order.
 type SamplerParams struct {
-	Temperature      float32 // what divides logits; 0 takes the likeliest token
+	Temperature      float32 // divides the logits; 0 takes the likeliest token
 	TopP             float32 // only the likeliest tokens that make up this probability; 0, as 1, means all
 	MinP             float32 // only tokens at least this probable, the likeliest being 1
-	RepeatPenalty    float32 // divides what speaks for recent tokens; 1 changes nothing
-	PresencePenalty  float32 // is subtracted from the logits of recent tokens
-	FrequencyPenalty float32 // and this as often as they are among them
+	RepeatPenalty    float32 // divides positive logits of recent tokens and multiplies negative ones; 1 changes nothing
+	PresencePenalty  float32 // subtracted from the logits of recent tokens
+	FrequencyPenalty float32 // subtracted once per occurrence
 }
 
 // Row returns the parameters as a row of "params".
@@ -26,22 +26,26 @@ func (p SamplerParams) Row() []float32 {
 	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty}
 }
 
-// samplerParams is how many columns those are.
+// samplerParams is the number of these columns.
 const samplerParams = 6
 
-// Sampler returns the graph that chooses the next tokens of up to so many texts by their logits: inputs
-// "logits" f32[B, vocabulary], for a symbol B, "recent" i32[B, RecentTokens], the last tokens of each text, oldest
-// first and -1 where there are fewer, "seeds" i64[B], "positions" i32[B], which tokens of the texts these are to be,
-// and "params" f32[B, 6], of SamplerParams; if it is to be ranked also "top_k" i32[B], how many of the likeliest
-// tokens may be chosen, 0 meaning all. Of one text, logits are f32[vocabulary].
+// Sampler returns the graph that samples the next tokens of up to the given number of texts. Its inputs, for a symbol
+// B, are:
 //
-// Outputs are "token" i32[B], the choices; "last" i32[B, RecentTokens], recent with them, so that a run can take both
-// from the one before it; and "top" f32[B], the largest logit, or NaN where one is.
+//   - "logits" f32[B, vocabulary], or f32[vocabulary] for one text
+//   - "recent" i32[B, RecentTokens], the last tokens of each text, oldest first, padded with -1
+//   - "seeds" i64[B]
+//   - "positions" i32[B], the positions of the new tokens
+//   - "params" f32[B, 6], see SamplerParams
+//   - "top_k" i32[B], only if ranked; 0 means all
 //
-// Penalties change logits first. Min-p, top-k and top-p then go by the probabilities at temperature 1, and of equally
-// likely tokens take all or none. One is chosen of those that are left by the temperature: the largest sum of logit and
-// noise (Gumbel 1954), of random numbers that follow from seed, position and token alone. Only a sampler that is ranked
-// sorts, and knows top-k and top-p.
+// Its outputs are "token" i32[B], the samples; "last" i32[B, RecentTokens], recent with the samples appended, so that
+// the next run can use both on the device; and "top" f32[B], the largest logit, or NaN if any logit is NaN.
+//
+// Penalties change the logits first. Min-p, top-k and top-p then filter by the probabilities at temperature 1, and
+// treat equally likely tokens alike. Sampling from the rest uses the temperature and the Gumbel-max trick (Gumbel
+// 1954): it takes the largest sum of logit and noise. The noise depends only on seed, position and token. Only a ranked
+// sampler sorts, and supports top-k and top-p.
 func Sampler(cfg Config, texts int, ranked bool) (*ir.Graph, error) {
 	if texts < 1 {
 		return nil, fmt.Errorf("llm: a sampler for %d texts: want at least one", texts)
@@ -115,13 +119,12 @@ func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
 	return kept.Where(sorted, sorted.Lit(math.Inf(1))).ReduceMinKeep(1)
 }
 
-// noise is what makes the largest sum of logit and noise a fair choice: -log(-log(u)) of uniform u, which
-// is 1-v here, as the interesting end is where v is small.
+// noise is Gumbel noise: -log(-log(u)) for uniform u. It computes with v = 1-u, because precision matters for small v.
 func (s sampler) noise() frontend.Tensor {
 	seeds, positions := s.b.Input("seeds", ir.I64, s.rows), s.b.Input("positions", ir.I32, s.rows)
-	blocks := (s.vocabulary.Static() + 3) / 4 // of random words that a token takes
+	blocks := (s.vocabulary.Static() + 3) / 4 // blocks of random words per token
 	offsets := positions.Cast(ir.U32).Mul(s.b.Scalar(ir.U32, float64(blocks)))
 	v := s.b.RandomUniform(seeds, offsets, ir.F32, s.rows, s.vocabulary)
-	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, for which there are no logarithms
+	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, whose logarithms are infinite
 	return v.Neg().Log1p().Neg().Log().Neg()
 }

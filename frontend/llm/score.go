@@ -7,11 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scores returns a graph that says how probable a text is: as Steps, with another
-// input "next" i32[T] and, in place of the logits, the output "scores" f32[T, 1+likeliest]. Row i has natural
-// logarithms of probabilities that the model gives what follows tokens[i]: that of token next[i], and those of the
-// likeliest tokens, the likeliest first. The output "likeliest" i32[T, likeliest], which there is unless these are
-// none, names them. Logits of all tokens never leave the device.
+// Scores returns a graph that computes the probability of a text. It is like Steps, with another input "next" i32[T]
+// and, instead of the logits, the output "scores" f32[T, 1+likeliest]. Row i has natural log-probabilities given the
+// text up to tokens[i]: of token next[i], and of the likeliest tokens, in descending order. If likeliest is not 0, the
+// output "likeliest" i32[T, likeliest] has their ids. The logits never leave the device.
 func Scores(cfg Config, maxTokens, maxContext, likeliest int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)

@@ -8,15 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Shift returns the graph that forgets tokens in the middle of a text, so that it can go on in a context that is full
-// (context shift of llama.cpp; that the first tokens have to stay: Xiao et al. 2023, arXiv:2309.17453). Inputs are
-// "keep" and "drop" i32[], how many of the first tokens stay and how many after them go; the symbol N, passed by name,
-// is how many there are after those. Keys and values of these move to where the dropped ones were, and keys turn back
-// by as many positions. There are no outputs: what changes are the states of Steps with the same options, of which
-// Texts adds the input "text" here too.
+// Shift returns the graph of a context shift: it drops tokens in the middle of a text, so that the text can continue in
+// a full context (as in llama.cpp; the first tokens must stay: Xiao et al. 2023, arXiv:2309.17453). The inputs "keep"
+// and "drop" i32[] are the number of first tokens to keep and of tokens to drop after them. The symbol N, passed by
+// name, is the number of tokens after those. Their keys and values move down by drop positions, and the keys are
+// rotated back accordingly. The graph has no outputs. It changes the states of Steps with the same options; Texts adds
+// the input "text" here too.
 //
-// What moved still knows of what was dropped, by which it was computed. Blocks are decoded, and made anew of the keys
-// that have turned. It is an error where keys do not turn with their position, or layers keep a window only.
+// The moved keys and values were computed from dropped tokens and still depend on them. A quantized cache is
+// dequantized, rotated and quantized again. Shift fails if keys are not rotary, or if layers cache only a window.
 func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err

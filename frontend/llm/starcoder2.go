@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary
-// positions and grouped queries as Llama has them, norms, biases and the
-// feed-forward layer as GPT-2 has them.
+// starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary embeddings and grouped queries as in Llama;
+// norms, biases and the feed-forward layer as in GPT-2.
 var starcoder2 = architecture{
 	name: "starcoder2",
 	norm: layerNorm,
