@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -17,44 +18,44 @@ var classDocs = []struct {
 	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. Floats narrower than f32 are computed in f32 and rounded once."},
 	{ClassView, "Views", "The same elements under other coordinates. A view is an index map that its consumers apply; it is never a kernel of its own."},
 	{ClassReduce, "Reductions", "Fold axes away. Floats accumulate in f32 (f64 in f64)."},
-	{ClassScan, "Scans and sorts", "Along one axis, where the order of the elements counts. Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number."},
-	{ClassRow, "Row ops", "Normalize or turn along one axis, reading each row once."},
-	{ClassContraction, "Contractions", "Sums of products, accumulated in f32."},
-	{ClassWindow, "Windows", "Each result element comes from a window of the argument around its place: convolutions, pooling and resizing. Batch and channels come first, the axes that windows go over last."},
-	{ClassIndexing, "Indexing", "Move elements by computed or stored indices, which count from 0. What reads takes the nearest element for an index out of range, a negative one the first; what writes leaves it out. No run fails for an index."},
+	{ClassScan, "Scans and sorts", "Along one axis, in the order of its elements. Sorts are stable. They treat -0 and 0 as equal, and NaN as larger than any number."},
+	{ClassRow, "Row ops", "Normalize or rotate along one axis, reading each row once."},
+	{ClassContraction, "Contractions", "Matmuls, accumulated in f32."},
+	{ClassWindow, "Windows", "Each result element comes from a window of the argument: convolutions, pooling and resizing. Batch and channels are the outermost axes. The innermost axes are the ones that windows move over."},
+	{ClassIndexing, "Indexing", "Move elements by computed or stored indices, which count from 0. For an index out of range, ops that read take the nearest element (the first one for a negative index), and ops that write skip the update. No run fails because of an index."},
 	{ClassAttention, "Attention", "Fused attention."},
-	{ClassRandom, "Random numbers", "From the counter-based generator Philox-4x32 with 10 rounds (Salmon et al. 2011): the same on every device, a function of seed, offset and the element's number alone. seed and offset are scalars of u32 or i64, read as 64-bit words, or tensors of them whose axes are the first ones of the result: then each has a stream for the elements along the other axes. Element i of a stream, counted in row-major order, has word i mod 4 of the block with counter (lo(b), hi(b), 0, 0), b = offset + floor(i/4) modulo 2^64, and key (lo(seed), hi(seed)), where lo and hi are halves of 32 bits. A stream of n elements takes ceil(n/4) blocks: the next one with that seed starts at offset + ceil(n/4)."},
+	{ClassRandom, "Random numbers", "The generator is the counter-based Philox-4x32 with 10 rounds (Salmon et al. 2011). Its numbers are the same on every device, and depend only on seed, offset and the element's number. seed and offset are u32 or i64 scalars, read as 64-bit words. They may also be tensors with the result's first axes: then each of their elements has a stream for the elements along the other axes. Element i of a stream, in row-major order, is word i mod 4 of a block. The block's counter is (lo(b), hi(b), 0, 0) with b = offset + floor(i/4) modulo 2^64, and its key is (lo(seed), hi(seed)). lo and hi are the halves of 32 bits. A stream of n elements takes ceil(n/4) blocks, so the next one with that seed starts at offset + ceil(n/4)."},
 	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},
-	{ClassControl, "Control flow", "Runs graphs of its own, called bodies, a branch or as often as a loop says. All of it stays on the device. A body is a graph like any other, but has no weights: it is given what it needs as values."},
+	{ClassControl, "Control flow", "Runs graphs called bodies: one of two branches, or one body repeatedly. The device decides. A body is an ordinary graph without weights: the op passes values to it."},
 }
 
-// valuesDoc is what every op owes, whatever its class.
+// valuesDoc holds the guarantees of every op, of any class.
 const valuesDoc = `
 ## Values
 
-The value of an op is one of its dtype, range included, also to the ops that run in one kernel with it: twice
-the f16 number 65504 is infinite. Devices compute floats narrower than f32 in f32, and sums of them, and
-round the result once, before any other op reads it. Fewer digits than the dtype has are used only where an
-attribute ` + "`precision`" + ` allows it.
+The value of an op is a value of its dtype, also for other ops in the same kernel: twice the f16 number 65504 is
+infinite. Devices compute floats narrower than f32 in f32, accumulate their sums in f32, and round the result once,
+before another op reads it. A device may compute with less precision than the dtype only if an attribute
+` + "`precision`" + ` allows it.
 
-Each op rounds by itself. Two ops in one kernel give what they give in two: no compiler, vkc's or the driver's, makes
-(a+b)-b of a, a*(b+c) of a*b+a*c, or one rounding of a product and a sum. add, sub, mul, sqr and cast of floats give
-the nearest number of the dtype, ties to even. What an op rounds inside is its own: affine and lerp round a product,
-then a sum. A reduction, a scan or a contraction adds up in an order of its own, in 32 bits or more, and may round a
-product and the sum that takes it in at once.
+Each op rounds once. Two ops in one kernel give the same results as in two kernels. Neither vkc's compiler nor the
+driver's turns (a+b)-b into a, turns a*b+a*c into a*(b+c), or contracts a*b+c into one rounding. add, sub, mul, sqr and
+cast of floats give the nearest number of the dtype, ties to even. Some ops round inside: affine and lerp round the
+result of a multiplication, and then a sum. Reductions, scans and contractions add in an order of their own, in 32 bits
+or more, and may use fused multiply-adds.
 
-NaN and infinities come out as the reference says, on every device. Left open are the sign of a zero, whether
-numbers below the smallest normal one are taken for zero, and how near a result is to the reference within the
-op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.
+NaN and infinities are the same as in the reference, on every device. Three things are not guaranteed: the sign of a
+zero, the treatment of denormals (a device may flush them to zero), and bits within the op's tolerance. ` + "`vkc verify --ops`" + `
+checks all of this on a device.
 `
 
-// gradientsDoc says what column gradient means.
+// gradientsDoc explains column gradient.
 const gradientsDoc = `
 ## Gradients
 
-` + "`frontend.Grad`" + ` goes back through an op whose column gradient says yes, to those of its arguments that are
-floats. Where equal elements compete, as in max, they share the gradient; at other corners it is that of one side, or 0.
-An op that says no ends the way, as a value that is no float does.
+` + "`frontend.Grad`" + ` passes through ops that say yes in column gradient, to their float arguments. If equal elements
+compete, as in max, they share the gradient. At other corners the gradient is a one-sided derivative, or 0. An op that
+says no ends the path, and so does a value that is not a float.
 `
 
 // OpsMarkdown returns docs/OPS.md: every op by class, with its arguments,
@@ -63,10 +64,9 @@ func OpsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Operations\n\n" +
 		"<!-- Generated from the op table by `go generate ./ir`; edit the table, not this file. -->\n\n" +
-		"An argument marked `?` may be left out, together with all after it; one marked `…` may be repeated.\n" +
-		"An attribute shown with `=` has that default and may be left out; the others are required.\n" +
-		"Axes count from 0; negative ones count from the end. How a graph file is written is in\n" +
-		"[GRAPH-JSON.md](GRAPH-JSON.md).\n" + valuesDoc + gradientsDoc)
+		"An argument marked `?` may be omitted, together with all later ones. An argument marked `…` may be repeated.\n" +
+		"An attribute shown with `=` has that default and may be omitted. The others are required.\n" +
+		"Axes count from 0; negative ones count from the end. [GRAPH-JSON.md](GRAPH-JSON.md) describes graph files.\n" + valuesDoc + gradientsDoc)
 	for _, c := range classDocs {
 		if ops := opsOf(c.class); len(ops) > 0 {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", c.title, c.doc)
@@ -95,17 +95,20 @@ func writeOpTable(b *strings.Builder, ops []*OpInfo) {
 	} else {
 		b.WriteString("| op | arguments | dtypes | gradient | meaning |\n|---|---|---|---|---|\n")
 	}
+	var more notes
 	for _, in := range ops {
+		meaning := more.cell("", in.Name, in.Doc)
 		if leaf {
-			fmt.Fprintf(b, "| `%s` | %s |\n", in.Name, cell(in.Doc))
+			fmt.Fprintf(b, "| `%s` | %s |\n", in.Name, meaning)
 			continue
 		}
 		gradient := "yes"
 		if in.NoGrad != "" {
 			gradient = "no: " + in.NoGrad
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", in.Name, argsDoc(in), dtypesDoc(in), gradient, cell(in.Doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", in.Name, argsDoc(in), dtypesDoc(in), gradient, meaning)
 	}
+	more.write(b)
 }
 
 func argsDoc(in *OpInfo) string {
@@ -146,6 +149,7 @@ func dtypesDoc(in *OpInfo) string {
 }
 
 func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
+	var more notes
 	head := "\n| op | attribute | type | meaning |\n|---|---|---|---|\n"
 	for _, in := range ops {
 		for _, a := range in.Attrs {
@@ -159,9 +163,10 @@ func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 			if a.Enum != nil {
 				kind = "`" + strings.Join(a.Enum, "`, `") + "`"
 			}
-			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", in.Name, name, kind, cell(a.Doc))
+			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", in.Name, name, kind, more.cell("`"+a.Name+"` of ", in.Name, a.Doc))
 		}
 	}
+	more.write(b)
 }
 
 func writeDTypes(b *strings.Builder) {
@@ -176,6 +181,40 @@ func writeDTypes(b *strings.Builder) {
 		fmt.Fprintf(b, "| `%s` | %s | %d | %d | %s |\n", t, t.Kind(), t.BlockElems(), t.BlockBytes(), number)
 	}
 }
+
+// cellWords is the largest number of words in a table cell of a page.
+const cellWords = 25
+
+// notes collects the sentences that have no room in the cells of a table.
+type notes []struct{ of, ops, text string }
+
+// cell returns the words for a cell. If the documentation is too long for one, that is its first sentence, and the others
+// become a note below the table. Neighbouring ops with the same note share it. of names an attribute of the op, if any.
+func (n *notes) cell(of, op, doc string) string {
+	end := sentenceEnd.FindStringIndex(doc)
+	if len(strings.Fields(doc)) <= cellWords || end == nil {
+		return cell(doc)
+	}
+	first, rest := doc[:end[0]+1], doc[end[1]-1:]
+	if last := len(*n) - 1; last >= 0 && (*n)[last].of == of && (*n)[last].text == rest {
+		(*n)[last].ops += ", `" + op + "`"
+	} else {
+		*n = append(*n, struct{ of, ops, text string }{of, "`" + op + "`", rest})
+	}
+	return cell(first)
+}
+
+func (n notes) write(b *strings.Builder) {
+	for i, note := range n {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "- %s%s: %s\n", note.of, note.ops, cell(note.text))
+	}
+}
+
+// sentenceEnd finds the end of a sentence and the beginning of the next one.
+var sentenceEnd = regexp.MustCompile(`[.] [A-Za-z]`)
 
 // cell makes text safe for a table cell.
 func cell(s string) string {

@@ -35,6 +35,20 @@ func TestOpsDocHasEveryOp(t *testing.T) {
 	}
 }
 
+// TestOpsDocCells: the first sentence about an op or an attribute fits the cell of a table.
+func TestOpsDocCells(t *testing.T) {
+	for line := range strings.Lines(OpsMarkdown()) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for text := range strings.SplitSeq(line, "|") {
+			if n := len(strings.Fields(text)); n > cellWords {
+				t.Errorf("a cell of %d words, it may have %d: make the first sentence of the row's Doc shorter:%s", n, cellWords, text)
+			}
+		}
+	}
+}
+
 // TestOpsDocSaysOutOfRange: each op that goes by indices of a run says what one
 // out of range does.
 func TestOpsDocSaysOutOfRange(t *testing.T) {

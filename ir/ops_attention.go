@@ -13,20 +13,20 @@ func init() {
 			Attrs: slices.Concat(scoreAttrs, []AttrInfo{
 				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 					Enum: []string{PrecisionFull, PrecisionHalf},
-					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
+					Doc:  "how far a device may round to be faster. full: not at all. half: it may round queries, keys, values and softmax weights to f16."},
 			}), Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S]: floats are added, of bools and integers those that are not 0 say which keys a query sees. sinks [H], beside a mask that may be a scalar 0, are the scores of a key that every query of a head sees and whose value is 0 (Xiao et al. 2023)."},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v. q is [..., H, T, D]. k and v are [..., G, S, D], and H is a multiple of G (grouped heads). mask broadcasts to [..., H, T, S]. A float mask is added to the scores. In a mask of bools or integers, values other than 0 mark the keys that a query sees. sinks [H] adds one key per head that every query sees (Xiao et al. 2023): the element is its score, and its value is 0. With sinks, mask may be a scalar 0."},
 		OpInfo{Op: OpAttentionLSE, Name: "attention_lse", Class: ClassAttention,
 			Args:  []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: scoreAttrs, Infer: inferAttentionLSE, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "What an attention divides a query's weights by, as a logarithm: log(sum(exp(q k^T * scale + mask))) over the keys that it sees, [..., H, T] in f32, or f64 where q is; see attention. -inf for a query that sees none, NaN where a score is inf, as in attention. Joins attentions over parts of the keys, and gives weights again for gradients."},
+			Doc: "Logarithm of the softmax denominator of each query: log(sum(exp(q k^T * scale + mask))) over the keys that it sees. The arguments are attention's. The result is [..., H, T] in f32, or in f64 if q is f64. It is -inf for a query that sees no key, and NaN if a score is inf, as in attention. It serves to join attentions over parts of the keys, and to recompute weights for gradients."},
 		OpInfo{Op: OpAttentionGrad, Name: "attention_grad", Class: ClassAttention,
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "grad"}, {Name: "lse"}, {Name: "delta"},
 				{Name: "mask", Optional: true}},
 			Attrs: slices.Concat([]AttrInfo{{Name: "of", Kind: AttrString, Default: "q", Enum: []string{"q", "k", "v"},
 				Doc: "the argument whose gradient is the result"}}, scoreAttrs),
 			Infer: inferAttentionGrad, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Gradient of attention(q, k, v, mask) for q, k or v by that of its result, with scores computed again instead of kept (Dao, 2023, FlashAttention-2, section 3.1): with weights p = exp(q k^T * scale + mask - lse) and d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 where p is, it is d k of q, d^T q of k and p^T grad of v. lse [..., H, T] is attention_lse with the same mask and sinks, delta [..., H, T] the sum of grad times the attention's result over its innermost axis. Of k and v it is [..., H, S, _], for each query head: heads that share keys are to be summed."},
+			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, 2023, FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 if p is 0. The gradient is d k for q, d^T q for k, and p^T grad for v. lse [..., H, T] is attention_lse with the same mask and sinks. delta [..., H, T] is the sum of grad times the attention's result over the innermost axis. The gradient for k or v is [..., H, S, _], one per query head: the caller adds up heads that share keys."},
 	)
 }
 

@@ -13,7 +13,7 @@ func init() {
 		OpInfo{Op: OpBatchNorm, Name: "batch_norm", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "mean"}, {Name: "variance"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the variance"}}, Infer: inferBatchNorm, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
-			Doc: "(x-mean)*rsqrt(variance+eps)*weight+bias of x[N, C, …] with stored statistics (Ioffe and Szegedy 2015); all four are [C]. Decomposes to sub, add, rsqrt and mul on the parameters reshaped to [C, 1, …]."},
+			Doc: "(x-mean)*rsqrt(variance+eps)*weight+bias of x[N, C, …] with stored statistics (Ioffe and Szegedy 2015). The four parameters are [C]. Decomposes to sub, add, rsqrt and mul on the parameters reshaped to [C, 1, …]."},
 		OpInfo{Op: OpTril, Name: "tril", Class: ClassComposite, Args: x, Attrs: k, Infer: inferTriangle,
 			Doc: "Lower triangle of the two innermost axes: x where column-row <= k, else 0 (false). Decomposes to where(le(iota-iota, k), x, 0)."},
 		OpInfo{Op: OpTriu, Name: "triu", Class: ClassComposite, Args: x, Attrs: k, Infer: inferTriangle,
@@ -27,7 +27,7 @@ func init() {
 		OpInfo{Op: OpRopeTables, Name: "rope_tables", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "cos"}, {Name: "sin"}},
 			Attrs: []AttrInfo{ropeMode("pairs")}, Infer: inferRopeTables, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
-			Doc: "Rotary position embedding (Su et al. 2021) by tables: pair (a, b) of innermost elements becomes (a*cos-b*sin, a*sin+b*cos). The tables have one value a pair in their innermost axis, and broadcast to x before it: [T, pairs] for x[B, H, T, D]. The first 2*pairs elements of x turn, the others stay. Decomposes to y*cos+flip(y)*sin*(-1, 1) of y, x reshaped to an axis of its own for the two of a pair."},
+			Doc: "Rotary position embedding (Su et al. 2021) by tables: pair (a, b) of innermost elements becomes (a*cos-b*sin, a*sin+b*cos). The innermost axis of the tables has one value per pair. Their outer axes broadcast to x: [T, pairs] for x[B, H, T, D]. The op rotates the first 2*pairs elements of x and copies the others. Decomposes to y*cos+flip(y)*sin*(-1, 1), for y = x reshaped so that an axis of 2 holds each pair."},
 	)
 }
 

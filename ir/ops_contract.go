@@ -10,18 +10,18 @@ func init() {
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
 				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32. The result has the narrowest float dtype that holds all values of both: f16 by f32 gives f32, f16 by bf16 too. Either may be quantized, in blocks along its last axis, and counts as the other one then; two of blocks give f32. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
+			Doc: "Matmul a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32. The result has the narrowest float dtype that holds all values of both: f16 by f32 gives f32, and so does f16 by bf16. Either operand may be quantized, in blocks along its last axis. It then counts as the other operand's dtype; two quantized operands give f32. i8 by i8 and u8 by u8 give i32: exact sums, which wrap past 32 bits."},
 	)
 }
 
 var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
-	Doc:  "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, what half allows, and round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
+	Doc:  "how far a device may round to be faster. full: it may round only f32 rows multiplied by a quantized weight, by 2^-22 of the largest of 32 neighbours. bf16x3: it may replace f32 operands by sums of two bf16, with an error of at most 2^-15 per multiplication. half: it may round operands to f16. half_sums: it may accumulate in f16 too. int8: as half, and it may quantize rows multiplied by a quantized weight to 8 bits, with a scale per 32 elements."}
 
 // windowPrecision is the attribute of convolutions, which have no weights in blocks.
 var windowPrecision = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 	Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
-	Doc:  "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well"}
+	Doc:  "how far a device may round to be faster. full: not at all. half: it may round operands to f16. half_sums: it may accumulate in f16 too."}
 
 // The values of the attribute precision of matmul, of which other ops know some. They allow, and never oblige: the
 // reference computes in full precision whatever they say.

@@ -199,8 +199,8 @@ func initBinary() {
 			"a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
 		binaryOp(OpPow, "pow", 512, math.Pow, powInt,
 			GLSL{Float: "pow_full({0}, {1})", Int: "pow_int({0}, {1})", Uint: "pow_uint({0}, {1})"},
-			"a^b; negative float a needs an integral b. Integers wrap; of negative b, a^b is truncated: "+
-				"0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
+			"a^b; a negative float a needs an integral b. Integers wrap. If an integer b is negative, a^b is "+
+				"truncated: 0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
 		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
 			return min(a, b)
 		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+
@@ -225,11 +225,11 @@ func initBinary() {
 			Bool: "{0} != {1}"}, "Exclusive or of bools, bitwise of integers."),
 		shift(OpShl, "shl", func(a, b int64) int64 { return a << uint64(b) },
 			GLSL{Int: "shift_left({0}, {1})", Uint: "{1} < 32u ? {0} << {1} : 0u"},
-			"a shifted left by b. Of b from the width of the dtype on, and of b below 0, no bit stays: 0."),
+			"a shifted left by b. If b is negative, or at least the width of the dtype, the result is 0."),
 		shift(OpShr, "shr", func(a, b int64) int64 { return a >> uint64(b) },
 			GLSL{Int: "shift_right({0}, {1})", Uint: "{1} < 32u ? {0} >> {1} : 0u"},
-			"a shifted right by b, with the sign of signed integers. Of b from the width of the dtype on, and of b "+
-				"below 0, nothing but that stays: 0 or -1."),
+			"a shifted right by b; signed integers keep their sign. If b is negative, or at least the width of "+
+				"the dtype, the result is 0, or -1 for negative a."),
 	)
 }
 
@@ -288,7 +288,7 @@ func initTernary() {
 				}
 				return x[2]
 			},
-			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a where cond is true, else b. A cond of integers is true where it is not 0."},
+			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a if cond is true, else b. An integer cond is true if it is not 0."},
 		OpInfo{Op: OpClamp, Name: "clamp", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
 			Attrs: []AttrInfo{{Name: "min", Kind: AttrFloat, Default: math.Inf(-1), Doc: "lower bound", Samples: []any{-0.5}}, {Name: "max", Kind: AttrFloat, Default: math.Inf(1), Doc: "upper bound", Samples: []any{1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return nanMin(nanMax(x[0], a.Float("min")), a.Float("max")) },
@@ -303,7 +303,7 @@ func initTernary() {
 				return y
 			},
 			GLSL: GLSL{Float: "nan_min(nan_max({0}, {min}), {max})"},
-			Doc:  "x limited to [min, max]; NaN stays. A bound of integers is one of their values, or infinite, which does not limit."},
+			Doc:  "x limited to [min, max]; NaN stays. A bound for integers is a value of their dtype, or infinite for no limit."},
 		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
 			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor", Samples: []any{1.5, -0.75}}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset", Samples: []any{-0.25, 2.0}}},
 			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
@@ -314,7 +314,7 @@ func initTernary() {
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power", Samples: []any{2.5, 2.0, 3.0, -1.0, 0.0, 0.5, 1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
 			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512},
-			Doc: "x raised to a constant. Whole numbers from -2 to 8 and 0.5 and -0.5 are products, quotients and roots.",
+			Doc: "x raised to a constant. Exponents -2 to 8, 0.5 and -0.5 use multiplications, divisions and square roots.",
 			Known: func(a Attrs, _ func(int) (float64, bool)) GLSL {
 				return GLSL{Float: powerForm(a.Float("exponent")).Float}
 			}},
@@ -324,17 +324,17 @@ func initTernary() {
 			GLSL:  GLSL{Float: "{0} + ({1} - {0}) * {2}"}, Tol: Tolerance{Eps: 8, Abs: 1e-6}, Doc: "a+(b-a)*t."},
 		binaryOp(OpAfter, "after", 0, func(x, _ float64) float64 { return x }, func(x, _ int64) int64 { return x },
 			GLSL{Float: "{0}", Int: "{0}", Uint: "{0}"},
-			"a, but not before b is computed: it orders computations, so that what is computed "+
-				"again of a is no copy of what was computed before."),
+			"a, computed after b. It orders computations, so that no pass merges a recomputation with the "+
+				"first computation."),
 		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Args: oneArg, Infer: inferCast,
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
 			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
-			Doc: "The same value in another dtype, between all of them but blocks. To float rounds to nearest even, past the largest finite value to infinity, but f8e4m3, which has none, saturates to ±448; NaN stays NaN. Float to integer truncates and saturates, NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true; from bool is 0 or 1."},
+			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite; f8e4m3 has no infinity and saturates to ±448. NaN stays NaN. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
 		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Args: oneArg, Infer: inferBitcast,
 			Attrs:  []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype, of as many bits"}},
 			NoGrad: "bits are no function with a slope",
-			Doc:    "The same bits as another dtype of as many, of floats and integers. Which NaN a NaN is may change on the way."},
+			Doc:    "The same bits as another float or integer dtype of equal size. The bits of a NaN may change."},
 	)
 }
 

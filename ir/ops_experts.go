@@ -10,13 +10,13 @@ func init() {
 		OpInfo{Op: OpMatMulID, Name: "matmul_id", Class: ClassContraction,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weights"}, {Name: "ids", Picks: "weights"}, {Name: "groups", Optional: true}},
 			Attrs: []AttrInfo{precisionAttr}, Infer: inferMatMulID, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Products with the matrices that indices pick, as mixtures of experts have them: result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k], for x[T, U, K] or [T, 1, K], weights[E, N, K], which may be quantized, and ids[T, U]; accumulated in f32, of x's dtype. Out-of-range ids are clamped, and refused where they are constants. groups, which passes add, is expert_groups of the same ids: rows are then multiplied in those groups."},
+			Doc: "Matmul of each row by a matrix that an index picks, for mixtures of experts. result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k]. x is [T, U, K] or [T, 1, K], weights is [E, N, K] and may be quantized, and ids is [T, U]. Sums are accumulated in f32 and have x's dtype. Out-of-range ids are clamped; constant ones are refused. Passes add groups, which is expert_groups of the same ids: rows are then multiplied in those groups."},
 		OpInfo{Op: OpExpertGroups, Name: "expert_groups", Class: ClassIndexing, Args: []ArgInfo{{Name: "ids"}},
 			Attrs: []AttrInfo{
 				{Name: "experts", Kind: AttrInt, Doc: "how many there are; ids are clamped to 0 … experts-1"},
 				{Name: "rows", Kind: AttrInt, Doc: "the size of a group"},
 			}, Infer: inferExpertGroups,
-			NoGrad: noIndices, Doc: "Groups the row-major positions of ids, at most rows to a group, such that those of a group have one id: row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, filled up with -1. Groups are in the order of ids, then of positions. G is the most groups there can be; groups left over are all -1."},
+			NoGrad: noIndices, Doc: "Groups the row-major positions of ids by id, with at most rows positions in a group. Row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, padded with -1. Groups are ordered by id, then by position. G is the largest possible number of groups. Unused groups are all -1."},
 	)
 }
 

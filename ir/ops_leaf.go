@@ -23,7 +23,7 @@ func init() {
 			Doc: "A constant tensor held in the graph itself."},
 		OpInfo{Op: OpState, Name: "state", Class: ClassLeaf,
 			Attrs: append(typed[:len(typed):len(typed)], AttrInfo{Name: "init", Kind: AttrString, Default: "",
-				Doc: "what it holds at first, zeros where empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}, shardAttr),
+				Doc: "the initial value, zeros if empty: `constant VALUE`, `uniform LOW HIGH SEED`, `normal MEAN DEVIATION SEED` or `weight NAME`"}, shardAttr),
 			Infer: inferState,
 			Doc:   "A tensor that outlives the run; reads see its value from before the run, an update sets its value for the next."},
 		OpInfo{Op: OpIota, Name: "iota", Class: ClassLeaf,

@@ -21,7 +21,7 @@ var quantizable = func() (list []DType) {
 func init() {
 	rows(OpInfo{Op: OpQuantize, Name: "quantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 		Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the result dtype: " + dtypeNames(quantizable)}}, Infer: inferQuantize,
-		NoGrad: "blocks come out", Doc: "x (f32, f16 or bf16) in blocks along its innermost axis, bit for bit as package quant makes them without importances, but in groups of magnitudes below 2^-30, whose levels may differ where the device takes denormals for zero. The values must be finite, and within what the format's scales reach: NaN and others are a FaultError of the run. The formats iq1_s to iq3_s, found by searching a grid, are made by package quant alone. Written into a state by dynamic_update_slice, the blocks go straight to their place."})
+		NoGrad: "blocks come out", Doc: "x (f32, f16 or bf16) quantized to blocks along its innermost axis. The blocks equal package quant's without importances, bit for bit. One exception is groups of magnitudes below 2^-30 on a device that flushes denormals to zero: their levels may differ. The values must be finite and within the range of the format's scales; otherwise the run ends with a FaultError. Only package quant makes the formats iq1_s to iq3_s, because they need a search over a grid. If dynamic_update_slice writes the result into a state, the kernel stores the blocks there directly."})
 }
 
 func inferQuantize(c *Call) (Type, error) {

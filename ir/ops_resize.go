@@ -15,7 +15,7 @@ func init() {
 	align := AttrInfo{Name: "align_corners", Kind: AttrBool, Default: false,
 		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
 	scales := AttrInfo{Name: "scales", Kind: AttrInts, Default: []int64{},
-		Doc: "numerator and denominator of the factor of each resized axis, for coordinates where size was rounded: to/from stands for that fraction; empty means that of the extents"}
+		Doc: "numerator and denominator of each resized axis's factor, if size was rounded. Coordinates use this fraction instead of to/from. Empty means the ratio of the extents."}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
 		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Picks: always,
@@ -25,7 +25,7 @@ func init() {
 		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,
-			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
+			Doc: "Linear interpolation along each resized axis (bilinear over two), not antialiased. It interpolates between the elements of x at floor(c) and floor(c)+1. Attribute align_corners defines c, which is an exact quotient. Coordinates outside x are clamped to its edge."},
 		OpInfo{Op: OpResizeCubic, Cost: 40, Name: "resize_cubic", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,

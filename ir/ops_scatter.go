@@ -8,22 +8,22 @@ import (
 func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	unique := AttrInfo{Name: "unique", Kind: AttrBool, Default: false,
-		Doc: "promises that no element of base is met twice, which saves looking for that where a state is updated in place; if it is broken, any of the updates may stay"}
+		Doc: "whether the caller promises distinct indices. In-place updates of a state then skip a check. If the promise is broken, any of the updates may remain."}
 	mode := AttrInfo{Name: "mode", Kind: AttrString, Default: "add", Enum: []string{"add", "mul", "min", "max"},
-		Doc: "what is made of an element and its updates: their sum, product, smallest or largest"}
+		Doc: "how an element is combined with its updates: sum, product, smallest or largest"}
 	scatter := []ArgInfo{{Name: "base"}, {Name: "indices"}, {Name: "updates"}}
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	number := []Kind{KindFloat, KindInt, KindUint}
-	const dropped = " An index out of range changes nothing. Updating a state this way happens in place."
-	const inOrder = " Updates of one element all add, floats in f32 or more with one rounding at the end, " +
-		"so that the bits are the same in every run; integers wrap."
-	const wide = " Updates of a base in f16, bf16 or 8 bits may be f32."
-	const others = wide + " With another mode than add, elements are multiplied by their updates, or the smallest or " +
-		"largest of both stays, NaN if there is one."
+	const dropped = " An index out of range changes nothing. Updating a state in this way happens in place."
+	const inOrder = " All updates of one element are added: floats in f32 or wider with one rounding at the end, " +
+		"so the bits are the same in every run; integers wrap."
+	const wide = " If base is f16, bf16 or 8 bits, updates may be f32."
+	const others = wide + " Modes other than add multiply the element by its updates, or keep the smallest or largest " +
+		"value, NaN if there is one."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferScatter(nil),
-			Doc:   "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Of updates of one element the last in row-major order stays." + dropped},
+			Doc:   "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. If several updates have one target, the last in row-major order wins." + dropped},
 		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter,
 			Attrs: []AttrInfo{axis, unique, mode}, Infer: inferScatter(number), Tol: sum,
 			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder + others},
@@ -32,13 +32,13 @@ func init() {
 			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder + wide},
 		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
 			Infer: inferGatherND, Picks: always,
-			Doc: "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
+			Doc: "The elements or slices of x at the coordinates in the rows of indices[…, R]. Each row holds coordinates of x's R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
 		OpInfo{Op: OpScatterND, Name: "scatter_nd", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{unique},
 			Infer: inferScatterND(nil),
-			Doc:   "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place. Blocks can be written by whole rows, R less than the rank of base, into a state: such as the new row of each sequence of a cache, at a position of its own."},
+			Doc:   "base with the elements or slices of updates written at the coordinates in the rows of indices[…, R]. Each row holds coordinates of base's R outermost axes. If several updates have one target, the last in row-major order wins. Coordinates out of range change nothing. Updating a state in this way happens in place. Blocks can be written into a state by whole rows, if R is less than the rank of base, for example one new row per sequence of a KV cache."},
 		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter,
 			Attrs: []AttrInfo{unique, mode}, Infer: inferScatterND(number), Tol: sum,
-			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing. Updating a state this way happens in place." + inOrder + others},
+			Doc: "base with the elements or slices of updates added at the coordinates in the rows of indices[…, R]. Each row holds coordinates of base's R outermost axes. Coordinates out of range change nothing. Updating a state in this way happens in place." + inOrder + others},
 	)
 }
 

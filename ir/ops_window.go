@@ -31,12 +31,12 @@ func init() {
 	rows(
 		OpInfo{Op: OpConv, Name: "conv", Class: ClassWindow, Args: weighted,
 			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{around, dilation, groups, windowPrecision}), Infer: inferConv, Tol: products,
-			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32: result[n, o, i] sums x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k; padding is padding_value. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
+			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32. result[n, o, i] is the sum of x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k. Padding is padding_value. i8 by i8 and u8 by u8 give i32: exact sums, which wrap past 32 bits."},
 		OpInfo{Op: OpConvTranspose, Name: "conv_transpose", Class: ClassWindow, Args: weighted,
 			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{
 				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups, windowPrecision}),
 			Infer: inferConvTranspose, Tol: products,
-			Doc: "Transpose (gradient) of conv: x[N, C, …] with w[C, O/groups, …], each x[n, c, i] times w[c, o, k] added to result[n, o, i*stride-padding_low+k*dilation]. Padding is taken off the result, of extent (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
+			Doc: "Transpose (gradient) of conv, for x[N, C, …] and w[C, O/groups, …]. It adds each x[n, c, i] times w[c, o, k] to result[n, o, i*stride-padding_low+k*dilation]. Padding is removed from the result, so its extent is (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
 		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil,
 				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the window's elements in x and its padding, else by those in x alone"}}),
@@ -45,7 +45,7 @@ func init() {
 		OpInfo{Op: OpMaxPool, Name: "max_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil}),
 			Infer: inferPool([]Kind{KindFloat, KindInt, KindUint}),
-			Doc:   "Largest element over windows of the innermost axes, NaN if there is one. Padding does not count: a window of nothing else gives the smallest value of the dtype."},
+			Doc:   "Largest element over windows of the innermost axes, NaN if a window contains one. Padding does not count: a window of padding only gives the smallest value of the dtype."},
 	)
 }
 
