@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParseGBNF reads a grammar as llama.cpp writes them: rules NAME ::= ALTERNATIVES of literals
-// "text", characters [a-z] or [^"\\], any character (.), names, groups (…) and repetitions * + ? {m} {m,} {m,n}.
-// A text is what the rule root says. What follows # on a line is a comment.
+// ParseGBNF reads a grammar in llama.cpp's format: rules NAME ::= ALTERNATIVES of literals "text", characters [a-z] or
+// [^"\\], any character (.), names, groups (…) and repetitions * + ? {m} {m,} {m,n}. The start rule is root. A # begins
+// a comment.
 func ParseGBNF(source string) (*Grammar, error) {
 	p := &gbnf{source: source, ids: map[string]int{}}
 	if len(source) > maxSource {
@@ -265,12 +265,12 @@ func (p *gbnf) class() *expr {
 	if not {
 		list = invert(list)
 	} else {
-		list = invert(invert(list)) // which joins those that overlap
+		list = invert(invert(list)) // joins overlapping ranges
 	}
 	return set(slices.Clip(list)...)
 }
 
-// char reads a character of a literal or class, which may be escaped.
+// char reads a character of a literal or class, possibly an escape.
 func (p *gbnf) char() rune {
 	c, n := utf8.DecodeRuneInString(p.rest())
 	p.at += n

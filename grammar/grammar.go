@@ -1,28 +1,24 @@
-// Package grammar says which texts a language model may write, and which tokens may
-// come next so that it writes one of them.
+// Package grammar restricts a language model's output to a grammar: it computes which tokens may come next.
 //
 //	g, err := grammar.ParseSchema(schema)            // or ParseGBNF, or JSON
 //	c := grammar.New(g, grammar.NewVocabulary(pieces, ends))
 //	text := c.Begin()
 //	mask, err := text.Mask()                         // the tokens that may come next
-//	err = text.Take(id)                              // the one that was chosen
+//	err = text.Take(id)                              // the chosen token
 //
-// A grammar becomes a pushdown automaton over bytes: a graph of nodes with edges for
-// bytes, calls of rules, and returns. Its stacks are shared, and a state is the set of
-// all places that a text may be at. So tokens may end amid a character.
+// A grammar is compiled to a pushdown automaton over bytes: a graph of nodes with edges for bytes, calls of rules, and
+// returns. Stacks share their tails. A state is the set of all configurations that a text may be in. Since the
+// automaton reads bytes, tokens may end inside a character.
 //
-// A mask is put together of parts that are computed once. Most tokens are allowed or
-// not by the place that a text is at, whatever it returns to; these are kept for each
-// place. Only tokens that go on beyond the end of a rule are looked at for each stack
-// (Dong et al. 2024, arXiv:2411.15100). Whole masks are kept too, by state.
+// Masks are assembled from cached parts. For most tokens, the current node alone decides, whatever the stack is; these
+// parts are cached per node. Only tokens that continue beyond the end of a rule are checked for each stack (Dong et al.
+// 2024, arXiv:2411.15100). Whole masks are cached per state.
 //
 // # Bounds
 //
-// Grammars and schemas may be hostile. Sources, nesting, automaton, depth of stacks
-// and what is kept are bounded; see the constants. A text nests no deeper than
-// 1024 rules that wait for one another. The work of a text's masks is counted, and a text
-// that takes too much of it ends with a TextError. Text.Pause has a caller do something
-// else meanwhile, or give up.
+// Grammars and schemas may be hostile. Sources, nesting, automaton, depth of stacks and caches are bounded; see the
+// constants. A text nests at most 1024 unfinished rules. The work for a text's masks is counted, and a text that
+// exceeds its budget ends with a TextError. Text.Pause lets a caller do other work meanwhile, or give up.
 package grammar
 
 import (
@@ -38,11 +34,11 @@ const (
 	maxNodes    = 1 << 17   // of an automaton
 	maxEdges    = 1 << 20   // of all nodes together
 	maxDepth    = 1024      // of a stack
-	maxConfigs  = 1 << 12   // places that a text may be at
+	maxConfigs  = 1 << 12   // configurations of a text
 	maxSteps    = 1 << 22   // of making a grammar of a schema
-	maxKept     = 32 << 20  // bytes of states and masks of a grammar and vocabulary
+	maxKept     = 32 << 20  // bytes of cached states and masks of a grammar and vocabulary
 	maxMeanings = 1 << 16   // rules of a schema
-	maxName     = 1 << 10   // bytes of a property's name where others may stand beside it
+	maxName     = 1 << 10   // bytes of a property's name if other properties are allowed
 )
 
 // Grammar is a set of texts. It may be used by several goroutines.
@@ -50,20 +46,20 @@ type Grammar struct {
 	nodes []node
 	rules []int32 // where each begins
 	start int32
-	class [256]uint8 // bytes that no edge tells apart are of one class
+	class [256]uint8 // bytes that no edge distinguishes share a class
 	bytes []byte     // one of each class
 }
 
-// op says what an expr is.
+// op is the kind of an expr.
 type op uint8
 
 const (
 	opText   op = iota // text
-	opSet              // a character of set
-	opSeq              // list, one after another
-	opAlt              // one of list
+	opSet              // a character in set
+	opSeq              // the elements of list in sequence
+	opAlt              // one element of list
 	opRepeat           // list[0], min to max times
-	opRule             // what a rule says
+	opRule             // a reference to a rule
 )
 
 // expr is a set of texts.
@@ -106,19 +102,19 @@ func invert(list []span) (out []span) {
 	return out
 }
 
-// definition is a rule of a grammar. The first of a list is what a text is.
+// definition is a rule of a grammar. The first of a list is the start rule.
 type definition struct {
 	name string
 	body *expr
 }
 
-// node is a place in a rule. It is the end of one (node 0), or has edges, or goes on without a
-// byte, or calls a rule and goes on behind it.
+// node is a position in a rule. It is the end of a rule (node 0), or has edges for bytes, or edges without a byte, or a
+// call of a rule with a position to return to.
 type node struct {
 	edges []edge
 	free  []int32
 	call  int32 // none if negative
-	back  int32 // where a call returns to
+	back  int32 // where the call returns to
 }
 
 // edge is a byte of a range and where it leads.
@@ -175,7 +171,7 @@ func (b *builder) node(n node) int32 {
 	return int32(len(b.nodes) - 1)
 }
 
-// byteNode returns a node that goes on to another by a byte.
+// byteNode returns a node with one edge for a byte.
 func (b *builder) byteNode(e edge) int32 {
 	id, ok := b.known[e]
 	if !ok {
@@ -185,7 +181,7 @@ func (b *builder) byteNode(e edge) int32 {
 	return id
 }
 
-// expr returns where a text of e begins that goes on at next.
+// expr returns the first node of e. Texts of e continue at next.
 func (b *builder) expr(e *expr, next int32) int32 {
 	if b.err != nil {
 		return atEnd
@@ -254,8 +250,8 @@ func (b *builder) repeat(e *expr, next int32) int32 {
 	return start
 }
 
-// utf8Ranges returns sequences of byte ranges that are the encodings of the characters of a span
-// (R. Cox, Regular Expression Matching in the Wild, 2010).
+// utf8Ranges returns sequences of byte ranges that encode the characters of a span (R. Cox, Regular Expression Matching
+// in the Wild, 2010).
 func utf8Ranges(s span) (out [][][2]byte) {
 	for _, part := range []span{{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, utf8.MaxRune}} {
 		if low, high := max(s.low, part.low), min(s.high, part.high); low <= high {
@@ -265,8 +261,7 @@ func utf8Ranges(s span) (out [][][2]byte) {
 	return out
 }
 
-// splitRange takes apart characters of n bytes until every byte has all values of a range,
-// whatever the others are.
+// splitRange splits a range of characters of n bytes until the bytes of each part vary independently.
 func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	for i := 1; i < n; i++ {
 		m := rune(1)<<(6*i) - 1 // the values of the last i bytes
@@ -290,10 +285,10 @@ func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	return append(out, one)
 }
 
-// reached returns the nodes from which a text can come to the end of their rule: any text, or
-// with empty only the empty one.
+// reached returns the nodes from which a text can reach the end of their rule. With empty it allows only the empty
+// text.
 func (b *builder) reached(empty bool) []bool {
-	users := make([][]int32, len(b.nodes)) // what may be reached if a node is
+	users := make([][]int32, len(b.nodes)) // the nodes that become reachable if a node is
 	for id, n := range b.nodes {
 		targets := slices.Clone(n.free)
 		if !empty {
@@ -325,7 +320,7 @@ func (b *builder) reached(empty bool) []bool {
 	return ok
 }
 
-// prune removes what leads to no end, so that a text can always be ended.
+// prune removes edges that lead to no end, so that every text can be completed.
 func (b *builder) prune() {
 	ok := b.reached(false)
 	for id := range b.nodes {
@@ -338,11 +333,11 @@ func (b *builder) prune() {
 	}
 }
 
-// leftRecursive returns a rule that may call itself before a byte, which no stack is deep enough
-// for, or "".
+// leftRecursive returns a rule that may call itself before reading a byte, or "". Such a rule would need an infinite
+// stack.
 func (b *builder) leftRecursive() string {
 	empty := b.reached(true)
-	first := make([][]int32, len(b.starts)) // the rules that a rule may call before a byte
+	first := make([][]int32, len(b.starts)) // the rules that a rule may call before reading a byte
 	for r, start := range b.starts {
 		seen := map[int32]bool{start: true}
 		for list := []int32{start}; len(list) > 0; {
@@ -410,8 +405,8 @@ func (g *Grammar) classify() {
 	}
 }
 
-// Match reports whether a text is the beginning of one that the grammar allows, and whether it
-// is one itself. A text that takes too much work to find out is neither.
+// Match reports whether a text is a prefix of a text of the grammar, and whether it is a text of the grammar. If
+// deciding that takes too much work, both are false.
 func (g *Grammar) Match(text string) (begins, whole bool) {
 	m, w := newMachine(g), &work{left: maxWork}
 	s, err := m.begin(w)

@@ -14,34 +14,34 @@ type stack struct {
 	id    uint64
 }
 
-// config is a place that a text may be at: a node with edges, and what it returns to.
+// config is a configuration of the automaton: a node with edges, and the stack to return to.
 type config struct {
 	at int32
 	on *stack
 }
 
-// state is all places that a text may be at. Equal ones are one.
+// state is the set of configurations that a text may be in. Equal states are the same pointer.
 type state struct {
 	configs []config
 	ends    bool     // the text may end here
-	next    []*state // by class; nil where it was not asked yet
-	mask    Mask     // nil where it was not asked yet
+	next    []*state // by class; nil if not computed yet
+	mask    Mask     // nil if not computed yet
 }
 
 func (s *state) dead() bool { return len(s.configs) == 0 && !s.ends }
 
-// stackKey says which stacks are equal.
+// stackKey identifies equal stacks.
 type stackKey struct {
 	back  int32
 	below *stack
 }
 
-// machine runs a grammar, and keeps what it has met.
+// machine runs a grammar, and caches states and stacks.
 type machine struct {
 	g      *Grammar
 	stacks map[stackKey]*stack
 	states map[string]*state
-	kept   int // bytes, about
+	kept   int // bytes, approximately
 	ids    uint64
 	seen   map[config]bool
 	list   []config
@@ -54,7 +54,7 @@ func newMachine(g *Grammar) *machine {
 	return m
 }
 
-// forget empties what is kept. States that are in use stay valid, and keep no others.
+// forget empties the cache. States in use stay valid, but drop references to others.
 func (m *machine) forget() {
 	for _, s := range m.states {
 		clear(s.next)
@@ -63,20 +63,20 @@ func (m *machine) forget() {
 	m.stacks, m.states, m.kept = map[stackKey]*stack{}, map[string]*state{}, 0
 }
 
-// Work is counted by about as much as a node of a vocabulary's trie takes that is looked at: so it is the same on every
-// machine.
+// Work is counted instead of timed, so that the limits are the same on every machine. One unit is about one visited
+// node of the vocabulary's trie.
 const (
-	placeWork = 16      // of a place that a text may be at
-	bytesWork = 8       // bytes of a state that take as much
+	placeWork = 16      // of a configuration
+	bytesWork = 8       // bytes of a state per unit
 	maxWork   = 1 << 26 // of a text, before its first token: about half a second
-	tokenWork = 1 << 19 // more, for each token: a few milliseconds
+	tokenWork = 1 << 19 // further work per token: a few milliseconds
 	pauseWork = 1 << 17 // between calls of Text.Pause
 )
 
-// work is what a text may still take.
+// work is the remaining budget of a text.
 type work struct {
 	left  int
-	since int // the last pause
+	since int // since the last pause
 }
 
 // take counts more of it.
@@ -89,7 +89,7 @@ func (w *work) take(n int) error {
 	return nil
 }
 
-// TextError says why a text by a grammar cannot go on. It is the grammar's fault, or that of what was written.
+// TextError says why a text cannot continue. The cause is the grammar, or the text written so far.
 type TextError struct{ what string }
 
 func (e *TextError) Error() string { return "grammar: " + e.what }
@@ -145,7 +145,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 			s.ends = true
 		case c.at == atEnd:
 			add(config{c.on.back, c.on.below})
-		case n.call >= 0 && n.back == atEnd: // a call in last place returns where its caller does
+		case n.call >= 0 && n.back == atEnd: // tail call: return directly to the caller's return position
 			add(config{m.g.rules[n.call], c.on})
 		case n.call >= 0:
 			if on := m.push(n.back, c.on); on != nil {
@@ -166,10 +166,10 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 	return known, w.take(n)
 }
 
-// bytes are about what a state takes.
+// bytes is the approximate size of a state.
 func (s *state) bytes() int { return 160 + 32*len(s.configs) + 8*len(s.next) }
 
-// number is one of a stack, 0 for none.
+// number identifies a stack; 0 is the empty one.
 func (s *stack) number() uint64 {
 	if s == nil {
 		return 0

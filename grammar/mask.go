@@ -19,24 +19,23 @@ func (m Mask) add(id int32) { m[id/64] |= 1 << (id % 64) }
 
 func (m Mask) empty() bool { return !slices.ContainsFunc(m, func(w uint64) bool { return w != 0 }) }
 
-// Vocabulary is the tokens of a model as a trie of their bytes. It may be used by several
-// goroutines.
+// Vocabulary is the tokens of a model as a trie of their bytes. Several goroutines may use it.
 type Vocabulary struct {
 	pieces []string
 	ends   []int32
-	// The nodes of the trie, each before those below it. The root is the first.
+	// The nodes of the trie in preorder, beginning with the root.
 	bytes  []byte
 	depths []uint16
-	after  []int32 // the first node that is not below a node
-	first  []int32 // where in order a node's tokens begin
+	after  []int32 // the next node that is not a descendant
+	first  []int32 // the index in order of a node's tokens
 	order  []int32 // tokens by node
 }
 
 // maxPiece bounds the bytes of a token.
 const maxPiece = 1 << 12
 
-// NewVocabulary returns the vocabulary of tokens with these bytes. Those without bytes, such as
-// markup, are never allowed, but for ends, which end a text.
+// NewVocabulary returns the vocabulary of tokens with these bytes. Tokens without bytes, such as markup, are never
+// allowed, except ends, the tokens that end a text.
 func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 	v := &Vocabulary{pieces: slices.Clone(pieces)}
 	for _, id := range ends {
@@ -81,8 +80,7 @@ func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 	return v
 }
 
-// Constraint is a grammar with the tokens of a model. Its texts share the masks that it keeps.
-// It may be used by several goroutines.
+// Constraint is a grammar with the tokens of a model. Its texts share its cached masks. Several goroutines may use it.
 type Constraint struct {
 	v *Vocabulary
 
@@ -91,10 +89,10 @@ type Constraint struct {
 	bases map[int32]*base
 }
 
-// base is what may come at a node, whatever its rule returns to.
+// base is the part of a mask that depends only on a node, not on the stack.
 type base struct {
 	mask   Mask
-	beyond []int32 // nodes of the trie at which the rule may have ended, and tokens go on
+	beyond []int32 // trie nodes at which the rule may have ended but tokens continue
 }
 
 // New returns the constraint of a grammar on the tokens of a vocabulary.
@@ -104,8 +102,8 @@ func New(g *Grammar, v *Vocabulary) *Constraint {
 
 // Text is a text that is being written. It is for one goroutine at a time.
 type Text struct {
-	// Pause, if set, is called whenever Take or Mask have worked for about a millisecond, and before they wait for
-	// another text of the same constraint. Its error ends them.
+	// Pause, if set, is called after about each millisecond of work in Take or Mask, and before they wait for another
+	// text of the same constraint. Its error ends them.
 	Pause func() error
 
 	c    *Constraint
@@ -156,7 +154,7 @@ func (t *Text) spend(n int) error {
 	return err
 }
 
-// Take adds a token to the text. A token that ends a text adds nothing.
+// Take appends a token to the text. A token that ends a text appends nothing.
 func (t *Text) Take(id int32) error {
 	v, m := t.c.v, t.c.m
 	if id < 0 || int(id) >= len(v.pieces) {
@@ -187,14 +185,14 @@ func (t *Text) Take(id int32) error {
 	return nil
 }
 
-// Ends reports whether the text is whole: it may end here.
+// Ends reports whether the text is complete: it may end here.
 func (t *Text) Ends() bool { return t.at.ends }
 
-// Full reports whether nothing may follow the text.
+// Full reports whether the text cannot be continued.
 func (t *Text) Full() bool { return len(t.at.configs) == 0 }
 
-// Mask returns the tokens that may come next. Those that end a text are among them where it is whole.
-// A vocabulary that can spell nothing that may follow is an error.
+// Mask returns the tokens that may come next, including those that end a text if it is complete. It fails if no token
+// can spell any continuation.
 func (t *Text) Mask() (Mask, error) {
 	if err := t.lock(); err != nil {
 		return nil, err
@@ -241,7 +239,7 @@ func (t *Text) Mask() (Mask, error) {
 	return mask, nil
 }
 
-// forget empties what is kept.
+// forget empties the caches.
 func (c *Constraint) forget() {
 	c.m.forget()
 	c.bases = map[int32]*base{}
@@ -274,8 +272,8 @@ func (t *Text) base(at int32) (*base, error) {
 // visits is how many nodes of the trie are looked at before they are counted.
 const visits = 1 << 10
 
-// walk adds to a mask the tokens below a node of the trie that may follow a state. Beyond gets the nodes
-// at which the text may have ended and tokens go on.
+// walk adds to a mask the tokens below a trie node that may follow a state. It appends to beyond the nodes at which the
+// text may have ended but tokens continue.
 func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 	v, m := t.c.v, t.c.m
 	top := v.depths[n]

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns the grammar of JSON texts (RFC 8259), or of those that are objects. Between the parts of a value there
-// is one space at most, or one line break and 40 spaces or tabs at most, so that a model does not write white space for
-// ever; exponents have two digits at most.
+// JSON returns the grammar of JSON texts (RFC 8259), or of JSON objects. It bounds white space so that a model does not
+// write it forever: at most one space, or one line break with up to 40 spaces or tabs, between the parts of a value.
+// Exponents have at most two digits.
 func JSON(object bool) *Grammar {
 	s := &schemas{ids: map[string]int{}}
 	s.add("root", nil)
@@ -18,25 +18,25 @@ func JSON(object bool) *Grammar {
 	}
 	g, err := build(s.rules)
 	if err != nil {
-		panic(err) // nothing of it comes from outside
+		panic(err) // the rules do not depend on input
 	}
 	return g
 }
 
-// ParseSchema returns the grammar of the JSON texts that a JSON Schema (draft 2020-12) describes, as
-// far as a model needs to write each value in one way:
+// ParseSchema returns a grammar for the JSON texts that a JSON Schema (draft 2020-12) describes. It allows one form of
+// each value, which is enough for a model:
 //
-//   - an object's properties come in the order of the schema, others after them;
-//   - a schema with keywords of a type and without "type" is of that type;
-//   - white space is as JSON has it;
-//   - exponents have two digits at most, and numbers with bounds none;
-//   - strings with a pattern escape only what they must.
+//   - an object's properties come in the order of the schema, other properties after them;
+//   - a schema with keywords of a type, but without "type", has that type;
+//   - white space is as in JSON;
+//   - exponents have at most two digits, and numbers with bounds have none;
+//   - strings with a pattern escape only where necessary.
 //
-// So every text of the grammar is valid by the schema. It knows type, enum, const, properties, required,
-// additionalProperties, items, prefixItems, minItems, maxItems, uniqueItems (false), minLength, maxLength,
-// pattern (of ECMA-262 with flag u, without look-around, back references and bounds of words), format (date, time,
-// date-time, uuid), minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (whose branches exclude
-// one another), $ref within the schema, and notes such as title. Anything else is an error that names it.
+// So every text of the grammar is valid by the schema. The supported keywords are type, enum, const, properties,
+// required, additionalProperties, items, prefixItems, minItems, maxItems, uniqueItems (false), minLength, maxLength,
+// pattern (ECMA-262 with flag u, without look-around, back references and word boundaries), format (date, time,
+// date-time, uuid), minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, allOf, oneOf (with mutually exclusive
+// branches), $ref within the schema, and annotations such as title. Any other keyword is an error that names it.
 func ParseSchema(schema []byte) (*Grammar, error) {
 	if len(schema) > maxSource {
 		return nil, fmt.Errorf("schema: %d bytes: want at most %d", len(schema), maxSource)
@@ -54,14 +54,14 @@ func ParseSchema(schema []byte) (*Grammar, error) {
 	return build(s.rules)
 }
 
-// Function is what a text may call, by a JSON Schema of its parameters.
+// Function is a callable function with a JSON Schema of its parameters.
 type Function struct {
 	Name       string
 	Parameters []byte
 }
 
-// ParseCalls returns the grammar of calls of one of some functions: before, then
-// {"name": NAME, ARGUMENTS: VALUE}, where arguments is the key of the value, then after.
+// ParseCalls returns the grammar of a call of one of the functions: before, then {"name": NAME, ARGUMENTS: VALUE},
+// where arguments is the key of the value, then after.
 func ParseCalls(before string, functions []Function, arguments, after string) (*Grammar, error) {
 	s := &schemas{ids: map[string]int{}}
 	s.add("root", nil)
@@ -90,14 +90,14 @@ func ParseCalls(before string, functions []Function, arguments, after string) (*
 // schemas makes rules of schemas.
 type schemas struct {
 	root  any
-	scope string // whose schema the root is, where there are several
+	scope string // names the root's schema if there are several
 	rules []definition
 	ids   map[string]int // by name
 	spent int            // work that merging and comparing took
 	err   error
 }
 
-// spend refuses schemas whose parts multiply.
+// spend bounds the work for schemas that combine multiplicatively.
 func (s *schemas) spend(n int) bool {
 	if s.spent += n; s.spent > maxSteps {
 		s.fail("#", "allOf, anyOf, oneOf and $ref multiply beyond bounds: want a simpler schema")
@@ -105,7 +105,7 @@ func (s *schemas) spend(n int) bool {
 	return s.err == nil
 }
 
-// inside is a place below another one, for errors. A long one is told as far as its beginning.
+// inside is a path below another one, for errors. It is truncated if long.
 func inside(where string, keys ...string) string {
 	if len(where) > maxPlace {
 		return where
@@ -114,7 +114,7 @@ func inside(where string, keys ...string) string {
 	return strings.ToValidUTF8(place[:min(len(place), maxPlace+4)], "")
 }
 
-// maxPlace is how many bytes of a place errors tell.
+// maxPlace bounds the bytes of a path in errors.
 const maxPlace = 200
 
 func (s *schemas) fail(where, format string, args ...any) *expr {
@@ -124,7 +124,7 @@ func (s *schemas) fail(where, format string, args ...any) *expr {
 	return alt()
 }
 
-// add makes a rule of a name, and its body by a function, which may refer to it.
+// add makes a rule of a name. body builds its expression, and may refer to the rule.
 func (s *schemas) add(name string, body func() *expr) *expr {
 	id, ok := s.ids[name]
 	if ok {
@@ -151,7 +151,7 @@ func (s *schemas) space() *expr {
 	})
 }
 
-// plain are the characters that a JSON string may have as they are.
+// plain lists the characters that a JSON string may contain unescaped.
 var plain = []span{{' ', '!'}, {'#', '['}, {']', utf8.MaxRune}}
 
 // char is a character of a string, also escaped. Two halves of one beyond U+FFFF are one.
@@ -172,8 +172,8 @@ func charBody() *expr {
 	)))
 }
 
-// anyString has its characters within itself and calls no rule for each, so that all tokens inside of a string are
-// allowed by the place alone.
+// anyString is a JSON string. It contains its characters directly instead of calling a rule for each, so that inside of
+// a string the node alone decides about all tokens.
 func (s *schemas) anyString() *expr {
 	return s.add("string", func() *expr { return seq(text(`"`), repeat(charBody(), 0, -1), text(`"`)) })
 }
@@ -196,11 +196,11 @@ func (s *schemas) anyValue() *expr {
 	})
 }
 
-// notes are keywords that change nothing of what is valid.
+// notes are keywords that do not affect validity.
 var notes = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default",
 	"examples", "deprecated", "readOnly", "writeOnly"}
 
-// typed are the keywords of each type, in the order in which alternatives are written.
+// typed lists the keywords of each type, in the order in which alternatives are written.
 var typed = []struct {
 	name string
 	keys []string
@@ -227,7 +227,7 @@ func known(key string) bool {
 	return slices.Contains(combining, key) || slices.Contains(notes, key)
 }
 
-// value makes the expression of a schema at a place.
+// value builds the expression of a schema.
 func (s *schemas) value(schema any, where string, depth int) *expr {
 	if depth > maxNesting {
 		return s.fail(where, "nested deeper than %d: an allOf or $ref may contain itself", maxNesting)
@@ -249,7 +249,7 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 			return s.fail(where, "keyword %q is not supported: leave it out, or say it in another way", k)
 		}
 	}
-	rest := newObject() // what says something
+	rest := newObject() // the keywords that affect validity
 	for _, k := range o.keys {
 		if !slices.Contains(notes, k) {
 			rest.set(k, o.values[k])
@@ -272,7 +272,7 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 	return alt(list...)
 }
 
-// types returns the types that a schema allows. Number is not beside integer, which it includes.
+// types returns the types that a schema allows. It drops integer if number is allowed, which includes it.
 func (s *schemas) types(o *object, where string) (names []string) {
 	switch t := o.values["type"].(type) {
 	case string:
@@ -363,8 +363,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 	return among(slices.Compact(texts))
 }
 
-// among is one of some texts, which are sorted. What they begin with in common is there once, so that a text is at one
-// place only.
+// among matches one of some sorted texts. Common prefixes are merged, so that a text has one configuration.
 func among(texts []string) *expr {
 	e := alt()
 	for len(texts) > 0 {
@@ -372,7 +371,7 @@ func among(texts []string) *expr {
 			e.list, texts = append(e.list, seq()), texts[1:]
 			continue
 		}
-		n := 1 // that begin with the same byte
+		n := 1 // texts with the same first byte
 		for n < len(texts) && texts[n][0] == texts[0][0] {
 			n++
 		}

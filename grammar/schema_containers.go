@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// counts reads how many elements or characters there are at least and at most: any number if negative, or if no text
-// has so many.
+// counts reads a minimum and a maximum number of elements or characters. A negative maximum means no bound. Bounds
+// beyond any text's length become one that no text reaches.
 func (s *schemas) counts(o *object, where, least, most string) (low, high int) {
 	read := func(key string, missing int) int {
 		if !o.has(key) {
@@ -32,7 +32,7 @@ func (s *schemas) counts(o *object, where, least, most string) (low, high int) {
 	return low, high
 }
 
-// object makes the expression of an object. Each property is a rule that goes on with those after it.
+// object builds the expression of an object. Each property is a rule that continues with the properties after it.
 func (s *schemas) object(o *object, where string, depth int) *expr {
 	properties, ok := o.values["properties"].(*object)
 	if !ok {
@@ -70,7 +70,7 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 		return s.anyObject()
 	}
 	sp := s.space()
-	// After and first are what follows at a property, with and without another before it.
+	// after and first match the rest of the object from a property on, with and without a property before it.
 	after, first := seq(), seq()
 	if more != false {
 		key := s.otherKey(all.keys)
@@ -96,7 +96,7 @@ func (s *schemas) part(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }
 
-// otherKey is a key that is none of these, without escapes.
+// otherKey is a key without escapes that is not among names.
 func (s *schemas) otherKey(names []string) *expr {
 	var keys []string
 	for _, n := range names {
@@ -112,7 +112,7 @@ func (s *schemas) otherKey(names []string) *expr {
 	return seq(text(`"`), s.otherThan(keys), text(`"`))
 }
 
-// otherThan is what plain characters spell, but none of these, which are sorted.
+// otherThan matches plain characters that spell none of the sorted names.
 func (s *schemas) otherThan(names []string) *expr {
 	any := s.add("plain", func() *expr { return repeat(set(plain...), 0, -1) })
 	if len(names) == 0 {
@@ -185,7 +185,7 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 func (s *schemas) list(prefix []*expr, item *expr, low, high int) *expr {
 	sp := s.space()
 	next := func(e *expr) *expr { return seq(text(","), sp, e, sp) }
-	most := func(n int) int { // of so many elements fewer
+	most := func(n int) int { // a maximum less n elements
 		if high < 0 {
 			return -1
 		}

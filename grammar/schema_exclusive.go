@@ -101,7 +101,7 @@ func (s *schemas) meant(schema any) (*object, bool) {
 	return nil, false
 }
 
-// values are those that enum or const allow.
+// values returns the values that enum or const allows.
 func values(o *object) ([]any, bool) {
 	if v, ok := o.values["const"]; ok {
 		return []any{v}, true
@@ -110,7 +110,7 @@ func values(o *object) ([]any, bool) {
 	return list, ok
 }
 
-// isNumber reports whether a value is a number, which may be written in another way.
+// isNumber reports whether a value is a number, which can have several spellings.
 func isNumber(v any) bool { _, is := v.(json.Number); return is }
 
 // typesOf returns the types of a schema that says them, with integer as a number.

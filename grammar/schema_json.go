@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// object is a JSON object whose keys keep their order.
+// object is a JSON object with its keys in order.
 type object struct {
 	keys   []string
 	values map[string]any

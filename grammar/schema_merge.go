@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// combined makes the expression of a schema with $ref, allOf, anyOf or oneOf: whatever else it says holds of
+// combined builds the expression of a schema with $ref, allOf, anyOf or oneOf. The schema's other keywords apply to
 // every branch.
 func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	rest := newObject()
@@ -52,7 +52,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	return e
 }
 
-// resolve returns what a JSON pointer (RFC 6901) in the schema leads to.
+// resolve returns the value at a JSON pointer (RFC 6901) in the schema.
 func (s *schemas) resolve(ref string) (any, bool) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok || path != "" && path[0] != '/' {
@@ -79,7 +79,7 @@ func (s *schemas) resolve(ref string) (any, bool) {
 	return at, true
 }
 
-// merge returns a schema of what two schemas both allow.
+// merge returns the intersection of two schemas.
 func (s *schemas) merge(a, b any, where string) any {
 	if a == false || b == false {
 		return false
@@ -130,7 +130,7 @@ func declared(o *object) []string {
 	return nil
 }
 
-// mergeKey returns what two values of a keyword mean together.
+// mergeKey returns the intersection of two values of a keyword.
 func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 	left, errA := marshal(a)
 	right, errB := marshal(b)
@@ -199,7 +199,7 @@ func (s *schemas) mergeKey(key string, a, b any, where string) (any, error) {
 	return nil, fmt.Errorf("two different %s that are to hold together are not supported", key)
 }
 
-// allOf is a schema of what others allow together.
+// allOf returns the schema for the intersection of others.
 func allOf(list ...any) any {
 	o := newObject()
 	o.set("allOf", list)

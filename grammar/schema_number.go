@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// digit is a digit of a number, and digits are so many of them.
+// digit matches a digit in a range, and digits a number of digits.
 func digit(low, high byte) *expr   { return set(span{rune(low), rune(high)}) }
 func digits(least, most int) *expr { return repeat(digit('0', '9'), least, most) }
 
-// anyNumber is a JSON number, which readers can hold: an exponent has two digits at most.
+// anyNumber is a JSON number in the range that readers support: an exponent has at most two digits.
 func (s *schemas) anyNumber() *expr {
 	return s.add("number", func() *expr {
 		sign := optional(set(span{'+', '+'}, span{'-', '-'}))
@@ -25,14 +25,14 @@ func (s *schemas) anyNumber() *expr {
 // wholeUp is a whole number from 0 on.
 func wholeUp() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))) }
 
-// anyFraction is what may follow a whole number.
+// anyFraction is an optional fraction.
 func anyFraction() *expr { return optional(seq(text("."), digits(1, -1))) }
 
 // maxDigits bounds the digits of a number in a schema, written without an exponent: the largest float64 has 309.
 const maxDigits = 400
 
-// decimal is a number: a sign, a whole number that is not negative, and the digits of a fraction, of which the last is
-// not 0. Zero has no sign.
+// decimal is a number: a sign, a nonnegative integer, and the digits of a fraction without trailing zeros. Zero has no
+// sign.
 type decimal struct {
 	negative bool
 	whole    *big.Int
@@ -86,7 +86,7 @@ func (d decimal) compare(o decimal) int {
 	return c
 }
 
-// wholeNumber reads a number without a fraction, such as 3, 3.0 or 3e2.
+// wholeNumber reads an integer, such as 3, 3.0 or 3e2.
 func wholeNumber(v any) (*big.Int, bool) {
 	d, ok := decimalOf(v)
 	if !ok || d.fraction != "" {
@@ -111,13 +111,14 @@ func larger(a, b any, sign int) (any, error) {
 	return b, nil
 }
 
-// bound is an end of a range of numbers; nil is none.
+// bound is an end of a range of numbers; nil means no bound.
 type bound struct {
 	decimal
-	open bool // the number itself is not in the range
+	open bool // whether the range excludes the number itself
 }
 
-// bounds reads an end of a range, which the second name has open. Sign is 1 for the lower end and -1 for the upper.
+// bounds reads one end of a range: an inclusive bound by the first name, an exclusive one by the second. sign is 1 for
+// the lower end and -1 for the upper.
 func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b *bound) {
 	for i, name := range names {
 		if !o.has(name) {
@@ -184,14 +185,14 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 		low, high = low.ofWhole(true), high.ofWhole(false)
 	}
 	e := alt(magnitudes(low, high, whole))
-	if low == nil || low.negative { // numbers below 0 are those above it, mirrored
+	if low == nil || low.negative { // mirror numbers below 0 to those above
 		e.list = append(e.list, seq(text("-"), magnitudes(high.mirrored(), low.mirrored(), whole)))
 	}
 	return e
 }
 
-// magnitudes is the numbers of a range that are not below 0, without a sign. Whole ones have bounds that are whole and
-// not open.
+// magnitudes matches the nonnegative numbers of a range, without a sign. For integers the bounds are integers and
+// inclusive.
 func magnitudes(low, high *bound, whole bool) *expr {
 	if low == nil || low.negative {
 		low = &bound{decimal: decimal{whole: new(big.Int)}}
@@ -226,13 +227,13 @@ func magnitudes(low, high *bound, whole bool) *expr {
 	return e
 }
 
-// fraction is a set of digits of fractions: none, if it has that, and others.
+// fraction is a set of fractions: possibly the empty one, and others.
 type fraction struct {
 	none bool
 	some *expr
 }
 
-// expr is what follows a whole number.
+// expr matches the fraction after an integer.
 func (f fraction) expr() *expr {
 	e := alt(seq(text("."), f.some))
 	if f.none {
@@ -241,7 +242,7 @@ func (f fraction) expr() *expr {
 	return e
 }
 
-// digits are those of a fraction, without its point.
+// digits matches the digits of a fraction, without its point.
 func (f fraction) digits() *expr {
 	if f.none {
 		return alt(seq(), f.some)
@@ -249,7 +250,7 @@ func (f fraction) digits() *expr {
 	return f.some
 }
 
-// atLeast is the fractions that are no less than one of some digits, or that are more than it.
+// atLeast is the set of fractions that are at least low, or above it if open.
 func atLeast(low string, open bool) fraction {
 	switch {
 	case low == "" && open:
@@ -264,7 +265,7 @@ func atLeast(low string, open bool) fraction {
 	return fraction{false, e}
 }
 
-// atMost is the fractions that are no more than one of some digits, or that are less than it.
+// atMost is the set of fractions that are at most high, or below it if open.
 func atMost(high string, open bool) fraction {
 	switch {
 	case high == "" && open:
@@ -279,10 +280,10 @@ func atMost(high string, open bool) fraction {
 	return fraction{true, e}
 }
 
-// between is the fractions from one to another, which is no less.
+// between is the set of fractions from low to high. high is not below low.
 func between(low, high string, lowOpen, highOpen bool) fraction {
 	switch {
-	case high == "" || low == "" && !lowOpen: // nothing is less than no fraction
+	case high == "" || low == "" && !lowOpen: // no fraction is below the empty one
 		return atMost(high, highOpen)
 	case low == "":
 		low = "0"
@@ -308,7 +309,7 @@ func wholeFrom(low *big.Int) *expr {
 	return alt(digitRange(low.String(), strings.Repeat("9", n)), seq(digit('1', '9'), digits(n, -1)))
 }
 
-// wholeRange is the whole numbers from one to another, which is no less.
+// wholeRange matches the integers from low to high. high is not below low.
 func wholeRange(low, high string) *expr {
 	if len(low) == len(high) {
 		return digitRange(low, high)
@@ -320,8 +321,8 @@ func wholeRange(low, high string) *expr {
 	return e
 }
 
-// digitRange is the digits from some to others of equal number. Ends of which any digits may follow are one range with
-// what is between: so it is made of two ends at most at each digit.
+// digitRange matches the digit strings from low to high, of equal length. Digits after which any digits may follow are
+// merged into one range, so each position has at most two separate ends.
 func digitRange(low, high string) *expr {
 	n := len(low) - 1
 	switch {

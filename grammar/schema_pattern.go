@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a regular expression of ECMA-262 with flag u, which JSON Schema's are. What only older patterns may have
-// and means one thing is taken too: signs that are escaped for no reason, brackets that stand for themselves.
+// pattern is a regular expression of ECMA-262 with flag u, as JSON Schema uses. It also accepts two unambiguous forms
+// of older patterns: needless escapes, and brackets that stand for themselves.
 type pattern struct {
 	op       patternOp
 	set      []span
@@ -20,9 +20,9 @@ type pattern struct {
 type patternOp uint8
 
 const (
-	patternSet    patternOp = iota // a character of set
-	patternSeq                     // list, one after another
-	patternAlt                     // one of list
+	patternSet    patternOp = iota // a character in set
+	patternSeq                     // the elements of list in sequence
+	patternAlt                     // one element of list
 	patternRepeat                  // list[0], min to max times
 	patternBegin                   // ^
 	patternEnd                     // $
@@ -97,7 +97,8 @@ func (r *patternReader) sequence() *pattern {
 	return p
 }
 
-// times reads * + ? {m} {m,} or {m,n}, which may be followed by ?: that says what is tried first, and not what matches.
+// times reads * + ? {m} {m,} or {m,n}. A following ? is ignored, because it affects the order of tries but not the set
+// of matches.
 func (r *patternReader) times() (low, high int, ok bool) {
 	switch {
 	case r.skip("*"):
@@ -137,7 +138,7 @@ func (r *patternReader) number(s string) int {
 	return n
 }
 
-// term reads what a quantifier is about, or ^ or $.
+// term reads an atom, or ^ or $.
 func (r *patternReader) term() *pattern {
 	switch {
 	case r.skip("^"):
@@ -207,7 +208,7 @@ func (r *patternReader) class() []span {
 		single := func(list []span) bool { return len(list) == 1 && list[0].low == list[0].high }
 		switch {
 		case r.err != nil:
-		case !single(low) || !single(high): // of which - is no range
+		case !single(low) || !single(high): // the - is not a range
 			set = append(append(append(set, low...), high...), span{'-', '-'})
 		case low[0].low > high[0].low:
 			r.fail("the range %s is empty", r.source[from:r.at])
@@ -319,7 +320,7 @@ var (
 		{0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}
 )
 
-// escapes are letters behind \ with what they stand for.
+// escapes maps the letters of escapes to their characters.
 var escapes = map[rune][]span{
 	'd': digitClass, 'D': invert(digitClass), 'w': wordClass, 'W': invert(wordClass), 's': spaceClass,
 	'S': invert(spaceClass), 't': only('\t'), 'n': only('\n'), 'v': only('\v'), 'f': only('\f'), 'r': only('\r'),
@@ -349,7 +350,7 @@ func property(name string) ([]span, bool) {
 		tables = append(tables, unicode.Ll, unicode.Other_Lowercase)
 	case name == "Uppercase":
 		tables = append(tables, unicode.Lu, unicode.Other_Uppercase)
-	case strings.HasPrefix(name, "Other_"): // which only helps to define others
+	case strings.HasPrefix(name, "Other_"): // auxiliary, for defining other properties
 		return nil, false
 	case unicode.Properties[name] != nil:
 		tables = append(tables, unicode.Properties[name])
@@ -380,7 +381,7 @@ func property(name string) ([]span, bool) {
 	return invert(invert(set)), true
 }
 
-// category returns the characters of a general category, by its short or its long name.
+// category returns the characters of a general category, by its short or long name.
 func category(name string) *unicode.RangeTable {
 	if short, ok := unicode.CategoryAliases[name]; ok {
 		name = short
@@ -388,7 +389,8 @@ func category(name string) *unicode.RangeTable {
 	return unicode.Categories[name]
 }
 
-// searched is the strings in which a pattern is found, which begins or ends with them where it says so.
+// searched matches the strings that contain a match of p. With begins or ends, the match must be at the beginning or
+// end.
 func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
 	list := []*pattern{p}
 	switch {
@@ -444,7 +446,7 @@ func (s *schemas) matched(p *pattern, where string) *expr {
 // inString is a character of a set as a JSON string has it.
 func inString(list []span) *expr {
 	var escaped []*expr
-	bare := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}} // and those that are not in the set
+	bare := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}} // and those outside of the set
 	for _, s := range list {
 		for c := s.low; c <= min(s.high, '\\'); c++ {
 			if c < ' ' || c == '"' || c == '\\' {

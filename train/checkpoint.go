@@ -15,16 +15,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A checkpoint is a safetensors file with each state under its name, the losses of all steps so far as
-// lossesName. Its metadata are how many steps that are, and the settings of the training.
+// A checkpoint is a safetensors file. It has each state under its name, and the losses of all steps so far as
+// lossesName. Its metadata has the number of steps and the training's settings.
 const (
 	lossesName = "vkc.losses" // f64[steps]
 	stepsKey   = "vkc.steps"
-	settingKey = "vkc.setting." // before the name of a setting
+	settingKey = "vkc.setting." // prefix of a setting's name
 )
 
-// Save writes the states of a program, the losses so far, one a step, and Options.Settings to a file, which appears
-// whole or not at all. Other programs find the states there under their names.
+// Save writes the states of a program, the losses so far and Options.Settings to a file. The file appears complete or
+// not at all. Other programs find the states under their names.
 func Save(exe *vkc.Executable, path string, losses []float64, settings map[string]string) error {
 	var tensors []safetensors.Named
 	for _, port := range exe.States() {
@@ -46,10 +46,9 @@ func Save(exe *vkc.Executable, path string, losses []float64, settings map[strin
 	return safetensors.WriteFile(path, meta, tensors)
 }
 
-// Restore sets all states of a program to those of a checkpoint, and returns the losses until then. A file without
-// one of the states, or with other tensors, is of another program, and one whose settings differ from those given is
-// of another training: nothing is changed, and the error says what differs. Settings that one side lacks are no
-// difference.
+// Restore sets all states of a program from a checkpoint, and returns its losses. A file without one of the states, or
+// with other tensors, belongs to another program. A file with different settings belongs to another training; settings
+// on only one side are ignored. In both cases Restore changes nothing, and the error names the difference.
 func Restore(exe *vkc.Executable, path string, settings map[string]string) (losses []float64, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package train runs training steps: graphs that take a batch, update their states, and have the loss as an output.
-// What a step computes is up to the graph; frontend.Grad and package optim make most of it.
+// Package train runs training steps. A step is a graph that takes a batch, updates its states, and outputs the loss.
+// frontend.Grad and package optim build most of such a graph.
 //
 //	exe, err := dev.LoadGraph(ctx, graph, nil)
 //	report, err := train.Run(ctx, exe, batches, train.Options{Steps: 1000, Checkpoint: "model.safetensors"})
 //
-// Batches come from an iterator. The next one is fetched and copied to the device while a step runs, and losses are
-// read behind the steps, so that a device is never without work.
+// Batches come from an iterator. While a step runs, the next batch is fetched and copied to the device. Losses are read
+// after later steps were submitted, so that the device is never idle.
 package train
 
 import (
@@ -23,27 +23,28 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Batches gives the inputs of step after step, by name, beginning with that of the step that comes after so many. It
-// must give the same ones whenever it is asked, or a run that is resumed is another one. An error ends the training.
+// Batches yields the inputs of successive steps, by name, beginning after the given number of steps. It must yield the
+// same batches in every call, or a resumed training differs. An error ends the training.
 type Batches func(after int) iter.Seq2[vkc.Tensors, error]
 
-// Options say how long to train and what to keep. Steps is the only one that must be set.
+// Options configures a training. Only Steps is required.
 type Options struct {
-	// Steps is how many steps there are in all, those before a checkpoint included.
+	// Steps is the total number of steps, including those before a checkpoint.
 	Steps int
-	// Loss names the output that is the loss, a scalar; "" is "loss".
+	// Loss names the output with the loss, a scalar; "" means "loss".
 	Loss string
-	// Tokens is how many a step takes, or samples, for Progress.PerSecond.
+	// Tokens is the number of tokens or samples per step, for Progress.PerSecond.
 	Tokens int
-	// Checkpoint is the file that keeps all states and how far the training is: a safetensors file. Where it exists,
-	// the training goes on from there, with the same bits as if it had never ended. "" keeps nothing.
+	// Checkpoint is a safetensors file with all states and the progress of the training. If it exists, the training
+	// resumes from it, with the same bits as without the interruption. "" means no checkpoint.
 	Checkpoint string
-	// Settings are what the batches and the first values follow from, such as a seed, by name. A checkpoint keeps them,
-	// and the training goes on from there only with the same ones.
+	// Settings are parameters that determine the batches and the initial values, such as a seed, by name. A checkpoint
+	// stores them, and a training resumes only with equal ones.
 	Settings map[string]string
-	// Every is after how many steps the file is written anew; 0 is at the end alone, also at one by ctx.
+	// Every is the number of steps between writes of the checkpoint; 0 writes it only at the end, including an end by
+	// ctx.
 	Every int
-	// Progress, if set, is told of each step, in order. It must not use the executable.
+	// Progress, if set, is called after each step, in order. It must not use the executable.
 	Progress func(Progress)
 }
 
@@ -67,14 +68,14 @@ func (p Progress) String() string {
 	return s
 }
 
-// Report is what a training came to.
+// Report is the result of a training.
 type Report struct {
-	Losses  []float64 // of all steps, those before a checkpoint included
-	Resumed int       // how many steps the checkpoint had
+	Losses  []float64 // of all steps, including those before a checkpoint
+	Resumed int       // number of steps in the checkpoint
 	Elapsed time.Duration
 }
 
-// ErrDiverged is wrapped by the error of a training whose loss is no number any more.
+// ErrDiverged is wrapped by the error of a training with a loss of NaN or infinity.
 var ErrDiverged = errors.New("the loss is no number any more: try a lower learning rate, or clip gradients")
 
 // trainer is a training under way.
@@ -86,8 +87,8 @@ type trainer struct {
 	first  int // steps that were done when it began
 }
 
-// Run trains until Options.Steps steps are done. If ctx ends before, the step under way is completed, the checkpoint is
-// written, and the error is that of ctx. The report is never nil.
+// Run trains until Options.Steps steps are done. If ctx ends before, the current step is completed, the checkpoint is
+// written, and the error is the context's. The report is never nil.
 func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options) (*Report, error) {
 	if opt.Loss == "" {
 		opt.Loss = "loss"
@@ -136,7 +137,7 @@ func (t *trainer) writable() error {
 	if err != nil {
 		return fmt.Errorf("train: the checkpoint: %w", err)
 	}
-	f.Close() // leaves what is there
+	f.Close() // keeps an existing file
 	return nil
 }
 
@@ -152,7 +153,7 @@ func (b batch) close() {
 	}
 }
 
-// fetch copies batches to the device, one ahead of the step that wants it, until ctx ends.
+// fetch copies batches to the device until ctx ends, one batch ahead of the steps.
 func (t *trainer) fetch(ctx context.Context, batches Batches, to chan<- batch) {
 	defer close(to)
 	for in, err := range batches(len(t.report.Losses)) {
@@ -184,7 +185,7 @@ func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 			b.close()
 		}
 	}()
-	var last *vkc.Result // of the step whose loss has not been read
+	var last *vkc.Result // the step with an unread loss
 	defer func() { err = errors.Join(err, t.read(last)) }()
 	for started := len(t.report.Losses); started < t.opt.Steps; started++ {
 		var b batch
@@ -225,14 +226,14 @@ func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 	return nil
 }
 
-// step starts a step. Its outputs stay on the device, so that it is not waited for.
+// step submits a step. Its outputs stay on the device, so that the run is asynchronous.
 func (t *trainer) step(ctx context.Context, b batch) (*vkc.Result, error) {
 	defer b.close()
 	var keep []string
 	for _, port := range t.exe.Outputs() {
 		keep = append(keep, port.Name)
 	}
-	// A run that its context ends may still change the states, and nobody could say whether it has.
+	// A run canceled by its context may or may not change the states, so the run is not cancelable.
 	return t.exe.Run(context.WithoutCancel(ctx), nil, vkc.RunOptions{Inputs: b.inputs, Keep: keep})
 }
 

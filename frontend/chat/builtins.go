@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// filters are what x|name calls, with x before the arguments. It is made when the
-// program starts because some filters name others.
+// filters are the filters x|name, with x before the arguments. It is initialized at program start because some filters
+// refer to others.
 var filters map[string]func(r *run, x value, a args) value
 
 func init() {
@@ -228,7 +228,7 @@ func init() {
 			if m := method(bare(x), name.String()); m != nil {
 				return m
 			}
-			if _, ok := x.(*dict); ok { // whose items are no attributes
+			if _, ok := x.(*dict); ok { // its items are not attributes
 				return undefined{name.String()}
 			}
 			return lookup(r, x, name)
@@ -281,13 +281,13 @@ func parseInt(s string, base int) (n int, ok bool) {
 func parseFloat(s string) (f float64, ok bool) {
 	s, ok = withoutUnderscores(strings.TrimSpace(s))
 	if sign := strings.TrimLeft(s, "+-"); len(s)-len(sign) == 1 && strings.EqualFold(sign, "nan") {
-		s = sign // which Go takes without a sign
+		s = sign // Go does not accept a sign here
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, ok && (err == nil || math.IsInf(f, 0)) && !strings.ContainsAny(s, "xX")
 }
 
-// withoutUnderscores takes out those that stand between two digits; others are wrong.
+// withoutUnderscores removes underscores between digits. It reports false for other underscores.
 func withoutUnderscores(s string) (plain string, ok bool) {
 	apart := !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") && !strings.Contains(s, "__")
 	return strings.ReplaceAll(s, "_", ""), apart
@@ -362,8 +362,7 @@ func orElse(_ *run, x value, a args) value {
 	return x
 }
 
-// at2 returns an attribute by a path such as function.name, or the value itself for
-// none.
+// at2 returns an attribute by a path such as function.name, or the value itself for nil.
 func at2(r *run, v, path value) value {
 	switch path := path.(type) {
 	case nil:
@@ -435,7 +434,7 @@ func extreme(r *run, x value, a args, sign int) value {
 	return best
 }
 
-// choose keeps the items, or those with the attribute, for which a test holds.
+// choose keeps the items for which a test holds. With attr, it tests an attribute of each item.
 func choose(r *run, x value, a args, attr, want bool) value {
 	all := &list{kind: generator}
 	var path value
@@ -498,7 +497,7 @@ func escaped(r *run, x value) str {
 	return w.out
 }
 
-// tests are what x is name asks.
+// tests are the tests x is name.
 var tests map[string]func(r *run, x value, a args) bool
 
 func init() {
@@ -612,7 +611,7 @@ var functions = map[string]*callable{
 	"strftime_now": {"strftime_now", func(r *run, a args) value { return text(r.now(a.str(0, "format").String())) }},
 }
 
-// cycler gives its values in turns.
+// cycler returns its values in rotation.
 type cycler struct {
 	items []value
 	at    int

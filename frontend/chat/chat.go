@@ -1,8 +1,7 @@
-// Package chat renders chat templates: the programs in the metadata of model files
-// (tokenizer.chat_template) that write a conversation as the text that a model was
-// trained on. They are written in Jinja, a language of the Python world; this is
-// the part of it that templates use, with the settings of Hugging Face's
-// transformers and Python's ways to print values.
+// Package chat renders chat templates. A chat template is a program in the metadata of a model file
+// (tokenizer.chat_template) that formats a conversation as the model was trained on it. Templates are written in Jinja,
+// a template language of Python. This package implements the part of Jinja that they use, with the settings of Hugging
+// Face's transformers and Python's formatting of values.
 //
 //	t, err := chat.Parse(source)
 //	pieces, err := t.Render(chat.Context{
@@ -11,19 +10,17 @@
 //	})
 //	ids := tok.EncodeChat(pieces) // of package tokenizer
 //
-// # Whose text it is
+// # Origin of text
 //
-// The result is a list of pieces that are text of the template or text of the
-// context, such as what a user wrote. Every character carries that mark through all
-// that a template does: slices, replacements, JSON. So a tokenizer can find markup
-// such as <|im_end|> in the template's text alone, and a user cannot write it.
-// A message's role counts as the template's if it is a plain word.
+// The result is a list of pieces. Each is text of the template, or text of the context, such as a user's message. Every
+// character carries a mark for its origin through all operations of a template: slices, replacements, JSON. So a
+// tokenizer can accept markup such as <|im_end|> from the template's text only, and a user cannot inject it. A
+// message's role counts as the template's text if it is a plain word.
 //
 // # Bounds
 //
-// A template comes from a file that may be hostile. It reaches nothing but its
-// context, changes nothing in it, and is stopped where it takes too many steps, nests
-// too deep or prints too much.
+// A template comes from a file that may be hostile. It can read only its context, and cannot modify it. It is stopped
+// if it takes too many steps, nests too deep or prints too much.
 package chat
 
 import (
@@ -40,10 +37,10 @@ type Template struct{ body block }
 // Piece is a part of a rendered text.
 type Piece struct {
 	Text string
-	User bool // what a message said, or another value of the context: never markup
+	User bool // from a message or another value of the context: never markup
 }
 
-// Text joins pieces to the whole text.
+// Text concatenates pieces.
 func Text(pieces []Piece) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -80,22 +77,23 @@ func rescue(err *error, r *run) {
 	}
 }
 
-// Context is what a template renders.
+// Context is the input of a template.
 type Context struct {
 	Messages            []Message
-	Tools               []any // descriptions of functions, as ParseJSON gives them or Object
+	Tools               []any // descriptions of functions, as ParseJSON returns them, or Object
 	AddGenerationPrompt bool  // end with the beginning of an answer
 	BOS, EOS            string
-	// Now is what strftime_now tells; the zero value means the time of the call.
+	// Now is the time for strftime_now; the zero value means the time of the call.
 	Now time.Time
-	// More has other variables, such as enable_thinking. They win over the fields.
+	// More has further variables, such as enable_thinking. They override the fields.
 	More Object
 }
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role    string
-	Content any    // a string, a list of parts or None; nil for a message that has none, which templates can tell
+	Role string
+	// A string, a list of parts or None; nil for a message without content, which templates can distinguish.
+	Content any
 	More    Object // other keys, such as tool_calls
 }
 
@@ -145,11 +143,10 @@ func (c Context) scope(r *run) *scope {
 	for _, f := range c.More {
 		s.set(f.Key, convert(r, f.Value, 0))
 	}
-	return s.inner() // whose names the template may set anew
+	return s.inner() // the template may assign its names again
 }
 
-// role returns a role, which is the template's text if it is a plain word: some
-// templates make a special token of it.
+// role returns a role. A plain word counts as the template's text, because some templates make a special token of it.
 func role(s string) str {
 	other := func(r rune) bool { return r != '_' && r != '-' && (r > '~' || !unicode.In(r, unicode.L, unicode.Nd)) }
 	if len(s) > 32 || strings.ContainsFunc(s, other) {

@@ -14,7 +14,7 @@ func (a attribute) eval(r *run, s *scope) value {
 	return lookup(r, x, text(a.name))
 }
 
-// lookup returns the item of a mapping, or what is not defined.
+// lookup returns the item of a mapping, or undefined.
 func lookup(r *run, x value, key str) value {
 	switch x := x.(type) {
 	case *dict:

@@ -2,7 +2,7 @@ package chat
 
 import "slices"
 
-// control says that a loop is left or goes on with its next value.
+// control says that a loop ends, or continues with its next value.
 type control uint8
 
 const (
@@ -184,7 +184,7 @@ func (b block) until(r *run, s *scope) (c control) {
 				panic(x)
 			}
 			c = j.control
-			if r.depth != depth { // out of a block whose text is captured, which is lost
+			if r.depth != depth { // leaves a block with captured text, which is lost
 				r.depth, r.out = depth, out
 			}
 		}
@@ -193,11 +193,11 @@ func (b block) until(r *run, s *scope) (c control) {
 	return 0
 }
 
-// loopValue is what a body calls loop.
+// loopValue is the variable loop in a loop's body.
 type loopValue struct {
 	items    []value
 	i, depth int
-	again    *callable // of a recursive loop
+	again    *callable // for a recursive loop
 }
 
 func (l *loopValue) get(name string) value {
@@ -242,7 +242,7 @@ func (l *loopValue) get(name string) value {
 	return undefined{"loop." + name}
 }
 
-// iterate returns what a loop over a value goes over.
+// iterate returns the items that a loop over a value visits.
 func iterate(r *run, v value) []value {
 	switch v := bare(v).(type) {
 	case *list:
@@ -252,7 +252,7 @@ func iterate(r *run, v value) []value {
 		r.step(len(v.keys))
 		return v.keys
 	case str:
-		r.step(4 * len(v)) // for the memory that they take
+		r.step(4 * len(v)) // for the memory of the characters
 		chars := make([]value, len(v))
 		for i := range v {
 			chars[i] = v[i : i+1 : i+1]

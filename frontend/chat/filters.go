@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// More filters of Jinja's: those that cut lists and texts into parts, and those for HTML and addresses.
+// Further filters of Jinja: filters that split lists and texts, and filters for HTML and URLs.
 func init() {
 	for name, f := range map[string]func(r *run, x value, a args) value{
 		"batch": batch, "slice": columns, "groupby": groupBy, "random": random,
@@ -41,7 +41,7 @@ func (p *parts) add(items []value) {
 	p.all.items = append(p.all.items, &list{items: items})
 }
 
-// batch makes lists of so many items each.
+// batch groups items into lists of a given size.
 func batch(r *run, x value, a args) value {
 	size, fill := a.int(0, "linecount", 0), a.or(1, "fill_with", nil)
 	a.need(0, "linecount")
@@ -66,8 +66,8 @@ func batch(r *run, x value, a args) value {
 	return &p.all
 }
 
-// columns makes so many lists of the items, the first ones longer by one where they cannot be equal. Each of the
-// others has the filling at its end, if there is one.
+// columns distributes the items over n lists. If n does not divide their number, the first lists have one more. The
+// others are padded with the filling, if there is one.
 func columns(r *run, x value, a args) value {
 	n, fill := a.int(0, "slices", 0), a.or(1, "fill_with", nil)
 	a.need(0, "slices")
@@ -296,10 +296,10 @@ func stripTags(r *run, x value, _ args) value {
 	return unescaped(r, joined(r, items, text(" ")))
 }
 
-// maxEntity bounds the characters of what stands for another one in HTML.
+// maxEntity bounds the characters of an HTML entity.
 const maxEntity = 40
 
-// unescaped replaces what stands for characters in HTML by them. They keep its mark.
+// unescaped replaces HTML entities by their characters, which keep the entity's mark.
 func unescaped(r *run, s str) str {
 	w := writer{r: r}
 	for i := 0; i < len(s); {

@@ -11,10 +11,10 @@ import (
 // layout is how Python's % and str.format are to write a value.
 type layout struct {
 	fill      rune
-	align     rune // <, >, ^, or = for a filling behind the sign; 0 as the type has it
+	align     rune // <, >, ^, or = for a filling after the sign; 0 for the type's default
 	sign      rune // +, - or a space
 	alternate bool // 0x before the digits, and so on
-	group     rune // between groups of digits: 0 for none
+	group     rune // separator between groups of digits; 0 for none
 	width     int
 	precision int // -1 if it is not said
 	verb      rune
@@ -34,7 +34,7 @@ func (l *layout) read(s str) (n int, rest str) {
 	return n, s
 }
 
-// parseLayout reads what is behind the colon in a replacement of str.format.
+// parseLayout reads the part after the colon in a replacement field of str.format.
 func parseLayout(s str) layout {
 	whole := s
 	l := layout{fill: ' ', precision: -1}
@@ -138,7 +138,7 @@ func (l layout) text(r *run, s str) str {
 	return l.pad(r, "", s)
 }
 
-// pad writes a sign and what follows it into the width.
+// pad pads a sign and a text to the width.
 func (l layout) pad(r *run, sign string, s str) str {
 	n := max(0, l.width-len(sign)-len(s))
 	before, between, after := 0, 0, 0
@@ -346,7 +346,7 @@ func format(r *run, s str, v value) str {
 	return w.out
 }
 
-// percent writes a value as a letter behind % says.
+// percent formats a value by the letter after %.
 func (l layout) percent(r *run, v value) str {
 	if l.verb == 's' || l.verb == 'r' || l.verb == 'c' {
 		s := printed(r, v)
@@ -378,7 +378,7 @@ func (l layout) percent(r *run, v value) str {
 		}
 		fallthrough
 	case isInt && strings.ContainsRune("oxX", l.verb):
-		if digits := max(0, l.precision); digits > 0 { // at least so many
+		if digits := max(0, l.precision); digits > 0 { // minimum number of digits
 			inner := layout{fill: '0', align: '0', width: digits, precision: -1, verb: l.verb}
 			s := inner.integer(r, max(i, -i))
 			sign := l.signOf(i < 0)
@@ -409,7 +409,7 @@ type formatter struct {
 	byTurn, byNum bool // replacements without a number, and with one, came
 }
 
-// replaced replaces what is in braces, and in those of formats, so deep.
+// replaced replaces fields in braces, and fields nested in their formats up to depth.
 func (f *formatter) replaced(s str, depth int) str {
 	w := writer{r: f.r}
 	at := func(i int) rune {
@@ -461,7 +461,7 @@ func (f *formatter) field(s str, depth int) str {
 	if end >= 0 {
 		name, s = s[:end], s[end:]
 	}
-	v := f.value(name) // whose turn comes before those in the layout
+	v := f.value(name) // evaluated before the fields in the layout, so that automatic numbering is right
 	if end >= 0 {
 		if s[0]&^mark == '!' {
 			if len(s) < 2 || len(s) > 2 && s[2]&^mark != ':' {
@@ -485,7 +485,7 @@ func (f *formatter) field(s str, depth int) str {
 	return parseLayout(how).formatted(f.r, v)
 }
 
-// value returns what a name stands for: an argument, and attributes or items of it.
+// value returns the value of a field name: an argument, and attributes or items of it.
 func (f *formatter) value(name str) value {
 	end := slices.IndexFunc(name, func(c rune) bool { return c&^mark == '.' || c&^mark == '[' })
 	if end < 0 {

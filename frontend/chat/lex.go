@@ -37,12 +37,11 @@ type lexer struct {
 	pos    int
 	line   int
 	tokens []token
-	fresh  bool // the source goes on at the beginning of a line
+	fresh  bool // at the beginning of a line
 }
 
-// lex follows Jinja with the settings of Hugging Face's transformers: a block takes
-// the blanks before it in its line and the end of line behind it (lstrip_blocks and
-// trim_blocks), and the template's last end of line does not count.
+// lex follows Jinja with the settings of Hugging Face's transformers. A block removes the blanks before it in its line
+// and the newline after it (lstrip_blocks and trim_blocks), and the template's last newline is ignored.
 func lex(src string) []token {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), line: 1, fresh: true}
@@ -63,7 +62,7 @@ func (l *lexer) skip(n int) {
 	l.pos += n
 }
 
-// next takes the text up to a tag, and the tag.
+// next reads the text up to a tag, and the tag.
 func (l *lexer) next() {
 	rest := l.src[l.pos:]
 	n := len(rest)
@@ -115,8 +114,7 @@ func (l *lexer) next() {
 	}
 }
 
-// closing goes over the end of a tag: c and a brace, with a sign before them or
-// not, and the white space that goes with it.
+// closing reads the end of a tag: c and a brace, optionally after a sign, and the white space that it removes.
 func (l *lexer) closing(c byte) bool {
 	rest := l.src[l.pos:]
 	sign := byte(0)
@@ -153,7 +151,7 @@ func (l *lexer) comment() {
 var rawBegin = regexp.MustCompile(`^\s*raw\s*`)
 var rawEnd = regexp.MustCompile(`\{%[-+]?\s*endraw\s*`)
 
-// raw takes a block whose text is printed as it is.
+// raw reads a block that is printed verbatim.
 func (l *lexer) raw() bool {
 	n := len(rawBegin.FindString(l.src[l.pos:]))
 	pos, line := l.pos, l.line

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// method returns a method of a value, or nil. What changes a list or a mapping is
-// refused, as Jinja's sandbox does.
+// method returns a method of a value, or nil. Methods that modify a list or a mapping are refused, as in Jinja's
+// sandbox.
 func method(x value, name string) *callable {
 	bind := func(f func(r *run, a args) value) *callable { return &callable{name, f} }
 	switch x := x.(type) {
@@ -266,7 +266,7 @@ func isTitle(r *run, s str, _ args) value {
 	return any
 }
 
-// expandTabs puts spaces in place of tabs, up to the next column that is a multiple of the size.
+// expandTabs replaces tabs by spaces up to the next column that is a multiple of the size.
 func expandTabs(r *run, s str, a args) value {
 	size, column := min(a.int(0, "tabsize", 8), maxRange), 0
 	w := writer{r: r}
@@ -308,7 +308,7 @@ func lines(r *run, s str) (all []str) {
 	return all
 }
 
-// line returns the length of a text's first line, and of what ends it.
+// line returns the length of a text's first line, and of its line end.
 func line(s str) (n, end int) {
 	for i, c := range s {
 		switch c &^ mark {
@@ -336,7 +336,7 @@ func texts(parts []str) *list {
 	return l
 }
 
-// change maps characters, which keep their marks.
+// change maps the characters of a text and keeps their marks.
 func change(r *run, s str, f func(rune) rune) str {
 	r.step(len(s))
 	out := make(str, len(s))

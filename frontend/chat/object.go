@@ -13,11 +13,10 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// Object is a mapping whose keys keep their order, which templates show.
+// Object is a mapping with its keys in order, which templates can observe.
 type Object []Field
 
-// Field is a key of an Object with its value: nil, bool, int, float64, string, []any
-// or Object.
+// Field is a key of an Object with its value: nil, bool, int, float64, string, []any or Object.
 type Field struct {
 	Key   string
 	Value any

@@ -71,7 +71,7 @@ func (t token) String() string {
 	return strconv.Quote(t.text)
 }
 
-// deeper bounds what nests.
+// deeper bounds nesting.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		fail("line %d: this nests more than %d deep", p.peek().line, maxDepth)
@@ -79,7 +79,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// block takes statements up to a tag that is none.
+// block parses statements up to a tag that does not begin one.
 func (p *parser) block() (b block) {
 	defer p.deeper()()
 	for {
@@ -108,7 +108,7 @@ func (p *parser) block() (b block) {
 	}
 }
 
-// statement takes a statement, if what is in the tag begins one.
+// statement parses a statement, if the tag begins one.
 func (p *parser) statement() (stmt, bool) {
 	t := p.peek()
 	if t.kind != name {
@@ -151,7 +151,7 @@ func (p *parser) statement() (stmt, bool) {
 		}
 		w.body = p.body("endwith")
 		return w, true
-	case "generation": // which marks what a model says, for training
+	case "generation": // marks the model's answer, for training
 		return p.body("endgeneration"), true
 	case "break", "continue":
 		p.want(blockEnd, "")
@@ -180,7 +180,7 @@ func (p *parser) endTag(ended string) {
 	p.want(blockBegin, "")
 	p.want(name, ended)
 	if ended == "endmacro" && p.peek().kind == name {
-		p.pos++ // which may be said again
+		p.pos++ // the name may be repeated
 	}
 	p.want(blockEnd, "")
 }
@@ -282,8 +282,7 @@ func (p *parser) params(m *macro) {
 	}
 }
 
-// filters takes filters that apply to text; the first has no | before it if bare is
-// set.
+// filters parses filters for text. With bare, the first has no | before it.
 func (p *parser) filters(bare bool) (list []filter) {
 	for bare || p.op("|") {
 		bare = false

@@ -14,8 +14,7 @@ func (p *parser) dotted() string {
 	return n
 }
 
-// tuple takes expressions with commas between, or one. A conditional is not taken
-// where an if may follow for another reason.
+// tuple parses an expression, or several with commas between. Without conditionals it leaves an if to the caller.
 func (p *parser) tuple(conditionals bool) expr {
 	one := p.expr
 	if !conditionals {
@@ -95,7 +94,7 @@ func (p *parser) comparison() expr {
 	}
 }
 
-// levels are the operators of arithmetic, those that bind least first.
+// levels lists the arithmetic operators, the weakest binding first.
 var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 func (p *parser) sum() expr { return p.level(0) }
@@ -199,7 +198,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// postfix takes what follows a value: attributes, items and calls.
+// postfix parses attributes, items and calls after a value.
 func (p *parser) postfix(x expr) expr {
 	for {
 		switch {
@@ -245,7 +244,7 @@ func (p *parser) subscript(x expr) expr {
 	return item{x, parts[0]}
 }
 
-// arguments takes those of a call, behind the bracket that opens them.
+// arguments parses the arguments of a call, after the opening bracket.
 func (p *parser) arguments() (a argExprs) {
 	for first := true; !p.op(")"); first = false {
 		if !first {

@@ -95,7 +95,7 @@ func (w *writer) repr(v value) {
 	}
 }
 
-// quote writes a string between quotes, with what cannot be printed escaped.
+// quote writes a quoted string, with unprintable characters escaped.
 func (w *writer) quote(s str) {
 	q := '\''
 	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
@@ -126,7 +126,7 @@ func (w *writer) quote(s str) {
 	w.add(str{q})
 }
 
-// escape writes what stands for a character, marked as that is.
+// escape writes a replacement for a character, with the character's mark.
 func (w *writer) escape(c rune, s string) {
 	for _, r := range s {
 		w.add(str{r | c&mark})

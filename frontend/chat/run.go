@@ -2,14 +2,13 @@ package chat
 
 import "fmt"
 
-// failure is why a template cannot be parsed or rendered. It is thrown as a panic
-// inside this package, and Parse and Render return it as an error.
+// failure is the reason why a template cannot be parsed or rendered. Inside this package it is thrown as a panic; Parse
+// and Render return it as an error.
 type failure struct{ msg string }
 
 func fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
-// Bounds of a run. A template that passes one of them does not end, or is not meant
-// well.
+// Bounds of a run. A template that exceeds one does not end, or is hostile.
 const (
 	maxSteps  = 20_000_000 // expressions evaluated and characters written
 	maxOutput = 16 << 20   // characters
@@ -47,7 +46,7 @@ func (r *run) print(s str) {
 	r.out = append(r.out, s...)
 }
 
-// capture returns what is printed meanwhile.
+// capture returns the text that f prints.
 func (r *run) capture(f func()) str {
 	r.deeper()
 	defer r.higher()
@@ -59,7 +58,7 @@ func (r *run) capture(f func()) str {
 	return got
 }
 
-// scope is the variables of a block, and what it lies in.
+// scope is the variables of a block, and the enclosing scope.
 type scope struct {
 	vars  map[string]value
 	outer *scope
@@ -86,7 +85,7 @@ func (s *scope) get(name string) value {
 	return undefined{name}
 }
 
-// bind gives a value to names.
+// bind assigns a value to one name, or its items to several names.
 func (s *scope) bind(r *run, names []string, many bool, v value) {
 	if !many {
 		s.set(names[0], v)

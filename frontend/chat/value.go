@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// value is what an expression gives: nil for None, bool, int, float64, str, markup,
-// *list, *dict, *namespace, *callable or undefined.
+// value is the value of an expression: nil for None, bool, int, float64, str, markup, *list, *dict, *namespace,
+// *callable or undefined.
 type value any
 
-// str is a text of Unicode characters, each of which carries a mark where it came
-// from the context: whatever is done to texts, users' words can be told from the
-// template's.
+// str is a text of Unicode characters. A character from the context carries a mark, so that after any operation users'
+// text can be distinguished from the template's.
 type str []rune
 
 // mark is the bit of a character of the context's.
@@ -20,8 +19,7 @@ const mark rune = 1 << 30
 
 func text(s string) str { return str(s) }
 
-// markup is text that the filter safe called HTML. It is like any text, save that
-// what is added to it becomes HTML too, as Python has it.
+// markup is text that the filter safe marked as HTML. As in Python, text appended to it becomes HTML too.
 type markup struct{ str }
 
 // bare returns a value without being called HTML.
@@ -49,7 +47,7 @@ func (s str) String() string {
 	return b.String()
 }
 
-// pieces cuts a text where marks begin and end.
+// pieces splits a text at changes of the mark.
 func (s str) pieces() (list []Piece) {
 	for len(s) > 0 {
 		user := s[0]&mark != 0
@@ -63,14 +61,14 @@ func (s str) pieces() (list []Piece) {
 	return list
 }
 
-// undefined is what a name stands for that nothing was given to.
+// undefined is the value of an undefined name.
 type undefined struct{ name string }
 
-// list is a list, a tuple, or what a filter gives lazily in Python.
+// list is a list, a tuple, or the result of a filter that is lazy in Python.
 type list struct {
 	items []value
 	kind  listKind
-	names []string // of the items, if a tuple has them
+	names []string // of the items, for a named tuple
 }
 
 type listKind uint8
@@ -89,14 +87,14 @@ type dict struct {
 
 func newDict() *dict { return &dict{index: map[any]int{}} }
 
-// tupleKey is a tuple as a key: what its first item is, and the rest of it.
+// tupleKey is a tuple as a map key: its first item and the rest.
 type tupleKey struct{ first, rest any }
 
 // maxTupleKey bounds the items of a tuple that is a key.
 const maxTupleKey = 1000
 
-// hashed is a key as Go compares it, as Python does: 1, 1.0 and True are one key. What may change, a list or a mapping,
-// cannot be one, nor can a tuple that has such an item.
+// hashed converts a key to one that Go compares as Python does: 1, 1.0 and True are one key. Mutable values, lists and
+// mappings, cannot be keys, and neither can tuples that contain them.
 func hashed(r *run, key value) (h any, ok bool) {
 	switch k := bare(key).(type) {
 	case str:
@@ -119,7 +117,7 @@ func hashed(r *run, key value) (h any, ok bool) {
 		}
 		return k, k.kind == generator
 	}
-	return key, true // None, or what is only equal to itself
+	return key, true // None, or a value that is only equal to itself
 }
 
 func hashedTuple(r *run, l *list) (h any, ok bool) {
@@ -130,7 +128,7 @@ func hashedTuple(r *run, l *list) (h any, ok bool) {
 	defer r.higher()
 	h = tupleKey{}
 	for _, x := range slices.Backward(l.items) {
-		r.step(10) // for the memory that it takes
+		r.step(10) // for the memory of the key
 		first, ok := hashed(r, x)
 		if !ok {
 			return nil, false
@@ -140,7 +138,7 @@ func hashedTuple(r *run, l *list) (h any, ok bool) {
 	return h, true
 }
 
-// wantKey fails for what cannot be a key, where Python does.
+// wantKey fails for values that cannot be keys.
 func wantKey(r *run, key value) {
 	if _, ok := hashed(r, key); !ok {
 		fail("a %s cannot be a key of a mapping: want a string or a number", typeName(key))
@@ -158,7 +156,7 @@ func (d *dict) set(r *run, key, v value) {
 	d.keys, d.values = append(d.keys, key), append(d.values, v)
 }
 
-// get returns the value of a key. What cannot be a key is none of the mapping's.
+// get returns the value of a key. A value that cannot be a key is in no mapping.
 func (d *dict) get(r *run, key value) (value, bool) {
 	h, isKey := hashed(r, key)
 	i, ok := d.index[h]
@@ -176,7 +174,7 @@ func (d *dict) items() *list {
 	return all
 }
 
-// namespace is a mapping whose attributes templates set.
+// namespace is a mapping with attributes that templates may set.
 type namespace struct{ *dict }
 
 // callable is a function, a method or a macro.
@@ -188,7 +186,7 @@ type callable struct {
 // args are the arguments of a call.
 type args struct {
 	list  []value
-	names []string // of those given by name
+	names []string // of the keyword arguments
 	named []value
 }
 
@@ -245,7 +243,7 @@ func (a args) int(at int, name string, missing int) int {
 	return 0
 }
 
-// typeName is what Python calls the type of a value.
+// typeName is Python's name of a value's type.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case nil:
@@ -295,7 +293,7 @@ func truth(v value) bool {
 	return true
 }
 
-// index returns a value that may count or stand for a place: an integer, which True and False are, too.
+// index returns the integer value of an integer, or of True or False.
 func index(v value) (n int, ok bool) {
 	switch v := v.(type) {
 	case int:

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// wordWrap breaks the lines of a text into such that are no wider than so many characters, as Python's module textwrap
-// does: white space where a line is broken is dropped.
+// wordWrap breaks the lines of a text to a maximum width, as Python's module textwrap does: white space at a break is
+// dropped.
 func wordWrap(r *run, x value, a args) value {
 	width := a.int(0, "width", 79)
 	if width <= 0 {
@@ -46,7 +46,7 @@ func (w *wrapper) wrap(s str) (all []str) {
 		}
 		if len(chunks) > 0 && len(chunks[0]) > w.width {
 			switch {
-			case w.long: // nothing of it where a line is full, which keeps the white space before it, as in Python
+			case w.long: // as in Python, a full line takes no part of the word, and keeps its trailing white space
 				n := w.breakAt(chunks[0], room)
 				parts, chunks[0] = append(parts, chunks[0][:n]), chunks[0][n:]
 			case len(parts) == 0:
@@ -64,8 +64,8 @@ func (w *wrapper) wrap(s str) (all []str) {
 	return all
 }
 
-// breakAt returns where a word is broken for which a line has not room enough: behind the last hyphen that fits and has
-// something else before it, if words are broken there.
+// breakAt returns the position at which to break a word that does not fit in a line. With break_on_hyphens it is after
+// the last hyphen that fits and follows another character.
 func (w *wrapper) breakAt(word str, room int) int {
 	if !w.hyphens {
 		return room
@@ -85,11 +85,11 @@ func isSpaces(s str) bool {
 	return !slices.ContainsFunc(s, func(c rune) bool { return !unicode.IsSpace(c &^ mark) })
 }
 
-// chunks cuts a text into white space and words, and words at hyphens between letters and around dashes of two hyphens
-// and more.
+// chunks splits a text into white space and words. It splits words at hyphens between letters, and around dashes of two
+// or more hyphens.
 func (w *wrapper) chunks(s str) (all []str) {
 	w.r.step(len(s))
-	dashes := make([]int, len(s)+1) // hyphens from a place on
+	dashes := make([]int, len(s)+1) // number of hyphens from a position on
 	for i := len(s) - 1; i >= 0; i-- {
 		if s[i]&^mark == '-' {
 			dashes[i] = dashes[i+1] + 1
@@ -120,9 +120,10 @@ func (w *wrapper) chunks(s str) (all []str) {
 	return all
 }
 
-// ends reports whether a word from a place may end at another one, where more of it follows: so many hyphens first.
+// ends reports whether a word that begins at from may end at n, although more of it follows; dash is the number of
+// hyphens at n.
 func ends(at func(int) rune, from, n, dash int) bool {
-	if n-2 >= from && at(n-1) == '-' { // a hyphen behind two letters or a letter between hyphens
+	if n-2 >= from && at(n-1) == '-' { // a hyphen after two letters, or after a letter between hyphens
 		before := isLetter(at(n-2)) && (isLetter(at(n-3)) || at(n-3) == '-' && isLetter(at(n-4)))
 		after := isLetter(at(n)) && (isLetter(at(n+1)) || at(n+1) == '-' && isLetter(at(n+2)))
 		if before && after {

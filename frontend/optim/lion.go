@@ -8,12 +8,12 @@ import (
 )
 
 // Lion holds the constants of Lion (Chen et al. 2023, arXiv:2302.06675): every element moves by the rate, in the
-// direction of a momentum. It keeps half of what AdamW does; rates are a third to a tenth of AdamW's, and weight decay
-// as many times larger.
+// direction of a momentum's sign. It keeps half as much state as AdamW. Its rates are a third to a tenth of AdamW's,
+// and its weight decay is larger by the same factor.
 type Lion struct {
 	Rate        float64
-	Beta1       float64 // how much of the momentum is in the direction of a step
-	Beta2       float64 // how much of the momentum stays
+	Beta1       float64 // weight of the momentum in a step's direction
+	Beta2       float64 // decay of the momentum
 	WeightDecay float64 // of the parameter, times the learning rate
 
 	// RateOf is as for AdamW.
@@ -23,7 +23,8 @@ type Lion struct {
 // NewLion returns the usual constants: betas 0.9 and 0.99.
 func NewLion(rate float64) Lion { return Lion{Rate: rate, Beta1: 0.9, Beta2: 0.99} }
 
-// Step returns the next values of a parameter p and of its momentum, zero at first, of one shape:
+// Step returns the next values of a parameter p and of its momentum. Both have one shape, and the momentum begins at
+// zero:
 //
 //	p' = p*(1-rate*decay) - rate * sign(beta1*m + (1-beta1)*g)
 //	m' = beta2*m + (1-beta2)*g

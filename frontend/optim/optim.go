@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Steps counts runs in an i32 state of that name: it is 1 in the first run. It is
-// what AdamW wants as step where no input says.
+// Steps counts runs in an i32 state of that name, beginning with 1. It serves as AdamW's step if no input has it.
 func Steps(b *frontend.Builder, name string) frontend.Tensor {
 	return StepsTaken(b, name, frontend.Tensor{})
 }
@@ -40,34 +39,30 @@ func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	}
 }
 
-// AdamW holds the constants of Adam with decoupled weight decay (Kingma and Ba
-// 2015, Loshchilov and Hutter 2019).
+// AdamW holds the constants of Adam with decoupled weight decay (Kingma and Ba 2015, Loshchilov and Hutter 2019).
 type AdamW struct {
 	Rate         float64 // the learning rate
-	Beta1, Beta2 float64 // how much of the moments stays, each 0 to 1, 1 left out
+	Beta1, Beta2 float64 // decay of the moments, each from 0 to below 1
 	Eps          float64 // added to the root of the second moment
 	WeightDecay  float64 // of the parameter, times the learning rate
 
-	// RateOf, where set, is a scalar tensor that gives the learning rate in
-	// each run instead.
+	// RateOf, if set, is a scalar tensor with the learning rate, in place of Rate.
 	RateOf frontend.Tensor
 }
 
-// NewAdamW returns the usual constants: betas 0.9 and 0.999, eps 1e-8 and a weight
-// decay of 0.01.
+// NewAdamW returns the usual constants: betas 0.9 and 0.999, eps 1e-8 and a weight decay of 0.01.
 func NewAdamW(rate float64) AdamW {
 	return AdamW{Rate: rate, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 }
 
-// Step returns the next values of a parameter p and of the moments m and v, zero
-// at first, all of one shape. step is a scalar, 1 in the first step.
+// Step returns the next values of a parameter p and of the moments m and v, all of one shape. The moments begin at
+// zero. step is a scalar, 1 in the first step.
 //
 //	m' = m + (g-m)*(1-beta1)
 //	v' = v*beta2 + g^2*(1-beta2)
 //	p' = p*(1-rate*decay) - rate/(1-beta1^step) * m' / (sqrt(v'/(1-beta2^step)) + eps)
 //
-// 1-beta^step is computed as -expm1(step*log(beta)), since in f32 the first steps
-// would lose four digits otherwise.
+// 1-beta^step is computed as -expm1(step*log(beta)), because in f32 the first steps would otherwise lose four digits.
 func (a AdamW) Step(p, grad, m, v, step frontend.Tensor) (p2, m2, v2 frontend.Tensor) {
 	const op = "adamw"
 	wantSame(op, []string{"p", "grad", "m", "v"}, p, grad, m, v)
@@ -104,11 +99,10 @@ func decayed(x, lr frontend.Tensor, decay float64) frontend.Tensor {
 	return x.Sub(x.Mul(lr.MulScalar(decay)))
 }
 
-// SGD holds the constants of stochastic gradient descent with momentum
-// (Sutskever et al. 2013).
+// SGD holds the constants of stochastic gradient descent with momentum (Sutskever et al. 2013).
 type SGD struct {
 	Rate        float64
-	Momentum    float64 // how much of the velocity stays
+	Momentum    float64 // decay of the velocity
 	WeightDecay float64 // times the parameter, added to the gradient
 	Nesterov    bool    // look ahead along the velocity
 
@@ -116,8 +110,7 @@ type SGD struct {
 	RateOf frontend.Tensor
 }
 
-// Step returns the next values of a parameter p and of its velocity, zero at
-// first, of one shape:
+// Step returns the next values of a parameter p and of its velocity, both of one shape. The velocity begins at zero:
 //
 //	g  = grad + decay*p
 //	v' = momentum*v + g
@@ -137,15 +130,14 @@ func (s SGD) Step(p, grad, velocity frontend.Tensor) (p2, velocity2 frontend.Ten
 	return to(x, p.DType()), to(v, velocity.DType())
 }
 
-// Muon holds the constants of Muon (Jordan et al. 2024): momentum whose matrix is
-// brought near the closest orthogonal one before it is taken as the step. It is
-// for the matrices inside a network; other parameters are trained by AdamW.
+// Muon holds the constants of Muon (Jordan et al. 2024): the step is the momentum matrix, approximately orthogonalized.
+// It is for the matrices inside a network; other parameters are trained by AdamW.
 type Muon struct {
 	Rate        float64
-	Momentum    float64 // how much of the momentum stays, 0.95 usually
+	Momentum    float64 // decay of the momentum, usually 0.95
 	WeightDecay float64 // of the parameter, times the learning rate
-	Iterations  int     // of Newton and Schulz, 5 usually
-	Plain       bool    // take the momentum itself, without looking ahead
+	Iterations  int     // Newton-Schulz iterations, usually 5
+	Plain       bool    // take the momentum itself, without Nesterov
 
 	// RateOf is as for AdamW.
 	RateOf frontend.Tensor
@@ -154,11 +146,10 @@ type Muon struct {
 // NewMuon returns the usual constants: momentum 0.95 and 5 iterations.
 func NewMuon(rate float64) Muon { return Muon{Rate: rate, Momentum: 0.95, Iterations: 5} }
 
-// Step returns the next values of a parameter p [..., rows, columns] and of its
-// momentum, zero at first:
+// Step returns the next values of a parameter p [..., rows, columns] and of its momentum, which begins at zero:
 //
 //	m' = m + (g-m)*(1-momentum)
-//	u  = g + (m'-g)*momentum, or m' where Plain is set
+//	u  = g + (m'-g)*momentum, or m' if Plain is set
 //	p' = p*(1-rate*decay) - rate * sqrt(max(1, rows/columns)) * Orthogonalize(u)
 func (o Muon) Step(p, grad, momentum frontend.Tensor) (p2, momentum2 frontend.Tensor) {
 	const op = "muon"
@@ -176,7 +167,7 @@ func (o Muon) Step(p, grad, momentum frontend.Tensor) (p2, momentum2 frontend.Te
 	return to(x, p.DType()), to(m, momentum.DType())
 }
 
-// matrix returns the extents of the two innermost axes, which must be numbers.
+// matrix returns the extents of the two innermost axes, which must be static.
 func matrix(op string, t frontend.Tensor) (rows, columns int) {
 	s := t.Shape()
 	if len(s) < 2 || !s[len(s)-2].IsStatic() || !s[len(s)-1].IsStatic() || s[len(s)-1].Is(0) {
@@ -185,10 +176,9 @@ func matrix(op string, t frontend.Tensor) (rows, columns int) {
 	return s[len(s)-2].Static(), s[len(s)-1].Static()
 }
 
-// Orthogonalize brings the singular values of each matrix of x [..., rows,
-// columns] near 1, by iterations of Newton and Schulz for the odd polynomial
-// 3.4445*s - 4.775*s^3 + 2.0315*s^5, which climbs fast and then stays between
-// about 0.7 and 1.2 (Jordan et al. 2024). Products are in f32.
+// Orthogonalize moves the singular values of each matrix of x [..., rows, columns] close to 1. It uses Newton-Schulz
+// iterations with the odd polynomial 3.4445*s - 4.775*s^3 + 2.0315*s^5, which rises fast and then stays between about
+// 0.7 and 1.2 (Jordan et al. 2024). Its matmuls are in f32.
 func Orthogonalize(x frontend.Tensor, iterations int) frontend.Tensor {
 	const op = "orthogonalize"
 	const a, b, c = 3.4445, -4.7750, 2.0315
@@ -196,7 +186,7 @@ func Orthogonalize(x frontend.Tensor, iterations int) frontend.Tensor {
 	if iterations < 0 || iterations > 100 {
 		x.Builder().Fail(op, fmt.Errorf("%d iterations, want 0 to 100", iterations))
 	}
-	if rows > columns { // the products are of the shorter side
+	if rows > columns { // so that the matmuls have the smaller size
 		return Orthogonalize(x.SwapAxes(-2, -1), iterations).SwapAxes(-2, -1)
 	}
 	x = x.Div(x.Norm2Keep(-2, -1).AddScalar(1e-7))
@@ -208,9 +198,8 @@ func Orthogonalize(x frontend.Tensor, iterations int) frontend.Tensor {
 	return x
 }
 
-// ClipGlobalNorm scales gradients of any shapes down to a total norm of max,
-// where it is above (Pascanu et al. 2013), and returns them and the norm, a
-// scalar, from before: each is multiplied by min(1, max/(norm+1e-6)).
+// ClipGlobalNorm scales gradients of any shapes down to a total norm of max if it is larger (Pascanu et al. 2013). Each
+// is multiplied by min(1, max/(norm+1e-6)). It also returns the norm before clipping, a scalar.
 func ClipGlobalNorm(max float64, grads ...frontend.Tensor) (clipped []frontend.Tensor, norm frontend.Tensor) {
 	const op = "clip_global_norm"
 	if len(grads) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Schedule is a learning rate, an f32 scalar, as a function of the step, a scalar that is 1 in the first one. It is
-// computed on the device: RateOf of an optimizer takes what it returns.
+// Schedule computes a learning rate, an f32 scalar, from the step, a scalar that is 1 in the first step. It runs on the
+// device: its result is an optimizer's RateOf.
 type Schedule func(step frontend.Tensor) frontend.Tensor
 
 // Constant is one rate for all steps.
@@ -17,8 +17,8 @@ func Constant(rate float64) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor { return to(step, ir.F32).Lit(rate) }
 }
 
-// Linear goes from one rate, in the first step, in a straight line to another one, which it has after that many steps
-// and keeps.
+// Linear changes the rate linearly from from, in the first step, to last after the given number of steps, and then
+// keeps it.
 func Linear(from, last float64, steps int) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		return passed(step, steps).Affine(last-from, from)
@@ -32,7 +32,7 @@ func Cosine(from, last float64, steps int) Schedule {
 	}
 }
 
-// WarmUp multiplies the first rate of a schedule by 1/steps, 2/steps and so on, and has the schedule begin after that
+// WarmUp multiplies the first rate of a schedule by 1/steps, 2/steps and so on. The schedule itself begins after that
 // many steps (Goyal et al. 2017).
 func WarmUp(steps int, then Schedule) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
@@ -43,7 +43,7 @@ func WarmUp(steps int, then Schedule) Schedule {
 	}
 }
 
-// passed is which part of so many steps is over: 0 in the first one, 1 after them all.
+// passed is the elapsed fraction of the given number of steps: 0 in the first step, 1 after all of them.
 func passed(step frontend.Tensor, steps int) frontend.Tensor {
 	wantSteps(step, steps)
 	s := to(step, ir.F32)

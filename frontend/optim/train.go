@@ -10,9 +10,9 @@ import (
 
 // Rule is how a parameter is trained: AdamW, SGD, Muon or Lion.
 type Rule interface {
-	// Memory names what is kept for a parameter: tensors of its shape, in f32 and zero at first.
+	// Memory names the state per parameter: f32 tensors of the parameter's shape that begin at zero.
 	Memory() []string
-	// Next returns the next values of a parameter and of its memory. step is a scalar, 1 in the first step.
+	// Next returns the next values of a parameter and of its state. step is a scalar, 1 in the first step.
 	Next(p, grad frontend.Tensor, memory []frontend.Tensor, step frontend.Tensor) (frontend.Tensor, []frontend.Tensor)
 }
 
@@ -56,9 +56,9 @@ func (l Lion) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
 	return p2, []frontend.Tensor{m}
 }
 
-// Train updates parameters, which are states, by their gradients. What a rule keeps of parameter NAME is in states
-// NAME.m and the like. take, a bool scalar, says whether the step is taken; without it everything stays as it is. The
-// zero Tensor is always.
+// Train updates parameters, which are states, by their gradients. A rule's state for parameter NAME is in states such
+// as NAME.m. take, a bool scalar, says whether to take the step; if it is false, nothing changes. The zero Tensor means
+// always.
 func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, step, take frontend.Tensor) {
 	for i, p := range params {
 		b, r := p.Builder(), rule(p)
@@ -82,8 +82,8 @@ func taken(take, next, last frontend.Tensor) frontend.Tensor {
 	return take.Where(next, last)
 }
 
-// StepsTaken is Steps that counts only the runs in which take, a bool scalar, is true. It is the number of the step
-// that the run takes or, where it takes none, would take.
+// StepsTaken is Steps that counts only runs in which take, a bool scalar, is true. It returns the number of the current
+// or next step.
 func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend.Tensor {
 	count := b.State(name, ir.I32)
 	next := count.AddScalar(1)
@@ -91,9 +91,9 @@ func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend
 	return next
 }
 
-// Accumulate adds up gradients over so many runs, in f32 states NAME.sum of the parameters. It returns the mean and
-// whether the run is the last of the so many, as a bool scalar, which Train takes; the sums then begin anew. The state
-// "accumulated" counts.
+// Accumulate sums gradients over the given number of runs, in f32 states NAME.sum of the parameters. It returns the
+// mean, and a bool scalar for Train that is true in the last of these runs; the sums then begin at zero again. The
+// state "accumulated" counts runs.
 func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
 	const op = "accumulate"
 	if len(params) == 0 || len(params) != len(grads) {
@@ -116,8 +116,8 @@ func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tens
 	return mean, due
 }
 
-// LossScale holds the constants of a loss scale that adapts, for gradients in f16 (Micikevicius et al. 2018): the loss
-// is multiplied by it before gradients are taken, so that small ones are not lost below f16's range.
+// LossScale holds the constants of an adaptive loss scale for gradients in f16 (Micikevicius et al. 2018). The loss is
+// multiplied by the scale before gradients are computed, so that small gradients do not underflow in f16.
 type LossScale struct {
 	Growth  float64 // of the scale, after Every steps without an overflow
 	Backoff float64 // of the scale, after an overflow
@@ -129,9 +129,9 @@ type LossScale struct {
 // 2^24.
 func NewLossScale() LossScale { return LossScale{Growth: 2, Backoff: 0.5, Every: 2000, Max: 1 << 24} }
 
-// Step takes the gradients of scale*loss, where scale is an f32 state. It returns gradients of the loss in f32, and
-// whether all of them are numbers, a bool scalar: where not, Train is to take no step. It updates the scale, and counts
-// in the state NAME.good.
+// Step takes the gradients of scale*loss, where scale is an f32 state. It returns the gradients of the loss in f32, and
+// a bool scalar that says whether all of them are finite; if not, Train must not take a step. It updates the scale, and
+// counts good steps in the state NAME.good.
 func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor,
 	finite frontend.Tensor) {
 	const op = "loss_scale"

@@ -8,12 +8,11 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 )
 
-// bpe is byte-level byte-pair encoding (Radford et al. 2019). A vocabulary writes
-// each byte as one printable character.
+// bpe is byte-level byte-pair encoding (Radford et al. 2019). A vocabulary writes each byte as one printable character.
 type bpe struct {
 	cutters []cutter
 	merger  merger
-	whole   map[string]int32 // words that are tokens whatever their merges, if the kind has it so
+	whole   map[string]int32 // words that are tokens without merging, if the kind says so
 }
 
 func newBPE(v *vocabulary) (model, error) {
@@ -87,8 +86,8 @@ func newBPE(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// mergeable returns the tokens that merges may lead to: text and added tokens, as
-// some vocabularies add tokens that are text.
+// mergeable returns the tokens that merges may produce: text tokens, and added tokens, because some vocabularies add
+// tokens that are text.
 func (v *vocabulary) mergeable() map[string]int32 {
 	all := make(map[string]int32, len(v.tokens))
 	for id, name := range v.tokens {
@@ -108,7 +107,7 @@ func (t *bpe) encode(out []int32, text string, _ bool) []int32 {
 	return t.cut(out, text, t.cutters, m)
 }
 
-// cut cuts a text into words, each cutter the pieces that the one before it left.
+// cut splits a text into words. Each cutter splits the pieces of the one before it.
 func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int32 {
 	for len(text) > 0 {
 		n := cutters[0](text)
@@ -125,8 +124,8 @@ func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int3
 	return out
 }
 
-// printable is the character that stands for each byte in a vocabulary: itself
-// where it is printable Latin-1, otherwise, in order, those from 256 on.
+// printable maps each byte to its character in a vocabulary: printable Latin-1 characters to themselves, and the
+// others, in order, to characters from 256 on.
 var printable = func() (table [256]rune) {
 	next := rune(256)
 	for b := range rune(256) {
@@ -148,8 +147,7 @@ var hidden = func() map[rune]byte {
 	return table
 }()
 
-// hiddenBytes returns the bytes that a token's name stands for, or the name if it
-// has other characters.
+// hiddenBytes returns the bytes that a token's name stands for. A name with other characters stands for itself.
 func hiddenBytes(name string) string {
 	text := make([]byte, 0, len(name))
 	for _, r := range name {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// class says which of the classes that patterns name a character belongs to.
+// class is a set of the character classes that patterns use.
 type class uint16
 
 const (
@@ -14,11 +14,11 @@ const (
 	other                     // \p{Lm} \p{Lo}
 	number                    // \p{N}
 	space                     // \s
-	newline                   // \r \n, which are space too
+	newline                   // \r \n, which are also space
 	mark                      // \p{M}
 	punct                     // \p{P}
 	sign                      // \p{S}
-	han                       // \p{Han}, which is letters, numbers and others
+	han                       // \p{Han}, which includes letters, numbers and others
 	letter  = upper | lower | other
 )
 
@@ -63,8 +63,7 @@ func classify(r rune) class {
 	return 0
 }
 
-// next returns the class of a text's first character and its length. A byte that
-// belongs to no character is a sign.
+// next returns the class of a text's first character and its length. An invalid byte is a sign.
 func next(text string) (class, int) {
 	if text != "" && text[0] < utf8.RuneSelf {
 		return ascii[text[0]], 1
@@ -72,7 +71,7 @@ func next(text string) (class, int) {
 	return nextWide(text)
 }
 
-// nextWide is next of what is not ASCII. It is apart so that next is inlined.
+// nextWide is next for non-ASCII characters. It is separate so that next can be inlined.
 func nextWide(text string) (class, int) {
 	if text == "" {
 		return 0, 0
@@ -84,7 +83,7 @@ func nextWide(text string) (class, int) {
 // run is the length of the characters of a class that a text begins with.
 func run(text string, of class) int { return count(text, of, len(text)) }
 
-// count is run of at most so many characters.
+// count is run with a maximum number of characters.
 func count(text string, of class, most int) int {
 	i := 0
 	for ; most > 0; most-- {

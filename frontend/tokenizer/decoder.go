@@ -5,19 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// Decoder decodes tokens one by one as a model gives them. What it returns is
-// valid UTF-8: a character whose bytes are spread over tokens appears with the
-// last of them.
+// Decoder decodes tokens one by one as a model generates them. It returns valid UTF-8: a character with bytes in
+// several tokens is returned with the last of them.
 type Decoder struct {
 	t    *Tokenizer
 	rest string // the beginning of a character
 }
 
-// Decoder returns a decoder of text that goes on another one.
+// Decoder returns a decoder for text in the middle of a sequence.
 func (t *Tokenizer) Decoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text that a token completes. Bytes that belong to no character
-// become U+FFFD. Special tokens stand for no text.
+// Next returns the text that a token completes. Invalid bytes become U+FFFD. Special tokens have no text.
 func (d *Decoder) Next(id int32) string {
 	if !d.t.has(id) || d.t.types[id].special() {
 		return ""
@@ -28,16 +26,14 @@ func (d *Decoder) Next(id int32) string {
 	return strings.ToValidUTF8(text[:n], "\uFFFD")
 }
 
-// Flush returns what is left at the end: U+FFFD for a character that was not
-// finished.
+// Flush returns the rest at the end: U+FFFD for an incomplete character.
 func (d *Decoder) Flush() string {
 	rest := d.rest
 	d.rest = ""
 	return strings.ToValidUTF8(rest, "\uFFFD")
 }
 
-// unfinished is the number of bytes at the end of a text that may begin a
-// character.
+// unfinished is the number of bytes at the end of a text that may begin a character.
 func unfinished(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {

@@ -11,22 +11,21 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// A cutter returns the length of the first word of a text that is not empty, or of
-// what stands before that word. Each is a pattern of a regular expression, written
-// by hand, so that its time is in proportion to the text.
+// A cutter returns the length of the first word of a nonempty text, or of the text before that word. Each implements
+// the pattern of a regular expression by hand, in time linear in the text.
 type cutter func(text string) int
 
-// kind is what a name in tokenizer.ggml.pre stands for.
+// kind is the meaning of a name in tokenizer.ggml.pre.
 type kind struct {
-	cutters []cutter // each cuts the pieces that the one before it left
+	cutters []cutter // each splits the pieces of the one before it
 	whole   bool     // a word that is a token is not merged
-	bos     bool     // a text begins with the token for that, unless the file says otherwise
-	sep     bool     // a text ends with the separator, likewise
+	bos     bool     // whether a text begins with the BOS token by default
+	sep     bool     // whether a text ends with the separator by default
 }
 
 func one(c ...cutter) kind { return kind{cutters: c} }
 
-// common has the kinds, by their names in tokenizer.ggml.pre.
+// common lists the kinds, by their names in tokenizer.ggml.pre.
 var common = []struct {
 	names string
 	kind  kind
@@ -84,11 +83,10 @@ func kindOf(pre string) (kind, error) {
 	return k, nil
 }
 
-// A matcher returns the length of what a pattern matches at the beginning of a
-// text, or 0.
+// A matcher returns the length of a pattern's match at the beginning of a text, or 0.
 type matcher func(text string) int
 
-// until cuts at what a pattern matches, and before it.
+// until splits at the matches of a pattern, and before them.
 func until(match matcher) cutter {
 	return func(text string) int {
 		if n := match(text); n > 0 {
@@ -142,7 +140,7 @@ func gpt2(text string) int {
 	return spaces(text)
 }
 
-// folding says which letters are equal to small ones.
+// folding says which letters match lower-case ones.
 type folding int
 
 const (
@@ -152,14 +150,14 @@ const (
 	noSuffix          // of patterns that know no suffixes
 )
 
-// suffix is the length of what follows an apostrophe in English, with it: of
+// suffix is the length of an English suffix with its apostrophe:
 //
 //	's|'t|'re|'ve|'m|'ll|'d
 func suffix(text string, how folding) int {
 	if len(text) < 2 || text[0] != '\'' || how == noSuffix {
 		return 0
 	}
-	if how == anyCase && strings.HasPrefix(text, "'ſ") { // which is an s too
+	if how == anyCase && strings.HasPrefix(text, "'ſ") { // a long s matches s as well
 		return len("'ſ")
 	}
 	fold := func(b byte) byte {
@@ -178,8 +176,7 @@ func suffix(text string, how folding) int {
 	return 0
 }
 
-// spaces is \s+(?!\S)|\s+: white space, of which the last character is left to
-// what follows.
+// spaces is \s+(?!\S)|\s+: white space, except a last character before other text.
 func spaces(text string) int {
 	end, last := 0, 0
 	for end < len(text) {
@@ -218,11 +215,10 @@ func blanks(text string) int {
 	return spaces(text)
 }
 
-// cl100k is, with letters [\p{L}] and 3 digits,
+// cl100k is, with letters [\p{L}] and 3 digits, the following pattern. Without lines, no line ends follow signs.
 //
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-//
-// Without lines nothing follows signs.
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
+//	\s*[\r\n]+|\s+(?!\S)|\s+
 func cl100k(digits int, letters class, lines bool) cutter {
 	rest := unsuffixed(digits, letters, lines, blanks)
 	return func(text string) int {
@@ -233,7 +229,7 @@ func cl100k(digits int, letters class, lines bool) cutter {
 	}
 }
 
-// unsuffixed is cl100k without suffixes, and with what white cuts of white space.
+// unsuffixed is cl100k without suffixes. white splits white space.
 func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)
@@ -273,7 +269,7 @@ func signRun(text string, not class) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// With han, \p{Han}+ comes first, and no other word has any.
+// With han, \p{Han}+ comes first, and other words contain none.
 type o200k struct {
 	digits   int
 	suffixes folding
@@ -298,8 +294,7 @@ func (p o200k) cut(text string) int {
 	return blanks(text)
 }
 
-// word is the length of a word that begins with a capital or not, and before it
-// any one character that is no letter, number or end of a line.
+// word is the length of a word in any case, optionally after one character that is not a letter, number or line end.
 func (p o200k) word(text string, c class, n int) int {
 	prefixed := c&(letter|number|newline) == 0
 	var rest string
@@ -333,9 +328,8 @@ func (p o200k) heads(text string) int {
 	return i
 }
 
-// capitalized is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+. The
-// first class gives back what the second one needs: all after the last character
-// that is in both.
+// capitalized is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+. If needed, the first class backtracks to
+// the last character that is in both classes.
 func (p o200k) capitalized(text string) int {
 	i, both := 0, 0
 	for i < len(text) {
@@ -431,12 +425,11 @@ func digits3(text string) int {
 	return 3
 }
 
-// maxNumber bounds the digits of a number that is cut into groups from its end,
-// which each cut goes over.
+// maxNumber bounds the digits of a number that is split into groups from its end, because each split scans the number.
 const maxNumber = 192
 
-// thirds cuts a piece of nothing but numbers into groups of three, as people write
-// them: the first one may be shorter. Other pieces stay whole.
+// thirds splits a piece of digits into groups of three, as thousands are written: the first group may be shorter. Other
+// pieces stay whole.
 func thirds(text string) int {
 	if count(text, number, maxNumber) < len(text) {
 		return len(text)
@@ -514,7 +507,7 @@ var isAfterSign = tabled(func(r rune) bool {
 		r >= '‘' && r <= '‟' || r >= 0x3000 && r <= '。'
 })
 
-// trailing is \s+$ and what is before it.
+// trailing is \s+$ and the text before it.
 func trailing(text string) int {
 	if n := len(strings.TrimRightFunc(text, unicode.IsSpace)); n > 0 {
 		return n
@@ -528,7 +521,7 @@ func signs(more string) matcher {
 	return func(text string) int { return runes(text, in) }
 }
 
-// tabled looks characters of ASCII up, which most are.
+// tabled looks up ASCII characters in a table, because they are the most frequent.
 func tabled(in func(r rune) bool) func(r rune) bool {
 	var table [utf8.RuneSelf]bool
 	for r := range table {
@@ -542,10 +535,9 @@ func tabled(in func(r rune) bool) func(r rune) bool {
 	}
 }
 
-// runes is the length of the characters that a text begins with and that are in a
-// set.
+// runes is the length of a text's prefix of characters in a set.
 func runes(text string, in func(r rune) bool) int {
-	if r, _ := utf8.DecodeRuneInString(text); !in(r) { // as most often
+	if r, _ := utf8.DecodeRuneInString(text); !in(r) { // the usual case
 		return 0
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return !in(r) }); i >= 0 {

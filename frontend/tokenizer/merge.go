@@ -2,31 +2,31 @@ package tokenizer
 
 import "sync"
 
-// merger joins the symbols of a word, always the two neighbours of the lowest
-// rank, and of those with the same rank the first.
+// merger joins the symbols of a word. It always joins the two neighbors with the lowest rank, and among equal ranks the
+// first.
 type merger struct {
 	join  func(word string, left, right *symbol) (rank, id int32) // id is none if the two do not join
 	pool  sync.Pool
-	index func(m *merging, word string)          // puts the symbols of a word into m
-	spell func(out []int32, text string) []int32 // the tokens of a symbol that is none
+	index func(m *merging, word string)          // splits a word into symbols in m
+	spell func(out []int32, text string) []int32 // the tokens of a symbol that is not a token
 }
 
-// symbol is a part of a word, in a list of those that are left.
+// symbol is a part of a word, in a linked list.
 type symbol struct {
-	start, end int32 // in the word; end is 0 once it is part of another
+	start, end int32 // in the word; end is 0 once it is joined to another
 	id         int32
 	prev, next int32
 }
 
-// merging is what one goroutine needs at a time. It remembers the tokens of words.
+// merging is the working memory of one goroutine. It caches the tokens of words.
 type merging struct {
 	words   words
 	symbols []symbol
 	heap    []candidate
 }
 
-// candidate is a pair of neighbours that may be joined. It is out of date if what
-// is right of left does not end there any more.
+// candidate is a pair of neighbors that may be joined. It is stale if the symbol to the right of left no longer ends at
+// end.
 type candidate struct {
 	rank, left, end, id int32
 }
@@ -36,9 +36,9 @@ func (a candidate) before(b candidate) bool {
 }
 
 const (
-	// maxWord is what positions of 32 bits have room for. A longer word is cut.
+	// maxWord keeps positions within 32 bits. A longer word is split.
 	maxWord = 1 << 30
-	// maxSymbols bounds what is kept of the memory that a very long word took.
+	// maxSymbols bounds the memory kept after a very long word.
 	maxSymbols = 1 << 12
 )
 

@@ -2,17 +2,16 @@ package tokenizer
 
 import "math/bits"
 
-// pairs says what pairs of tokens are merged to. It is a hash table with open
-// addressing, at most half full, since nearly all time of merging is to ask for pairs,
-// of which most are none.
+// pairs maps pairs of tokens to the results of merging them. It is a hash table with open addressing, at most half
+// full, because merging spends nearly all of its time on lookups, most of which fail.
 type pairs struct {
 	slots []pairSlot
-	shift int // of a hash, to a place in slots
+	shift int // of a hash, to an index of slots
 }
 
 type pairSlot struct {
 	left, right int32
-	rank, id    int32 // id is none in a slot that is free
+	rank, id    int32 // id is none in a free slot
 }
 
 func newPairs(n int) *pairs {
@@ -24,9 +23,9 @@ func newPairs(n int) *pairs {
 	return p
 }
 
-// slot returns where a pair is, or else the free place that it would have.
+// slot returns a pair's slot, or else the free slot to put it in.
 func (p *pairs) slot(left, right int32) *pairSlot {
-	// Multiplication by the golden ratio spreads what is alike (Knuth, TAOCP 3, 6.4).
+	// Multiplication by the golden ratio spreads similar keys (Knuth, TAOCP 3, 6.4).
 	hash := (uint64(uint32(left))<<32 | uint64(uint32(right))) * 0x9e3779b97f4a7c15
 	hash ^= hash >> 32
 	hash *= 0x9e3779b97f4a7c15
@@ -45,7 +44,7 @@ func (p *pairs) add(left, right, rank, id int32) {
 	}
 }
 
-// find returns what a pair is merged to: an id of none if it is not.
+// find returns the result of merging a pair. The id is none if the pair does not merge.
 func (p *pairs) find(left, right int32) (rank, id int32) {
 	s := p.slot(left, right)
 	return s.rank, s.id

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// prefixes finds the tokens that a text begins with. It is a trie: a node for each
-// beginning of a token, and the children of a node beside each other, in the order of
-// their bytes.
+// prefixes finds the tokens that are prefixes of a text. It is a trie with a node for each prefix of a token. The
+// children of a node are adjacent, in the order of their bytes.
 type prefixes struct {
 	nodes []prefix
-	bytes string      // by node, the byte that leads there
-	first [256]uint32 // the children of the root, 0 where there is none
+	bytes string      // by node, the byte of the edge to it
+	first [256]uint32 // the children of the root, 0 for none
 }
 
 // prefix is a node.
@@ -72,7 +71,7 @@ func (p *prefixes) start(text string) uint32 {
 	return p.first[text[0]]
 }
 
-// next returns the node that a byte leads to, and 0 if there is none.
+// next returns the child for a byte, or 0.
 func (p *prefixes) next(node uint32, b byte) uint32 {
 	n := &p.nodes[node]
 	children := p.bytes[n.children : n.children+uint32(n.count)]
@@ -82,8 +81,7 @@ func (p *prefixes) next(node uint32, b byte) uint32 {
 	return 0
 }
 
-// longest returns the longest token that a text begins with; n is 0 if there is
-// none.
+// longest returns the longest token that is a prefix of the text; n is 0 if there is none.
 func (p *prefixes) longest(text string) (id int32, n int) {
 	node := p.start(text)
 	for i := 1; node != 0; i++ {
@@ -98,8 +96,7 @@ func (p *prefixes) longest(text string) (id int32, n int) {
 	return id, n
 }
 
-// find returns the first place from which a text may begin with a token, and the
-// length of the text if there is none.
+// find returns the first position at which a token may begin, or the length of the text.
 func (p *prefixes) find(text string) int {
 	if len(p.nodes) < 2 {
 		return len(text)

@@ -7,7 +7,7 @@ import (
 
 // Cutters of kinds that one model or two use.
 
-// jais2 is, with suffixes of ASCII alone,
+// jais2 is, with ASCII suffixes only,
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
 //	\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
@@ -20,8 +20,8 @@ func jais2(text string) int {
 
 var jais2Words = unsuffixed(3, letter, true, halves)
 
-// maxBlank bounds how far ahead halves looks for the end of a line, in bytes: it cuts white space into many words, of
-// which each looks.
+// maxBlank bounds the bytes that halves scans for a line end, because it splits white space into many words and scans
+// for each.
 const maxBlank = 4096
 
 // halves is \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
@@ -38,7 +38,7 @@ func halves(text string) int {
 	return count(text, space, 1)
 }
 
-// exaoneMoE is, with suffixes of ASCII alone,
+// exaoneMoE is, with ASCII suffixes only,
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|
 //	\s*[\r\n]|\s+(?!\S)|\s+

@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson
-// 2018).
+// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018).
 type sentencePiece struct {
 	merger  merger
 	leading bool // a text begins with a space
-	apart   bool // no token has a blank behind another character, so words are merged one by one
+	apart   bool // no token has a blank after another character, so words are merged separately
 }
 
 func newSentencePiece(v *vocabulary) (model, error) {
@@ -51,7 +50,7 @@ func newSentencePiece(v *vocabulary) (model, error) {
 	t.merger.spell = func(out []int32, text string) []int32 {
 		begin := len(out)
 		for i := range len(text) {
-			if bytes[text[i]] == none { // what is left out is the whole character
+			if bytes[text[i]] == none { // the whole character is dropped
 				return v.appendUnknown(out[:begin])
 			}
 			out = append(out, bytes[text[i]])
@@ -61,8 +60,7 @@ func newSentencePiece(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// ranks numbers the tokens by their scores, the best one 0. Those with equal scores
-// have equal ranks.
+// ranks numbers the tokens by descending score, beginning with 0. Equal scores have equal ranks.
 func (v *vocabulary) ranks() []int32 {
 	order := make([]int32, len(v.tokens))
 	for i := range order {

@@ -8,16 +8,15 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// part is a stretch of a text.
+// part is a range of a text.
 type part struct {
-	end     int // where it ends in the text
+	end     int // its end in the text
 	special bool
 }
 
-// EncodeChat returns the tokens of a rendered chat template. Only text of the
-// template can name special tokens; around them, words go on from the template's
-// text to the user's as they would in one text. The token that begins a text comes
-// first, if the vocabulary asks for it and the template has not put it there.
+// EncodeChat returns the tokens of a rendered chat template. Only the template's text can name special tokens. Apart
+// from that, words span pieces as in one text. The BOS token comes first, if the vocabulary asks for it and the
+// template has not added it.
 func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	var text strings.Builder
 	var parts []part
@@ -36,8 +35,8 @@ func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	return out
 }
 
-// encode cuts a text at the special and added tokens that its parts may name, and
-// lets the model encode what is between.
+// encode splits a text at the special and added tokens that its parts may name. The model encodes the text between
+// them.
 func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 	begin, first := 0, true
 	for i := 0; i < len(text); {
@@ -88,7 +87,7 @@ func (t *Tokenizer) readSpecial(v *vocabulary) error {
 
 func isSign(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
-// readFrame finds what stands around a text.
+// readFrame determines the tokens before and after a text.
 func (t *Tokenizer) readFrame(v *vocabulary) error {
 	add := func(list *[]int32, flag string, ids ...string) error {
 		wanted, said, err := v.flag("add_"+flag+"_token", v.frame[flag])
@@ -110,7 +109,7 @@ func (t *Tokenizer) readFrame(v *vocabulary) error {
 	if err := add(&t.before, "bos", "bos", "cls"); err != nil {
 		return err
 	}
-	if err := add(&t.after, "sep", "seperator", "separator"); err != nil { // which is how files spell it
+	if err := add(&t.after, "sep", "seperator", "separator"); err != nil { // the spelling in files
 		return err
 	}
 	if len(t.after) > 0 {

@@ -1,40 +1,33 @@
-// Package tokenizer turns text into the tokens of a language model and tokens
-// into text, as the metadata of the model's GGUF file describes it.
+// Package tokenizer turns text into the tokens of a language model, and tokens into text. The metadata of the model's
+// GGUF file describe the mapping.
 //
 //	f, err := gguf.Open("model.gguf")
 //	tok, err := tokenizer.New(f)
 //	ids := tok.Encode("Hello, world", tokenizer.Options{})
 //	text := tok.Decode(ids)
 //
-// There are four models of text, by the name in tokenizer.ggml.model:
+// There are four models, by the name in tokenizer.ggml.model:
 //
-//   - gpt2: byte-level byte-pair encoding. A text is cut into words, in a way that
-//     tokenizer.ggml.pre names (Kinds lists them), and the bytes of a word are
-//     merged, pair by pair, in the order of tokenizer.ggml.merges.
-//   - llama: SentencePiece's byte-pair encoding. Characters are merged, always the
-//     pair that gives the token with the best score; characters without a token
-//     become tokens of their bytes.
-//   - t5: SentencePiece's unigram model. Of all ways to cut a text the one with the
-//     largest sum of scores is taken.
-//   - bert: WordPiece. Words in lower case, without accents, begin with the longest
-//     token there is, and so on.
+//   - gpt2: byte-level byte-pair encoding. tokenizer.ggml.pre names the way to split a text into words (Kinds lists
+//     them). The bytes of a word are merged, pair by pair, in the order of tokenizer.ggml.merges.
+//   - llama: SentencePiece's byte-pair encoding. Characters are merged, always the pair with the best-scored token.
+//     Characters without a token become byte tokens.
+//   - t5: SentencePiece's unigram model. It takes the segmentation with the largest sum of scores.
+//   - bert: WordPiece. Words are lower-cased, stripped of accents, and split greedily into the longest tokens.
 //
-// # Text is no markup
+// # Text is not markup
 //
-// A vocabulary has special tokens beside those of text, such as <|im_end|>. What a
-// user wrote never becomes one of them: Encode takes their names as plain text
-// unless Options.Special is set. Text of a chat template, where markup and users'
-// words alternate, comes as pieces that say which is which: see EncodeChat.
+// A vocabulary has special tokens in addition to text tokens, such as <|im_end|>. A user's text never becomes one of
+// them: Encode treats their names as plain text unless Options.Special is set. The text of a chat template mixes markup
+// and users' text, so it comes as marked pieces: see EncodeChat.
 //
-// Text that a vocabulary has no token for becomes no special token either. It becomes
-// the token for what is unknown, if the vocabulary has one that is nothing else. If
-// not, and for a byte that a byte-level vocabulary lacks, it is left out.
+// Text without tokens never becomes a special token either. It becomes the unknown token, if the vocabulary has one
+// without another role. Otherwise, and for a byte that a byte-level vocabulary lacks, it is dropped.
 //
 // # Bounds
 //
-// Texts and files may be hostile. Encoding takes time in proportion to n log n for
-// a text of n bytes, and memory in proportion to n. A Tokenizer may be used by
-// several goroutines.
+// Texts and files may be hostile. Encoding n bytes takes O(n log n) time and O(n) memory. Several goroutines may use a
+// Tokenizer.
 package tokenizer
 
 import (
@@ -51,22 +44,21 @@ type Tokenizer struct {
 	pieces  []string // the bytes that each token stands for
 	ids     map[string]int32
 	markup  prefixes // special and added tokens
-	words   prefixes // of these the added ones without a sign, such as runs of spaces: they are no markup
+	words   prefixes // added tokens without punctuation, such as runs of spaces: they are not markup
 	ends    map[int32]bool
-	bos     int32 // none if there is no such token, as is eos
+	bos     int32 // none if there is no such token; the same for eos
 	eos     int32
 	before  []int32
 	after   []int32
-	leading bool // the first space of a text is not the text's own
+	leading bool // the first space of a decoded text was added by the encoder
 }
 
-// none is the id of a token that is not there.
+// none is the id of a missing token.
 const none = -1
 
 // model encodes text that names no special token.
 type model interface {
-	// encode appends the tokens of a text, which begins a text or follows a
-	// special token where first is set.
+	// encode appends the tokens of a text. first says that it begins a text or follows a special token.
 	encode(out []int32, text string, first bool) []int32
 }
 
@@ -93,20 +85,17 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Options changes how a text is encoded. Its zero value is for what a user wrote.
+// Options changes the encoding of a text. The zero value is for users' text.
 type Options struct {
-	// Special lets the text name special and added tokens, such as <|im_end|>. It
-	// is for a program's own text: never set it for a user's. Added tokens without
-	// punctuation or symbols, such as runs of spaces, are found either way.
+	// Special lets the text name special and added tokens, such as <|im_end|>. It is for a program's own text: never
+	// set it for users' text. Added tokens without punctuation or symbols, such as runs of spaces, are always found.
 	Special bool
-	// Whole puts the tokens around the text that the vocabulary asks for: the one
-	// that begins a text, for instance.
+	// Whole adds the tokens around a text that the vocabulary asks for, such as BOS.
 	Whole bool
 }
 
-// Encode returns the tokens of a text. Bytes that are not UTF-8 keep their value
-// where the vocabulary has tokens for single bytes. The package comment says what
-// becomes of text without a token.
+// Encode returns the tokens of a text. Invalid UTF-8 bytes keep their values if the vocabulary has byte tokens. The
+// package comment describes the encoding of text without tokens.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	var out []int32
 	if o.Whole {
@@ -122,7 +111,7 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 // Len is the number of tokens.
 func (t *Tokenizer) Len() int { return len(t.names) }
 
-// Token returns a token's name as the file has it, such as <|im_end|> or Ġthe.
+// Token returns a token's name in the file, such as <|im_end|> or Ġthe.
 func (t *Tokenizer) Token(id int32) string {
 	if !t.has(id) {
 		return ""
@@ -130,8 +119,7 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.names[id]
 }
 
-// Piece returns the text of a token, which may be a part of a character, and the
-// name of a special one.
+// Piece returns the text of a token, which may be a part of a character. For a special token it returns the name.
 func (t *Tokenizer) Piece(id int32) string {
 	if !t.has(id) {
 		return ""
@@ -159,7 +147,7 @@ func (t *Tokenizer) IsEnd(id int32) bool { return t.ends[id] }
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.names) }
 
-// Decode returns the text of tokens. Special tokens stand for no text.
+// Decode returns the text of tokens. Special tokens have no text.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {

@@ -23,7 +23,7 @@ type unigram struct {
 	merge   bool // spaces at the ends are dropped, others are one
 }
 
-// A character without a token scores that much less than the worst token.
+// A character without a token scores unknownPenalty less than the worst token.
 const unknownPenalty = 10
 
 func newUnigram(v *vocabulary) (model, error) {
@@ -59,8 +59,8 @@ func newUnigram(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// step is the best way found to a position of a text. Its score is rounded as SentencePiece does, which decides between
-// ways that are equally good but for the order of their tokens.
+// step is the best segmentation up to a position of a text. Its score is rounded as in SentencePiece, which affects the
+// choice between segmentations that differ only in the order of their tokens.
 type step struct {
 	score float32
 	from  int
@@ -99,7 +99,7 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 		switch id := best[i].id; {
 		case id != none:
 			out = append(out, id)
-		case last != none: // one token for the characters beside each other
+		case last != none: // one token for adjacent unknown characters
 			out = t.unk(out)
 		}
 		last = best[i].id
@@ -134,13 +134,11 @@ func (t *unigram) normalize(text string, first bool) string {
 	return b.String()
 }
 
-// maxReplacement bounds what a file may put in place of a character. The longest one
-// of Unicode has 33 bytes.
+// maxReplacement bounds the replacement of a character. Unicode's longest one has 33 bytes.
 const maxReplacement = 128
 
-// charsmap replaces characters, as SentencePiece compiles it: a double array that
-// finds the longest sequence to replace, and behind it the texts that come instead,
-// each ended by a zero.
+// charsmap replaces characters, in SentencePiece's compiled form: a double array that finds the longest sequence to
+// replace, followed by the zero-terminated replacements.
 type charsmap struct {
 	nodes []uint32
 	texts string
@@ -175,8 +173,8 @@ func readCharsmap(f *gguf.File) (m charsmap, err error) {
 	return m, nil
 }
 
-// replace returns what the beginning of a text becomes, and how long that is. A
-// byte that is no character becomes U+FFFD.
+// replace returns the replacement of the beginning of a text, and the length that it replaces. An invalid byte becomes
+// U+FFFD.
 func (m *charsmap) replace(text string) (chars string, n int) {
 	if at, n := m.find(text); n > 0 && at < len(m.texts) {
 		chars, _, _ := strings.Cut(m.texts[at:min(at+maxReplacement, len(m.texts))], "\x00")
@@ -189,13 +187,12 @@ func (m *charsmap) replace(text string) (chars string, n int) {
 	return text[:n], n
 }
 
-// Bits of a node: the byte that leads there, whether a sequence ends there, and how
-// far away its children are.
+// node returns the bits of a node: its byte, whether a sequence ends there, and the distance to its children.
 func (m *charsmap) node(at uint32) uint32 {
 	if uint64(at) < uint64(len(m.nodes)) {
 		return m.nodes[at]
 	}
-	return 1 << 31 // no byte leads there
+	return 1 << 31 // no byte leads to it
 }
 
 func children(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 )
 
-// tokenType is what tokenizer.ggml.token_type says of a token.
+// tokenType is the type of a token in tokenizer.ggml.token_type.
 type tokenType uint8
 
 const (
@@ -26,8 +26,7 @@ const (
 
 func (t tokenType) special() bool { return t == control || t == unknown }
 
-// maxToken bounds the bytes of a token: each position of a text may be compared
-// with all of it.
+// maxToken bounds the bytes of a token, because each position of a text may be compared with a whole token.
 const maxToken = 1024
 
 // vocabulary is the metadata of a tokenizer.
@@ -36,11 +35,11 @@ type vocabulary struct {
 	kind         string // tokenizer.ggml.model
 	tokens       []string
 	types        []tokenType
-	scores       []float32        // nil unless the file has some
-	text         map[string]int32 // the tokens that text is made of
-	unk          int32            // what text without a token becomes: none if that is left out
-	leadingSpace bool             // text is encoded with a space before it
-	frame        map[string]bool  // which tokens stand around a text unless the file says otherwise
+	scores       []float32        // nil if the file has none
+	text         map[string]int32 // the text tokens
+	unk          int32            // the unknown token: none to drop unknown text
+	leadingSpace bool             // text is encoded after an added space
+	frame        map[string]bool  // which tokens are added around a text by default
 }
 
 // kinds are the models of text.
@@ -113,7 +112,7 @@ func (v *vocabulary) readTypes() error {
 	}
 	for id, t := range types {
 		if t < int64(normal) || t > int64(byteToken) {
-			t = int64(normal) // 0 is what some converters write for it
+			t = int64(normal) // some converters write 0 for it
 		}
 		v.types[id] = tokenType(t)
 	}
@@ -145,8 +144,8 @@ func (v *vocabulary) readScores() error {
 	return nil
 }
 
-// special returns the token with a role, such as the one that begins a text: none
-// if the file names none, or one that is not in the vocabulary.
+// special returns the token with a role, such as BOS. It returns none if the file names none, or one outside of the
+// vocabulary.
 func (v *vocabulary) special(role string) int32 {
 	id, err := v.f.Int("tokenizer.ggml." + role + "_token_id")
 	if err != nil || id < 0 || id >= int64(len(v.tokens)) {
@@ -155,8 +154,8 @@ func (v *vocabulary) special(role string) int32 {
 	return int32(id)
 }
 
-// unknown returns the token for text that has none. A token with another role is not one: what a user wrote would end
-// the text, for instance. Padding is no such role, as it stands for no text either.
+// unknown returns the unknown token. A token with another role does not qualify: otherwise a user's text could produce
+// EOS, for example. Padding does not count as a role, because it has no text either.
 func (v *vocabulary) unknown() int32 {
 	id := v.special("unknown")
 	if v.ends()[id] {
@@ -172,7 +171,7 @@ func (v *vocabulary) unknown() int32 {
 	return id
 }
 
-// appendUnknown appends the token for text that has none, if there is one.
+// appendUnknown appends the unknown token, if there is one.
 func (v *vocabulary) appendUnknown(out []int32) []int32 {
 	if v.unk == none {
 		return out
@@ -219,7 +218,7 @@ func (v *vocabulary) ends() map[int32]bool {
 // blank is how a vocabulary of SentencePiece writes a space.
 const blank = "▁"
 
-// pieces returns the bytes that each token stands for.
+// pieces returns the bytes of each token.
 func (v *vocabulary) pieces() []string {
 	list := make([]string, len(v.tokens))
 	for id, name := range v.tokens {
@@ -240,7 +239,7 @@ func (v *vocabulary) pieces() []string {
 	return list
 }
 
-// byteOf reads the name of a token for a byte, such as <0x0A>.
+// byteOf parses the name of a byte token, such as <0x0A>.
 func byteOf(name string) (byte, bool) {
 	digits, ok := strings.CutPrefix(name, "<0x")
 	digits, end := strings.CutSuffix(digits, ">")
@@ -248,7 +247,7 @@ func byteOf(name string) (byte, bool) {
 	return byte(b), ok && end && len(digits) == 2 && err == nil
 }
 
-// byteTokens returns the tokens for single bytes: none where there is none.
+// byteTokens returns the byte tokens; none where missing.
 func (v *vocabulary) byteTokens() [256]int32 {
 	var list [256]int32
 	for b := range list {

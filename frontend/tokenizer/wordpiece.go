@@ -8,18 +8,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// wordPiece is the model of BERT (Devlin et al. 2018). GGUF files write a token that
-// begins a word with a blank before it, and those within words without ##.
+// wordPiece is the model of BERT (Devlin et al. 2018). In GGUF files, a token that begins a word has a blank before it,
+// and tokens within words have no ##.
 type wordPiece struct {
 	tokens prefixes
-	unk    func(out []int32) []int32 // appends the token of a word without one, if there is one
+	unk    func(out []int32) []int32 // appends the unknown token, if there is one
 	fold   bool                      // to lower case
-	strip  bool                      // accents
+	strip  bool                      // strip accents
 	pool   sync.Pool
 	ascii  [utf8.RuneSelf]pieceChar
 }
 
-// pieceChar is what a character is to a word.
+// pieceChar is a character's replacement and role.
 type pieceChar struct {
 	as   rune
 	role pieceRole
@@ -34,8 +34,7 @@ const (
 	dropped
 )
 
-// maxPieceWord is the length in characters from which on a word is unknown, as in
-// the original.
+// maxPieceWord is the length in characters from which on a word is unknown, as in the original.
 const maxPieceWord = 100
 
 func newWordPiece(v *vocabulary) (model, error) {
@@ -119,8 +118,7 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	return out
 }
 
-// word appends the tokens of a word, the longest one first each time. A word that
-// they do not make up is unknown.
+// word appends the tokens of a word, greedily the longest first. If tokens do not cover the word, it is unknown.
 func (t *wordPiece) word(out []int32, word string, chars int) []int32 {
 	begin := len(out)
 	for word != "" && chars <= maxPieceWord {

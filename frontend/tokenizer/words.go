@@ -2,9 +2,8 @@ package tokenizer
 
 import "hash/maphash"
 
-// words remembers the tokens of words that came not long ago: of those that fall on
-// the same place the last two. It never grows, so that a text whose words are all
-// different costs no more than to look.
+// words caches the tokens of recent words: the last two per hash value. It has a fixed size, so that a text of distinct
+// words costs only failed lookups.
 type words struct {
 	seed  maphash.Seed
 	slots []wordSlot
@@ -43,7 +42,7 @@ func (w *words) put(word string, ids []int32) {
 	}
 }
 
-// place returns the two slots that a word may have, and none if it is too long.
+// place returns the two slots for a word, or nil if the word is too long.
 func (w *words) place(word string) []wordSlot {
 	if len(word) > maxWordBytes {
 		return nil
