@@ -45,7 +45,7 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 	weights ir.WeightSource) (*Executable, error) {
 	reference, why, err := d.try(ctx, software, g, weights)
 	if err != nil {
-		err = fmt.Errorf("load: choose between %s and the %s: %w", d.caps.Name, processorName, err)
+		err = fmt.Errorf("choose between %s and the %s: %w", d.caps.Name, processorName, runtime.Reason(err))
 		return nil, errors.Join(err, software.Close())
 	}
 	if reference == nil {

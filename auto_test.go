@@ -195,7 +195,7 @@ func TestAutoFailure(t *testing.T) {
 		if want := map[string]error{"device": lost, "reference": context.Canceled}[fails]; !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		wantError(t, err, "load: choose between "+dev.Name()+" and the CPU fast path")
+		wantError(t, err, `load graph "custom": choose between `+dev.Name()+" and the CPU fast path")
 	}
 }
 

@@ -81,16 +81,14 @@ func (s *CompileStats) add(part CompileStats) {
 // fitWeights checks a graph and the weights that are given for it, before anything is compiled. The graph's weights
 // get the dtypes that they are stored in; it counts those.
 func fitWeights(g *ir.Graph, opt CompileOptions) (fit *ir.Graph, changed int, err error) {
-	if err = g.Verify(); err == nil {
-		fit, changed, err = ir.FitWeights(g, opt.Weights)
+	if err := g.Verify(); err != nil {
+		return nil, 0, fmt.Errorf("compile: %w", err) // which names the graph
 	}
+	fit, changed, err = ir.FitWeights(g, opt.Weights)
 	if err == nil && opt.Weights != nil {
 		err = ir.CheckWeights(fit, opt.Weights)
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("compile: %w", err)
-	}
-	return fit, changed, nil
+	return fit, changed, runtime.Explain("compile", g.Name, err)
 }
 
 // Compile compiles a graph for a device. The same graph compiled again for
@@ -107,12 +105,12 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 	}
 	c, err := newCompiler(ctx, g, opt)
 	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, runtime.Explain("compile", g.Name, err)
 	}
 	p, ok := c.fromCache()
 	if !ok {
 		if p, err = c.compile(ctx); err != nil {
-			return nil, fmt.Errorf("compile %s: %w", ir.Titled("graph", g.Name), err)
+			return nil, runtime.Explain("compile", g.Name, err)
 		}
 	}
 	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)

@@ -37,7 +37,7 @@ type Device struct {
 	closed   atomic.Bool
 }
 
-// usable fails on a device that is nil or closed, and without a context.
+// usable fails on a device that is nil or closed, and without a context or with one that has ended.
 func (d *Device) usable(ctx context.Context) error {
 	switch {
 	case d == nil:
@@ -45,7 +45,10 @@ func (d *Device) usable(ctx context.Context) error {
 	case d.closed.Load():
 		return fmt.Errorf("the device %s is closed", d.caps.Name)
 	}
-	return runtime.CheckContext(ctx)
+	if err := runtime.CheckContext(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // openVulkan is vk.Open, but for tests of machines without Vulkan.
@@ -318,7 +321,10 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	case d.parts != nil:
 		return d.compileParts(ctx, g, opt)
 	case d.IsCPU():
-		return interpreted(g, nil), g.Verify()
+		if _, _, err := fitWeights(g, opt); err != nil {
+			return nil, err
+		}
+		return interpreted(g, nil), nil
 	}
 	opt.Target = d.caps
 	if opt.Tuning == nil {
@@ -413,6 +419,11 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return nil, errors.New("load: there is no program: Compile and OpenBundle make one, unless they return an " +
 			"error")
 	}
+	exe, err := d.load(ctx, p, opt)
+	return exe, runtime.Explain("load", p.Contents.Graph.Name, err)
+}
+
+func (d *Device) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	weights := opt.Weights
 	if weights == nil {
 		weights = p.Contents.Weights
@@ -425,19 +436,19 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		opt.Share.Vulkan() == nil
 	if opt.Share != nil && (!opt.Share.loaded() || onProcessor != (opt.Share.Vulkan() == nil)) {
 		if p.refused != nil {
-			return nil, fmt.Errorf("load on %s, beside an executable to share with: %w", d.Name(), p.refused)
+			return nil, fmt.Errorf("on %s, next to an executable to share with: %w", d.Name(), p.refused)
 		}
-		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+		return nil, errSharedElsewhere(d, opt.Share)
 	}
 	if onProcessor && opt.WeightRoom > 0 {
-		return nil, fmt.Errorf("load on %s: there is no device whose memory weights could be kept out of", d.Name())
+		return nil, fmt.Errorf("on %s: there is no device whose memory weights could be kept out of", d.Name())
 	}
 	if onProcessor {
 		return d.loadOnProcessor(ctx, p, weights, opt.Share)
 	}
 	if p.Contents.Program == nil {
-		return nil, fmt.Errorf("load on %s: the program was made for the CPU fast path: compile the graph for "+
-			"this device", d.Name())
+		return nil, fmt.Errorf("on %s: the program was made for the CPU fast path: compile the graph for this device",
+			d.Name())
 	}
 	options := vk.LoadOptions{Graph: p.Contents.Graph, Progress: opt.Progress, Guards: opt.Guards,
 		Share: opt.Share.Vulkan(), WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
@@ -451,14 +462,15 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if opt.Share == nil && !opt.Guards && d.standsIn(ctx, p.Contents.Graph, weights, err) {
 		own, failed := d.loadOnProcessor(ctx, interpreted(p.Contents.Graph, err), weights, nil)
 		if failed != nil {
-			return nil, fmt.Errorf("%w; nor does the %s load it: %w", err, processorName, failed)
+			return nil, fmt.Errorf("%w; nor does the %s load it: %w", runtime.Reason(err), processorName,
+				runtime.Reason(failed))
 		}
 		return own, nil
 	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
 			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with "+
-				"these (CompileOptions.Weights, vkc compile --weights)", err)
+				"these (CompileOptions.Weights, vkc compile --weights)", runtime.Reason(err))
 		}
 		return nil, err
 	}
@@ -471,6 +483,11 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return &Executable{backend: exe, why: d.caps.Name + ": " + becauseShared}, nil
 	}
 	return d.faster(ctx, exe, p.Contents.Graph, weights)
+}
+
+// errSharedElsewhere says that an executable to share with is not where a program is to be loaded.
+func errSharedElsewhere(d *Device, share *Executable) error {
+	return fmt.Errorf("on %s: the executable to share with is on %s", d.Name(), share.Device())
 }
 
 // becauseShared is why an executable runs where the one runs that it shares with.

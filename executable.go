@@ -46,6 +46,14 @@ var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.Loa
 // loaded reports whether there is a program to run.
 func (e *Executable) loaded() bool { return e != nil && e.backend != nil }
 
+// explain is [runtime.Explain] with the name of the program's graph.
+func (e *Executable) explain(doing string, err error) error {
+	if s, ok := e.program().(signature); ok {
+		return s.Explain(doing, err)
+	}
+	return err
+}
+
 // program is the backend, or that of a nil Executable.
 func (e *Executable) program() runtime.Executable {
 	if !e.loaded() {
@@ -94,38 +102,47 @@ func (e *Executable) Symbols() []runtime.Symbol { return e.program().Symbols() }
 // were. If it ends while the device computes, Run returns at once, the run
 // completes all the same, and the next one waits for it.
 func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
-	return e.program().Run(ctx, in, opt...)
+	r, err := e.program().Run(ctx, in, opt...)
+	return r, e.explain("run", err)
 }
 
 // Upload returns a copy of d where the program runs, for [RunOptions].Inputs of any
 // program there. An output that is to stay there is named in RunOptions.Keep.
 func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
-	return e.program().Upload(ctx, d)
+	t, err := e.program().Upload(ctx, d)
+	return t, e.explain("upload for", err)
 }
 
 // UploadFrom is [Executable.Upload] of a tensor whose bytes from has, as row-major elements of that type and shape:
 // of a file, say. They are read a few MiB at a time.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
-	return e.program().UploadFrom(ctx, t, dims, from)
+	up, err := e.program().UploadFrom(ctx, t, dims, from)
+	return up, e.explain("upload for", err)
 }
 
 // ReadState returns a copy of what a state holds, after the runs under way.
 func (e *Executable) ReadState(name string) (*ir.Data, error) {
-	return e.program().ReadState(name)
+	d, err := e.program().ReadState(name)
+	return d, e.explain("read state of", err)
 }
 
 // WriteState makes a state hold a copy of d, after the runs under way.
 func (e *Executable) WriteState(name string, d *ir.Data) error {
-	return e.program().WriteState(name, d)
+	return e.explain("write state of", e.program().WriteState(name, d))
 }
 
 // ResetStates sets all states to what they hold after loading.
-func (e *Executable) ResetStates() error { return e.program().ResetStates() }
+func (e *Executable) ResetStates() error {
+	return e.explain("reset states of", e.program().ResetStates())
+}
 
 // NewStates makes states besides the program's own, with what those hold after loading, which runs read and update
 // that are given them ([RunOptions].States): so one program serves several conversations, say. Runs on different
 // states take turns all the same. Close them before the executable.
-func (e *Executable) NewStates() (States, error) { return e.program().NewStates() }
+func (e *Executable) NewStates() (States, error) {
+	s, err := e.program().NewStates()
+	return s, e.explain("make states of", err)
+}
 
 // Device names what the program runs on, for people.
 func (e *Executable) Device() string { return e.program().Device() }

@@ -101,7 +101,7 @@ func (x *several) following() (*Executable, error) {
 	}
 	for _, s := range x.States() {
 		if len(x.states[s.Name].parts) == 0 {
-			return nil, fmt.Errorf("load on %s: nothing reads or updates state %q: leave it out", x.of.Name(), s.Name)
+			return nil, fmt.Errorf("on %s: nothing reads or updates state %q: leave it out", x.of.Name(), s.Name)
 		}
 	}
 	if len(x.parts) == 1 {

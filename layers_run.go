@@ -162,7 +162,7 @@ func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *
 	}
 	defer x.mu.Unlock()
 	if x.closed {
-		return nil, fmt.Errorf("run on %s: the executable is %w", x.Device(), ErrClosed)
+		return nil, runtime.ErrProgramClosed
 	}
 	r := &layersRun{of: x, opt: opt, begun: func() {}, done: make(chan struct{})}
 	if err := r.join(own); err != nil {

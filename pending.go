@@ -202,7 +202,8 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 			p.finish(nil, err)
 			return
 		}
-		p.finish(e.runStarted(ctx, in, o, e.starts.next))
+		r, err := e.runStarted(ctx, in, o, e.starts.next)
+		p.finish(r, e.explain("run", err))
 	}()
 	return p
 }
@@ -253,6 +254,7 @@ func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions,
 type signature interface {
 	Bind(in Tensors, opt RunOptions) (map[string]int64, error)
 	NewOutputs(symbols map[string]int64, opt RunOptions) ([]runtime.Output, error)
+	Explain(doing string, err error) error
 }
 
 // begin gives the device a run all of whose outputs stay there, and returns the names of those that are to be read.

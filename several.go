@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
@@ -32,14 +33,15 @@ func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptio
 	}
 	p := interpreted(g, nil)
 	if p.parts, err = split(ctx, g, opt.Beside); err != nil {
-		return nil, err
+		return nil, runtime.Explain("compile", g.Name, err)
 	}
 	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
 	for i := range p.parts {
 		one, own := &p.parts[i], opt
 		own.Beside, own.Weights = nil, one.weights(opt.Weights, p)
 		if one.Program, err = d.parts[one.device].Compile(ctx, one.graph, own); err != nil {
-			return nil, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts), d.parts[one.device].Name(), err)
+			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts),
+				d.parts[one.device].Name(), runtime.Reason(err)))
 		}
 		p.Stats.add(one.Stats)
 	}
@@ -60,14 +62,19 @@ func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ 
 	switch n := len(p.parts); {
 	case n == 0 || p.parts[n-1].device >= len(d.parts) || shares != (p.parts[0].shard.Graph != nil),
 		shares && n != len(d.parts):
-		return nil, fmt.Errorf("load on %s: the program was compiled for other devices: compile the graph for these",
+		return nil, fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these",
 			d.Name())
 	case opt.WeightRoom > 0 && n > 1:
-		return nil, fmt.Errorf("load on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+		return nil, fmt.Errorf("on %s: LoadOptions.WeightRoom goes with one device", d.Name())
 	}
 	share := severalOf(opt.Share)
 	if opt.Share != nil && (share == nil || share.of != d) {
-		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+		return nil, errSharedElsewhere(d, opt.Share)
+	}
+	if opt.Weights == nil && share == nil {
+		if err := ir.CheckWeights(p.Contents.Graph, nil); err != nil { // of all parts together
+			return nil, err
+		}
 	}
 	opt.NoTrial = true
 	x := &several{Signature: runtime.SignatureOf(p.Contents.Graph), of: d, parts: p.parts, states: map[string]home{}}
@@ -104,6 +111,18 @@ type several struct {
 	exes   []*Executable // by part
 	states map[string]home
 	turn   func() (end func()) // waits for runs under way, for who reads or writes states; nil where parts do
+	closed atomic.Bool
+}
+
+// open refuses a program that is closed, and states that are; nil for the program's own.
+func (x *several) open(own *severalStates) error {
+	if x.closed.Load() {
+		return runtime.ErrProgramClosed
+	}
+	if own != nil && own.closed.Load() {
+		return runtime.ErrStatesClosed
+	}
+	return nil
 }
 
 // inTurn is turn where there is one.
@@ -154,7 +173,8 @@ func (x *several) on(device int) *Executable {
 
 // failed says which part an error is of.
 func (x *several) failed(part int, err error) error {
-	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(x.parts), x.of.parts[x.parts[part].device].Name(), err)
+	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(x.parts), x.of.parts[x.parts[part].device].Name(),
+		runtime.Reason(err))
 }
 
 // check checks a run, and returns its symbols and the states that it is given, by part; nil for the program's own.
@@ -162,7 +182,10 @@ func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, o
 	if opt.Profile && len(x.parts) > 1 {
 		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
 	}
-	if symbols, err = x.Bind(in, opt); err == nil {
+	if err = x.open(nil); err == nil {
+		symbols, err = x.Bind(in, opt)
+	}
+	if err == nil {
 		_, err = x.NewOutputs(symbols, opt)
 	}
 	if err != nil || opt.States == nil {
@@ -172,7 +195,7 @@ func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, o
 	if !ok || s.of != x {
 		return nil, nil, runtime.ErrStates
 	}
-	return symbols, s.parts, nil
+	return symbols, s.parts, x.open(s)
 }
 
 // Device implements runtime.Executable.
@@ -190,6 +213,7 @@ func (x *several) Device() string {
 
 // Close implements runtime.Executable.
 func (x *several) Close() error {
+	x.closed.Store(true)
 	var errs []error
 	for _, e := range x.exes {
 		errs = append(errs, e.Close())
@@ -199,11 +223,15 @@ func (x *several) Close() error {
 
 // ReadState implements runtime.Executable.
 func (x *several) ReadState(name string) (*ir.Data, error) {
-	return x.readState(name, func(part int) (*ir.Data, error) { return x.exes[part].ReadState(name) })
+	return x.readState(nil, name, func(part int) (*ir.Data, error) { return x.exes[part].ReadState(name) })
 }
 
 // readState puts a state together from what read says that each part has.
-func (x *several) readState(name string, read func(part int) (*ir.Data, error)) (*ir.Data, error) {
+func (x *several) readState(own *severalStates, name string,
+	read func(part int) (*ir.Data, error)) (*ir.Data, error) {
+	if err := x.open(own); err != nil {
+		return nil, err
+	}
 	if _, err := x.State(name); err != nil {
 		return nil, err
 	}
@@ -225,11 +253,15 @@ func (x *several) readState(name string, read func(part int) (*ir.Data, error)) 
 
 // WriteState implements runtime.Executable.
 func (x *several) WriteState(name string, d *ir.Data) error {
-	return x.writeState(name, d, func(part int, d *ir.Data) error { return x.exes[part].WriteState(name, d) })
+	return x.writeState(nil, name, d, func(part int, d *ir.Data) error { return x.exes[part].WriteState(name, d) })
 }
 
 // writeState gives each part what it has of a state.
-func (x *several) writeState(name string, d *ir.Data, write func(part int, d *ir.Data) error) error {
+func (x *several) writeState(own *severalStates, name string, d *ir.Data,
+	write func(part int, d *ir.Data) error) error {
+	if err := x.open(own); err != nil {
+		return err
+	}
 	if _, err := x.CheckState(name, d); err != nil {
 		return err
 	}
@@ -252,16 +284,24 @@ func (x *several) writeState(name string, d *ir.Data, write func(part int, d *ir
 
 // ResetStates implements runtime.Executable.
 func (x *several) ResetStates() error {
+	if err := x.open(nil); err != nil {
+		return err
+	}
 	defer x.inTurn()()
 	var errs []error
-	for _, e := range x.exes {
-		errs = append(errs, e.ResetStates())
+	for i, e := range x.exes {
+		if err := e.ResetStates(); err != nil {
+			errs = append(errs, x.failed(i, err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // NewStates implements runtime.Executable.
 func (x *several) NewStates() (States, error) {
+	if err := x.open(nil); err != nil {
+		return nil, err
+	}
 	if len(x.States()) == 0 {
 		return nil, runtime.ErrNoStates
 	}
@@ -281,18 +321,21 @@ func (x *several) NewStates() (States, error) {
 
 // severalStates are states of a run's own, by part; nil where a part has none.
 type severalStates struct {
-	of    *several
-	parts []States
+	of     *several
+	parts  []States
+	closed atomic.Bool
 }
 
 // Read implements runtime.States.
 func (s *severalStates) Read(name string) (*ir.Data, error) {
-	return s.of.readState(name, func(part int) (*ir.Data, error) { return s.parts[part].Read(name) })
+	d, err := s.of.readState(s, name, func(part int) (*ir.Data, error) { return s.parts[part].Read(name) })
+	return d, s.of.Explain("read state of", err)
 }
 
 // Write implements runtime.States.
 func (s *severalStates) Write(name string, d *ir.Data) error {
-	return s.of.writeState(name, d, func(part int, d *ir.Data) error { return s.parts[part].Write(name, d) })
+	return s.of.Explain("write state of", s.of.writeState(s, name, d,
+		func(part int, d *ir.Data) error { return s.parts[part].Write(name, d) }))
 }
 
 // each calls do for the states of all parts.
@@ -308,12 +351,16 @@ func (s *severalStates) each(do func(States) error) error {
 
 // Reset implements runtime.States.
 func (s *severalStates) Reset() error {
+	if err := s.of.open(s); err != nil {
+		return s.of.Explain("reset states of", err)
+	}
 	defer s.of.inTurn()()
-	return s.each(States.Reset)
+	return s.of.Explain("reset states of", s.each(States.Reset))
 }
 
 // Close implements runtime.States.
 func (s *severalStates) Close() error {
+	s.closed.Store(true)
 	defer s.of.inTurn()()
 	return s.each(States.Close)
 }

@@ -81,7 +81,7 @@ func (x *several) sharing(ctx context.Context) (*Executable, error) {
 	if len(first.Meetings) > 0 {
 		var err error
 		if how, err = s.meet(ctx, first); err != nil {
-			return nil, fmt.Errorf("load on %s: %w", x.of.Name(), err)
+			return nil, fmt.Errorf("on %s: %w", x.of.Name(), err)
 		}
 	}
 	return &Executable{backend: s, why: fmt.Sprintf("tensor parallel over %s: %d of %d weights and states are cut, "+

@@ -127,7 +127,7 @@ func (x *sharded) onEach(upload func(*Executable) (*DeviceTensor, error)) (*Devi
 	for _, p := range x.exes {
 		one, err := upload(p)
 		if err != nil {
-			return nil, errors.Join(err, t.Close())
+			return nil, errors.Join(runtime.Reason(err), t.Close())
 		}
 		t.parts = append(t.parts, one)
 	}

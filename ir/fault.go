@@ -6,7 +6,7 @@ import "fmt"
 // are made. Nothing is returned then. What becomes of states depends on the device: the reference leaves them as they
 // were, a device has written what the run made of them, and they are to be written or reset.
 type FaultError struct {
-	Op          string // the node, as the graph's text has it
+	Op          string // such as "quantize"
 	First, Last int64  // one of these elements of the op's argument, counted through all axes, is at fault
 	Why         string // what is wrong with it
 }

@@ -17,8 +17,14 @@ type WeightSource interface {
 	Weight(name string) (*Data, error)
 }
 
+// errNoWeights says that there is no source of weights.
+var errNoWeights = errors.New("no weights are given: name a weights file, or compile them into the bundle")
+
 // WeightType returns the dtype and shape of a weight.
 func WeightType(src WeightSource, name string) (DType, []int, error) {
+	if src == nil {
+		return Invalid, nil, errNoWeights
+	}
 	if t, ok := src.(interface {
 		WeightType(name string) (DType, []int, error)
 	}); ok {
@@ -29,7 +35,7 @@ func WeightType(src WeightSource, name string) (DType, []int, error) {
 		return Invalid, nil, err
 	}
 	if d == nil {
-		return Invalid, nil, fmt.Errorf("weight %q: the source returned nothing", name)
+		return Invalid, nil, errors.New("the source has nothing of that name, and no error")
 	}
 	return d.DType, d.Dims, nil
 }
@@ -63,20 +69,33 @@ func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err err
 // It reads none where the source knows their types.
 func CheckWeights(g *Graph, src WeightSource) error {
 	weights := g.Leaves(OpWeight)
-	bad := &WeightError{Of: Titled("graph", g.Name), Total: len(weights)}
+	bad := &WeightError{Total: len(weights)}
 	for _, n := range weights {
-		t, dims, err := WeightType(src, n.Name())
-		if want, wrong := n.Shape().Eval(nil); errors.Join(err, wrong) == nil &&
-			t == n.DType() && slices.Equal(dims, want) {
-			continue
+		dims, err := n.Shape().Eval(nil)
+		if err != nil {
+			return fmt.Errorf("weight %q: %w", n.Name(), err)
 		}
-		b := &BadWeight{Name: n.Name(), Want: n.Type().String(), Err: err}
-		if err == nil {
-			b.Given = Type{DType: t, Shape: ShapeOf(dims...)}.String()
+		if b := CheckWeight(src, n.Name(), n.DType(), dims); b != nil {
+			bad.Bad = append(bad.Bad, b)
 		}
-		bad.Bad = append(bad.Bad, b)
 	}
 	if len(bad.Bad) == 0 {
+		return nil
+	}
+	return bad
+}
+
+// CheckWeight says why what src has of that name cannot be a weight of that type, or returns nil. It does not read the
+// weight where the source knows its type.
+func CheckWeight(src WeightSource, name string, t DType, dims []int) *BadWeight {
+	bad := &BadWeight{Name: name, Want: Type{DType: t, Shape: ShapeOf(dims...)}.String()}
+	have, given, err := WeightType(src, name)
+	switch {
+	case err != nil:
+		bad.Err = err
+	case have != t || !slices.Equal(given, dims):
+		bad.Given = Type{DType: have, Shape: ShapeOf(given...)}.String()
+	default:
 		return nil
 	}
 	return bad
@@ -143,7 +162,6 @@ func weightValues(rw *Rewriter, w *Node, to DType) (*Node, error) {
 
 // WeightError lists the weights of a graph or program that cannot be used.
 type WeightError struct {
-	Of    string       // what the weights are of, such as `graph "mlp"`
 	Total int          // how many weights it has
 	Bad   []*BadWeight // those that cannot be used
 }
@@ -151,7 +169,7 @@ type WeightError struct {
 // BadWeight is a weight that cannot be used.
 type BadWeight struct {
 	Name  string
-	Want  string // its dtype and shape, such as "q4_0[64 32]"
+	Want  string // its dtype and shape, such as "q4_0[64,32]"
 	Given string // what was given instead, or "" where Err says why there is nothing
 	Err   error
 }
@@ -195,7 +213,7 @@ const listedWeights = 10
 // Where none could be read, as from a damaged file, the first says why.
 func (e *WeightError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d weights of %s cannot be used:", len(e.Bad), e.Total, e.Of)
+	fmt.Fprintf(&b, "%d of %d weights cannot be used:", len(e.Bad), e.Total)
 	if len(e.Bad) == 1 {
 		return fmt.Sprintf("%s %v", &b, e.Bad[0])
 	}

@@ -87,7 +87,7 @@ func TestFitWeights(t *testing.T) {
 			case unusable[tt.name] == "" && err != nil:
 				t.Errorf("a fitted weight cannot be used: %v", err)
 			case unusable[tt.name] != "" && (err == nil || !strings.Contains(err.Error(), unusable[tt.name]) ||
-				!strings.Contains(err.Error(), `1 of 1 weights of graph "g" cannot be used: weight "w"`)):
+				!strings.Contains(err.Error(), `1 of 1 weights cannot be used: weight "w"`)):
 				t.Errorf("the error is %v, want one with %q", err, unusable[tt.name])
 			}
 			if tt.want == nil {
@@ -114,20 +114,20 @@ func TestFitWeights(t *testing.T) {
 
 // TestWeightErrorIsShort: a model has hundreds of weights, and an error has a table of ten.
 func TestWeightErrorIsShort(t *testing.T) {
-	e := &WeightError{Of: `graph "g"`, Total: 74}
+	e := &WeightError{Total: 74}
 	for i := range 57 {
 		e.Bad = append(e.Bad, &BadWeight{Name: fmt.Sprintf("w%d", i), Want: "f32[4]", Given: "i32[40]"})
 	}
 	e.Bad[1].Err = errors.New("gone")
 	lines := strings.Split(e.Error(), "\n")
-	for i, want := range map[int]string{0: `57 of 74 weights of graph "g" cannot be used:`, 1: "  WEIGHT  WANTED  GIVEN",
+	for i, want := range map[int]string{0: `57 of 74 weights cannot be used:`, 1: "  WEIGHT  WANTED  GIVEN",
 		2: "  w0      f32[4]  i32[40]", 3: "  w1      f32[4]  gone", 12: "  and 47 more"} {
 		if len(lines) != 13 || lines[i] != want {
 			t.Fatalf("line %d is not %q:\n%s", i, want, e)
 		}
 	}
 	e.Bad = e.Bad[1:2]
-	if want := `1 of 74 weights of graph "g" cannot be used: weight "w1" (f32[4]): gone`; e.Error() != want {
+	if want := `1 of 74 weights cannot be used: weight "w1" (f32[4]): gone`; e.Error() != want {
 		t.Errorf("got %v, want %s", e, want)
 	}
 }

@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -239,7 +238,7 @@ func (sc *scope) fault(k *kernel.Kernel) error {
 		return err
 	}
 	n := sc.s.Plan.Value(id).Node
-	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: fmt.Sprintf("%s %s", n, n.Op()),
-		Why: quant.Refusal(n.DType()), Elems: int64(n.DType().BlockElems())})
+	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: n.Op().String(), Why: quant.Refusal(n.DType()),
+		Elems: int64(n.DType().BlockElems())})
 	return nil
 }

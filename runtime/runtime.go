@@ -99,17 +99,14 @@ type States interface {
 	Close() error
 }
 
-// ErrStates is for backends: the states given to a run belong to another program.
-var ErrStates = errors.New("RunOptions.States are of another executable: Executable.NewStates of this one makes some")
-
-// ErrNoStates is for backends: the program has no states.
-var ErrNoStates = errors.New("the program has no states")
-
-// CheckRun returns the given RunOptions, or the zero value if there are none. It refuses a nil context and more than
-// one RunOptions.
+// CheckRun returns the given RunOptions, or the zero value if there are none. It refuses a nil context, one that has
+// ended, and more than one RunOptions.
 func CheckRun(ctx context.Context, opt []RunOptions) (RunOptions, error) {
 	if err := CheckContext(ctx); err != nil {
 		return RunOptions{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return RunOptions{}, fmt.Errorf("it had not begun: %w", err)
 	}
 	switch len(opt) {
 	case 0:

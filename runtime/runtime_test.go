@@ -34,7 +34,7 @@ func signatures(t *testing.T) map[string]*Signature {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSignature(
+	s, err := NewSignature("g",
 		[]Port{{"x", ir.Type{DType: ir.F32, Shape: rows(2)}}, {"ids", ir.Type{DType: ir.I32, Shape: rows(1)[:1]}}},
 		[]Port{{"y", ir.Type{DType: ir.F32, Shape: rows(2)}}, {"s", ir.Type{DType: ir.I32, Shape: ir.Shape{}}}},
 		[]Port{{"cache", ir.Type{DType: ir.Q4_0, Shape: ir.ShapeOf(4, 32)}},
@@ -81,13 +81,13 @@ func TestNewSignatureRefuses(t *testing.T) {
 		{"symbolic state", nil, []Port{x}, []Symbol{{"T", 64}}, "static"},
 	}
 	for _, tt := range tests {
-		if _, err := NewSignature(tt.inputs, nil, tt.states, tt.symbols); err == nil ||
+		if _, err := NewSignature("g", tt.inputs, nil, tt.states, tt.symbols); err == nil ||
 			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
 	for _, symbols := range [][]Symbol{nil, {{"T", 32}}} {
-		if _, err := NewSignature(nil, []Port{x}, nil, symbols); err == nil {
+		if _, err := NewSignature("g", nil, []Port{x}, nil, symbols); err == nil {
 			t.Errorf("output %s with symbols %v: want an error", x, symbols)
 		}
 	}

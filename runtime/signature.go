@@ -12,6 +12,7 @@ import (
 // Signature describes a program's ports and symbols, and checks the callers' tensors against them. A backend embeds it
 // to implement the describing half of Executable.
 type Signature struct {
+	name                    string // of the graph
 	inputs, outputs, states []Port
 	symbols                 []Symbol
 	// leaves is a graph of the inputs and states alone. ir checks inputs against it, so that both backends report the
@@ -22,9 +23,18 @@ type Signature struct {
 
 var errNoSignature = errors.New("there is no signature: it is nil")
 
-// NewSignature returns the signature of a program known only by its ports, such as one read from a bundle. picks
+// Explain is [Explain] with the name of the program's graph.
+func (s *Signature) Explain(doing string, err error) error {
+	if s == nil {
+		return err
+	}
+	return Explain(doing, s.name, err)
+}
+
+// NewSignature returns the signature of a program known only by its name and ports, such as one read from a bundle. picks
 // describes the ops that need a nonempty axis to select from, if known.
-func NewSignature(inputs, outputs, states []Port, symbols []Symbol, picks ...ir.Pick) (*Signature, error) {
+func NewSignature(name string, inputs, outputs, states []Port, symbols []Symbol,
+	picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
 	var given []Symbol // without derived symbols
 	for _, s := range symbols {
@@ -55,7 +65,8 @@ func NewSignature(inputs, outputs, states []Port, symbols []Symbol, picks ...ir.
 	if n := len(g.Symbols()) + len(g.Derived()); n != len(symbols) {
 		return nil, fmt.Errorf("%d symbols for %d in the types of ports: each needs one declaration", len(symbols), n)
 	}
-	return &Signature{inputs: inputs, outputs: outputs, states: states, symbols: given, leaves: g, picks: picks}, nil
+	return &Signature{name: name, inputs: inputs, outputs: outputs, states: states, symbols: given, leaves: g,
+		picks: picks}, nil
 }
 
 func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
@@ -70,7 +81,7 @@ func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
 
 // SignatureOf returns the signature of a graph.
 func SignatureOf(g *ir.Graph) *Signature {
-	s := &Signature{leaves: g, picks: g.Picks(), inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
+	s := &Signature{name: g.Name, leaves: g, picks: g.Picks(), inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
 	for _, o := range g.Outputs() {
 		s.outputs = append(s.outputs, Port{o.Name, o.Node.Type()})
 	}

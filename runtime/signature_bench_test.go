@@ -19,7 +19,7 @@ func BenchmarkBind(b *testing.B) {
 	for i := range 60 {
 		states = append(states, port(fmt.Sprint("cache", i), ir.F16, ir.D(4096), ir.D(512)))
 	}
-	s, err := runtime.NewSignature([]runtime.Port{port("tokens", ir.I32, t), port("positions", ir.I32, t),
+	s, err := runtime.NewSignature("g", []runtime.Port{port("tokens", ir.I32, t), port("positions", ir.I32, t),
 		port("mask", ir.F32, t, t)}, []runtime.Port{port("logits", ir.F32, t, ir.D(32000))}, states,
 		[]runtime.Symbol{{Name: t.Sym, Bound: t.Bound}, {Name: past.Sym, Bound: past.Bound}})
 	if err != nil {

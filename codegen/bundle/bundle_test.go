@@ -239,7 +239,7 @@ func TestCheckWeights(t *testing.T) {
 		t.Error("CheckWeights read the weights of a bundle, which knows their types without")
 	}
 	err = CheckWeights(c.Program, weightMap{"w": data(t, ir.Q4_0, 0, 32, 64)})
-	for _, want := range []string{"2 of 2", `no weight "bias"`, "w       q4_0[64 32]  q4_0[32 64]"} {
+	for _, want := range []string{"2 of 2", `no weight "bias"`, "w       q4_0[64,32]  q4_0[32,64]"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

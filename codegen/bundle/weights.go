@@ -16,8 +16,10 @@ type weightRef struct {
 	dims  []int
 }
 
-// String is "q4_0[64 32]".
-func (r weightRef) String() string { return fmt.Sprintf("%s%v", r.dtype, r.dims) }
+// String is "q4_0[64,32]".
+func (r weightRef) String() string {
+	return ir.Type{DType: r.dtype, Shape: ir.ShapeOf(r.dims...)}.String()
+}
 
 // check is nil if a weight is of the type that is asked for.
 func (r weightRef) check(have weightRef) *ir.BadWeight {
@@ -166,7 +168,7 @@ func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 			continue
 		}
 		if src == nil {
-			return nil, errNoWeights(s.Weight)
+			return nil, ir.CheckWeight(nil, s.Weight, s.DType, s.Dims)
 		}
 		d, err := segmentRef(s).load(src)
 		if err != nil {
@@ -175,11 +177,6 @@ func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 		parts[i] = d.Bytes
 	}
 	return parts, nil
-}
-
-func errNoWeights(name string) error {
-	return fmt.Errorf("weight %q is needed, and no weights are given: name a weights file, or compile them "+
-		"into the bundle", name)
 }
 
 // CheckWeights reports all weights of the program that src lacks, or has with another type, as a [*ir.WeightError]. src
@@ -192,12 +189,9 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if err := set.program(p); err != nil {
 		return err
 	}
-	if len(set.list) > 0 && src == nil {
-		return errNoWeights(set.list[0].name)
-	}
-	bad := &ir.WeightError{Of: ir.Titled("program", p.Name), Total: len(set.list)}
+	bad := &ir.WeightError{Total: len(set.list)}
 	for _, r := range set.list {
-		if err := r.find(src); err != nil {
+		if err := ir.CheckWeight(src, r.name, r.dtype, r.dims); err != nil {
 			bad.Bad = append(bad.Bad, err)
 		}
 	}
@@ -205,13 +199,4 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 		return nil
 	}
 	return bad
-}
-
-// find is load without reading the weight's data, if the source supports that.
-func (r weightRef) find(src ir.WeightSource) *ir.BadWeight {
-	dtype, dims, err := ir.WeightType(src, r.name)
-	if err != nil {
-		return &ir.BadWeight{Name: r.name, Want: r.String(), Err: err}
-	}
-	return r.check(weightRef{r.name, dtype, dims})
 }

@@ -21,7 +21,7 @@ type Fault struct {
 // FaultPort is a word in which a step may record a fault, and the fault's meaning.
 type FaultPort struct {
 	Buffer int    `json:"buffer"`
-	Op     string `json:"op"`  // the failing node, in the graph's notation
+	Op     string `json:"op"`  // the failing op, such as "quantize"
 	Why    string `json:"why"` // the reason, as the end of a sentence
 	// Elems is the number of argument elements per index.
 	Elems int64 `json:"elems"`

@@ -19,7 +19,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%d MiB of memory are needed, and %s leaves %d MiB: use smaller inputs or symbol values, or "+
+	return fmt.Sprintf("out of memory: %d MiB are needed, and %s leaves %d MiB: use smaller inputs or symbol values, or "+
 		"give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 

@@ -24,7 +24,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 			used = append(used, n)
 		}
 	}
-	weights, err := loadWeights(g.Name, used, opt)
+	weights, err := loadWeights(used, opt)
 	if err != nil {
 		return nil, err
 	}

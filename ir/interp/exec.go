@@ -2,6 +2,7 @@ package interp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -162,9 +163,8 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 		}
 	}
 	if need > x.limit-x.live {
-		return fmt.Errorf("%s%v needs %d MiB with %d MiB in use, over the memory limit of %d MiB: raise "+
-			"Options.MemoryLimit or use smaller symbol values",
-			n.DType(), dims, need>>20, x.live>>20, x.limit>>20)
+		return fmt.Errorf("out of memory: %s%v needs %d MiB with %d MiB in use, over the limit of %d MiB: use smaller "+
+			"inputs or symbol values, or a higher limit", n.DType(), dims, need>>20, x.live>>20, x.limit>>20)
 	}
 	x.live += need
 	return nil
@@ -207,8 +207,12 @@ func (x *exec) release(n *ir.Node) {
 
 const forever = math.MaxInt
 
-// nodeError says which node failed and where the user's program made it.
+// nodeError says which node failed and where the user's program made it. A [*ir.FaultError] has the words that it has
+// on a device, where neither is known.
 func nodeError(n *ir.Node, err error) error {
+	if fault := (*ir.FaultError)(nil); errors.As(err, &fault) {
+		return err
+	}
 	name := n.Op().String()
 	if n.Name() != "" {
 		name = fmt.Sprintf("%s %q", name, n.Name())

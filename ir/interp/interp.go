@@ -132,7 +132,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 		}
 	}
 	used := slices.DeleteFunc(g.Leaves(ir.OpWeight), func(n *ir.Node) bool { return !live[n.ID()] })
-	weights, err := loadWeights(g.Name, used, opt)
+	weights, err := loadWeights(used, opt)
 	if err != nil {
 		return nil, err
 	}

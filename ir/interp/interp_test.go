@@ -394,7 +394,7 @@ func TestWeightErrorsNameAll(t *testing.T) {
 		wantError(t, err, part)
 	}
 	_, err = New(b.Graph, Options{})
-	wantError(t, err, "4 of 4 weights of graph")
+	wantError(t, err, "4 of 4 weights cannot be used")
 }
 
 func TestEval(t *testing.T) {
@@ -445,7 +445,7 @@ func TestMemoryLimit(t *testing.T) {
 	in["x"] = floats(t, ir.F32, noise(1000, 1), 1000)
 	run(t, b.program(Options{MemoryLimit: 16000}), in, nil)
 	_, err = b.program(Options{MemoryLimit: 15999}).Run(context.Background(), in, nil)
-	wantError(t, err, "over the memory limit")
+	wantError(t, err, "over the limit of 0 MiB")
 
 	b = newGraph(t)
 	b.leaf(ir.OpState, "s", ir.F32, ir.ShapeOf(1<<30, 1<<8))
@@ -455,7 +455,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("a state of two tebibytes: %v", err)
 	}
 	_, err = New(b.Graph, Options{MemoryLimit: 1 << 40})
-	wantError(t, err, "memory limit")
+	wantError(t, err, "the states need more than the limit")
 }
 
 // countdown is a context that ends when it has been asked a number of times

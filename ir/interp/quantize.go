@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"errors"
-	"fmt"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -23,7 +22,7 @@ func quantize(c *call) (value, error) {
 	err = quant.Quantize(out.b.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
 	if bad := (*quant.ValueError)(nil); errors.As(err, &bad) {
 		at := int64(bad.Index)
-		err = &ir.FaultError{Op: fmt.Sprintf("%s %s", c.node, c.node.Op()), First: at, Last: at,
+		err = &ir.FaultError{Op: c.node.Op().String(), First: at, Last: at,
 			Why: quant.Refusal(out.typ)}
 	}
 	return out, err

@@ -65,8 +65,8 @@ func (p *Program) firstStates() error {
 			continue // it is this program's own
 		}
 		if !have.Type().Equal(n.Type()) {
-			return nodeError(n, fmt.Errorf("it is %s here and %s in the program that it is to be shared with",
-				n.Type(), have.Type()))
+			return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", n.Name(),
+				n.Type(), have.Type())
 		}
 		shares = true
 	}
@@ -89,8 +89,8 @@ func (p *Program) begin(which func(name string) bool) error {
 			return nodeError(n, err)
 		}
 		if left -= bytesOf(n.DType(), dims); left < 0 {
-			return nodeError(n, fmt.Errorf("the states need more than the memory limit of %d MiB",
-				p.opt.memoryLimit()>>20))
+			return nodeError(n, fmt.Errorf("out of memory: the states need more than the limit of %d MiB: use "+
+				"smaller ones, or a higher limit", p.opt.memoryLimit()>>20))
 		}
 		if !which(n.Name()) {
 			continue

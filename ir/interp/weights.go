@@ -1,7 +1,6 @@
 package interp
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,9 +9,9 @@ import (
 )
 
 // loadWeights finds, checks and decodes the weights.
-func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
+func loadWeights(nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	found := make(map[*ir.Node]*ir.Data, len(nodes))
-	bad := &ir.WeightError{Of: ir.Titled("graph", graph), Total: len(nodes)}
+	bad := &ir.WeightError{Total: len(nodes)}
 	for _, n := range nodes {
 		d, err := findWeight(n, opt.Weights)
 		if err != nil {
@@ -46,24 +45,23 @@ func weightValue(d *ir.Data, opt Options) (value, error) {
 }
 
 func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, *ir.BadWeight) {
-	bad := &ir.BadWeight{Name: n.Name(), Want: n.Type().String()}
-	if src == nil {
-		bad.Err = errors.New("no weights were given")
-		return nil, bad
+	dims, err := n.Shape().Eval(nil)
+	if err == nil {
+		if bad := ir.CheckWeight(src, n.Name(), n.DType(), dims); bad != nil {
+			return nil, bad
+		}
 	}
-	d, err := src.Weight(n.Name())
+	var d *ir.Data
+	if err == nil {
+		d, err = src.Weight(n.Name())
+	}
 	if err == nil {
 		err = checkData(n, d)
 	}
-	switch {
-	case err == nil:
-		return d, nil
-	case d != nil && !sameType(n, d):
-		bad.Given = d.String()
-	default:
-		bad.Err = err
+	if err != nil {
+		return nil, &ir.BadWeight{Name: n.Name(), Want: n.Type().String(), Err: err}
 	}
-	return nil, bad
+	return d, nil
 }
 
 // checkData refuses data that is not of a node's static type.

@@ -32,12 +32,12 @@ func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, er
 	}
 	ends, err := s.cuts(shares, home)
 	if err != nil {
-		return nil, fmt.Errorf("split %q over %d devices: %w", g.Name, len(shares), err)
+		return nil, fmt.Errorf("split over %d devices: %w", len(shares), err)
 	}
 	parts := make([]Part, len(ends))
 	for i := range ends {
 		if parts[i], err = s.build(i, ends); err != nil {
-			return nil, fmt.Errorf("split %q, part %d: %w", g.Name, i, err)
+			return nil, fmt.Errorf("split, part %d: %w", i, err)
 		}
 		parts[i].Device = i
 	}

@@ -51,11 +51,11 @@ func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,
 		Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
 	if shards < 2 || shards > mailbox.MaxRanks || rank < 0 || rank >= shards {
-		return Shard{}, fmt.Errorf("split %q: part %d of %d: want 2 to %d parts", g.Name, rank, shards,
+		return Shard{}, fmt.Errorf("split: part %d of %d: want 2 to %d parts", rank, shards,
 			mailbox.MaxRanks)
 	}
 	if err := s.run(); err != nil {
-		return Shard{}, fmt.Errorf("split %q over %d devices: %w", g.Name, shards, err)
+		return Shard{}, fmt.Errorf("split over %d devices: %w", shards, err)
 	}
 	return s.Shard, nil
 }

@@ -38,9 +38,6 @@ type Options struct {
 	Context context.Context
 }
 
-// errClosed is returned by everything after Close.
-var errClosed = fmt.Errorf("cpu: the program is %w", runtime.ErrClosed)
-
 // executable is a graph on the interpreter.
 type executable struct {
 	*runtime.Signature
@@ -57,18 +54,19 @@ type executable struct {
 // result.
 func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable, error) {
 	if err := g.Verify(); err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+		return nil, fmt.Errorf("load: %w", err)
 	}
-	var share *interp.Program
-	if opt.Share != nil {
-		from, ok := opt.Share.(*executable)
-		if !ok {
-			return nil, fmt.Errorf("cpu: the program to share with runs on %s", opt.Share.Device())
-		}
-		var err error
-		if share, err = from.open(); err != nil {
-			return nil, fmt.Errorf("share with another program: %w", err)
-		}
+	e, err := newExecutable(g, weights, opt)
+	if err != nil {
+		return nil, runtime.Explain("load", g.Name, err)
+	}
+	return e, nil
+}
+
+func newExecutable(g *ir.Graph, weights ir.WeightSource, opt Options) (*executable, error) {
+	share, err := sharedWith(opt.Share)
+	if err != nil {
+		return nil, err
 	}
 	replace, what := fast.Kernels, "CPU fast path"
 	if opt.Reference {
@@ -77,7 +75,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit,
 		Share: share, Replace: replace, Poison: opt.Poison, Context: opt.Context})
 	if err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+		return nil, err
 	}
 	workers := opt.Workers
 	if workers <= 0 {
@@ -88,25 +86,37 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 		device = &own
 	}
 	device.add(p)
-	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, what: what,
-		workers: workers, program: p}, nil
+	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, what: what, workers: workers,
+		program: p}, nil
+}
+
+// sharedWith returns the program that one is to share weights and states with, or nil for none.
+func sharedWith(with runtime.Executable) (*interp.Program, error) {
+	if with == nil {
+		return nil, nil
+	}
+	from, ok := with.(*executable)
+	if !ok {
+		return nil, fmt.Errorf("the program to share with runs on %s", with.Device())
+	}
+	p, err := from.open()
+	if err != nil {
+		return nil, fmt.Errorf("share with another program: %w", err)
+	}
+	return p, nil
 }
 
 // Run implements runtime.Executable. A profile has no kernels, because nodes are not timed.
 func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
-	opt, err := runtime.CheckRun(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("cpu: run: %w", err)
-	}
-	p, err := e.programOf(opt)
-	if err != nil {
-		return nil, err
-	}
 	start := time.Now()
-	r, err := e.run(ctx, p, in, opt)
+	opt, err := runtime.CheckRun(ctx, opts)
+	var r *runtime.Result
+	if err == nil {
+		r, err = e.run(ctx, in, opt)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+		return nil, e.Explain("run", err)
 	}
 	if opt.Profile {
 		r.Profile = &runtime.Profile{Wall: time.Since(start)}
@@ -114,9 +124,13 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return r, nil
 }
 
-func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data,
+func (e *executable) run(ctx context.Context, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
 	// Everything is checked before the run changes states.
+	p, err := e.programOf(opt)
+	if err != nil {
+		return nil, err
+	}
 	if err := e.device.usable(); err != nil {
 		return nil, err
 	}
@@ -160,36 +174,43 @@ func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*
 }
 
 // ReadState implements runtime.Executable.
-func (e *executable) ReadState(name string) (*ir.Data, error) {
-	p, err := e.open()
-	if err != nil {
-		return nil, err
+func (e *executable) ReadState(name string) (*ir.Data, error) { return e.readState(name, e.open) }
+
+// readState reads a state of the program that open returns.
+func (e *executable) readState(name string, open func() (*interp.Program, error)) (d *ir.Data, err error) {
+	p, err := open()
+	if err == nil {
+		_, err = e.State(name)
 	}
-	if _, err := e.State(name); err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+	if err == nil {
+		d, err = p.State(name)
 	}
-	return p.State(name)
+	return d, e.Explain("read state of", err)
 }
 
 // WriteState implements runtime.Executable.
-func (e *executable) WriteState(name string, d *ir.Data) error {
-	p, err := e.open()
-	if err != nil {
-		return err
+func (e *executable) WriteState(name string, d *ir.Data) error { return e.writeState(name, d, e.open) }
+
+func (e *executable) writeState(name string, d *ir.Data, open func() (*interp.Program, error)) error {
+	p, err := open()
+	if err == nil {
+		_, err = e.CheckState(name, d)
 	}
-	if _, err := e.CheckState(name, d); err != nil {
-		return fmt.Errorf("cpu: %w", err)
+	if err == nil {
+		err = p.SetState(name, d)
 	}
-	return p.SetState(name, d)
+	return e.Explain("write state of", err)
 }
 
 // ResetStates implements runtime.Executable.
-func (e *executable) ResetStates() error {
-	p, err := e.open()
-	if err != nil {
-		return err
+func (e *executable) ResetStates() error { return e.resetStates(e.open) }
+
+func (e *executable) resetStates(open func() (*interp.Program, error)) error {
+	p, err := open()
+	if err == nil {
+		err = p.ResetStates()
 	}
-	return p.ResetStates()
+	return e.Explain("reset states of", err)
 }
 
 // Device implements runtime.Executable.
@@ -212,7 +233,7 @@ func (e *executable) open() (*interp.Program, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.program == nil {
-		return nil, errClosed
+		return nil, runtime.ErrProgramClosed
 	}
 	return e.program, nil
 }

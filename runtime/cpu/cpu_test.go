@@ -215,7 +215,7 @@ func TestClose(t *testing.T) {
 	_, run := e.Run(t.Context(), nil, runtime.RunOptions{})
 	_, read := e.ReadState("sum")
 	for _, err := range []error{run, read, e.WriteState("sum", nil), e.ResetStates()} {
-		if !errors.Is(err, errClosed) {
+		if !errors.Is(err, runtime.ErrProgramClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	}

@@ -3,7 +3,6 @@ package cpu
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -124,10 +123,10 @@ func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, 
 // Upload implements runtime.Executable.
 func (e *executable) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
 	if d == nil {
-		return nil, errors.New("cpu: upload: the tensor is nil")
+		return nil, e.Explain("upload for", runtime.ErrNothing)
 	}
 	if err := d.Check(); err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
+		return nil, e.Explain("upload for", err)
 	}
 	return e.UploadFrom(ctx, d.DType, d.Dims, bytes.NewReader(d.Bytes))
 }
@@ -135,32 +134,41 @@ func (e *executable) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTen
 // UploadFrom implements runtime.Executable.
 func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	tensor, err := e.upload(ctx, t, dims, from)
+	if err != nil {
+		return nil, e.Explain("upload for", err)
+	}
+	return tensor, nil
+}
+
+func (e *executable) upload(ctx context.Context, t ir.DType, dims []int,
+	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	if from == nil {
+		return nil, runtime.ErrNoReader
+	}
 	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
+		return nil, err
 	}
 	if _, err := e.open(); err != nil {
 		return nil, err
-	}
-	if from == nil {
-		return nil, errors.New("cpu: upload: there is nothing to read from")
 	}
 	size, err := ir.ByteSize(t, dims)
 	if err == nil {
 		err = hostmem.Check(size)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
+		return nil, err
 	}
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
+		return nil, err
 	}
 	err = runtime.ReadChunks(from, int64(len(d.Bytes)), func(p []byte, at int64) error {
 		copy(d.Bytes[at:], p)
 		return runtime.CheckContext(ctx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cpu: upload: %w", err)
+		return nil, err
 	}
 	e.device.in.Add(uint64(len(d.Bytes)))
 	return e.device.newTensor("uploaded", d)

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/vkc-go/vkc/ir"
@@ -19,18 +18,23 @@ type states struct {
 
 // NewStates implements runtime.Executable.
 func (e *executable) NewStates() (runtime.States, error) {
+	s, err := e.newStates()
+	if err != nil {
+		return nil, e.Explain("make states of", err)
+	}
+	return s, nil
+}
+
+func (e *executable) newStates() (*states, error) {
 	p, err := e.open()
 	if err != nil {
 		return nil, err
 	}
 	if len(e.States()) == 0 {
-		return nil, fmt.Errorf("cpu: %w", runtime.ErrNoStates)
+		return nil, runtime.ErrNoStates
 	}
 	own, err := p.WithStates()
-	if err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
-	}
-	return &states{exe: e, program: own}, nil
+	return &states{exe: e, program: own}, err
 }
 
 func (s *states) open() (*interp.Program, error) {
@@ -40,37 +44,19 @@ func (s *states) open() (*interp.Program, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.program == nil {
-		return nil, fmt.Errorf("cpu: the states are %w", runtime.ErrClosed)
+		return nil, runtime.ErrStatesClosed
 	}
 	return s.program, nil
 }
 
 // Read implements runtime.States.
-func (s *states) Read(name string) (*ir.Data, error) {
-	p, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	return p.State(name)
-}
+func (s *states) Read(name string) (*ir.Data, error) { return s.exe.readState(name, s.open) }
 
 // Write implements runtime.States.
-func (s *states) Write(name string, d *ir.Data) error {
-	p, err := s.open()
-	if err != nil {
-		return err
-	}
-	return p.SetState(name, d)
-}
+func (s *states) Write(name string, d *ir.Data) error { return s.exe.writeState(name, d, s.open) }
 
 // Reset implements runtime.States.
-func (s *states) Reset() error {
-	p, err := s.open()
-	if err != nil {
-		return err
-	}
-	return p.ResetStates()
-}
+func (s *states) Reset() error { return s.exe.resetStates(s.open) }
 
 // Close implements runtime.States.
 func (s *states) Close() error {
@@ -88,7 +74,7 @@ func (e *executable) programOf(opt runtime.RunOptions) (*interp.Program, error) 
 	}
 	s, ok := opt.States.(*states)
 	if !ok || s.exe != e {
-		return nil, fmt.Errorf("cpu: run: %w", runtime.ErrStates)
+		return nil, runtime.ErrStates
 	}
 	return s.open()
 }

@@ -153,7 +153,7 @@ type OutOfMemoryError struct {
 
 func (e *OutOfMemoryError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "vk: %s: cannot allocate %s in heap %d (%s in all, %s used by this program", e.What,
+	fmt.Fprintf(&b, "out of memory: %s: cannot allocate %s in heap %d (%s in all, %s used by this program", e.What,
 		formatBytes(e.Requested), e.Heap, formatBytes(e.HeapSize), formatBytes(e.InUse))
 	if e.Available > 0 {
 		fmt.Fprintf(&b, ", %s still available", formatBytes(e.Available))

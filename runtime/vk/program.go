@@ -134,13 +134,13 @@ type Stats struct {
 func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (*Executable, error) {
 	if p == nil {
-		return nil, errors.New("vk: load: no program")
+		return nil, errors.New("load: there is no program: it is nil")
 	}
 	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
+		return nil, runtime.Explain("load", p.Name, err)
 	}
 	if err := d.enter("load program"); err != nil {
-		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
+		return nil, runtime.Explain("load", p.Name, err)
 	}
 	defer d.leave()
 	e, err := d.load(ctx, p, spirv, weights, opt)
@@ -148,7 +148,7 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		memory.Smaller = p.Smaller()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", ir.Titled("program", p.Name), err)
+		return nil, runtime.Explain("load", p.Name, err)
 	}
 	return e, nil
 }
@@ -299,7 +299,7 @@ func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime
 		}
 		symbols = append(symbols, runtime.Symbol{Name: s.Name, Bound: s.Bound})
 	}
-	return runtime.NewSignature(ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols, picks...)
+	return runtime.NewSignature(p.Name, ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols, picks...)
 }
 
 // maxSymbol is the largest value of a symbol that fits the params buffer.
@@ -411,7 +411,7 @@ func (e *Executable) enter() error {
 		return errNoProgram
 	}
 	if e.closed.Load() {
-		return fmt.Errorf("the program is %w", ErrClosed)
+		return runtime.ErrProgramClosed
 	}
 	return e.device.enter("use the program")
 }

@@ -69,7 +69,7 @@ func TestLoadErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := chain(t, 10)
 			test.change(f)
-			wantError(t, refuse(t, d, f), `load program "chain"`, test.want)
+			wantError(t, refuse(t, d, f), `load graph "chain"`, test.want)
 		})
 	}
 	if _, err := d.Load(context.Background(), nil, nil, nil, vk.LoadOptions{}); err == nil {
@@ -97,7 +97,7 @@ func TestLoadMissingWeights(t *testing.T) {
 		t.Errorf("two weights that are missing: %v", err)
 	}
 	f.weights = mapSource{"a": tensor(ramp(0, 2000), 2000), "b": tensor(ramp(0, 4003), 4003)}
-	wantError(t, refuse(t, d, f), "1 of 2 weights", `weight "a" is f32[2000], want f32[1000 2]`)
+	wantError(t, refuse(t, d, f), "1 of 2 weights", `weight "a" is f32[2000], want f32[1000,2]`)
 	f.weights = nil
 	wantError(t, refuse(t, d, f), "no weights are given")
 }
@@ -258,7 +258,7 @@ func TestRunErrors(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := e.Run(context.Background(), test.in, runtime.RunOptions{Symbols: test.symbols})
-			wantError(t, err, `run "symbolic"`, test.want)
+			wantError(t, err, `run graph "symbolic"`, test.want)
 		})
 	}
 	// After all that it still works.

@@ -50,7 +50,7 @@ func (e *Executable) wrap(doing string, err error) error {
 	if e == nil || e.program == nil {
 		return fmt.Errorf("%s a program: %w", doing, err)
 	}
-	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
+	return e.Explain(doing, err)
 }
 
 // job is a run with checked arguments.

@@ -90,7 +90,7 @@ func (s *states) use(doing string, do func(e *Executable) error) error {
 	}
 	defer e.give()
 	if s.closed.Load() {
-		return e.wrap(doing, runtime.ErrClosed)
+		return e.wrap(doing, runtime.ErrStatesClosed)
 	}
 	if err := do(e); err != nil {
 		return e.wrap(doing, err)
@@ -100,7 +100,7 @@ func (s *states) use(doing string, do func(e *Executable) error) error {
 
 // Read implements runtime.States.
 func (s *states) Read(name string) (d *ir.Data, err error) {
-	err = s.use("read own state of", func(e *Executable) (err error) {
+	err = s.use("read state of", func(e *Executable) (err error) {
 		d, err = e.readState(s.ranges, name)
 		return err
 	})
@@ -109,12 +109,12 @@ func (s *states) Read(name string) (d *ir.Data, err error) {
 
 // Write implements runtime.States.
 func (s *states) Write(name string, d *ir.Data) error {
-	return s.use("write own state of", func(e *Executable) error { return e.writeState(s.ranges, name, d) })
+	return s.use("write state of", func(e *Executable) error { return e.writeState(s.ranges, name, d) })
 }
 
 // Reset implements runtime.States.
 func (s *states) Reset() error {
-	return s.use("reset own states of", func(e *Executable) error {
+	return s.use("reset states of", func(e *Executable) error {
 		return e.resetStates(context.Background(), s.reset, s.ranges, func(int) bool { return true })
 	})
 }
@@ -137,7 +137,7 @@ func (e *Executable) statesOf(opt runtime.RunOptions) (*states, error) {
 	case !ok || s.exe != e:
 		return nil, runtime.ErrStates
 	case s.closed.Load():
-		return nil, errors.New("RunOptions.States are closed: close them after their last run")
+		return nil, runtime.ErrStatesClosed
 	case opt.Profile || e.guards != nil:
 		return nil, errors.New("runs on states of their own have no profile and no guards: leave one of them out")
 	}

@@ -2,7 +2,6 @@ package vk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -80,7 +79,7 @@ func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, e
 // Upload implements runtime.Executable. It overlaps with runs in progress, because nothing reads the tensor yet.
 func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
 	if data == nil {
-		return nil, e.wrap("upload for", errors.New("the tensor is nil"))
+		return nil, e.wrap("upload for", runtime.ErrNothing)
 	}
 	if err := data.Check(); err != nil {
 		return nil, e.wrap("upload for", err)
@@ -94,7 +93,7 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.Device
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
 	if from == nil {
-		return nil, e.wrap("upload for", errors.New("there is nothing to read from"))
+		return nil, e.wrap("upload for", runtime.ErrNoReader)
 	}
 	return e.upload(ctx, t, dims, func(b *Buffer) error {
 		size, err := ir.ByteSize(t, dims)

@@ -596,7 +596,13 @@ func TestFailedAhead(t *testing.T) {
 
 			own := must(exe.NewStates())(t)
 			opt.States = own
-			_, err := exe.Run(whenAsked{t.Context(), func() { own.Close() }}, inputs(ramp(5, n)), opt)
+			asked := 0
+			closeLate := func() { // the arguments are checked the first time
+				if asked++; asked == 2 {
+					own.Close()
+				}
+			}
+			_, err := exe.Run(whenAsked{t.Context(), closeLate}, inputs(ramp(5, n)), opt)
 			wantError(t, err, "submit", "closed")
 
 			both := ramp(1, n)
