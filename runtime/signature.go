@@ -81,7 +81,8 @@ func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
 
 // SignatureOf returns the signature of a graph.
 func SignatureOf(g *ir.Graph) *Signature {
-	s := &Signature{name: g.Name, leaves: g, picks: g.Picks(), inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
+	s := &Signature{name: g.Name, leaves: g, picks: g.Picks(), inputs: leafPorts(g, ir.OpInput),
+		states: leafPorts(g, ir.OpState)}
 	for _, o := range g.Outputs() {
 		s.outputs = append(s.outputs, Port{o.Name, o.Node.Type()})
 	}
