@@ -15,5 +15,6 @@ func TestNothing(t *testing.T) {
 		(*runtime.Error)(nil), runtime.KernelTime{}, runtime.Port{}, runtime.Trace{}, runtime.KernelCost{},
 		runtime.CostItem(""), runtime.MemoryUse(nil))
 	api.Calls(t, &runtime.Error{}, runtime.Explain, runtime.Reason, &runtime.Signature{}, &runtime.Profile{},
-		&runtime.DeviceTensor{}, runtime.CheckRun, runtime.CheckContext, runtime.NewDeviceTensor, runtime.Hold, runtime.ErrElsewhere)
+		&runtime.DeviceTensor{}, runtime.CheckRun, runtime.CheckContext, runtime.NewDeviceTensor, runtime.Hold,
+		runtime.ErrElsewhere)
 }

@@ -31,8 +31,8 @@ func (s *Signature) Explain(doing string, err error) error {
 	return Explain(doing, s.name, err)
 }
 
-// NewSignature returns the signature of a program known only by its name and ports, such as one read from a bundle. picks
-// describes the ops that need a nonempty axis to select from, if known.
+// NewSignature returns the signature of a program known only by its name and ports, such as one read from a bundle.
+// picks describes the ops that need a nonempty axis to select from, if known.
 func NewSignature(name string, inputs, outputs, states []Port, symbols []Symbol,
 	picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
