@@ -6,11 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// AdaptiveAvgPool gives the innermost axes those extents: element i of an axis
-// of n elements becomes the mean of the elements from floor(i*n/size) up to, not
-// including, ceil((i+1)*n/size). The axes' own extents must be numbers above 0.
-// Where they are multiples of the new ones this is AvgPool; else the windows,
-// which then differ in extent, are gathered with a mask and summed.
+// AdaptiveAvgPool pools the innermost axes to the given extents: element i of an axis of n elements becomes the mean of
+// the elements from floor(i*n/size) up to, not including, ceil((i+1)*n/size). The axes' extents must be static and
+// above 0. If they are multiples of the new ones, this is AvgPool. Otherwise the windows differ in size; they are
+// gathered with a mask and summed.
 func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	from := t.pooledExtents(size)
 	kernel := make([]int, len(size))
@@ -25,7 +24,7 @@ func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	return t.unevenAvgPool(from, size)
 }
 
-// pooledExtents returns the extents of as many innermost axes as sizes.
+// pooledExtents returns the extents of the len(size) innermost axes.
 func (t Tensor) pooledExtents(size []int) []int {
 	refuse := func(want string) {
 		fail("adaptive average pooling", fmt.Errorf("from %s to %v: want %s", t.Shape(), size, want), t)
@@ -48,9 +47,8 @@ func (t Tensor) pooledExtents(size []int) []int {
 	return from
 }
 
-// unevenAvgPool gathers each axis into [size, longest window], zeroes what is
-// past a window's end, and divides the sums by the windows' counts. It sums in
-// f32, or f64 for f64.
+// unevenAvgPool gathers each axis into [size, longest window], zeroes elements beyond a window's end, and divides the
+// sums by the windows' sizes. It sums in f32, or f64 for f64.
 func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	outer, acc := t.Rank()-len(size), ir.F32
 	if t.DType() == ir.F64 {
@@ -100,8 +98,8 @@ func (t Tensor) to(d ir.DType) Tensor {
 	return t.Cast(d)
 }
 
-// windows are those of one axis, padded to the longest: the coordinates they
-// hold, which of these count, and how many those are.
+// windows are the windows of one axis, padded to the longest: their coordinates, which of these count, and the number
+// of those.
 type windows struct {
 	longest int
 	at      []int32

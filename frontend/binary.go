@@ -2,8 +2,8 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Operands of the methods here have one dtype and broadcast as in NumPy. For a
-// number as operand there are the Scalar methods and Lit.
+// Operands of these methods have one dtype and broadcast as in NumPy. For a number as operand use the Scalar methods or
+// Lit.
 
 // Add returns x+y; integers wrap.
 func (t Tensor) Add(y Tensor) Tensor { return t.binary(ir.OpAdd, y) }
@@ -29,12 +29,10 @@ func (t Tensor) MulScalar(y float64) Tensor { return t.Mul(t.Lit(y)) }
 // DivScalar returns x/y for a number in the dtype of x.
 func (t Tensor) DivScalar(y float64) Tensor { return t.Div(t.Lit(y)) }
 
-// Mod returns x-y*floor(x/y), which has the sign of y, as in Python; an integer
-// x mod 0 is 0.
+// Mod returns x-y*floor(x/y), which has the sign of y, as in Python. An integer x mod 0 is 0.
 func (t Tensor) Mod(y Tensor) Tensor { return t.binary(ir.OpMod, y) }
 
-// Rem returns x-y*trunc(x/y), which has the sign of x, as in Go; an integer
-// x rem 0 is 0.
+// Rem returns x-y*trunc(x/y), which has the sign of x, as in Go. An integer x rem 0 is 0.
 func (t Tensor) Rem(y Tensor) Tensor { return t.binary(ir.OpRem, y) }
 
 // Pow returns x^y; a negative x needs an integral y.
@@ -46,8 +44,7 @@ func (t Tensor) Min(y Tensor) Tensor { return t.binary(ir.OpMin, y) }
 // Max returns the larger of x and y, NaN if either is.
 func (t Tensor) Max(y Tensor) Tensor { return t.binary(ir.OpMax, y) }
 
-// Atan2 returns math.Atan2(t, x): the angle in radians of the point whose
-// ordinate is t and whose abscissa is x.
+// Atan2 returns math.Atan2(t, x): the angle in radians of the point with ordinate t and abscissa x.
 func (t Tensor) Atan2(x Tensor) Tensor { return t.binary(ir.OpAtan2, x) }
 
 // And returns the logical and of bools, the bitwise and of integers.
@@ -56,14 +53,14 @@ func (t Tensor) And(y Tensor) Tensor { return t.binary(ir.OpAnd, y) }
 // Or returns the logical or of bools, the bitwise or of integers.
 func (t Tensor) Or(y Tensor) Tensor { return t.binary(ir.OpOr, y) }
 
-// Xor returns the exclusive or of bools, the bitwise one of integers.
+// Xor returns the exclusive or of bools, and the bitwise exclusive or of integers.
 func (t Tensor) Xor(y Tensor) Tensor { return t.binary(ir.OpXor, y) }
 
 // Shl returns x shifted left by y; 0 where y is the width of the dtype or more, or below 0.
 func (t Tensor) Shl(y Tensor) Tensor { return t.binary(ir.OpShl, y) }
 
-// Shr returns x shifted right by y; signed integers keep their sign, of which there is nothing else left where y is the
-// width of the dtype or more, or below 0.
+// Shr returns x shifted right by y. Signed integers keep their sign. If y is negative, or the dtype's width or more,
+// only the sign remains.
 func (t Tensor) Shr(y Tensor) Tensor { return t.binary(ir.OpShr, y) }
 
 // Eq returns, as bools, whether x equals y.
@@ -84,13 +81,13 @@ func (t Tensor) Gt(y Tensor) Tensor { return t.binary(ir.OpGt, y) }
 // Ge returns, as bools, whether x is at least y.
 func (t Tensor) Ge(y Tensor) Tensor { return t.binary(ir.OpGe, y) }
 
-// Where returns yes where t, a tensor of bools, or of integers, is true, or not 0,
-// and no elsewhere. All three broadcast.
+// Where returns yes where t is true, and no elsewhere. t is a tensor of bools, or of integers, for which 0 is false.
+// All three broadcast.
 func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tensor{yes, no}) }
 
 // Lerp returns x+(y-x)*w, which goes from x to y as w goes from 0 to 1.
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
 
-// After returns t, but not before y is computed: what is computed of it is kept apart from what is computed of t. Both
-// broadcast and have one dtype, of numbers.
+// After returns t, but only after y has been computed, so that computations from t and from y are not interleaved. Both
+// broadcast and have one numeric dtype.
 func (t Tensor) After(y Tensor) Tensor { return t.binary(ir.OpAfter, y) }

@@ -7,22 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Builder makes the nodes of one graph. It belongs to the call of Build that
-// made it and to one goroutine.
+// Builder makes the nodes of one graph. It belongs to the call of Build that made it and to one goroutine.
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
-	opaques map[*ir.Node]opaqueValue // what gradients see in place of nodes, of bodies too
+	opaques map[*ir.Node]opaqueValue // gradient rules that replace those of nodes, including nodes in bodies
 
-	// Of a body of a control op: the builder around it, and what the body is given of there.
+	// For the body of a control op: the enclosing builder, and the values that the body captures.
 	outer    *Builder
 	inner    *Builder // the body being built now
 	given    []Tensor // of outer
 	captured map[*ir.Node]Tensor
 }
 
-// Build returns the graph that define builds, which must have at least one
-// output or state update. The error is an *Error where a call was wrong.
+// Build returns the graph that define builds. It must have at least one output or state update. If a call in define is
+// wrong, the error is an *Error.
 func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 	b := &Builder{graph: ir.NewGraph(name), opaques: map[*ir.Node]opaqueValue{}}
 	defer func() {
@@ -45,14 +44,12 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 	return b.graph, nil
 }
 
-// Fail stops the build: Build returns an *Error for op with the caller's line.
-// It is for functions that, like those of package nn, add to a graph on behalf
-// of their caller.
+// Fail stops the build: Build returns an *Error for op with the caller's line. It is for functions that, like those of
+// package nn, add to a graph on behalf of their caller.
 func (b *Builder) Fail(op string, err error) { fail(op, err) }
 
-// Sym declares a symbolic extent whose value, 0 to bound, is given at each run,
-// most often by the shape of an input. The same name stands for the same value
-// everywhere in the graph.
+// Sym declares a symbolic extent. Each run gives its value, 0 to bound, usually by the shape of an input. A name means
+// the same value everywhere in the graph.
 func (b *Builder) Sym(name string, bound int) ir.Dim {
 	b.checkOpen("symbol")
 	err := b.graph.DeclareSymbol(name, int64(bound))
@@ -73,8 +70,7 @@ func (b *Builder) Output(name string, t Tensor) {
 	}
 }
 
-// Update makes the state hold value once a run has ended. Reads of the state
-// during the run still see its value from before.
+// Update sets the state to value at the end of a run. During the run, reads of the state see its old value.
 func (b *Builder) Update(state, value Tensor) {
 	b.checkArgs("update", state, value)
 	if err := b.graph.Update(state.node, value.node); err != nil {
@@ -82,8 +78,8 @@ func (b *Builder) Update(state, value Tensor) {
 	}
 }
 
-// add makes a node and gives its handle. Optional trailing operands are left
-// out by the callers, so every operand must be a tensor of this graph.
+// add makes a node and returns its handle. Callers omit optional trailing operands, so every operand must be a tensor
+// of this graph.
 func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return b.current().addHere(op, args, attrs...)
 }
@@ -99,7 +95,7 @@ func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	if err != nil {
 		var oe *ir.OpError
 		if errors.As(err, &oe) {
-			err = oe.Err // fail adds what an OpError says besides
+			err = oe.Err // fail adds the other fields of an OpError
 		}
 		fail(op.String(), err, args...)
 	}

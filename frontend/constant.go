@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// constTypes gives the dtype of each Go type that Const takes.
+// constTypes is the dtype for each Go type that Const accepts.
 var constTypes = map[reflect.Kind]ir.DType{
 	reflect.Float32: ir.F32,
 	reflect.Float64: ir.F64,
@@ -50,13 +50,12 @@ func toData(values any, dims []int) (*ir.Data, error) {
 	return ir.FromInts(t, c.ints, shape...)
 }
 
-// nesting returns the type inside nested slices or arrays and the length of the
-// first at each depth.
+// nesting returns the element type of nested slices or arrays, and the length of the first one at each depth.
 func nesting(v reflect.Value) (elem reflect.Type, shape []int) {
 	elem = v.Type()
 	for elem.Kind() == reflect.Slice || elem.Kind() == reflect.Array {
 		n := 0
-		if v.IsValid() { // not once inside an empty slice
+		if v.IsValid() { // invalid inside an empty slice
 			n = v.Len()
 		}
 		if n > 0 {

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// If returns what one of two functions does, by cond, a bool scalar. Only that branch is computed in a run. Both return
-// tensors of the same types, at least one.
+// If returns the results of one of two functions, selected by cond, a bool scalar. A run computes only that branch.
+// Both return tensors of the same types, at least one.
 //
-// The functions given to If, Loop, While and Scan may use tensors from around them; weights, inputs and states that
-// they declare are those of the whole graph. Tensors made in such a function can only be used there.
+// The functions given to If, Loop, While and Scan may use tensors of the enclosing graph. Weights, inputs and states
+// that they declare belong to the whole graph. Tensors made in such a function can only be used there.
 func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 	const op = "if"
 	b = b.current()
@@ -20,7 +20,7 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 	var bodies [2]*Builder
 	for i, f := range []func() []Tensor{then, otherwise} {
 		body := b.body([]string{"then", "else"}[i])
-		if i > 0 { // both are given the same values
+		if i > 0 { // both capture the same values
 			for _, t := range bodies[0].given {
 				body.capture(t)
 			}
@@ -43,8 +43,8 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 		attr("then", bodies[0].graph), attr("else", bodies[1].graph))
 }
 
-// Loop runs body again and again, trips times, and returns what it returned last. The first time body is given first,
-// then what it returned before: tensors of the same types. i is the number of the trip, an i32 scalar from 0 on.
+// Loop runs body trips times, and returns its last results. The first trip gets first, and each later one the results
+// of the trip before: tensors of the same types. i is the number of the trip, an i32 scalar beginning with 0.
 func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []Tensor) []Tensor) []Tensor {
 	if body == nil {
 		fail("loop", errors.New("there is no function: it is nil"), first...)
@@ -56,8 +56,8 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 	return l.end(trips, false)[1:]
 }
 
-// While runs body as long as cond of what is carried is true, but at most trips times, and returns what it returned
-// last, or first where it never ran. cond returns a bool scalar; see Loop for the rest.
+// While runs body while cond of the carried values is true, but at most trips times. It returns the last results, or
+// first if the body never ran. cond returns a bool scalar; see Loop for the rest.
 func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) Tensor,
 	body func(carried []Tensor) []Tensor) []Tensor {
 	if cond == nil || body == nil {
@@ -77,9 +77,9 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 	return l.end(trips, true)[1:]
 }
 
-// Scan goes over the outermost axis of xs, which is of one extent, and runs body with their elements there: tensors
-// without that axis. What is carried goes as in Loop. What body returns besides, in outs, is stacked along a new
-// outermost axis. Scan returns what was carried last, and the stacks.
+// Scan iterates over the outermost axis of xs, which all have one extent there. Each trip of body gets their slices
+// without that axis, and the carried values as in Loop. Scan stacks the body's outs along a new outermost axis. It
+// returns the last carried values, and the stacks.
 func (b *Builder) Scan(first, xs []Tensor,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	return b.scan(first, xs, false, body)
@@ -129,17 +129,17 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	return all[:len(first)], all[len(first):]
 }
 
-// Scanned is what a loop of ScanWhile leaves.
+// Scanned is the result of ScanWhile.
 type Scanned struct {
-	Last   []Tensor // what was carried last
-	Stacks []Tensor // what the trips returned besides, along a new outermost axis; zeros where there was no trip
-	Count  Tensor   // how many trips there were, an i32 scalar
-	Goes   Tensor   // whether the condition was true in the end; the zero Tensor without one
+	Last   []Tensor // the last carried values
+	Stacks []Tensor // the outs of all trips, along a new outermost axis; zeros beyond the last trip
+	Count  Tensor   // number of trips, an i32 scalar
+	Goes   Tensor   // the last value of the condition; the zero Tensor without one
 }
 
-// ScanWhile is Loop that also stacks what body returns in outs, as Scan does. Unless goes, a bool scalar, is the zero
-// Tensor, the loop ends as soon as the condition is false: goes says so of the first trip, and what body returns first
-// of the next.
+// ScanWhile is Loop that also stacks the body's outs, as Scan does. If goes is not the zero Tensor, the loop has a
+// condition, a bool scalar, and ends as soon as it is false: goes is the condition of the first trip, and the body's
+// first result the condition of the next.
 func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
 	const op = "scan"
@@ -172,7 +172,7 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	return s
 }
 
-// stack declares states that have what each trip gives in outs, at place at of a new outermost axis.
+// stack declares states that collect the outs of each trip, at index at of a new outermost axis.
 func (l *loopBuilder) stack(steps Dim, at Tensor, outs []Tensor) {
 	for i, y := range outs {
 		y = l.body.own(l.op, i, y, outs)
@@ -215,7 +215,7 @@ func (l *loopBuilder) update(state, next Tensor) {
 	}
 }
 
-// returned has a state be what a function of the caller returns for it. What is the caller's name of it.
+// returned updates a state by a result of the caller's function. what is the caller's name for it.
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.own(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
@@ -231,7 +231,7 @@ func (l *loopBuilder) counter() Tensor {
 	return i
 }
 
-// carry declares states and has f say what becomes of them.
+// carry declares states for first, and updates them by the results of f.
 func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	carried := make([]Tensor, len(first))
 	for i, t := range first {
@@ -278,7 +278,7 @@ func (b *Builder) current() *Builder {
 	return b
 }
 
-// body begins a body, which what is built goes to until inner is nil again.
+// body begins a body. New nodes belong to it until inner is nil again.
 func (b *Builder) body(name string) *Builder {
 	b.checkOpen(name)
 	body := ir.NewBody(name)
@@ -289,10 +289,10 @@ func (b *Builder) body(name string) *Builder {
 	return b.inner
 }
 
-// leave ends the body that is being built, whether or not it was finished: who recovers from an Error goes on here.
+// leave ends the body being built, even if it is incomplete. A program that recovers from an Error continues here.
 func (b *Builder) leave() { b.inner = nil }
 
-// Sees reports whether what is being built now can use t: a tensor of the graph, but none of a body that has ended.
+// Sees reports whether t can be used now: it belongs to the graph, or to a body that has not ended.
 func (b *Builder) Sees(t Tensor) bool {
 	for b = b.current(); b != nil; b = b.outer {
 		if t.b == b {
@@ -314,7 +314,7 @@ func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	return results
 }
 
-// own returns the tensor of b that a is: a itself, or what the body b is given for a tensor from around it.
+// own returns a as a tensor of b: a itself, or b's captured value if a belongs to an enclosing builder.
 func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	if b.checkArg(op, i, a, args); a.b == b {
 		return a
@@ -328,7 +328,7 @@ func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	return Tensor{}
 }
 
-// capture gives the body b a tensor from around it. Constants it has itself.
+// capture adds a captured value for a tensor of an enclosing builder to the body b. It copies constants instead.
 func (b *Builder) capture(a Tensor) Tensor {
 	if a.b != b.outer {
 		a = b.outer.capture(a)

@@ -7,15 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CustomOp applies an op that ir.RegisterCustom has added to its arguments, in
-// their declared order, and returns its result; the first one where it has
-// several. Attributes that have a default may be left out.
+// CustomOp applies an op added by ir.RegisterCustom to its arguments, in their declared order, and returns its result,
+// or the first of several. Attributes with a default may be omitted.
 func CustomOp(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return CustomOps(op, args, attrs...)[0]
 }
 
-// CustomOps is CustomOp for a kernel of several results: it returns them all.
-// They are computed by one dispatch.
+// CustomOps is CustomOp for a kernel with several results: it returns all of them. One dispatch computes them.
 func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	custom := op.Info().Custom
 	switch {

@@ -6,18 +6,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Dim is what methods take for the extents of axes: an int, an ir.Dim (from
-// Builder.Sym or Tensor.Dim), or several at once as an ir.Shape or a []int. So
-// these are all valid:
+// Dim is the type of extents in method arguments: an int, an ir.Dim (from Builder.Sym or Tensor.Dim), or several at
+// once as an ir.Shape or a []int. So these are all valid:
 //
 //	b.Input("x", ir.F32, n, 8)
 //	x.Reshape(x.Dim(0), 4, 64)
 //	y.Broadcast(x.Shape())
 //
-// It is an alias of any because Go has no type for "an untyped number or a
-// symbol", and a conversion around every number would hide the shape that one
-// wants to read. Shapes are checked when the graph is built in any case; a
-// value of another type is one more *Error there, with its line.
+// It is an alias of any, because Go has no type for "an untyped number or a symbol", and a conversion around every
+// number would obscure the shape. Shapes are checked when the graph is built anyway; a value of another type is an
+// *Error with its line.
 type Dim = any
 
 // toShape makes a shape of dims.
@@ -61,8 +59,7 @@ func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 // inferred stands in a shape for the extent that Reshape works out.
 var inferred = ir.D(-1)
 
-// fillInferred replaces the inferred extent of to, if there is one, so that to
-// has as many elements as from.
+// fillInferred replaces the inferred extent of to, if there is one, so that to has as many elements as from.
 func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	at := -1
 	for i, d := range to {
@@ -87,8 +84,7 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// quotient divides the element counts of two shapes. Equal extents cancel
-// first, which is what lets symbols stand on both sides.
+// quotient divides the element counts of two shapes. Equal extents cancel first, so both sides may contain symbols.
 func quotient(num, den ir.Shape) (ir.Dim, error) {
 	num, den = append(ir.Shape{}, num...), append(ir.Shape{}, den...)
 	for i := 0; i < len(den); {

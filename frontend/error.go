@@ -19,7 +19,7 @@ type Error struct {
 	Err   error // the reason
 }
 
-// Error gives place, op, operands and reason, such as
+// Error formats position, op, operands and reason, such as
 //
 //	mlp/main.go:12: matmul(f32[6,8], f32[4,16]): a is [6,8] and b is …
 func (e *Error) Error() string {
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// fail panics with the Error for a wrong call, which Build turns into a result.
+// fail panics with the Error for a wrong call. Build returns it.
 func fail(op string, err error, args ...Tensor) {
 	e := &Error{Op: op, Err: err}
 	for _, t := range args {
@@ -49,8 +49,8 @@ func fail(op string, err error, args ...Tensor) {
 	panic(e)
 }
 
-// shortPos gives a place as dir/file.go:line: enough to find it, and the same
-// on every machine, so that graphs that record it are reproducible.
+// shortPos formats a position as dir/file.go:line. That is enough to find it, and equal on every machine, so that
+// graphs that record it are reproducible.
 func shortPos(file string, line int) string {
 	if file == "" {
 		return ""
@@ -59,12 +59,11 @@ func shortPos(file string, line int) string {
 	return fmt.Sprintf("%s:%d", path.Join(path.Base(dir), base), line)
 }
 
-// packagePath is the import path of this package, which all of its
-// subpackages' begin with.
+// packagePath is the import path of this package, and the prefix of its subpackages' paths.
 var packagePath = reflect.TypeFor[Builder]().PkgPath()
 
-// caller returns the place in the user's program that the current call into
-// this package, or into a subpackage that builds on it, came from.
+// caller returns the position in the user's program of the current call into this package, or into a subpackage that
+// builds on it.
 func caller() (file string, line int) {
 	var pcs [16]uintptr
 	for skip := 2; ; skip += len(pcs) {
@@ -82,8 +81,8 @@ func caller() (file string, line int) {
 	}
 }
 
-// isOurs reports whether a function, named as the runtime does, belongs to this
-// package or a subpackage. Their external tests do not, being users like any.
+// isOurs reports whether a function, named as the runtime does, belongs to this package or a subpackage. External tests
+// count as users.
 func isOurs(function string) bool {
 	rest, ok := strings.CutPrefix(function, packagePath)
 	if !ok || rest == "" {

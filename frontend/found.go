@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// How much the functions here find depends on the values of a run. So their results have room for all that there may
-// be, and come with how many there are, i32[]: those are in front, and the rest is zero.
+// The size of these functions' results depends on values at run time. So each result has the maximum size and comes
+// with a count, i32[]: the first count elements are valid, and the rest is zero.
 
 // Compress moves the slices along an axis where keep, bool[n], is true to the front and keeps their order, as
 // numpy.compress does.
@@ -18,9 +18,9 @@ func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 		fail("compress", fmt.Errorf("it is kept where %s is true: want bool[%s]", keep, n), t)
 	}
 	kept := keep.Cast(ir.I32)
-	// Places past the end are where nothing is written.
+	// Slices that are not kept go to an index past the end, where nothing is written.
 	to := keep.Where(kept.CumSum(0, Exclusive()), b.DimValue(n).Cast(ir.I32))
-	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has looked at it
+	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has checked it
 	to = to.Unsqueeze(otherAxes(t, a)...).Broadcast(t.Shape())
 	zero := b.Scalar(ir.I32, 0).Cast(t.DType()).Broadcast(t.Shape())
 	return zero.ScatterDistinct(axis, to, t), kept.Sum()
@@ -36,8 +36,8 @@ func otherAxes(t Tensor, axis int) (others []int) {
 	return others
 }
 
-// Nonzero returns the coordinates of the elements that are not zero, in row-major order, as columns of
-// i32[rank, elements]: numpy.nonzero. The rank is at least 1.
+// Nonzero returns the coordinates of the nonzero elements in row-major order, as columns of i32[rank, elements]:
+// numpy.nonzero. The rank is at least 1.
 func (t Tensor) Nonzero() (coordinates, count Tensor) {
 	if t.Rank() == 0 {
 		fail("nonzero", errors.New("a scalar has no coordinates: reshape it to [1]"), t)
@@ -58,14 +58,14 @@ func (t Tensor) Nonzero() (coordinates, count Tensor) {
 
 // Uniques are the different slices of a tensor along an axis, as numpy.unique has them.
 type Uniques struct {
-	Values  Tensor // each once
-	First   Tensor // i32, where each is met first
-	Inverse Tensor // i32, for each slice of the tensor which of Values it is
+	Values  Tensor // the distinct values
+	First   Tensor // i32, the first occurrence of each
+	Inverse Tensor // i32, for each slice of the tensor the index of its value
 	Counts  Tensor // i32, how often each is met
 	Count   Tensor // i32[], how many of Values, First and Counts there are
 }
 
-// maxUniqueElems bounds the elements of a slice, by each of which all slices are sorted.
+// maxUniqueElems bounds the elements of a slice, because the slices are sorted once per element.
 const maxUniqueElems = 64
 
 // Unique finds the different slices along an axis, in ascending order.

@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Grad returns the gradient of a loss, a scalar of a float dtype, with respect to each of the params, which may be any
-// tensors of floats that the loss is computed from. A gradient has the type of its param. Gradients are tensors like
-// any other: a loss of gradients gives second ones.
+// Grad returns the gradient of a loss, a scalar of a float dtype, with respect to each of the params. The params may be
+// any float tensors that the loss is computed from. A gradient has the type of its param. Gradients are tensors like
+// any other, so a loss of gradients gives second derivatives.
 //
-// A param that the loss does not depend on fails, since training it would do nothing. So does an op without a gradient
-// on the way where that is the reason; docs/OPS.md says of each op whether it has one.
+// A param that the loss does not depend on is an error, because training it would do nothing. If an op without a
+// gradient breaks the dependency, the error names it; docs/OPS.md lists the ops with gradients.
 func Grad(loss Tensor, params ...Tensor) []Tensor {
 	loss.must("grad")
 	if loss.Rank() != 0 {
@@ -31,8 +31,8 @@ func (t Tensor) seed() Tensor {
 	return t.Lit(1)
 }
 
-// VJP returns, for each of the params, the product of a vector with the Jacobian of results with respect to it: the
-// gradient of sum(results[i]*cotangents[i]), where each cotangent has its result's type.
+// VJP returns, for each of the params, the vector-Jacobian product of the results: the gradient of
+// sum(results[i]*cotangents[i]). Each cotangent has its result's type.
 func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	const op = "vjp"
 	if len(results) == 0 || len(results) != len(cotangents) {
@@ -60,7 +60,7 @@ func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	return grads
 }
 
-// StopGradient returns t for computing on, and hides from gradients what it came from.
+// StopGradient returns t as a constant for gradients.
 func (t Tensor) StopGradient() Tensor {
 	t.must("stop_gradient")
 	same := t.Reshape(t.Shape())
@@ -68,21 +68,21 @@ func (t Tensor) StopGradient() Tensor {
 	return same
 }
 
-// GradCall is a value whose gradient is known, and wanted for what it was computed from.
+// GradCall is a node with a known gradient. A rule computes the gradients of its operands.
 type GradCall struct {
 	Args   []Tensor // the op's operands
 	Attrs  ir.Attrs // its attributes
-	Result Tensor   // its result, the one of Output where a custom kernel has several
+	Result Tensor   // its result, the one at Output if a custom kernel has several
 	Output int
 	Grad   Tensor // the gradient of the loss with respect to Result, of its type
 
-	grads []Tensor // of a control op or Remat: those of all its results, the zero Tensor for none
+	grads []Tensor // for a control op or Remat: the gradients of all its results, the zero Tensor for none
 }
 
-// RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the zero
-// Tensor for none. Where an operand was broadcast, its gradient may have the result's shape: it is summed. Of an op of
-// several results the rule is called for each that has a gradient. Register once, beside the op; it may be called from
-// several goroutines.
+// RegisterGrad sets the gradient rule of a custom op. rule returns the gradient of the loss with respect to each
+// operand, or the zero Tensor for none. The gradient of a broadcast operand may have the result's shape; it is then
+// summed. For an op with several results, the rule is called for each result with a gradient. Register once, together
+// with the op. The rule may be called from several goroutines.
 func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 	if op.Info().Custom == nil {
 		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: vkc has the rules of others", op))
@@ -92,8 +92,8 @@ func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 
 var customGrads sync.Map // of gradRule, by ir.Op
 
-// gradRule returns the gradients of a call's operands; of those alone that are wanted, if it likes. The zero Tensor is
-// none. The caller casts them, and sums them over axes that were broadcast.
+// gradRule returns the gradients of a call's operands, or the zero Tensor for none. It may skip operands that are not
+// wanted. The caller casts the gradients, and sums them over broadcast axes.
 type gradRule func(c GradCall, want []bool) []Tensor
 
 // gradRules has a row for each op that has a gradient. It is filled by init functions, since rules use it themselves.
@@ -128,8 +128,8 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy is the rule of an op that is computed by others: the gradients are theirs. Operands are tensors of their
-// own in it, since one tensor may be several of them.
+// definedBy is the rule of an op that is defined by other ops: it differentiates the definition. The definition gets a
+// distinct tensor for each operand, because one tensor may be several operands.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b
@@ -154,7 +154,7 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// opaque makes gradients take t for the result of a rule over those operands, whatever its node says.
+// opaque replaces the gradient rule of t's node by a rule over other operands.
 func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
 	b.opaques[t.node] = opaqueValue{args: args, rule: rule}
 }
@@ -162,7 +162,7 @@ func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
 type opaqueValue struct {
 	args    []Tensor
 	rule    gradRule
-	results []Tensor // whose gradients the rule takes at once; the value is the first of them
+	results []Tensor // results whose gradients the rule takes at once; the value is the first of them
 }
 
 // pullback carries gradients back from results to params, through the nodes from a number on.
@@ -170,7 +170,7 @@ type pullback struct {
 	b      *Builder
 	from   int
 	params []Tensor
-	active []bool // by node: a float that is computed from a param, or an op with several results of which some may be
+	active []bool // by node: a float computed from a param, or an op with several results that may be
 }
 
 func newPullback(b *Builder, from int, params []Tensor) *pullback {
@@ -183,7 +183,7 @@ func newPullback(b *Builder, from int, params []Tensor) *pullback {
 	return p
 }
 
-// spread marks those of some nodes as active that have a gradient and are computed from what is.
+// spread marks nodes as active if they have a gradient and an active operand.
 func (p *pullback) spread(nodes []*ir.Node) {
 	for _, n := range nodes {
 		if !n.DType().IsFloat() && ir.Results(n) == nil || n.Op().Info().NoGrad != "" {
@@ -195,7 +195,7 @@ func (p *pullback) spread(nodes []*ir.Node) {
 	}
 }
 
-// operands are what a node's gradient goes to.
+// operands are the operands that a node's gradient propagates to.
 func (p *pullback) operands(n *ir.Node) []Tensor {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.args
@@ -225,7 +225,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	return out
 }
 
-// back adds what a node's gradient means for those of its operands.
+// back propagates a node's gradient to its operands.
 func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	args := p.operands(n)
 	want, some := make([]bool, len(args)), false
@@ -234,7 +234,7 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 		some = some || want[i]
 	}
 	if !some {
-		return // a param that nothing before depends on
+		return // a param that does not depend on others
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
 	if p.several(n) {
@@ -334,7 +334,7 @@ func (p *pullback) why(results []Tensor, param Tensor) string {
 	return "the result does not depend on it"
 }
 
-// sumOf adds gradients, of which the first may be none so far.
+// sumOf adds gradients. The first may be the zero Tensor.
 func sumOf(a, b Tensor) Tensor {
 	if a.IsZero() {
 		return b
@@ -353,8 +353,8 @@ func (t Tensor) wide() Tensor {
 	return t.Cast(ir.F32)
 }
 
-// sumTo is the reverse of broadcasting: it sums t over axes that are new, or that have extent 1 in the shape. Where t
-// itself is smaller than the shape, it is broadcast.
+// sumTo is the reverse of broadcasting: it sums t over axes that the shape lacks or that have extent 1 in it. If t is
+// smaller than the shape, it is broadcast.
 func (t Tensor) sumTo(to ir.Shape) Tensor {
 	have := t.Shape()
 	if have.Equal(to) {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// optional is the operand of that name, the zero Tensor where there is none.
+// optional is the operand of that name, or the zero Tensor.
 func (c GradCall) optional(name string) Tensor {
 	if i := c.Result.node.Op().Info().Arg(name); i >= 0 && i < len(c.Args) {
 		return c.Args[i]
@@ -15,9 +15,9 @@ func (c GradCall) optional(name string) Tensor {
 	return Tensor{}
 }
 
-// attentionGrad is the rule of attention: FlashAttention-2 (Dao, 2023), whose kernels compute scores again, tile by
-// tile, from the logarithm of what each row was divided by. So nothing as large as the scores is stored, unless a mask
-// of that size is to have a gradient.
+// attentionGrad is the rule of attention: FlashAttention-2 (Dao, 2023). Its kernels recompute the scores tile by tile
+// from the logarithms of the softmax denominators. So nothing as large as the scores is materialized, unless a mask of
+// that size needs a gradient.
 func attentionGrad(c GradCall, want []bool) []Tensor {
 	if len(want) > 3 && want[3] {
 		return definedBy(attentionOf)(c, want)
@@ -48,8 +48,8 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// scoresOf are the scores of an attention op by its definition, [..., H, T, S] with the mask and -inf for keys that a
-// query does not see, and the operands in f32 at least.
+// scoresOf is the definition of an attention's scores, [..., H, T, S], with the mask, and -inf for keys that a query
+// does not attend to. It converts the operands to at least f32.
 func scoresOf(c GradCall) Tensor {
 	q, k, mask := c.Args[0].wide(), c.Args[1].wide(), c.optional("mask")
 	rank := q.Rank()
@@ -81,7 +81,7 @@ func scoresOf(c GradCall) Tensor {
 	return scores
 }
 
-// scoreScale is what an attention multiplies products by.
+// scoreScale is the factor of an attention's scores.
 func scoreScale(c GradCall) float64 {
 	if scale := c.Attrs.Float("scale"); scale != 0 {
 		return scale
@@ -100,24 +100,24 @@ func (c GradCall) withSinks(scores Tensor) Tensor {
 	return scores.Concat(-1, sinks.as(scores).withOnes(2).Broadcast(s))
 }
 
-// attentionOf is attention by its definition.
+// attentionOf is the definition of attention.
 func attentionOf(c GradCall) Tensor {
 	v, scores := c.Args[2].wide(), scoresOf(c)
 	probs := c.withSinks(scores).Softmax(-1).Slice(-1, 0, scores.Dim(-1))
 	return grouped(probs, v).MatMul(v).Reshape(c.Result.Shape())
 }
 
-// grouped is t [..., H, T, _] with the heads that share one of keys as rows of one matrix.
+// grouped is t [..., H, T, _] with the heads that share a key head as rows of one matrix.
 func grouped(t, keys Tensor) Tensor {
 	rank, groups := t.Rank(), keys.Dim(-3)
 	perGroup, _ := t.Dim(-3).Quo(groups.Add)
 	return t.Reshape(t.Shape()[:rank-3], groups, t.Dim(-2).Times(perGroup.Add), t.Dim(-1))
 }
 
-// attentionLSEOf is attention_lse by its definition.
+// attentionLSEOf is the definition of attention_lse.
 func attentionLSEOf(c GradCall) Tensor { return c.withSinks(scoresOf(c)).LogSumExp(-1) }
 
-// attentionGradOf is attention_grad by its definition.
+// attentionGradOf is the definition of attention_grad.
 func attentionGradOf(c GradCall) Tensor {
 	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
 	grad, lse, delta := c.Args[3].wide(), c.Args[4], c.Args[5]
@@ -128,7 +128,7 @@ func attentionGradOf(c GradCall) Tensor {
 		d := grouped(grad, v).MatMulT(v).Reshape(scores.Shape()).Sub(delta.Unsqueeze(-1))
 		if softcap := c.Attrs.Float("softcap"); softcap != 0 {
 			plain := c
-			plain.Args = c.Args[:2] // the mask is no part of what tanh bends
+			plain.Args = c.Args[:2] // tanh does not apply to the mask
 			plain.Attrs = ir.Attrs{attr("softcap", softcap), attr("scale", scoreScale(c)), attr("causal", false),
 				attr("window", int64(0))}
 			d = d.Mul(scoresOf(plain).DivScalar(softcap).Sqr().Neg().AddScalar(1))

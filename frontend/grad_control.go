@@ -8,18 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// copyOf adds the nodes of a graph, with given in place of some, and returns them by ID. What gradients see in place of
-// a node they see in place of its copy.
+// copyOf copies the nodes of a graph, with replacements for some, and returns the copies by ID. Copies keep the
+// gradient rules set by opaque.
 func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
 	return b.copyNodes(g.Nodes(), given)
 }
 
-// copyNodes is copyOf for some nodes of a graph, which read no others but those that are given.
+// copyNodes is copyOf for some nodes of a graph. These may read only each other and the replacements.
 func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
 	made := map[*ir.Node]Tensor{}
 	maps.Copy(made, given)
 	mapped := func(args []Tensor) []Tensor {
-		var out []Tensor // nil of nil
+		var out []Tensor // nil for nil
 		for _, a := range args {
 			out = append(out, made[a.node])
 		}
@@ -87,8 +87,8 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// loopGrad is the gradient of a loop: the loop runs once more and keeps what its trips began with, as far as gradients
-// read it; another loop goes over the trips from the last to the first (Werbos 1990).
+// loopGrad is the gradient of a loop. The loop runs again and stores the initial values of each trip, as far as
+// gradients read them. A second loop then visits the trips from last to first (Werbos 1990).
 type loopGrad struct {
 	GradCall
 	b      *Builder
@@ -98,8 +98,8 @@ type loopGrad struct {
 	states []*ir.Node
 	inputs []*ir.Node
 	next   map[*ir.Node]*ir.Node // by state
-	moving []int                 // the states that have gradients
-	wanted []int                 // the inputs of which gradients are wanted
+	moving []int                 // the states with gradients
+	wanted []int                 // the inputs with wanted gradients
 }
 
 func gradOfLoop(c GradCall, want []bool) []Tensor {
@@ -142,7 +142,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		cotangents[k] = r.stateOf(c.grads[i], l.states[i].DType(), l.states[i].Shape())
 	}
 	sums := make([]Tensor, len(l.wanted))
-	for k, i := range l.wanted { // in f32 at least, since so many terms are added up
+	for k, i := range l.wanted { // in at least f32, because many terms are summed
 		sums[k] = r.stateOf(Tensor{}, widest(l.inputs[i].DType()), l.inputs[i].Shape())
 	}
 	begun := make([]Tensor, len(l.states))
@@ -170,7 +170,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// findMoving finds the states that are computed from what a gradient is wanted of, in any trip.
+// findMoving finds the states that depend on a wanted value in any trip.
 func (l *loopGrad) findMoving(want []bool) {
 	p := &pullback{b: l.b, active: make([]bool, len(l.body.Nodes()))}
 	for i, leaf := range slices.Concat(l.states, l.inputs) {
@@ -192,8 +192,8 @@ func (l *loopGrad) findMoving(want []bool) {
 	}
 }
 
-// trip adds what a trip computes to a body, of what it begins with, and returns the gradients of the moving states and
-// of the wanted inputs; the zero Tensor for an input without one. A state that nothing is given for is zeros.
+// trip adds the computation of a trip to a body, given the trip's initial values. It returns the gradients of the
+// moving states and of the wanted inputs, the zero Tensor for none. States without an initial value are zeros.
 func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inputs []Tensor) {
 	given := map[*ir.Node]Tensor{}
 	values := l.Args[len(l.states):]
@@ -235,7 +235,7 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	return grads[:len(l.moving)], grads[len(l.moving):]
 }
 
-// readStates finds the states whose values a trip's gradients read, by building them in a body that is thrown away.
+// readStates finds the states whose values a trip's gradients read, by building the gradients in a discarded body.
 func (l *loopGrad) readStates() []int {
 	body := l.b.current().body("grad")
 	defer body.outer.leave()
@@ -272,7 +272,7 @@ func (l *loopGrad) readStates() []int {
 	return list
 }
 
-// keep runs the loop once more and returns how many trips it made, and by state what each of them began with.
+// keep runs the loop again. It returns the number of trips and, by state, the initial values of all trips.
 func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 	for _, i := range read {
 		s := l.states[i]
@@ -315,7 +315,7 @@ func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 // maxKept is how many elements a tensor has at most.
 const maxKept = 1<<32 - 1
 
-// plus adds a gradient. Where it is a sum into zeros, as that of a slice is, only what it has is touched.
+// plus adds a gradient. If d is a sum into zeros, as the gradient of a slice is, it adds only that part.
 func (t Tensor) plus(d Tensor) Tensor {
 	n := d.node
 	if n.Op() == ir.OpIndexAdd && d.DType() == t.DType() && isZeros(n.Arg(0)) {
@@ -344,7 +344,7 @@ func widest(d ir.DType) ir.DType {
 	return ir.F32
 }
 
-// indices are those of true.
+// indices lists the indices of true elements.
 func indices(list []bool) []int {
 	var at []int
 	for i, is := range list {
@@ -359,7 +359,7 @@ func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpIf:   gradOfIf,
 		ir.OpLoop: gradOfLoop,
-		// All results' gradients are taken at once, by the rule of what they are results of.
+		// The rule of the op with these results takes all their gradients at once.
 		ir.OpResult: func(GradCall, []bool) []Tensor { return nil },
 	})
 }

@@ -19,7 +19,7 @@ func (c GradCall) foldedAxes() []int {
 	return axes
 }
 
-// kept gives a value of a reduction's result the folded axes again, with extent 1.
+// kept restores the folded axes of a reduction's result, with extent 1.
 func (c GradCall) kept(t Tensor) Tensor {
 	s := append(ir.Shape{}, c.Args[0].Shape()...)
 	for _, i := range c.foldedAxes() {
@@ -28,7 +28,7 @@ func (c GradCall) kept(t Tensor) Tensor {
 	return t.Reshape(s)
 }
 
-// spread is the gradient of a reduction for every element that it folds.
+// spread broadcasts the gradient of a reduction to every element that it folds.
 func (c GradCall) spread() Tensor { return c.kept(c.Grad).Broadcast(c.Args[0].Shape()) }
 
 // count is the number of elements along axes of t, in its dtype.
@@ -59,11 +59,11 @@ func extremum(c GradCall) Tensor {
 	return c.spread().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
 }
 
-// prod is the gradient of a product: for each element the product of the others, also where one is 0.
+// prod is the gradient of reduce_prod: for each element the product of the others, even if some are 0.
 func prod(c GradCall) Tensor {
 	x, axes := c.Args[0].wide(), c.foldedAxes()
 	zero := x.Eq(x.Lit(0))
-	rest := zero.Where(x.Lit(1), x) // whose product is that of the others where only one is 0
+	rest := zero.Where(x.Lit(1), x) // its product is the product of the others if only one is 0
 	zeros, all := zero.Cast(x.DType()).SumKeep(axes...), rest.ProdKeep(axes...)
 	others := zeros.Sub(zero.Cast(x.DType())).Eq(x.Lit(0)).Where(all.Div(rest), x.Lit(0))
 	return c.spread().as(x).Mul(others)
@@ -79,8 +79,8 @@ func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
 	return x.Mul(factor), factor
 }
 
-// norm is the rule of rms_norm and layer_norm: y = u*weight+bias, u = (x-mean)*factor. One pass over a row folds what
-// the gradient of x takes off g*weight: its mean, and u times the mean of its product with u.
+// norm is the rule of rms_norm and layer_norm: y = u*weight+bias, u = (x-mean)*factor. One pass over a row computes the
+// two terms that the gradient of x subtracts from g*weight: its mean, and u times the mean of its product with u.
 func norm(centred bool) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		x, g := c.Args[0].wide(), c.Grad.wide()
@@ -106,7 +106,7 @@ func norm(centred bool) gradRule {
 	}
 }
 
-// groupNorm is group_norm by its definition.
+// groupNorm is the definition of group_norm.
 func groupNorm(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	s, groups := x.Shape(), c.Attrs.Int("groups")
@@ -119,7 +119,7 @@ func groupNorm(c GradCall) Tensor {
 	return x.Reshape(s).scaled(c.Args[1:])
 }
 
-// scaled is t [N, C, …] times a weight [C], and more by a bias [C], as many as there are.
+// scaled multiplies t [N, C, …] by a weight [C] and adds a bias [C], if given.
 func (t Tensor) scaled(params []Tensor) Tensor {
 	for i, p := range params {
 		p = p.as(t).withOnes(t.Rank() - 2)
@@ -132,14 +132,14 @@ func (t Tensor) scaled(params []Tensor) Tensor {
 	return t
 }
 
-// batchNorm is batch_norm by its definition.
+// batchNorm is the definition of batch_norm.
 func batchNorm(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	mean, variance := c.Args[1].as(x).withOnes(x.Rank()-2), c.Args[2].as(x).withOnes(x.Rank()-2)
 	return x.Sub(mean).Mul(variance.AddScalar(c.Attrs.Float("eps")).Rsqrt()).scaled(c.Args[3:])
 }
 
-// ropeTables is rope_tables by its definition.
+// ropeTables is the definition of rope_tables.
 func ropeTables(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	cos, sin := c.Args[1].as(x), c.Args[2].as(x)
@@ -179,17 +179,17 @@ func cumSum(c GradCall) Tensor {
 	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
 }
 
-// cumProd is the gradient of a running product: for each element the product of those before it, times the sum over
-// the results from its own on of their gradients times the products between. That sum, s[k] = g[k] + x[k+1]*s[k+1], is
-// made in steps that double how many results it has (Hillis and Steele 1986), without a quotient, so that zeros do not
-// matter.
+// cumProd is the gradient of a running product. For each element it is the product of the elements before it, times a
+// sum over the results from its own on: of each result's gradient times the product of the elements between. That sum,
+// s[k] = g[k] + x[k+1]*s[k+1], is computed in doubling steps (Hillis and Steele 1986). There is no division, so zeros
+// are allowed.
 func cumProd(c GradCall) Tensor {
 	x, g := c.Args[0].wide(), c.Grad.wide()
 	axis, restart := c.axis(), c.Attrs.Int("restart")
 	if c.Attrs.Bool("reverse") {
 		x, g = x.Flip(axis), g.Flip(axis)
 	}
-	// later is the element some places on, and 0 past the end or past where the product began again.
+	// later is the element some positions on, and 0 past the end or past a restart of the product.
 	later := func(t Tensor, by int) Tensor {
 		high := make([]int, t.Rank())
 		high[axis] = by
@@ -219,7 +219,7 @@ func cumProd(c GradCall) Tensor {
 	return out
 }
 
-// cumExtremum is the gradient of the largest or smallest element so far: it goes to the last such element.
+// cumExtremum is the gradient of the running maximum or minimum: it goes to the last element equal to the result.
 func (c GradCall) cumExtremum() Tensor {
 	x, axis, op := c.Args[0], c.axis(), c.Result.node.Op()
 	along := func(op ir.Op, t Tensor, exclusive bool) Tensor {
@@ -228,7 +228,7 @@ func (c GradCall) cumExtremum() Tensor {
 	}
 	at := x.b.Iota(ir.I32, axis, x.Shape())
 	last, none := ir.OpCumMax, at.Lit(-1)
-	if c.Attrs.Bool("reverse") { // later ones are those before
+	if c.Attrs.Bool("reverse") { // in reverse, later elements come before
 		last, none = ir.OpCumMin, at.Lit(math.MaxInt32)
 	}
 	is := x.Eq(along(op, x, false))
@@ -243,11 +243,11 @@ func init() {
 		ir.OpReduceMax: first(extremum),
 		ir.OpReduceMin: first(extremum),
 		ir.OpNorm1:     first(func(c GradCall) Tensor { return c.spread().Mul(c.Args[0].Sign()) }),
-		ir.OpNorm2: first(func(c GradCall) Tensor { // 0 at 0, where there is a corner
+		ir.OpNorm2: first(func(c GradCall) Tensor { // 0 at 0, where the norm has a corner
 			y := c.kept(c.Result)
 			return c.spread().Mul(c.Args[0].Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y)))
 		}),
-		ir.OpNormP: first(func(c GradCall) Tensor { // 0 at 0, where there is a corner or none
+		ir.OpNormP: first(func(c GradCall) Tensor { // 0 at 0, where the norm may have a corner
 			x, y, p := c.Args[0], c.kept(c.Result), c.Attrs.Float("p")
 			ratio := x.Abs().Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y))
 			slope := x.Eq(x.Lit(0)).Where(x.Lit(0), ratio.Powf(p-1).Mul(x.Sign()))
@@ -289,7 +289,7 @@ func init() {
 			return x.Div(x.Norm2Keep(c.axis()).Max(x.Lit(c.Attrs.Float("eps"))))
 		}),
 		ir.OpRopeTables: definedBy(ropeTables),
-		ir.OpRope: first(func(c GradCall) Tensor { // turns back, by the angles of negative positions
+		ir.OpRope: first(func(c GradCall) Tensor { // rotate back, by the angles of negative positions
 			args := append([]Tensor{c.Args[1].signed().Neg()}, c.Args[2:]...)
 			return c.Grad.apply(ir.OpRope, args, c.Attrs...)
 		}),

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// like is g in the shape of the first operand, whose elements it has.
+// like is the gradient in the shape of the first operand, which has the same elements.
 func like(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
 // placed is the gradient of x.Slice: t along an axis of zeros of that extent, from start on.
@@ -70,7 +70,7 @@ func rolledBack(c GradCall) Tensor {
 func parts(c GradCall, i int) Tensor {
 	axis, start := c.axis(), ir.D(0)
 	for _, a := range c.Args[:i] {
-		start, _ = start.Sum(a.Dim(axis)) // which is what the shape rule summed
+		start, _ = start.Sum(a.Dim(axis)) // the shape rule has computed the same sum
 	}
 	if d := c.Args[i].Dim(axis); start.IsStatic() {
 		if end, err := start.Sum(d); err == nil {
@@ -80,7 +80,7 @@ func parts(c GradCall, i int) Tensor {
 	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
 }
 
-// padded is the gradient of what a pad surrounds; of one that repeats x, its definition by indices.
+// padded is the gradient of pad. For modes that repeat x, it differentiates the definition by indices.
 func padded(c GradCall, want []bool) []Tensor {
 	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")
 	if mode != "constant" {
@@ -112,7 +112,7 @@ func padded(c GradCall, want []bool) []Tensor {
 	return []Tensor{g}
 }
 
-// inside returns indices limited to those of an extent, and whether each was one.
+// inside returns indices clamped to an extent, and whether each was inside.
 func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
 	i := t.signed()
 	end := i.b.DimValue(extent).to(i.DType()).SubScalar(1)
@@ -138,7 +138,7 @@ func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
 	return columns[0].Concat(-1, columns[1:]...), are
 }
 
-// alongAxis gives a vector of one number for each slice along an axis the shape to go with slices of that rank.
+// alongAxis reshapes a vector with one number per slice along an axis, so that it broadcasts to tensors of that rank.
 func (t Tensor) alongAxis(axis, rank int) Tensor {
 	s := make(ir.Shape, rank)
 	for i := range s {
@@ -148,8 +148,8 @@ func (t Tensor) alongAxis(axis, rank int) Tensor {
 	return t.Reshape(s)
 }
 
-// scatterRule is the rule of ops that write or add updates to a base at indices. read gives what a base has at the
-// indices, and which of them are inside of it.
+// scatterRule is the rule of ops that write or add updates to a base at indices. read returns the base's elements at
+// the indices, and which indices are inside.
 func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor)) gradRule {
 	write := func(c GradCall, base, updates Tensor) Tensor {
 		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, c.Attrs...)
@@ -164,7 +164,7 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 			return write(c, c.Grad, c.Args[2].zeros())
 		}
 		g, inside := read(c, c.Grad)
-		if !add && !c.Attrs.Bool("unique") { // of updates of one element that one gets the gradient which stayed
+		if !add && !c.Attrs.Bool("unique") { // of several updates of one element, only the last one gets the gradient
 			number := c.Grad.b.order(c.Args[2].Shape())
 			last, _ := read(c, write(c, number.Lit(-1).Broadcast(c.Grad.Shape()), number))
 			inside = inside.And(last.Eq(number))
@@ -187,7 +187,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	base, mode := c.Args[0], c.Attrs.String_("mode")
 	updates := c.Args[2].to(base.DType())
 	mine := []Tensor{base, {}, updates}[i]
-	// all gives operand i what each element of the result has.
+	// all gathers, for operand i, the values of t at the element's result.
 	all := func(t Tensor) Tensor {
 		if i == 0 {
 			return t
@@ -195,13 +195,13 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 		at, inside := read(c, t)
 		return inside.Where(at, at.Lit(0))
 	}
-	if mode != "mul" { // those that are the result share the gradient
+	if mode != "mul" { // the elements equal to the result share the gradient
 		at, _ := read(c, c.Result)
 		chosen := [2]Tensor{base.Eq(c.Result).to(base.DType()), updates.Eq(at).to(base.DType())}
 		count := fold("add", chosen[0], chosen[1])
 		return all(c.Grad.Div(count)).Mul(chosen[i/2]).to(c.Args[i].DType())
 	}
-	// The product of all others is that of all by one's own, but where there are zeros.
+	// The product of the others is the product of all divided by the element, except if there are zeros.
 	zero := func(t Tensor) Tensor { return t.Eq(t.Lit(0)) }
 	apart := func(t Tensor) Tensor { return zero(t).Where(t.Lit(1), t) }
 	product := all(fold("mul", apart(base), apart(updates)))
@@ -256,7 +256,7 @@ func init() {
 		ir.OpTril:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTril, c.Attrs...) }),
 		ir.OpTriu:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTriu, c.Attrs...) }),
 
-		// What reads limits indices, and its gradient adds up in the order of the indices: the bits are the same in
+		// Reads clamp indices, and their gradient sums in the order of the indices, so that the bits are the same in
 		// every run.
 		ir.OpGather: first(func(c GradCall) Tensor {
 			x, axis := c.Args[0], c.axis()

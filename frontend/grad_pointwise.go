@@ -22,15 +22,15 @@ func (c GradCall) pass(cond Tensor) Tensor { return cond.Where(c.Grad, c.Grad.Li
 // recipSqrt1 is 1/sqrt(1-x^2).
 func recipSqrt1(x Tensor) Tensor { return x.Sqr().Affine(-1, 1).Rsqrt() }
 
-// elu is the gradient of scale*x, and of scale*alpha*(e^x-1) below 0. The exponent is limited so that what is not
-// chosen stays finite, also for second gradients.
+// elu is the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) below. The exponent is clamped so that the
+// unselected branch stays finite, also for second derivatives.
 func (c GradCall) elu(alpha, scale float64) Tensor {
 	x := c.Args[0]
 	below := x.Min(x.Lit(0)).Exp().MulScalar(scale * alpha)
 	return c.Grad.Mul(x.Lt(x.Lit(0)).Where(below, x.Lit(scale)))
 }
 
-// share is what the chosen one of two operands gets: 1, and half of it where they are equal.
+// share is the fraction of the gradient for a selected operand: 1, or half if both operands are equal.
 func share(chosen, equal, like Tensor) Tensor {
 	return chosen.Where(like.Lit(1), equal.Where(like.Lit(0.5), like.Lit(0)))
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// times is the matrix product in a precision.
+// times is the matmul in a given precision.
 func (t Tensor) times(u Tensor, precision string) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
 }
 
-// matmulGrad is g b^T for a and a^T g for b, of matrices as the attributes say they lie. Transposes are views, so these
-// run on the kernels that products run on. A b in blocks goes into the first as it is.
+// matmulGrad is g b^T for a and a^T g for b, with the transposes of the attributes. Transposes are views, so these run
+// on the usual matmul kernels. A quantized b is used as it is in the first.
 func matmulGrad(c GradCall, i int) Tensor {
 	a, b, g, precision := c.Args[0], c.Args[1], c.Grad, c.Attrs.String_("precision")
 	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
@@ -30,7 +30,7 @@ func matmulGrad(c GradCall, i int) Tensor {
 	if ta {
 		a = a.T()
 	}
-	if b.Rank() == 2 { // one matrix for all batches: their rows are those of one product
+	if b.Rank() == 2 { // one matrix for all batches: their rows form one matmul
 		rows, err := a.Shape()[:a.Rank()-1].Numel()
 		if err == nil {
 			a, g = a.Reshape(rows, a.Dim(-1)), g.Reshape(rows, g.Dim(-1))
@@ -42,8 +42,8 @@ func matmulGrad(c GradCall, i int) Tensor {
 	return a.T().times(g, precision)
 }
 
-// matmulIDGrad is the product of gradients with the same experts' matrices, transposed; and for those a product for
-// each expert, of the rows that went to it.
+// matmulIDGrad is, for the rows, matmul_id of the gradient with the transposed matrices. For the matrices it is one
+// matmul per expert, over the rows routed to it.
 func matmulIDGrad(c GradCall, i int) Tensor {
 	x, w, ids, g, precision := c.Args[0], c.Args[1], c.Args[2], c.Grad, c.Attrs.String_("precision")
 	if i == 0 {
@@ -82,8 +82,8 @@ func windowAttrs(w ir.Window, of ir.Attrs) []ir.Attr {
 		attr("padding_high", w.High), attr("groups", of.Int("groups")), attr("precision", of.String_("precision"))}
 }
 
-// kernelGrad is the gradient of w [O, C/groups, …] where wide [N, C, …] is convolved to narrow [N, O, …]: a
-// convolution in which channels and batches have changed places, as have strides and dilations.
+// kernelGrad is the gradient of the weights w [O, C/groups, …] of a convolution from wide [N, C, …] to narrow [N, O,
+// …]. It is a convolution with channels and batch exchanged, and strides and dilations exchanged.
 func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Tensor {
 	n, spatial, groups := wide.Dim(0), wide.Shape()[2:], of.Int("groups")
 	for _, d := range narrow.Shape()[2:] {
@@ -98,7 +98,7 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 	perGroup, _ := wide.Dim(1).Quo(int64(groups))
 	wide = wide.Reshape(n, groups, perGroup, spatial).Transpose(perm...)
 	wide = wide.Reshape(perGroup, n.Times(int64(groups)), spatial)
-	high := make([]int64, len(spatial)) // what the last window leaves is not read
+	high := make([]int64, len(spatial)) // elements past the last window are not read
 	for i, d := range spatial {
 		need := (narrow.Dim(2+i).Add-1)*win.Stride[i] + win.Reach(i)
 		high[i] = max(0, need-win.Low[i]-d.Add)
@@ -125,7 +125,7 @@ func convTransposeGrad(c GradCall, i int) Tensor {
 	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
 }
 
-// windows folds the windows of a pooling, one axis after the other: pad is what surrounds x.
+// windows folds the windows of a pooling, one axis after the other. pad is the value of the padding.
 func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	win := ir.WindowOf(c.Result.node)
 	outer := x.Rank() - len(win.Kernel)
@@ -135,11 +135,11 @@ func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) 
 	return x
 }
 
-// slide folds the windows along one axis, of which there are n: element k of all windows is a slice in steps.
+// slide folds the n windows along one axis: element k of all windows is a strided slice.
 func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	low[axis] = int(win.Low[i])
-	end := n.Times(win.Stride[i]).Plus(win.Reach(i) - 1) // that the last slice ends at
+	end := n.Times(win.Stride[i]).Plus(win.Reach(i) - 1) // end of the last slice
 	if more, err := end.Less(x.Dim(axis)); err == nil && more.IsStatic() {
 		high[axis] = max(0, int(more.Add-win.Low[i]))
 	} else {
@@ -159,7 +159,7 @@ func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold
 	return out
 }
 
-// avgPool is avg_pool by its definition: sums over windows, by how many elements each has.
+// avgPool is the definition of avg_pool: sums over windows, divided by the number of elements in each.
 func avgPool(c GradCall) Tensor {
 	x, win := c.Args[0].wide(), ir.WindowOf(c.Result.node)
 	outer := x.Rank() - len(win.Kernel)
@@ -177,7 +177,7 @@ func avgPool(c GradCall) Tensor {
 	return sums
 }
 
-// resized is a resize by its definition, a matrix for each axis: what the op makes of unit vectors.
+// resized is the definition of a resize: a matmul for each axis, with the op's results for unit vectors as the matrix.
 func resized(c GradCall) Tensor {
 	x, size := c.Args[0].wide(), c.Attrs.Shape("size")
 	for i, to := range size {

@@ -2,8 +2,7 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Indices are integer tensors. Reading clamps an index out of range; writing
-// skips it.
+// Indices are integer tensors. A read clamps an index out of range. A write skips it.
 
 // Gather picks, for each element of indices, the element of t at the same
 // coordinates, except that along the axis the index is the coordinate. Both have
@@ -12,14 +11,13 @@ func (t Tensor) Gather(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpGather, []Tensor{indices}, attr("axis", axis))
 }
 
-// IndexSelect returns the slices of t along an axis that a vector of indices
-// picks.
+// IndexSelect returns the slices of t along an axis at a vector of indices.
 func (t Tensor) IndexSelect(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpIndexSelect, []Tensor{indices}, attr("axis", axis))
 }
 
-// Embedding returns rows of t, a [V, D] table, one per id, as to: in the shape of
-// ids with D appended. The table may be quantized.
+// Embedding returns one row of t, a [V, D] table, per id, in dtype to. The result has the shape of ids with D appended.
+// The table may be quantized.
 func (t Tensor) Embedding(ids Tensor, to ir.DType) Tensor {
 	if t.DType().IsBlock() {
 		return t.apply(ir.OpEmbedding, []Tensor{ids}, attr("dtype", to))
@@ -45,52 +43,48 @@ func (t Tensor) Stack(axis int, others ...Tensor) Tensor {
 	return t.Unsqueeze(axis).Concat(axis, parts...)
 }
 
-// Scatter writes each element of updates into t at the same coordinates, except
-// that along the axis the coordinate is the element of indices there. Of
-// updates of one element the last in row-major order stays; an index out of
-// range changes nothing.
+// Scatter writes each element of updates into t at the same coordinates, except that indices has the coordinate along
+// the axis. If several updates write one element, the last in row-major order wins. An index out of range writes
+// nothing.
 func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct is Scatter for indices that are promised to meet no element twice.
-// Where the promise is broken, any of the updates may stay.
+// ScatterDistinct is Scatter for indices that never write an element twice, which the caller promises. Otherwise any of
+// the updates may win.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
 
-// ScatterAdd is Scatter that adds. Equal indices add in row-major order, so that
-// the bits are the same in every run.
+// ScatterAdd is Scatter that adds. Equal indices add in row-major order, so that the bits are the same in every run.
 func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterReduce is Scatter that folds: what stays of an element and its updates is by mode their sum ("add"), their
-// product ("mul"), the smallest ("min") or the largest ("max").
+// ScatterReduce is Scatter that combines an element and its updates, by mode: the sum ("add"), the product ("mul"), the
+// smallest ("min") or the largest ("max").
 func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("mode", mode))
 }
 
-// IndexAdd adds slice i of updates along an axis to the slice of t that element
-// i of a vector of indices names, in order. An index out of range changes
-// nothing.
+// IndexAdd adds slice i of updates along an axis to the slice of t at index i of a vector of indices, in order. An
+// index out of range adds nothing.
 func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// GatherND returns the elements or slices of t at coordinates that are rows of
-// indices [..., R], for its R outermost axes.
+// GatherND returns the elements or slices of t at coordinates. Each row of indices [..., R] has the coordinates of the
+// R outermost axes.
 func (t Tensor) GatherND(indices Tensor) Tensor { return t.apply(ir.OpGatherND, []Tensor{indices}) }
 
-// ScatterND writes the elements or slices of updates into t at coordinates that
-// are rows of indices [..., R], for its R outermost axes. The last of equal
-// coordinates stays; those out of range change nothing.
+// ScatterND writes the elements or slices of updates into t at coordinates. Each row of indices [..., R] has the
+// coordinates of the R outermost axes. The last of equal coordinates wins; coordinates out of range write nothing.
 func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
-// ScatterNDDistinct is ScatterND for coordinates that are promised to differ. Where the promise is broken, any of the
-// updates may stay.
+// ScatterNDDistinct is ScatterND for distinct coordinates, which the caller promises. Otherwise any of the updates may
+// win.
 func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
 }
@@ -105,14 +99,13 @@ func (t Tensor) ScatterNDReduce(mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("mode", mode))
 }
 
-// Pad adds low[i] elements of that value before and high[i] after t along each
-// axis i.
+// Pad adds low[i] elements of the given value before t and high[i] after it along each axis i.
 func (t Tensor) Pad(low, high []int, value float64) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("value", value))
 }
 
-// PadReflect pads with t mirrored at its first and last element along each axis,
-// over and over where the padding is longer than t.
+// PadReflect pads with t mirrored at its first and last element along each axis, repeatedly if the padding is longer
+// than t.
 func (t Tensor) PadReflect(low, high []int) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "reflect"))
 }
@@ -127,44 +120,41 @@ func (t Tensor) PadWrap(low, high []int) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "wrap"))
 }
 
-// DynamicSlice returns the elements of t from coordinate start on along an axis,
-// as many as size. Start, an integer scalar, is clamped so that size fits.
+// DynamicSlice returns size elements of t from coordinate start on along an axis. start, an integer scalar, is clamped
+// so that size fits.
 func (t Tensor) DynamicSlice(axis int, start Tensor, size Dim) Tensor {
 	return t.apply(ir.OpDynamicSlice, []Tensor{start}, attr("axis", axis),
 		attr("size", ir.Shape{mustDim(ir.OpDynamicSlice, size, t)}))
 }
 
-// DynamicUpdateSlice returns t with update written over it from coordinate start
-// on along an axis. Start, an integer scalar, is clamped so that update fits. A
-// state updated with the result is changed in place.
+// DynamicUpdateSlice returns t with update written over it from coordinate start on along an axis. start, an integer
+// scalar, is clamped so that update fits. If the result updates the state t, the state is changed in place.
 func (t Tensor) DynamicUpdateSlice(axis int, update, start Tensor) Tensor {
 	return t.apply(ir.OpDynamicUpdateSlice, []Tensor{update, start}, attr("axis", axis))
 }
 
-// RingUpdateSlice is DynamicUpdateSlice where the axis, of an extent that is a number,
-// is a ring: start is taken modulo the extent, and what reaches past the end goes on at
-// the beginning.
+// RingUpdateSlice is DynamicUpdateSlice on a ring: start is taken modulo the axis's extent, and elements beyond the end
+// continue at the beginning. The extent must be static.
 func (t Tensor) RingUpdateSlice(axis int, update, start Tensor) Tensor {
 	return t.apply(ir.OpDynamicUpdateSlice, []Tensor{update, start}, attr("axis", axis), attr("wrap", true))
 }
 
-// Tril keeps the elements of the two innermost axes on and below the k-th
-// diagonal, counted to the right from the main one, and puts 0 elsewhere.
+// Tril keeps the elements of the two innermost axes on and below the k-th diagonal, counted to the right from the main
+// diagonal, and sets the others to 0.
 func (t Tensor) Tril(k int) Tensor { return t.unary(ir.OpTril, attr("k", k)) }
 
-// Triu keeps the elements of the two innermost axes on and above the k-th
-// diagonal, counted to the right from the main one, and puts 0 elsewhere.
+// Triu keeps the elements of the two innermost axes on and above the k-th diagonal, counted to the right from the main
+// diagonal, and sets the others to 0.
 func (t Tensor) Triu(k int) Tensor { return t.unary(ir.OpTriu, attr("k", k)) }
 
-// OneHot appends an axis of that depth to indices t: 1 at the index and 0
-// elsewhere. An index out of range gives zeros.
+// OneHot appends an axis of extent depth to indices t: 1 at the index and 0 elsewhere. An index out of range gives
+// zeros.
 func (t Tensor) OneHot(depth int, to ir.DType) Tensor {
 	return t.unary(ir.OpOneHot, attr("depth", depth), attr("dtype", to))
 }
 
-// Quantize returns t, of f32, f16 or bf16, in blocks along its innermost axis:
-// q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl, bit for bit as package quant makes them.
-// A state of that dtype takes them by DynamicUpdateSlice; Dequantize reads them.
+// Quantize returns t, of f32, f16 or bf16, in blocks along its innermost axis: q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl,
+// bit for bit as package quant does. DynamicUpdateSlice writes them into a state of that dtype; Dequantize reads them.
 func (t Tensor) Quantize(to ir.DType) Tensor { return t.unary(ir.OpQuantize, attr("dtype", to)) }
 
 // Dequantize returns the values of a quantized tensor as a float dtype.

@@ -7,37 +7,37 @@ func (b *Builder) Input(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpInput, name, t, dims)
 }
 
-// Weight is a constant tensor found by name in a weights file or bundle. Its
-// shape is static, its dtype may be a quantized one.
+// Weight is a constant tensor, found by name in a weights file or bundle. Its shape is static, and its dtype may be
+// quantized.
 func (b *Builder) Weight(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims)
 }
 
-// State is a tensor that outlives the run, zero at first; see Update and StateFrom. Its shape
-// is static: use the bound of a symbol and Slice what is in use.
+// State is a tensor that outlives the run and begins at zero; see Update and StateFrom. Its shape is static: use the
+// bound of a symbol, and Slice the part in use.
 func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
 
-// ShardedWeight is Weight of which devices that run the graph together may each have a part along an axis, as
-// tensor parallelism has it; -1 for none. It is the same weight otherwise.
+// ShardedWeight is Weight with the axis along which tensor parallelism may shard it; -1 for none. The weight is
+// otherwise the same.
 func (b *Builder) ShardedWeight(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims, attr("shard", axis))
 }
 
-// ShardedState is State of which such devices may each have a part along an axis.
+// ShardedState is State with the axis along which tensor parallelism may shard it.
 func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
 }
 
-// StateFrom is State that holds something else at first, such as ir.InitialNormal(0, 0.02, seed).
+// StateFrom is State with an initial value, such as ir.InitialNormal(0, 0.02, seed).
 func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(ir.OpState, dims)),
 		attr("init", first.String()))
 }
 
 func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim, more ...ir.Attr) Tensor {
-	for b != nil && b.outer != nil { // bodies are given what they need of these
+	for b != nil && b.outer != nil { // bodies capture these
 		b = b.outer
 	}
 	attrs := []ir.Attr{attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims))}
@@ -49,8 +49,8 @@ func (b *Builder) Iota(t ir.DType, axis int, dims ...Dim) Tensor {
 	return b.add(ir.OpIota, nil, attr("dtype", t), attr("shape", mustShape(ir.OpIota, dims)), attr("axis", axis))
 }
 
-// Arange is a vector of n elements: start, start+step, start+2*step and so on, in
-// a float or integer dtype that holds start and step.
+// Arange is a vector of n elements: start, start+step, start+2*step and so on, in a float or integer dtype that
+// represents start and step.
 func (b *Builder) Arange(t ir.DType, start, step float64, n Dim) Tensor {
 	count := b.Iota(t, 0, n)
 	if step != 1 {
@@ -67,21 +67,20 @@ func (b *Builder) Eye(t ir.DType, rows, columns Dim) Tensor {
 	return b.Iota(ir.I32, 0, rows, columns).Eq(b.Iota(ir.I32, 1, rows, columns)).Cast(t)
 }
 
-// DimValue is an i32 scalar with the value that a dim has in the run.
+// DimValue is an i32 scalar with the run-time value of a dim.
 func (b *Builder) DimValue(d Dim) Tensor {
 	return b.add(ir.OpDimValue, nil, attr("dim", ir.Shape{mustDim(ir.OpDimValue, d)}))
 }
 
-// Const is a constant held in the graph itself: a number or bool, a slice or
-// array of them, or nested slices of equal lengths, which give the shape:
+// Const is a constant stored in the graph: a number or bool, a slice or array of them, or nested slices of equal
+// lengths, which determine the shape:
 //
 //	b.Const(float32(0.5))                     f32[]
 //	b.Const([][]float32{{1, 2, 3}, {4, 5, 6}})  f32[2,3]
 //	b.Const([]int32{1, 2, 3, 4, 5, 6}, 2, 3)    i32[2,3]
 //
-// dims, where given, replace the shape. The dtype is that of the Go type; a
-// plain int is i32, the dtype of indices, and must fit it. An *ir.Data is taken
-// as it is. For a number in the dtype of another tensor use Tensor.Lit.
+// dims, if given, replace the shape. The Go type determines the dtype; a plain int becomes i32, the dtype of indices,
+// and must fit it. An *ir.Data is used as it is. For a number in the dtype of another tensor use Tensor.Lit.
 func (b *Builder) Const(values any, dims ...int) Tensor {
 	d, err := toData(values, dims)
 	if err != nil {
@@ -90,8 +89,8 @@ func (b *Builder) Const(values any, dims ...int) Tensor {
 	return b.add(ir.OpConst, nil, attr("data", d))
 }
 
-// Scalar is a constant without axes in that dtype. Floats are rounded; an
-// integer or bool dtype must hold the value exactly.
+// Scalar is a constant without axes in that dtype. Floats are rounded; an integer or bool dtype must represent the
+// value exactly.
 func (b *Builder) Scalar(t ir.DType, value float64) Tensor {
 	d, err := scalarData(t, value)
 	if err != nil {
@@ -100,13 +99,12 @@ func (b *Builder) Scalar(t ir.DType, value float64) Tensor {
 	return b.add(ir.OpConst, nil, attr("data", d))
 }
 
-// Full is a tensor of that shape whose elements all have the value.
+// Full is a tensor of that shape with all elements equal to value.
 func (b *Builder) Full(t ir.DType, value float64, dims ...Dim) Tensor {
 	return b.Scalar(t, value).Broadcast(dims...)
 }
 
-// Lit is a scalar constant in the dtype of t, so that t.Max(t.Lit(1)) limits any
-// tensor of numbers from below.
+// Lit is a scalar constant in the dtype of t, so that t.Max(t.Lit(1)) works for any numeric tensor.
 func (t Tensor) Lit(value float64) Tensor {
 	t.must("const")
 	d, err := scalarData(t.DType(), value)

@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CrossEntropy is what a classifier is trained on: for logits [..., classes] and integers ids [...], the classes that
-// are right, it returns -log softmax(logits)[id] of each, [...], in f32 or wider. An id that is none of 0 to classes-1,
-// such as the -100 of PyTorch, is left out: its loss and its gradient are 0, and counted, bools [...], is false there.
-// The mean over the others is losses.Sum() divided by the number of true ones.
+// CrossEntropy is the loss of a classifier. For logits t [..., classes] and the right classes, integers ids [...], it
+// returns -log softmax(logits)[id] of each, [...], in f32 or wider. An id outside of 0 to classes-1, such as PyTorch's
+// -100, is ignored: its loss and its gradient are 0, and counted, bools [...], is false. The mean over the others is
+// losses.Sum() divided by the number of true elements in counted.
 //
-// The gradient, (softmax(logits) - onehot(ids))*g, is computed where it is used; no one-hot tensor is stored.
+// The gradient, (softmax(logits) - onehot(ids))*g, is fused into its users; no one-hot tensor is materialized.
 func (t Tensor) CrossEntropy(ids Tensor) (losses, counted Tensor) {
 	const op = "cross_entropy"
 	t.must(op)

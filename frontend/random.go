@@ -6,12 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Random tensors come from the counter-based generator Philox-4x32-10, so that
-// they depend on seed and offset alone: the same on every device. Both are
-// scalars of u32 or i64. A tensor of n elements takes ceil(n/4) offsets; add at
-// least that many for the next one, or use another seed. They may also be tensors,
-// whose axes are the first ones of the result: then each element of them has a
-// stream of its own, for all that is along the other axes.
+// Random tensors come from the counter-based generator Philox-4x32-10. They depend only on seed and offset, so they are
+// the same on every device. Both are scalars of u32 or i64. A tensor of n elements uses ceil(n/4) offsets; for the next
+// tensor, add at least that many, or use another seed. Seed and offset may also be tensors, with the first axes of the
+// result: then each of their elements has a separate stream for the remaining axes.
 
 // RandomUniform is a tensor of floats that are uniform in [0, 1).
 func (b *Builder) RandomUniform(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {
@@ -25,15 +23,15 @@ func (b *Builder) RandomNormal(seed, offset Tensor, t ir.DType, dims ...Dim) Ten
 		attr("shape", mustShape(ir.OpRandomNormal, dims)))
 }
 
-// RandomBernoulli is a tensor of bools that are true with probability p. For a
-// probability per element, compare RandomUniform with a tensor.
+// RandomBernoulli is a tensor of bools that are true with probability p. For a probability per element, compare
+// RandomUniform with a tensor.
 func (b *Builder) RandomBernoulli(p float64, seed, offset Tensor, dims ...Dim) Tensor {
 	return b.add(ir.OpRandomBernoulli, []Tensor{seed, offset}, attr("p", p),
 		attr("shape", mustShape(ir.OpRandomBernoulli, dims)))
 }
 
-// Dropout zeroes each element with probability p, which is below 1, and divides
-// the others by 1-p, so that the mean stays (Srivastava et al. 2014).
+// Dropout zeroes each element with probability p, below 1, and divides the others by 1-p, so that the mean stays
+// (Srivastava et al. 2014).
 func (t Tensor) Dropout(p float64, seed, offset Tensor) Tensor {
 	t.must("dropout")
 	if !(p >= 0 && p < 1) {

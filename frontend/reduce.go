@@ -2,8 +2,8 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Reductions fold the given axes away, all of them if none is given. The Keep
-// forms leave each with extent 1, so that the result broadcasts against t.
+// Reductions fold the given axes, or all axes if none is given. The Keep forms leave each folded axis with extent 1, so
+// that the result broadcasts against t.
 
 // Sum adds up; integers wrap. Over no elements it is 0.
 func (t Tensor) Sum(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, false) }
@@ -23,15 +23,15 @@ func (t Tensor) Prod(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, fals
 // ProdKeep is Prod with the axes kept at extent 1.
 func (t Tensor) ProdKeep(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, true) }
 
-// ReduceMax is the largest element, NaN if there is one. Over no elements it is
-// the smallest value of the dtype.
+// ReduceMax is the largest element, or NaN if an element is NaN. Over no elements it is the smallest value of the
+// dtype.
 func (t Tensor) ReduceMax(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, false) }
 
 // ReduceMaxKeep is ReduceMax with the axes kept at extent 1.
 func (t Tensor) ReduceMaxKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, true) }
 
-// ReduceMin is the smallest element, NaN if there is one. Over no elements it
-// is the largest value of the dtype.
+// ReduceMin is the smallest element, or NaN if an element is NaN. Over no elements it is the largest value of the
+// dtype.
 func (t Tensor) ReduceMin(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, false) }
 
 // ReduceMinKeep is ReduceMin with the axes kept at extent 1.
@@ -71,15 +71,14 @@ func (t Tensor) normP(p float64, axes []int, keep bool) Tensor {
 	return t.unary(ir.OpNormP, attr("p", p), attr("axes", axes), attr("keepdims", keep))
 }
 
-// LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it
-// is -inf.
+// LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it is -inf.
 func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, false) }
 
 // LogSumExpKeep is LogSumExp with the axes kept at extent 1.
 func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
 
-// Variance is the mean squared difference from the mean, the sum divided by the
-// count less the correction: 0 for a population, 1 for a sample.
+// Variance is the sum of squared differences from the mean, divided by the count minus correction: 0 for a population,
+// 1 for a sample.
 func (t Tensor) Variance(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, false)
 }
@@ -89,8 +88,8 @@ func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, true)
 }
 
-// Deviations are the elements less their mean over axes, empty for all. They are as precise as differences are where
-// the elements are nearly equal: t.Sub(t.MeanKeep(axes...)) rounds the mean to the precision of the elements.
+// Deviations are the elements minus their mean over axes, or over all axes if none is given. They stay precise if the
+// elements are nearly equal: t.Sub(t.MeanKeep(axes...)) rounds the mean to the precision of the elements.
 func (t Tensor) Deviations(axes ...int) Tensor {
 	list := make([]int64, len(axes))
 	for i, a := range axes {
@@ -105,7 +104,7 @@ func (t Tensor) Deviations(axes ...int) Tensor {
 		switch {
 		case in && t.Dim(i).Min() > 0:
 			first = first.Slice(i, 0, 1)
-		case in: // the smallest stands for the first one, as there may be none
+		case in: // the smallest replaces the first element, which may not exist
 			symbolic = append(symbolic, i)
 		}
 	}
@@ -124,15 +123,13 @@ func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
 	return t.unary(op, attr("axes", axes), attr("keepdims", keep))
 }
 
-// Argmax is the coordinate, as i32, of the first largest element along an axis;
-// a NaN counts as largest.
+// Argmax is the coordinate, as i32, of the first largest element along an axis. NaN counts as largest.
 func (t Tensor) Argmax(axis int) Tensor { return t.arg(ir.OpArgmax, axis, false) }
 
 // ArgmaxKeep is Argmax with the axis kept at extent 1.
 func (t Tensor) ArgmaxKeep(axis int) Tensor { return t.arg(ir.OpArgmax, axis, true) }
 
-// Argmin is the coordinate, as i32, of the first smallest element along an
-// axis; a NaN counts as smallest.
+// Argmin is the coordinate, as i32, of the first smallest element along an axis. NaN counts as smallest.
 func (t Tensor) Argmin(axis int) Tensor { return t.arg(ir.OpArgmin, axis, false) }
 
 // ArgminKeep is Argmin with the axis kept at extent 1.

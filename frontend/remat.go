@@ -7,12 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Remat returns what f returns, at least one tensor. What f computes on the way is not kept for gradients but computed
-// again when they arrive (Chen et al. 2016), which takes less memory and more time. Gradients, and those of gradients,
-// are the same. f may use any tensors from around it, and call Remat itself.
+// Remat returns the results of f, at least one tensor. The intermediate values of f are not stored for gradients but
+// recomputed when needed (Chen et al. 2016), which saves memory and costs time. Gradients, also of higher order, are
+// unchanged. f may use any tensors from outside, and may itself call Remat.
 //
-// What f reads is kept, and so is what it computes of weights, states and constants alone. A gradient that is constant,
-// as that of a loss is, orders nothing: compute the loss outside of f.
+// Values that f reads are stored, and so are values that it computes from weights, states and constants alone. The
+// recomputation waits for the incoming gradient. A constant gradient, such as a loss's, cannot delay it: compute the
+// loss outside of f.
 func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	const op = "remat"
 	b = b.current()
@@ -60,10 +61,10 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	return outs
 }
 
-// remat is what a call of Remat has computed.
+// remat is the computation of a call of Remat.
 type remat struct {
 	nodes, results []*ir.Node
-	reads          []*ir.Node // by nodes, of others
+	reads          []*ir.Node // nodes outside that these nodes read
 }
 
 // grad computes the nodes again, and their gradients.

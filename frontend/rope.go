@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RopeOption changes what Rope does.
+// RopeOption changes Rope.
 type RopeOption func(*ropeCall)
 
 type ropeCall struct {
-	operands []Tensor // beside x
+	operands []Tensor // in addition to x
 	attrs    []ir.Attr
 }
 
@@ -26,24 +26,22 @@ func RopeAxis(axis int) RopeOption { return ropeAttr("axis", axis) }
 // RopeBase sets the base of the angles' geometric progression; 10000 unless set.
 func RopeBase(base float64) RopeOption { return ropeAttr("base", base) }
 
-// RopeDims sets how many of the innermost elements turn; all unless set.
+// RopeDims sets the number of innermost elements to rotate; all by default.
 func RopeDims(n int) RopeOption { return ropeAttr("dims", n) }
 
-// RopeHalf pairs element i with i+dims/2, as GPT-NeoX does. Unless set, pairs are
-// neighbours, as in GGUF files of the llama architecture.
+// RopeHalf pairs element i with i+dims/2, as GPT-NeoX does. By default pairs are adjacent, as in GGUF files of the
+// llama architecture.
 func RopeHalf() RopeOption { return ropeAttr("mode", "half") }
 
-// RopeTurns gives every pair its own angle, made by Builder.RopeTurns, in place
-// of base^(-2i/dims): the scaled frequencies of Llama 3, say.
+// RopeTurns sets the angle of every pair, made by Builder.RopeTurns, in place of base^(-2i/dims). An example is the
+// scaled frequencies of Llama 3.
 func RopeTurns(turns Tensor) RopeOption {
 	return func(c *ropeCall) { c.operands = append(c.operands[:1], turns) }
 }
 
-// Rope turns pairs of innermost elements by an angle that grows with the
-// position (rotary position embedding, Su et al. 2021): pair i by
-// position*base^(-2i/dims). The positions are a vector of integers along axis -2
-// (see RopeAxis), or have the outermost axes of t before it: [B, T] for t of
-// [B, H, T, D], where every sequence of a batch has its own.
+// Rope rotates pairs of innermost elements by an angle proportional to the position (rotary position embedding, Su et
+// al. 2021): pair i by position*base^(-2i/dims). The positions are a vector of integers along axis -2 (see RopeAxis).
+// They may also have outer axes of t: [B, T] for t of [B, H, T, D], with positions per sequence of a batch.
 func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 	c := ropeCall{operands: []Tensor{positions}}
 	for _, o := range options {
@@ -52,11 +50,9 @@ func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 	return t.apply(ir.OpRope, c.operands, c.attrs...)
 }
 
-// RopeTables turns pairs of innermost elements by the angles whose cosines and sines
-// are given: (a, b) becomes (a*cos-b*sin, a*sin+b*cos). Tables have one value a
-// pair in their innermost axis, and broadcast to t before it: [T, pairs] for t of
-// [B, H, T, D]. The first 2*pairs elements turn, the others stay. Of the options
-// only RopeHalf holds here, others are an error.
+// RopeTables rotates pairs of innermost elements by angles with given cosines and sines: (a, b) becomes (a*cos-b*sin,
+// a*sin+b*cos). Tables have one value per pair in their innermost axis, and broadcast to t before it: [T, pairs] for t
+// of [B, H, T, D]. The first 2*pairs elements are rotated, the others stay. RopeHalf is the only allowed option.
 func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
 	c := ropeCall{operands: []Tensor{cos, sin}}
 	for _, o := range options {
@@ -65,8 +61,7 @@ func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
 	return t.apply(ir.OpRopeTables, c.operands, c.attrs...)
 }
 
-// RopeTurns is the constant that option RopeTurns takes: pair i turns by
-// radians[i] per position.
+// RopeTurns is the constant for option RopeTurns: pair i rotates by radians[i] per position.
 func (b *Builder) RopeTurns(radians []float64) Tensor {
 	d, err := ir.RopeTurns(radians)
 	if err != nil {
@@ -75,10 +70,9 @@ func (b *Builder) RopeTurns(radians []float64) Tensor {
 	return b.Const(d)
 }
 
-// RopeScaled is the constant that option RopeTurns takes for dims elements, of which
-// pair i turns by base^(-2i/dims)/factors[i] radians per position. So RopeLinear,
-// RopeNTK and YaRN fit rotary positions to texts longer than a model was trained
-// for. There is a positive factor for each of the dims/2 pairs.
+// RopeScaled is the constant for option RopeTurns with dims elements: pair i rotates by base^(-2i/dims)/factors[i]
+// radians per position. RopeLinear, RopeNTK and YaRN compute factors that extend a model to texts longer than its
+// training. There is a positive factor for each of the dims/2 pairs.
 func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 	if dims < 0 || dims%2 != 0 || len(factors) != dims/2 {
 		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one for each two", len(factors), dims))
@@ -96,36 +90,33 @@ func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 	return b.RopeTurns(radians)
 }
 
-// RopeLinear returns factors for RopeScaled that interpolate positions (Chen et al.
-// 2023, arXiv:2306.15595): all dims/2 pairs turn that many times slower, as if
-// positions were divided by it.
+// RopeLinear returns factors for RopeScaled by position interpolation (Chen et al. 2023, arXiv:2306.15595): all dims/2
+// pairs rotate slower by the factor times, as if positions were divided by it.
 func RopeLinear(dims int, times float64) []float64 {
 	return ropeFactors(dims, func(int) float64 { return times })
 }
 
-// RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023,
-// arXiv:2309.00071, section 3.1): the fastest pair turns as before, the slowest that
-// many times slower, and those between by powers of it. It is a base of
-// base*times^(dims/(dims-2)).
+// RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023, arXiv:2309.00071, section 3.1):
+// the fastest pair is unchanged, the slowest rotates slower by the factor times, and the others by powers of it in
+// between. It equals a base of base*times^(dims/(dims-2)).
 func RopeNTK(dims int, times float64) []float64 {
 	return ropeFactors(dims, func(i int) float64 { return math.Pow(times, 2*float64(i)/max(float64(dims-2), 1)) })
 }
 
-// YaRN fits rotary positions to texts longer than a model was trained for (Peng et
-// al. 2023, arXiv:2309.00071, section 3.2): pairs that turn many times in a text of the
-// training go on as they are, those that turn less than once turn slower, and those
-// between lie between, by their numbers as in the authors' code.
+// YaRN extends rotary positions to texts longer than a model's training (Peng et al. 2023, arXiv:2309.00071, section
+// 3.2). Pairs that rotate many times within a training text stay unchanged, pairs that rotate less than once slow down,
+// and pairs between are interpolated by index, as in the authors' code.
 type YaRN struct {
-	Times   float64 // how many times longer texts may be
-	Trained int     // positions of the longest text of the training
-	Fast    float64 // pairs that turn this often in such a text or more go on; 0 means 32
-	Slow    float64 // pairs that turn this often or less are slowed down; 0 means 1
-	Exact   bool    // both bounds stay as computed, else they are widened to whole pairs
+	Times   float64 // factor by which texts may be longer
+	Trained int     // positions of the longest training text
+	Fast    float64 // pairs with at least this many rotations per training text are unchanged; 0 means 32
+	Slow    float64 // pairs with at most this many rotations per training text slow down; 0 means 1
+	Exact   bool    // use both bounds as computed; otherwise they are widened to whole pairs
 }
 
-// Factors returns the factors for RopeScaled of dims elements that turn by that base.
+// Factors returns the factors for RopeScaled of dims elements with that base.
 func (y YaRN) Factors(dims int, base float64) []float64 {
-	pair := func(turns float64) float64 { // which pair turns that often in a text
+	pair := func(turns float64) float64 { // the pair with that many rotations per training text
 		return float64(dims/2) * math.Log(float64(y.Trained)/(turns*2*math.Pi)) / math.Log(base)
 	}
 	low, high := pair(cmp.Or(y.Fast, 32)), pair(cmp.Or(y.Slow, 1))
@@ -139,8 +130,7 @@ func (y YaRN) Factors(dims int, base float64) []float64 {
 	})
 }
 
-// Magnitude returns what YaRN multiplies queries and keys by once they have turned:
-// 0.1*ln(Times)+1, whose square scales the scores.
+// Magnitude returns YaRN's factor for rotated queries and keys: 0.1*ln(Times)+1. Its square scales the scores.
 func (y YaRN) Magnitude() float64 { return 1 + 0.1*math.Log(y.Times) }
 
 func ropeFactors(dims int, of func(pair int) float64) []float64 {

@@ -12,15 +12,14 @@ func (t Tensor) Softmax(axis int) Tensor { return t.unary(ir.OpSoftmax, attr("ax
 // LogSoftmax returns x-max-log(sum(exp(x-max))) along an axis.
 func (t Tensor) LogSoftmax(axis int) Tensor { return t.unary(ir.OpLogSoftmax, attr("axis", axis)) }
 
-// RMSNorm returns x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang
-// and Sennrich 2019). The weight is a vector, or the zero Tensor for none.
+// RMSNorm returns x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019). The weight is a
+// vector, or the zero Tensor for none.
 func (t Tensor) RMSNorm(weight Tensor, eps float64) Tensor {
 	return t.apply(ir.OpRMSNorm, present(weight), attr("eps", eps))
 }
 
-// LayerNorm returns (x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis
-// (Ba et al. 2016), with the biased variance. Weight and bias are vectors; bias,
-// or both, may be the zero Tensor for none.
+// LayerNorm returns (x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016), with the biased
+// variance. Weight and bias are vectors. The bias, or both, may be the zero Tensor.
 func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
 		fail("layer_norm", errors.New("a bias needs a weight beside it"), t, bias)
@@ -28,9 +27,8 @@ func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 	return t.apply(ir.OpLayerNorm, present(weight, bias), attr("eps", eps))
 }
 
-// GroupNorm normalizes t [N, C, …] over each of that many groups of consecutive
-// channels, with all axes after them (Wu and He 2018). Weight and bias are [C];
-// bias, or both, may be the zero Tensor for none.
+// GroupNorm normalizes t [N, C, …] over groups of consecutive channels, with all axes after them (Wu and He 2018).
+// Weight and bias are [C]. The bias, or both, may be the zero Tensor.
 func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
 		fail("group_norm", errors.New("a bias needs a weight beside it"), t, bias)
@@ -38,9 +36,8 @@ func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 	return t.apply(ir.OpGroupNorm, present(weight, bias), attr("groups", groups), attr("eps", eps))
 }
 
-// BatchNorm returns (x-mean)*rsqrt(variance+eps)*weight+bias of t [N, C, …] with
-// stored statistics, as inference does (Ioffe and Szegedy 2015). All four are
-// [C]; bias, or weight and bias, may be the zero Tensor for none.
+// BatchNorm returns (x-mean)*rsqrt(variance+eps)*weight+bias of t [N, C, …] with stored statistics, as in inference
+// (Ioffe and Szegedy 2015). All four are [C]. The bias, or weight and bias, may be the zero Tensor.
 func (t Tensor) BatchNorm(mean, variance, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
 		fail("batch_norm", errors.New("a bias needs a weight beside it"), t, bias)

@@ -4,11 +4,11 @@ import "github.com/vkc-go/vkc/ir"
 
 // Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number.
 
-// ScanOption changes what CumSum, CumProd, CumMax and CumMin do.
+// ScanOption changes CumSum, CumProd, CumMax and CumMin.
 type ScanOption func() ir.Attr
 
-// Exclusive leaves each element itself out of its result, so that the first is that of no elements: of a sum 0, of a
-// product 1, and of the largest the least value of the dtype.
+// Exclusive excludes each element from its own result. So the first result is over no elements: 0 for a sum, 1 for a
+// product, and the smallest value of the dtype for a maximum.
 func Exclusive() ScanOption { return func() ir.Attr { return attr("exclusive", true) } }
 
 // Reverse goes from the end of the axis.
@@ -50,8 +50,7 @@ func (t Tensor) SortDescending(axis int) Tensor {
 	return t.unary(ir.OpSort, attr("axis", axis), attr("descending", true))
 }
 
-// Argsort returns the coordinates, as i32, that Gather needs to give the order
-// of Sort.
+// Argsort returns coordinates, as i32. Gather with them gives the order of Sort.
 func (t Tensor) Argsort(axis int) Tensor { return t.unary(ir.OpArgsort, attr("axis", axis)) }
 
 // ArgsortDescending is Argsort for SortDescending.
@@ -59,20 +58,17 @@ func (t Tensor) ArgsortDescending(axis int) Tensor {
 	return t.unary(ir.OpArgsort, attr("axis", axis), attr("descending", true))
 }
 
-// TopKIndices returns the coordinates, as i32, of the k largest elements along an
-// axis, largest first.
+// TopKIndices returns the coordinates, as i32, of the k largest elements along an axis, largest first.
 func (t Tensor) TopKIndices(axis, k int) Tensor {
 	return t.unary(ir.OpTopKIndices, attr("k", k), attr("axis", axis))
 }
 
-// BottomKIndices returns the coordinates, as i32, of the k smallest elements along
-// an axis, smallest first.
+// BottomKIndices returns the coordinates, as i32, of the k smallest elements along an axis, smallest first.
 func (t Tensor) BottomKIndices(axis, k int) Tensor {
 	return t.unary(ir.OpTopKIndices, attr("k", k), attr("axis", axis), attr("largest", false))
 }
 
-// TopK returns the k largest elements along an axis, largest first, and their
-// coordinates.
+// TopK returns the k largest elements along an axis, largest first, and their coordinates.
 func (t Tensor) TopK(axis, k int) (values, indices Tensor) {
 	indices = t.TopKIndices(axis, k)
 	return t.Gather(axis, indices), indices

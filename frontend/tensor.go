@@ -6,9 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Tensor is a handle to a value of the graph being built. Handles are small and
-// immutable: copy them freely. The zero Tensor is no value; methods take it
-// where an operand may be left out, and only there.
+// Tensor is a handle to a value of the graph being built. Handles are small and immutable: copy them freely. The zero
+// Tensor is no value; methods accept it only for optional operands.
 type Tensor struct {
 	b    *Builder
 	node *ir.Node
@@ -39,14 +38,13 @@ func (t Tensor) Dim(axis int) ir.Dim {
 // Node returns the node that makes the value.
 func (t Tensor) Node() *ir.Node { return t.node }
 
-// Builder returns the Builder that t belongs to, so that functions over tensors
-// can make constants and weights.
+// Builder returns the Builder of t, so that functions over tensors can make constants and weights.
 func (t Tensor) Builder() *Builder {
 	t.must("builder")
 	return t.b
 }
 
-// String describes the tensor by its type, such as f32[6,8].
+// String returns the tensor's type, such as f32[6,8].
 func (t Tensor) String() string {
 	if t.node == nil {
 		return "the zero Tensor"
@@ -62,13 +60,13 @@ func (t Tensor) must(what string) *ir.Node {
 	return t.node
 }
 
-// apply makes a node whose first operand is t.
+// apply makes a node with t as the first operand.
 func (t Tensor) apply(op ir.Op, others []Tensor, attrs ...ir.Attr) Tensor {
 	t.must(op.String())
 	return t.b.add(op, append([]Tensor{t}, others...), attrs...)
 }
 
-// unary makes a node whose only operand is t.
+// unary makes a node with t as the only operand.
 func (t Tensor) unary(op ir.Op, attrs ...ir.Attr) Tensor { return t.apply(op, nil, attrs...) }
 
 // binary makes a node of two operands.

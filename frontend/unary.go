@@ -107,10 +107,10 @@ func (t Tensor) Elu(alpha float64) Tensor { return t.unary(ir.OpElu, attr("alpha
 // Selu returns the self-normalizing ELU (Klambauer et al. 2017).
 func (t Tensor) Selu() Tensor { return t.unary(ir.OpSelu) }
 
-// Gelu returns the GELU by its tanh approximation (Hendrycks and Gimpel 2016).
+// Gelu returns the GELU in its tanh approximation (Hendrycks and Gimpel 2016).
 func (t Tensor) Gelu() Tensor { return t.unary(ir.OpGelu) }
 
-// GeluErf returns the GELU by its definition over erf.
+// GeluErf returns the GELU in its definition with erf.
 func (t Tensor) GeluErf() Tensor { return t.unary(ir.OpGeluErf) }
 
 // Erf returns the error function.
@@ -149,14 +149,13 @@ func (t Tensor) IsNaN() Tensor { return t.unary(ir.OpIsNaN) }
 // IsInf returns, as bools, whether x is infinite.
 func (t Tensor) IsInf() Tensor { return t.unary(ir.OpIsInf) }
 
-// Clamp limits x to [lo, hi]; NaN stays. An infinite bound does not limit. Bounds of
-// integers are values of their dtype, or infinite.
+// Clamp clamps x to [lo, hi]; NaN stays NaN. A bound may be infinite. Finite bounds for integers must be values of
+// their dtype.
 func (t Tensor) Clamp(lo, hi float64) Tensor {
 	return t.unary(ir.OpClamp, attr("min", lo), attr("max", hi))
 }
 
-// Affine returns x*mul+add. Of integers mul and add are values of their dtype, and
-// the result wraps.
+// Affine returns x*mul+add. For integers, mul and add must be values of their dtype, and the result wraps.
 func (t Tensor) Affine(mul, add float64) Tensor {
 	return t.unary(ir.OpAffine, attr("mul", mul), attr("add", add))
 }
@@ -166,14 +165,13 @@ func (t Tensor) Powf(exponent float64) Tensor {
 	return t.unary(ir.OpPowf, attr("exponent", exponent))
 }
 
-// Cast returns x in another dtype. To a float it rounds to nearest even; from
-// float to integer it truncates and saturates, and NaN gives 0; from integer to
-// integer it wraps; to bool it is x != 0.
+// Cast returns x in another dtype. To a float it rounds to nearest even. From float to integer it truncates and
+// saturates, and NaN gives 0. From integer to integer it wraps. To bool it is x != 0.
 func (t Tensor) Cast(to ir.DType) Tensor { return t.unary(ir.OpCast, attr("dtype", to)) }
 
-// Bitcast returns the bits of x as elements of another dtype, of floats and integers. Where those have fewer bits, a
-// new innermost axis has the parts of each element, the lowest first; where they have more, the innermost axis has the
-// parts and goes away (StableHLO's bitcast_convert). Which NaN a NaN is may change on the way.
+// Bitcast returns the bits of x as elements of another float or integer dtype. If the new elements are narrower, a new
+// innermost axis has the parts of each element, lowest first. If they are wider, the innermost axis has the parts and
+// disappears (StableHLO's bitcast_convert). The payload of a NaN may change.
 func (t Tensor) Bitcast(to ir.DType) Tensor {
 	from := t.DType()
 	size, wide := from.BlockBytes(), to.BlockBytes()
@@ -199,11 +197,11 @@ func (t Tensor) Bitcast(to ir.DType) Tensor {
 	return all.bits(to)
 }
 
-// words are the integers that bits of elements of so many bytes are taken apart as. Of those of 64 bits the sign is a
-// bit like others.
+// words are the integer dtypes, by size in bytes, that Bitcast splits elements into. For 64 bits the sign is treated as
+// a normal bit.
 var words = map[int]ir.DType{1: ir.U8, 2: ir.U16, 4: ir.U32, 8: ir.I64}
 
-// bits is Bitcast to a dtype of as many bits.
+// bits is Bitcast to a dtype of equal width.
 func (t Tensor) bits(to ir.DType) Tensor {
 	if t.DType() == to {
 		return t

@@ -8,13 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxIndexed is how many elements a window may have whose largest element's place is wanted.
+// maxIndexed bounds the elements of a window in MaxPoolIndices.
 const maxIndexed = 256
 
-// MaxPoolIndices is MaxPool and the place of each of its elements: where in all of t, i64, it lies. Of equal elements
-// that is the first of the window. Places count in row-major order, or, if columnMajor, with the order of the
-// innermost axes turned round, as ONNX's storage_order 1 has it. All extents but that of a batch axis must be numbers,
-// and a window has at most 256 elements.
+// MaxPoolIndices is MaxPool with the index of each result in all of t, as i64. Among equal elements, the first of the
+// window counts. Indices are row-major or, with columnMajor, have the innermost axes in reverse order, as in ONNX's
+// storage_order 1. All extents except the batch axis must be static, and a window has at most 256 elements.
 func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...WindowOption) (largest, places Tensor) {
 	const op = "max_pool with indices"
 	largest = t.MaxPool(kernel, options...)
@@ -31,9 +30,9 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	if from := min(first, 1); !t.Shape()[from:].IsStatic() || !to[from:].IsStatic() {
 		fail(op, fmt.Errorf("extents of %s after the batch must be numbers", t.Shape()), t)
 	}
-	// The windows' elements lie side by side on an axis of their own, and beside them their places.
+	// The elements of each window form a new axis of x, and their indices the same axis of place.
 	low, high := make([]int, t.Rank()), make([]int, t.Rank())
-	for i := range kernel { // as far as the last window reaches
+	for i := range kernel { // up to the end of the last window
 		axis := first + i
 		low[axis] = int(w.Low[i])
 		reach := (to[axis].Static()-1)*int(w.Stride[i]) + int(w.Dilation[i]*(w.Kernel[i]-1)) + 1
@@ -59,9 +58,9 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	return largest, at[0].Stack(-1, at[1:]...).Gather(-1, found).Squeeze(-1)
 }
 
-// places counts the elements of t, the axes from first on in column-major order if so wanted.
+// places numbers the elements of t, optionally with the axes from first on in column-major order.
 func (t Tensor) places(first int, columnMajor bool) Tensor {
-	var order []int // the axis that counts fastest comes first
+	var order []int // the fastest axis comes first
 	for axis := t.Rank() - 1; axis >= 0; axis-- {
 		order = append(order, axis)
 	}
@@ -76,9 +75,9 @@ func (t Tensor) places(first int, columnMajor bool) Tensor {
 	return place
 }
 
-// MaxUnpool puts the elements of t back to where MaxPoolIndices found them: into a tensor of that shape, 0 elsewhere,
-// at places counted over all of it in row-major order. Of elements at the same
-// place, as of windows that overlap, the last in row-major order stays.
+// MaxUnpool writes the elements of t to the indices found by MaxPoolIndices in a tensor of the given shape, with 0
+// elsewhere. Indices are row-major over the whole tensor. If overlapping windows have the same index, the last in
+// row-major order wins.
 func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
 	const op = "max_unpool"
 	t.must(op)

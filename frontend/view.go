@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Reshape returns the same elements in row-major order under another shape. One
-// extent may be -1: it is worked out from the others.
+// Reshape returns the same elements in row-major order with another shape. One extent may be -1: it is computed from
+// the others.
 func (t Tensor) Reshape(dims ...Dim) Tensor {
 	to := mustShape(ir.OpReshape, dims, t)
 	to, err := fillInferred(t.Shape(), to)
@@ -40,9 +40,8 @@ func (t Tensor) SwapAxes(a, b int) Tensor {
 	return t.Transpose(perm...)
 }
 
-// Slice returns the elements from start up to, not including, limit along one
-// axis. The limit may be symbolic, but never past the extent for any value of
-// the symbol.
+// Slice returns the elements from start up to, not including, limit along one axis. The limit may be symbolic, but must
+// not exceed the extent for any value of the symbol.
 func (t Tensor) Slice(axis, start int, limit Dim) Tensor { return t.SliceStep(axis, start, limit, 1) }
 
 // SliceStep is Slice taking every step-th element.
@@ -61,8 +60,8 @@ func (t Tensor) SliceStep(axis, start int, limit Dim, step int) Tensor {
 	return t.unary(ir.OpSlice, attr("starts", starts), attr("limits", limits), attr("steps", steps))
 }
 
-// Index returns the slice at coordinate i of an axis, without that axis. A
-// negative i counts from the end of an axis whose extent is a number.
+// Index returns the slice at coordinate i of an axis, without that axis. A negative i counts from the end of an axis
+// with a static extent.
 func (t Tensor) Index(axis, i int) Tensor {
 	if d := t.Dim(axis); i < 0 && d.IsStatic() {
 		i += d.Static()
@@ -70,31 +69,29 @@ func (t Tensor) Index(axis, i int) Tensor {
 	return t.Slice(axis, i, i+1).Squeeze(axis)
 }
 
-// Broadcast repeats t along axes of extent 1 and along new outer axes, to that
-// shape. Elementwise methods broadcast by themselves.
+// Broadcast repeats t along axes of extent 1 and along new outer axes, to the given shape. Elementwise methods
+// broadcast implicitly.
 func (t Tensor) Broadcast(dims ...Dim) Tensor {
 	return t.unary(ir.OpBroadcast, attr("shape", mustShape(ir.OpBroadcast, dims, t)))
 }
 
-// Squeeze drops the given axes, which have extent 1.
+// Squeeze removes the given axes, which must have extent 1.
 func (t Tensor) Squeeze(axes ...int) Tensor { return t.unary(ir.OpSqueeze, attr("axes", axes)) }
 
-// Unsqueeze inserts axes of extent 1, which the given axes of the result are.
+// Unsqueeze inserts axes of extent 1. axes are their positions in the result.
 func (t Tensor) Unsqueeze(axes ...int) Tensor { return t.unary(ir.OpUnsqueeze, attr("axes", axes)) }
 
 // Flip reverses the order along the given axes, or along all if none is given.
 func (t Tensor) Flip(axes ...int) Tensor { return t.unary(ir.OpFlip, attr("axes", axes)) }
 
-// Roll moves the elements along an axis by that many coordinates; what leaves
-// one end comes in at the other.
+// Roll shifts the elements along an axis by shift coordinates, cyclically.
 func (t Tensor) Roll(axis, shift int) Tensor {
 	shifts := make([]int, t.Rank())
 	shifts[t.axis(ir.OpRoll, axis)] = shift
 	return t.unary(ir.OpRoll, attr("shifts", shifts))
 }
 
-// Split cuts t along an axis into parts of those extents, which must add up to
-// the axis's.
+// Split splits t along an axis into parts with the given extents, which must add up to the axis's extent.
 func (t Tensor) Split(axis int, sizes ...int) []Tensor {
 	total := 0
 	for _, n := range sizes {

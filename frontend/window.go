@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// WindowOption changes how a convolution or pooling goes over its axes. Options
-// of several values take one per axis, or one for all axes.
+// WindowOption changes the windows of a convolution or pooling. Options take one value per axis, or one for all axes.
 type WindowOption func(*window)
 
 type window struct {
@@ -32,12 +31,10 @@ func (w *window) perAxis(name string, values []int) {
 	w.attrs = append(w.attrs, attr(name, values))
 }
 
-// Stride sets the distance of windows: 1 unless set, for pooling the extents of
-// the window.
+// Stride sets the distance of windows. The default is 1, or the window's extents for pooling.
 func Stride(n ...int) WindowOption { return func(w *window) { w.perAxis("stride", n) } }
 
-// Padding sets how many elements there are at both ends of an axis besides its
-// own; none unless set.
+// Padding sets the number of padding elements at both ends of an axis; none by default.
 func Padding(n ...int) WindowOption { return PaddingLowHigh(n, n) }
 
 // PaddingLowHigh is Padding that differs before and after an axis.
@@ -48,17 +45,15 @@ func PaddingLowHigh(low, high []int) WindowOption {
 	}
 }
 
-// PaddingValue sets what a convolution of bytes takes for padding, such as their zero point; 0 unless set.
+// PaddingValue sets the padding value of an int8 convolution, such as its zero point; 0 by default.
 func PaddingValue(n int) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("padding_value", n)) }
 }
 
-// Dilation sets the distance of elements within a window; 1 unless set. AvgPool
-// does not take it.
+// Dilation sets the distance of elements within a window; 1 by default. AvgPool does not accept it.
 func Dilation(n ...int) WindowOption { return func(w *window) { w.perAxis("dilation", n) } }
 
-// Groups splits the channels of a convolution into groups that do not see each
-// other. As many groups as channels make it depthwise.
+// Groups splits the channels of a convolution into independent groups. With as many groups as channels it is depthwise.
 func Groups(n int) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("groups", n)) }
 }
@@ -71,8 +66,8 @@ func InPrecision(p Precision) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("precision", string(p))) }
 }
 
-// OutputPadding adds elements to the end of the result of ConvTranspose, to
-// choose among the extents whose convolution has the same.
+// OutputPadding adds elements to the end of the result of ConvTranspose. It chooses among the extents that the
+// convolution maps to the same result.
 func OutputPadding(n ...int) WindowOption {
 	return func(w *window) { w.perAxis("output_padding", n) }
 }
@@ -82,8 +77,7 @@ func CeilMode() WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("ceil_mode", true)) }
 }
 
-// ExcludePadding makes AvgPool divide by the elements that a window has in the
-// tensor itself, leaving its padding out.
+// ExcludePadding makes AvgPool divide by the number of elements in the window without its padding.
 func ExcludePadding() WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("count_include_pad", false)) }
 }
@@ -97,15 +91,14 @@ func (t Tensor) newWindow(op ir.Op, axes int, options []WindowOption) *window {
 	return w
 }
 
-// Conv is the convolution (cross-correlation) of t [N, C, …] with weights
-// [O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32. Of i8 by i8 and u8 by u8 it is exact, in i32.
+// Conv is the convolution (cross-correlation) of t [N, C, …] with weights [O, C/groups, …] over 1 to 3 innermost axes,
+// accumulated in f32. For i8 by i8, and u8 by u8, it is exact in i32.
 func (t Tensor) Conv(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConv, weights, options)
 }
 
-// ConvTranspose is the transpose (gradient) of Conv, with weights
-// [C, O/groups, …]: each element of t [N, C, …] times the weights is added to the
-// result where its window lies. Padding is taken off the result.
+// ConvTranspose is the transpose (gradient) of Conv, with weights [C, O/groups, …]: each element of t [N, C, …] times
+// the weights is added to the result at its window. Padding is removed from the result.
 func (t Tensor) ConvTranspose(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConvTranspose, weights, options)
 }
@@ -124,14 +117,14 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 	return y.Add(w.bias.withOnes(w.axes))
 }
 
-// AvgPool is the mean over windows of the innermost axes, as many as the kernel
-// has extents (1 to 3). Padding is 0.
+// AvgPool is the mean over windows of the innermost axes. The kernel has their extents, for 1 to 3 axes. Padding counts
+// as 0.
 func (t Tensor) AvgPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpAvgPool, kernel, options)
 }
 
-// MaxPool is the largest element over windows of the innermost axes, as many as
-// the kernel has extents (1 to 3). Padding does not count.
+// MaxPool is the largest element over windows of the innermost axes. The kernel has their extents, for 1 to 3 axes.
+// Padding does not count.
 func (t Tensor) MaxPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpMaxPool, kernel, options)
 }
@@ -141,12 +134,10 @@ func (t Tensor) pool(op ir.Op, kernel []int, options []WindowOption) Tensor {
 	return t.unary(op, append([]ir.Attr{attr("kernel", kernel)}, w.attrs...)...)
 }
 
-// GlobalAvgPool is the mean over all axes after the channels of t [N, C, …], kept
-// with extent 1.
+// GlobalAvgPool is the mean over all axes after the channels of t [N, C, …], kept with extent 1.
 func (t Tensor) GlobalAvgPool() Tensor { return t.MeanKeep(t.positions("mean")...) }
 
-// GlobalMaxPool is the largest element over all axes after the channels of
-// t [N, C, …], kept with extent 1.
+// GlobalMaxPool is the largest element over all axes after the channels of t [N, C, …], kept with extent 1.
 func (t Tensor) GlobalMaxPool() Tensor { return t.ReduceMaxKeep(t.positions("reduce_max")...) }
 
 // positions returns the axes after batch and channels.
@@ -161,15 +152,13 @@ func (t Tensor) positions(op string) []int {
 	return axes
 }
 
-// ResizeNearest gives the innermost axes other extents: element i is element
-// floor(i*from/to) of t.
+// ResizeNearest changes the extents of the innermost axes: element i is element floor(i*from/to) of t.
 func (t Tensor) ResizeNearest(size ...Dim) Tensor {
 	return t.unary(ir.OpResizeNearest, attr("size", mustShape(ir.OpResizeNearest, size, t)))
 }
 
-// ResizeLinear gives 1 to 3 innermost axes other extents by linear interpolation,
-// bilinear over two. With alignCorners the outermost elements stay in place,
-// else those of t and of the result are taken to cover the same area.
+// ResizeLinear changes the extents of 1 to 3 innermost axes by linear interpolation (bilinear for two). With
+// alignCorners the corner elements keep their positions; otherwise t and the result cover the same area.
 func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
 	return t.unary(ir.OpResizeLinear, attr("size", mustShape(ir.OpResizeLinear, size, t)),
 		attr("align_corners", alignCorners))
@@ -191,9 +180,9 @@ const (
 	Cubic   = ResizeMode(ir.OpResizeCubic)
 )
 
-// ResizeBy scales as many innermost axes, 1 to 3, by factors that are fractions of numbers up to 4096, such as 1.5.
-// Extents are size, or without that those of t times the factors, rounded down. Coordinates follow from the factor
-// and not from how that was rounded, as with PyTorch's scale_factor: i is i/scale for Nearest, else (i+0.5)/scale-0.5.
+// ResizeBy scales 1 to 3 innermost axes by factors that are fractions of numbers up to 4096, such as 1.5. The new
+// extents are size or, without it, the extents of t times the factors, rounded down. Coordinates use the exact factor,
+// as PyTorch's scale_factor does: i is i/scale for Nearest, else (i+0.5)/scale-0.5.
 func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor {
 	op := ir.Op(mode)
 	t.must(op.String())
@@ -221,8 +210,8 @@ func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor 
 
 const maxFraction = 1 << 12
 
-// Fraction returns the fraction of numbers from 1 to 4096 that a factor is, as exactly as f32 says: the first of its
-// continued fraction to round to the same f32.
+// Fraction returns a factor as a fraction of numbers from 1 to 4096: the first convergent of its continued fraction
+// that rounds to the same f32.
 func Fraction(f float64) (num, den int64, ok bool) {
 	if !(f > 0) || f > maxFraction {
 		return 0, 0, false
