@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// header is what the dict in front of an array says. The positions are in the
-// file, for errors.
+// header is the header dict of an array. The positions are in the file, for errors.
 type header struct {
 	descr    string
 	fortran  bool
@@ -18,8 +17,8 @@ type header struct {
 	shapePos int64
 }
 
-// scanner reads the part of Python's literal syntax that NumPy writes: a dict of
-// strings, bools and a tuple of integers.
+// scanner reads the part of Python's literal syntax that NumPy writes: a dict of strings, bools and a tuple of
+// integers.
 type scanner struct {
 	src  filefmt.Source
 	text []byte
@@ -27,8 +26,8 @@ type scanner struct {
 	pos  int   // in text
 }
 
-// parseHeader reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
-// with its keys in any order. Base is the position of text in the file.
+// parseHeader reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } with its keys in any order. base is the
+// position of text in the file.
 func parseHeader(src filefmt.Source, text []byte, base int64) (*header, error) {
 	s := &scanner{src: src, text: text, base: base}
 	h := new(header)
@@ -158,7 +157,7 @@ func (s *scanner) bool() (bool, error) {
 	}
 }
 
-// word reads letters and digits, perhaps none.
+// word reads letters and digits, possibly none.
 func (s *scanner) word() string {
 	start := s.pos
 	for s.pos < len(s.text) && isAlnum(s.text[s.pos]) {

@@ -10,11 +10,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ParseLiteral reads a tensor written out as text: a number, or an array in
-// square brackets, nested once per axis, as in [[1, 2], [3, 4]]. Floats may be
-// nan, inf and -inf; bools are true, false, 1 or 0. The shape is that of the
-// brackets: rows of different lengths are an error, and so is a value that t
-// cannot hold. Floats are rounded to the nearest value of t.
+// ParseLiteral reads a tensor written as text: a number, or an array in square brackets, nested once per axis, as in
+// [[1, 2], [3, 4]]. Floats may be nan, inf and -inf; bools are true, false, 1 or 0. The brackets determine the shape:
+// rows of different lengths are an error, and so is a value that t cannot represent. Floats are rounded to the nearest
+// value of t.
 func ParseLiteral(text string, t ir.DType) (*ir.Data, error) {
 	p := &literal{text: text, dtype: t}
 	if !t.Valid() || t.IsBlock() {
@@ -74,7 +73,7 @@ func (p *literal) next() string {
 	return strconv.Quote(p.text[p.pos : p.pos+1])
 }
 
-// value reads an array or, inside as many brackets as there are axes, a scalar.
+// value reads an array or, at the depth of the innermost axis, a scalar.
 func (p *literal) value(depth int) error {
 	if p.peek() == '[' {
 		return p.array(depth)
@@ -167,8 +166,8 @@ func (p *literal) element(word string) error {
 
 func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
-// fits reports whether v, rounded to t, is still v in kind: finite, infinite or
-// not a number. The 8-bit type, which has no infinity, saturates instead.
+// fits reports whether rounding v to t keeps its kind: finite, infinite or NaN. The 8-bit type without infinity
+// saturates instead.
 func fits(v float64, t ir.DType) bool {
 	if t == ir.F8E4M3 {
 		return math.IsNaN(v) || math.Abs(v) <= 448

@@ -1,13 +1,11 @@
-// Package npy reads and writes NumPy's .npy files and reads tensors written out
-// as text, which is how the command line takes inputs and gives results.
+// Package npy reads and writes NumPy's .npy files, and reads tensors written as text. The command line uses both for
+// inputs and outputs.
 //
-// Start from [ReadFile], [WriteFile], and [ParseLiteral] for text such as
-// [[1, 2], [3, 4]].
+// Start from [ReadFile], [WriteFile], and [ParseLiteral] for text such as [[1, 2], [3, 4]].
 //
-// A .npy file is a magic, a version, a header length, a header that is a Python
-// dict literal, and the elements. The layout is described in NumPy's
-// numpy.lib.format. Files are untrusted: the header is parsed strictly and its
-// shape is checked against the size of the file.
+// A .npy file has a magic, a version, a header length, a header that is a Python dict literal, and the elements.
+// NumPy's numpy.lib.format describes the layout. Files are untrusted: the header is parsed strictly and its shape is
+// checked against the size of the file.
 package npy
 
 import (
@@ -30,8 +28,7 @@ const (
 	alignment      = 64             // where NumPy puts the first element
 )
 
-// dtypes lists the element types that .npy files and ir share, by the name that
-// is used in the file.
+// dtypes lists the element types that .npy files and ir share, with their names in files.
 var dtypes = []struct {
 	descr string
 	dtype ir.DType
@@ -41,8 +38,7 @@ var dtypes = []struct {
 	{"<u4", ir.U32}, {"<u2", ir.U16}, {"|u1", ir.U8}, {"|b1", ir.Bool},
 }
 
-// Descr returns what .npy files and NumPy call a dtype, and false for those that
-// NumPy does not have.
+// Descr returns NumPy's name of a dtype, and false for dtypes that NumPy lacks.
 func Descr(t ir.DType) (descr string, ok bool) {
 	for _, row := range dtypes {
 		if row.dtype == t {
@@ -67,7 +63,7 @@ func ReadFile(path string) (*ir.Data, error) {
 	return d, err
 }
 
-// Read reads an array from the content of a .npy file, of which it keeps nothing.
+// Read reads an array from the content of a .npy file. The result does not alias content.
 func Read(content []byte) (*ir.Data, error) {
 	return read(filefmt.Source{Format: "npy"}, content)
 }
@@ -136,12 +132,12 @@ func findHeader(src filefmt.Source, content []byte) (text []byte, start int64, e
 	return rest[:n], int64(preambleBytes + lengthBytes + int(n)), nil
 }
 
-// dtypeOf returns the element type that a descr, such as "<f4", names.
+// dtypeOf returns the element type for a descr, such as "<f4".
 func dtypeOf(descr string) (ir.DType, error) {
 	const save = "load the array in NumPy and save it again with a.astype(%q)"
 	byteOrder, kind := descr[:min(1, len(descr))], descr[min(1, len(descr)):]
 	for _, row := range dtypes {
-		// One-byte types have no order, which is written as '|' but read as any.
+		// One-byte types have no order. It is written as '|' but any order is accepted.
 		if descr == row.descr || row.descr == "|"+kind && strings.Contains("<>=", byteOrder) {
 			return row.dtype, nil
 		}
@@ -164,8 +160,8 @@ func descrList() string {
 	return strings.Join(all, " ")
 }
 
-// fortranToC copies src, whose first axis is the contiguous one, to dst, whose
-// last axis is. Both have elements of size bytes.
+// fortranToC copies src, with its first axis contiguous, to dst, with its last axis contiguous. Both have elements of
+// size bytes.
 func fortranToC(dst, src []byte, dims []int, size int) {
 	strides := make([]int, len(dims)) // of src, in bytes
 	stride := size
@@ -194,7 +190,7 @@ func WriteFile(path string, d *ir.Data) error {
 	return filefmt.Source{Format: "npy", Path: path}.WriteFile(func(w io.Writer) error { return Write(w, d) })
 }
 
-// Write writes the array in version 1 of the format, which every reader knows.
+// Write writes the array in version 1 of the format, which every reader supports.
 func Write(w io.Writer, d *ir.Data) error {
 	if err := d.Check(); err != nil {
 		return err

@@ -2,12 +2,11 @@ package quant
 
 import "math"
 
-// affineFormat is what q2_K, q4_K and q5_K share: 256 elements in groups, each
-// with a scale and a minimum that are themselves integers times the block's d and
-// dmin.
+// affineFormat is the common form of q2_K, q4_K and q5_K: 256 elements in groups. Each group has a scale and a minimum,
+// which are integers times the block's d and dmin.
 type affineFormat struct {
 	lineSearch
-	group    int   // elements a group
+	group    int   // elements per group
 	scaleTop int32 // the greatest stored scale or minimum
 
 	// weigh sets the weights of a group's elements where no importance is given.
@@ -21,9 +20,8 @@ type affineBlock struct {
 	q            [256]byte
 }
 
-// quantize fits each group, rounds the scales and minima, then chooses the levels
-// nearest to x under the rounded ones. A group whose scale rounds to zero keeps
-// the levels of its fit, as in ggml.
+// quantize fits each group, rounds the scales and minima, then chooses the levels nearest to x for the rounded ones. A
+// group with a scale that rounds to zero keeps the levels of its fit, as in ggml.
 func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []float32) {
 	var scales, depths, totals [16]float32
 	var weights [maxGroup]float32
@@ -70,8 +68,8 @@ func (f *affineFormat) requantize(q []byte, x []float32, s, m float32) {
 	}
 }
 
-// roundScales sets q to the scales v, none negative, in units of the returned
-// one, in which the greatest is top.
+// roundScales sets q to the scales v in units of the returned scale. No scale is negative, and the greatest becomes
+// top.
 func roundScales(q []byte, v []float32, top int32) (unit float32) {
 	var most float32
 	for _, e := range v {

@@ -2,18 +2,17 @@ package quant
 
 import "math"
 
-// codebook is the table of an IQ format, arranged to find the entry of least cost
-// without trying all. An entry has four quarters: two elements of three levels
-// each, or one element of eight. Entries lie grouped by their first half, so that
-// one comparison rules out all that share it.
+// codebook is the table of an IQ format, arranged to find the entry of least cost without trying all. An entry has four
+// quarters: two elements of three levels each, or one element of eight. Entries are grouped by their first half, so
+// that one comparison excludes all entries that share it.
 type codebook struct {
 	elems  int        // elements an entry: 8 or 4
-	levels [8]float32 // the rising levels, three or eight
+	levels [8]float32 // the levels in ascending order, three or eight
 	top    float32    // the largest of them
 	starts [maxHalves + 1]uint16
 	order  []arranged // entries with first half h lie from starts[h] to starts[h+1]
-	index  []uint16   // the place of each in the format's table
-	digits [][8]uint8 // the levels of each
+	index  []uint16   // entries with first half h are at starts[h] to starts[h+1]
+	digits [][8]uint8 // index of each in the format's table
 }
 
 // arranged are the codes of the halves of an entry.
@@ -38,7 +37,7 @@ func newCodebook4(table []uint32, levels [8]int8) *codebook {
 	return c
 }
 
-// arrange sorts n entries by their first half; at returns element i of entry e.
+// arrange groups n entries by their first half; at returns element i of entry e.
 func (c *codebook) arrange(n int, levels []int8, at func(e, i int) uint8) {
 	var digitOf [256]uint8
 	for i, v := range levels {
@@ -78,8 +77,8 @@ func (c *codebook) codesOf(d *[8]uint8) arranged {
 // quarterCosts are the costs of each code of an entry's quarters.
 type quarterCosts [4][maxQuarters]float32
 
-// set sets the costs to the weighted squared errors of the levels, times scale,
-// from the targets t of an entry of elems elements.
+// set sets the costs to the weighted squared errors between the scaled levels and the targets t of an entry of elems
+// elements.
 func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []float32) {
 	var scaled [8]float32
 	for i, level := range levels {
@@ -119,8 +118,8 @@ func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	}
 }
 
-// nearest returns the position and cost of the entry of least cost, of equals the
-// first, but before all hint, a position that is likely near.
+// nearest returns the position and cost of the entry of least cost, the first of equals. It tries hint, a likely
+// position, before all others.
 func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 	var second [maxHalves]float32
 	for i, a := range q[2] {

@@ -6,19 +6,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// codec is one row of the format table. Its functions work on one block; block
-// geometry comes from the ir.DType. Callers pass slices of exactly one block, so
-// the functions turn them into array pointers and index without checks.
+// codec is one row of the format table. Its functions work on one block; the ir.DType defines the block geometry.
+// Callers pass slices of exactly one block, so the functions convert them to array pointers and index without checks.
 type codec struct {
 	// dequantize writes the elements y of block b. Any bytes are a valid block.
 	dequantize func(y []float32, b []byte)
 
-	// quantize writes block b for the elements x, whose magnitudes are at most
-	// limit. The weights w, one per element, are nil unless weighted is set.
-	// A nil quantize means that only decoding is implemented.
+	// quantize writes block b for the elements x, with magnitudes of at most limit. The weights w, one per element, are
+	// nil unless weighted is set. A nil quantize means that only decoding is implemented.
 	quantize func(b []byte, x, w []float32)
 
-	limit    float32 // largest magnitude whose scale is finite in the format
+	limit    float32 // largest magnitude with a finite scale in the format
 	weighted bool    // quantize uses importance weights
 
 	codebook func() *ir.Data // nil where the blocks say it all
@@ -27,8 +25,8 @@ type codec struct {
 // maxHalf is the largest finite float16, the bound on a block's stored scale.
 const maxHalf = 65504
 
-// maxIQ4 bounds the inputs of the iq4 formats. They fit their scale by least
-// squares, so it has no simple bound; 64 leaves room below the outer levels.
+// maxIQ4 bounds the inputs of the iq4 formats. They fit their scale by least squares, so it has no simple bound; 64
+// leaves a margin below the outer levels.
 const maxIQ4 = 64 * maxHalf
 
 var codecs = [...]codec{
@@ -82,8 +80,7 @@ func Limit(t ir.DType) float32 { return codecOf(t).limit }
 // UsesWeights reports whether Quantize accepts importance weights for t.
 func UsesWeights(t ir.DType) bool { return codecOf(t).weighted }
 
-// unsupported makes the error for operation what on t; has says which rows of
-// the table have that operation.
+// unsupported makes the error for operation what on t. has selects the rows of the table with that operation.
 func unsupported(t ir.DType, what string, has func(codec) bool) error {
 	e := &UnsupportedError{Type: t, What: what}
 	for _, t := range ir.DTypes() {

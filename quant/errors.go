@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// UnsupportedError reports an operation that this package does not have for a
-// data type.
+// UnsupportedError reports an operation that is not implemented for a data type.
 type UnsupportedError struct {
 	Type ir.DType
 	What string     // the operation: "dequantize", "quantize" or "quantize with weights"
@@ -25,8 +24,8 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s %s: not supported; supported formats: %s", e.What, e.Type, strings.Join(names, " "))
 }
 
-// ValueError reports an input value that a format cannot hold: a NaN, an
-// infinity, or a magnitude for which the format's scale would overflow.
+// ValueError reports an input value that a format cannot represent: a NaN, an infinity, or a magnitude that overflows
+// the format's scale.
 type ValueError struct {
 	Type  ir.DType
 	Index int     // position in the source slice
@@ -34,7 +33,7 @@ type ValueError struct {
 	Limit float32 // largest magnitude the format takes
 }
 
-// Refusal says which values Quantize refuses for t, as the end of a sentence about one.
+// Refusal describes the values that Quantize refuses for t, as the end of a sentence about one.
 func Refusal(t ir.DType) string {
 	return fmt.Sprintf("is NaN, infinite or of a magnitude above %g, the most that %s holds", Limit(t), t)
 }

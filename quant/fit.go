@@ -2,11 +2,9 @@ package quant
 
 import "math"
 
-// The searches in this file choose the scale of a group of elements: they
-// quantize the group with each of a list of candidate scales, solve for the scale
-// of least weighted squared error given those levels, and keep the best. The
-// lists and the order of every sum are ggml's, since a format's bits depend on
-// them.
+// The searches in this file choose the scale of a group of elements. They quantize the group with each of a list of
+// candidate scales, solve for the scale of least weighted squared error given those levels, and keep the best. The
+// lists and the order of every sum are ggml's, because a format's bits depend on them.
 
 // maxGroup is the largest group of elements that shares one scale.
 const maxGroup = 32
@@ -32,8 +30,8 @@ func weighSquare(w, x []float32) {
 	}
 }
 
-// meanSquare2 returns twice the mean square of x. The conversion keeps the product
-// from being fused with a sum once inlined.
+// meanSquare2 returns twice the mean square of x. The conversion prevents fusing the multiplication with a sum after
+// inlining.
 func meanSquare2(x []float32) float32 {
 	var sum float32
 	for _, v := range x {
@@ -56,13 +54,12 @@ func (r levelRange) outermost() int32 {
 // nearest returns the level nearest to v.
 func (r levelRange) nearest(v float32) int32 { return max(r.least, min(roundHalfEven(v), r.most)) }
 
-// triesScale is how many candidates fitScale tries on each side of the scale that
-// maps the largest element to the outermost level, a tenth of a level apart.
+// triesScale is the number of candidates that fitScale tries on each side of the scale that maps the largest element to
+// the outermost level, a tenth of a level apart.
 const triesScale = 9
 
-// fitScale returns the scale that fits the levels of r to x best under the
-// weights w, and sets q to the levels less r.least. The scale of a group that
-// counts as zero is zero, and q then means nothing (but is ggml's).
+// fitScale returns the scale that fits the levels of r to x best under the weights w, and sets q to the levels minus
+// r.least. The scale of a group that counts as zero is zero; q is then meaningless, but equal to ggml's.
 func fitScale(q []byte, x, w []float32, r levelRange) (scale float32) {
 	largest, magnitude := absMax(x)
 	if magnitude < minGroup {
@@ -95,8 +92,8 @@ func fitScale(q []byte, x, w []float32, r levelRange) (scale float32) {
 	return scale
 }
 
-// sums sets the levels nearest to x with inverse scale id, and returns the
-// weighted sums of level times element and of level squared.
+// sums sets the levels nearest to x for the inverse scale id. It returns the weighted sums of level times element and
+// of level squared.
 func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) (qx, qq float32) {
 	least, most := float32(r.least), float32(r.most)
 	w = w[:len(x)]
@@ -115,8 +112,8 @@ func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) 
 	return qx, qq
 }
 
-// requantize sets q to the levels nearest to x, less r.least, under the scales of
-// 16 groups times d. A group whose scale is zero keeps its levels, as in ggml.
+// requantize sets q to the levels nearest to x, minus r.least, for the scales of 16 groups times d. A group with scale
+// zero keeps its levels, as in ggml.
 func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, d float32) {
 	for g, s := range scales {
 		scale := d * float32(s)
@@ -129,8 +126,8 @@ func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, 
 	}
 }
 
-// roundSignedScales sets q to the scales v in units of the returned one, in which
-// that of the largest magnitude, which is not zero, is least.
+// roundSignedScales sets q to the scales v in units of the returned scale. In those units the scale of largest
+// magnitude, which is not zero, equals least.
 func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit float32) {
 	r := levelRange{least, most}
 	largest, _ := absMax(v[:])
@@ -141,22 +138,21 @@ func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit flo
 	return 1 / inv
 }
 
-// put stores levels less r.least.
+// put stores levels minus r.least.
 func (r levelRange) put(q []byte, levels *[maxGroup]float32) {
 	for i := range q {
 		q[i] = byte(int32(levels[i]) - r.least)
 	}
 }
 
-// lineSearch is how a format whose elements are scale*q - depth looks for the
-// two: candidate i of tries divides the range of a group, from the lowest value
-// of the best line so far, by top + first + i*step, and least squares gives the
-// line through its levels.
+// lineSearch describes the search for scale and depth of a format with elements scale*q - depth. Candidate i divides
+// the range of a group, from the lowest value of the best line so far, by top + first + i*step. Least squares then
+// gives the line through its levels.
 type lineSearch struct {
 	top         int32 // the greatest level q
 	first, step float32
 	tries       int
-	absolute    bool // errors count by magnitude rather than by square
+	absolute    bool // minimize absolute instead of squared errors
 }
 
 // fit returns the scale and depth that fit the levels of s to x best under the
@@ -206,8 +202,7 @@ type lineGroup struct {
 // levelSums are the weighted sums of the levels q, of q*q and of q*x.
 type levelSums struct{ q, qq, qx float32 }
 
-// sums sets the levels nearest to x with inverse scale id, zero being lower, and
-// returns their sums.
+// sums sets the levels nearest to x for the inverse scale id, with level zero at lower, and returns their sums.
 func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s levelSums) {
 	w := g.w[:len(g.x)]
 	for i, v := range g.x {
@@ -227,8 +222,8 @@ func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s l
 	return s
 }
 
-// line solves for the line of least squares, which must not pass above zero at
-// level zero: the stored depth has no sign.
+// line solves for the least-squares line. At level zero it must not be above zero, because the stored depth has no
+// sign.
 func (g *lineGroup) line(s levelSums) (slope, lower float32, ok bool) {
 	det := float32(g.w1*s.qq) - float32(s.q*s.q)
 	if !(det > 0) {
@@ -242,8 +237,7 @@ func (g *lineGroup) line(s levelSums) (slope, lower float32, ok bool) {
 	return slope, lower, true
 }
 
-// errorOf returns the weighted error of slope*level + lower. It may stop at any
-// sum that is at least bound.
+// errorOf returns the weighted error of slope*level + lower. It may stop early at any sum of at least bound.
 func (g *lineGroup) errorOf(levels *[maxGroup]float32, slope, lower, bound float32) (sum float32) {
 	w := g.w[:len(g.x)]
 	for i, v := range g.x {

@@ -2,30 +2,28 @@ package quant
 
 import "math"
 
-// gridFormat is what the formats with a codebook share: 256 elements in groups,
-// whose scale is d*unit*(2k+1), and in codebook entries, whose elements are the
-// entry's levels times that scale.
+// gridFormat is the common form of the formats with a codebook: 256 elements in groups with scale d*unit*(2k+1).
+// Codebook entries have the levels of their elements, which the scale multiplies.
 //
-// How their blocks are found is this package's own. Each group gets the entries
-// and the scale of least squared error: for each of a list of scales the nearest
-// entries, for these the best scale, and so on until it settles. Then the block's
-// d is the one whose multiples lie best among these scales, each group takes
-// entries anew for the multiples near its own, and least squares gives the final d.
+// This package has its own search for blocks. Each group gets the entries and the scale of least squared error: for
+// each of a list of scales it alternates between the nearest entries for the scale and the best scale for these entries
+// until they converge. Then it chooses the block's d whose multiples fit these scales best. Each group tries the
+// multiples near its own scale with new entries, and least squares gives the final d.
 type gridFormat struct {
 	book    func() *codebook
 	group   int     // elements that share a scale
 	steps   int     // k is below steps
 	unit    float32 // of the scales
-	window  int     // how many steps beyond the nearest are tried
+	window  int     // number of steps beyond the nearest that are tried
 	signs   signRule
-	offsets int // elements that share an offset of -1/8 or 1/8 from the levels; zero: none
+	offsets int // elements that share an offset of -1/8 or 1/8 from the levels; zero for none
 }
 
-// signRule says which signs the elements of a codebook entry can have.
+// signRule restricts the signs of the elements of a codebook entry.
 type signRule uint8
 
 const (
-	signsOfEntry signRule = iota // those of its levels
+	signsOfEntry signRule = iota // the signs of its levels
 	signsFree                    // any
 	signsEven                    // any with an even number of negatives in each eight
 )
@@ -57,12 +55,12 @@ func (f *gridFit) scale() float32 {
 	return 0
 }
 
-// errorAt returns the error at a scale, less that of the scale zero.
+// errorAt returns the error at a scale, minus the error at scale zero.
 func (f *gridFit) errorAt(scale float32) float32 {
 	return float32(scale * (float32(scale*f.ll) - 2*f.tl))
 }
 
-// least returns the error at the best scale, less that of the scale zero.
+// least returns the error at the best scale, minus the error at scale zero.
 func (f *gridFit) least() float32 { return -f.scale() * f.tl }
 
 // gridSearch is a block in work.
@@ -75,8 +73,7 @@ type gridSearch struct {
 	fits    [16]gridFit
 }
 
-// quantize chooses the block a for x. Without an importance, it minimizes the
-// squared error.
+// quantize chooses the block a for x. Without an importance it minimizes the squared error.
 func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float32) {
 	s := gridSearch{gridFormat: f, c: f.book()}
 	s.setLevels()
@@ -122,8 +119,7 @@ func (s *gridSearch) setLevels() {
 	}
 }
 
-// setWeights sets the weights, none zero, so that a group without importance
-// still gets entries near its elements.
+// setWeights sets positive weights, so that a group without importance still gets entries near its elements.
 func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
 	var floor float32 = 1
 	if importance != nil {
@@ -137,9 +133,8 @@ func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
 	}
 }
 
-// setTargets sets the targets of the search and the signs stored apart. Where
-// their number must be even and is not, the element that it costs least has the
-// wrong sign, which makes its target negative.
+// setTargets sets the targets of the search and the separately stored signs. If the number of negative signs must be
+// even but is odd, the element with the lowest cost gets the wrong sign, and its target becomes negative.
 func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 	s.targets = *x
 	if s.signs == signsOfEntry {
@@ -167,12 +162,11 @@ func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 	}
 }
 
-// firstScales are the scales that the fit of a group starts from: they put its
-// largest element at these multiples of the largest level.
+// firstScales are the initial scales for the fit of a group: they map its largest element to these multiples of the
+// largest level.
 var firstScales = [...]float32{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}
 
-// settlesGrid bounds how often the fit of a group takes entries for the best
-// scale of its last.
+// settlesGrid bounds the alternations between entries and scale in the fit of a group.
 const settlesGrid = 3
 
 // fit chooses entries for group g at whatever scale suits them best.
@@ -199,8 +193,8 @@ func (s *gridSearch) fit(g int) {
 	}
 }
 
-// bestUnit returns the d whose multiples fit the scales of the groups best, with
-// the largest scale near the largest multiple.
+// bestUnit returns the d whose multiples fit the scales of the groups best, with the largest scale near the largest
+// multiple.
 func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	var least float32 = math.MaxFloat32
 	outermost := float32(2*s.steps - 1)
@@ -218,8 +212,8 @@ func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	return d
 }
 
-// roundFits chooses for each group, among the multiples of d near its scale, the
-// one whose entries have the least error. It returns the best d for the choice.
+// roundFits chooses for each group, among the multiples of d near its scale, the one whose entries have the least
+// error. It returns the best d for these choices.
 func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 	if d == 0 {
 		return 0
@@ -246,14 +240,13 @@ func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 // multiple returns the scale of step k in units of d.
 func (s *gridSearch) multiple(k int) float32 { return s.unit * float32(2*k+1) }
 
-// nearestStep returns the k whose multiple is nearest to v.
+// nearestStep returns the k with the multiple nearest to v.
 func (s *gridSearch) nearestStep(v float32) int {
 	last := float32(s.steps - 1)
 	return int(roundHalfEven(max(0, min((v/s.unit-1)*0.5, last))))
 }
 
-// choose sets fit to the entries of group g that are nearest at a scale. Those in
-// fit only speed it up.
+// choose sets fit to the entries of group g that are nearest at a scale. The entries already in fit only speed it up.
 func (s *gridSearch) choose(fit *gridFit, g int, scale float32) {
 	fit.tl, fit.ll = 0, 0
 	n := s.group / s.c.elems
@@ -291,8 +284,7 @@ func (s *gridSearch) chooseEntry(fit *gridFit, g, v int, scale float32) {
 	}
 }
 
-// nearest adds the nearest entry v of group g, with offset 1/8 or -1/8, to fit,
-// and returns its cost.
+// nearest adds the nearest entry v of group g, with offset 1/8 or -1/8, to fit, and returns its cost.
 func (s *gridSearch) nearest(fit *gridFit, g, v, minus int, scale float32) (cost float32) {
 	first := g*s.group + v*s.c.elems
 	t, w := s.targets[first:][:s.c.elems], s.weights[first:][:s.c.elems]

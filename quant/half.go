@@ -7,10 +7,9 @@ import (
 	"github.com/x448/float16"
 )
 
-// halfAt returns the float16 at the start of b as a float32. Moving exponent
-// and mantissa into place and scaling by 2^112 rebiases normals and normalizes
-// subnormals in one exact multiplication; only infinities and NaNs, whose
-// exponent must become all ones, need a case.
+// halfAt returns the float16 at the start of b as a float32. It moves exponent and mantissa into position and
+// multiplies by 2^112, which rebiases normals and normalizes subnormals exactly. Only infinities and NaNs need a
+// separate case, because their exponent must become all ones.
 func halfAt(b []byte) float32 {
 	h := uint32(binary.LittleEndian.Uint16(b))
 	bits := h & 0x7fff << 13
@@ -21,8 +20,8 @@ func halfAt(b []byte) float32 {
 	return math.Float32frombits(h&0x8000<<16 | math.Float32bits(mag))
 }
 
-// roundHalf returns the finite float16 nearest to v, and its value: a fitted scale
-// may lie a little above the one that a format's limit allows for.
+// roundHalf returns the finite float16 nearest to v, and its value. A fitted scale may be slightly above float16's
+// range.
 func roundHalf(v float32) (bits uint16, value float32) {
 	h := float16.Fromfloat32(max(-maxHalf, min(v, maxHalf)))
 	return h.Bits(), h.Float32()

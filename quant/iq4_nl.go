@@ -30,8 +30,7 @@ func packIQ4(qs *[16]byte, x *[32]float32, id float32) {
 	}
 }
 
-// nearestIQ4 returns the index of the level nearest to v, the greater of two as
-// near.
+// nearestIQ4 returns the index of the level nearest to v; of two equally near, the greater.
 func nearestIQ4(v float32) byte {
 	if v < -128 {
 		return 0
@@ -42,8 +41,8 @@ func nearestIQ4(v float32) byte {
 	return nearestOfHalf[int(2*(float64(v)+128))] // float64: just below a midpoint stays below
 }
 
-// nearestOfHalf is nearestIQ4 by halves, from -128: levels are integers, so the
-// points halfway between two of them are multiples of one half.
+// nearestOfHalf tabulates nearestIQ4 in steps of one half, from -128. Levels are integers, so the points halfway
+// between two of them are multiples of one half.
 var nearestOfHalf = func() (table [512]byte) {
 	for i := range table {
 		twice, level := i-256, 0
@@ -55,15 +54,14 @@ var nearestOfHalf = func() (table [512]byte) {
 	return table
 }()
 
-// triesIQ4 is how many candidate scales fitIQ4 tries on each side of the one
-// that maps the largest element to the outermost level.
+// triesIQ4 is the number of candidate scales that fitIQ4 tries on each side of the one that maps the largest element to
+// the outermost level.
 const triesIQ4 = 7
 
-// fitIQ4 returns the scale d that fits the iq4 levels to x best: it quantizes x
-// with each candidate scale, solves for the d of least weighted squared error
-// given those levels, and keeps the d of least error. Without an importance the
-// weight of an element is its square; with one it is importance times
-// sqrt(spread + square), spread being meanSquare2 of the block.
+// fitIQ4 returns the scale d that fits the iq4 levels to x best. It quantizes x with each candidate scale, solves for
+// the d of least weighted squared error given those levels, and keeps the d of least error. Without an importance the
+// weight of an element is its square. Otherwise it is importance times sqrt(spread + square), with spread = meanSquare2
+// of the block.
 func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	largest, magnitude := absMax(x[:])
 	if magnitude < minGroup {
@@ -93,8 +91,8 @@ func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	return d
 }
 
-// sumsIQ4 returns the weighted sums of level times element and of level squared
-// for the levels nearest to x with inverse scale id.
+// sumsIQ4 returns the weighted sums of level times element and of level squared, for the levels nearest to x with the
+// inverse scale id.
 func sumsIQ4(x, w *[32]float32, id float32) (qx, qq float32) {
 	for i, v := range x {
 		q := float32(valuesIQ4NL[nearestIQ4(id*v)])

@@ -7,13 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Codebook returns the table that kernels need to decode t, or nil where the
-// blocks say it all. Callers must not change it.
+// Codebook returns the table that kernels need to decode t, or nil if the blocks alone suffice. Callers must not change
+// it.
 //
-// The codebooks of iq2 and iq3 are u32 words of four levels, the first in the
-// least significant byte; an entry of eight levels is two words. Those of iq1
-// hold 8*(v+1) for the ternary v, so that eighths can be added to bytes without
-// a carry. iq4_nl, iq4_xs and mxfp4 have the 16 levels of a nibble as f32.
+// The codebooks of iq2 and iq3 are u32 words of four levels, the first in the least significant byte; an entry of eight
+// levels is two words. Those of iq1 have 8*(v+1) for the ternary v, so that eighths can be added to bytes without a
+// carry. iq4_nl, iq4_xs and mxfp4 have the 16 levels of a nibble as f32.
 func Codebook(t ir.DType) *ir.Data {
 	if c := codecOf(t); c.codebook != nil {
 		return c.codebook()

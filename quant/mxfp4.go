@@ -37,10 +37,9 @@ func scaleMXFP4(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// exponentMXFP4 returns the shared exponent of a block of that magnitude: that of
-// the magnitude itself, less the 2 of FP4's largest value, biased by 127. The
-// logarithm is rounded to float32 as ggml's is, so a magnitude just below a power
-// of two counts as that power.
+// exponentMXFP4 returns the shared exponent of a block with that largest magnitude: the magnitude's exponent, minus the
+// 2 of FP4's largest value, biased by 127. The logarithm is rounded to float32 as in ggml, so a magnitude just below a
+// power of two counts as that power.
 func exponentMXFP4(magnitude float32) byte {
 	if magnitude == 0 {
 		return 0
@@ -52,10 +51,9 @@ func exponentMXFP4(magnitude float32) byte {
 // midpointsMXFP4 lie halfway between successive magnitudes of valuesMXFP4.
 var midpointsMXFP4 = [7]float32{0.5, 1.5, 2.5, 3.5, 5, 7, 10}
 
-// nearestMXFP4 returns the index of the value nearest to x, the lesser magnitude
-// of two as near, where mids are the bits of the scaled midpoints. It never
-// returns the negative zero. Positive floats order as their bits do, so the count
-// of midpoints below the magnitude takes no branch.
+// nearestMXFP4 returns the index of the value nearest to x; of two equally near, the smaller magnitude. mids are the
+// bits of the scaled midpoints. It never returns the negative zero. Positive floats are ordered like their bits, so the
+// midpoints below the magnitude are counted without branches.
 func nearestMXFP4(x float32, mids *[7]uint32) byte {
 	bits := math.Float32bits(x)
 	sign, magnitude := bits>>31, bits&^(1<<31)

@@ -13,9 +13,8 @@ func absMax(x []float32) (v, magnitude float32) {
 	return v, magnitude
 }
 
-// minMax returns the least and greatest elements of x. Of a negative and a
-// positive zero it keeps the first, where the built-ins would order them: the
-// sign of a stored minimum must be ggml's.
+// minMax returns the least and greatest elements of x. Of a negative and a positive zero it keeps the first, unlike the
+// built-ins, because the sign of a stored minimum must equal ggml's.
 func minMax(x []float32) (lo, hi float32) {
 	lo, hi = x[0], x[0]
 	for _, e := range x[1:] {
@@ -29,8 +28,8 @@ func minMax(x []float32) (lo, hi float32) {
 	return lo, hi
 }
 
-// inverse returns 1/d, or zero where that is not finite. A scale that small is
-// zero as a float16, so every element of its block decodes to zero anyway.
+// inverse returns 1/d, or zero if that is not finite. Such a small scale is zero as a float16, so every element of its
+// block decodes to zero anyway.
 func inverse(d float32) float32 {
 	inv := 1 / d
 	if abs32(inv) > math.MaxFloat32 {
@@ -41,16 +40,14 @@ func inverse(d float32) float32 {
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// roundHalfAway rounds to the nearest integer, halves away from zero, as C's
-// roundf does. The sum is exact in float64; in float32 it would carry the value
-// just below one half up to one.
+// roundHalfAway rounds to the nearest integer, halves away from zero, as C's roundf does. The sum is exact in float64;
+// in float32 the value just below one half would round up to one.
 func roundHalfAway(x float32) int32 {
 	return int32(float64(x) + math.Copysign(0.5, float64(x)))
 }
 
-// roundHalfEven rounds to the nearest integer, halves to even, by pushing the
-// fraction out of the mantissa. x must be within 2^22 of zero. The conversion
-// keeps a product passed as x from being fused with the sum once inlined.
+// roundHalfEven rounds to the nearest integer, halves to even, by pushing the fraction out of the mantissa. x must be
+// within 2^22 of zero. The conversion prevents fusing a multiplication passed as x with the sum after inlining.
 func roundHalfEven(x float32) int32 {
 	const magic = 3 << 22
 	return int32(math.Float32bits(float32(x)+magic)&0x7fffff) - 1<<22

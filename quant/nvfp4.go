@@ -42,7 +42,7 @@ func quantizeNVFP4(block []byte, src, _ []float32) {
 	}
 }
 
-// scaleNVFP4 returns half of the UE4M3 value of a byte, whose first bit counts for nothing; NaN is 0, as in ggml.
+// scaleNVFP4 returns half of the UE4M3 value of a byte. The first bit is ignored, and NaN gives 0, as in ggml.
 func scaleNVFP4(code byte) float32 {
 	exponent, fraction := code>>3&15, float32(code&7)
 	switch {
@@ -54,11 +54,10 @@ func scaleNVFP4(code byte) float32 {
 	return (8 + fraction) * math.Float32frombits((uint32(exponent)+127-11)<<23)
 }
 
-// encodeUE4M3 returns x, which is not negative, in UE4M3, rounded to nearest, halves up. What lies above 2^8 is all
-// encoded as 448, as in ggml.
+// encodeUE4M3 returns a nonnegative x in UE4M3, rounded to nearest, halves up. Values above 2^8 become 448, as in ggml.
 func encodeUE4M3(x float32) byte {
 	bits := math.Float32bits(x)
-	if bits < 0x3c800000 { // 2^-6, the least that is normal
+	if bits < 0x3c800000 { // 2^-6, the smallest normal number
 		return byte(min(int(float32(x*512)+0.5), 7))
 	}
 	code := bits>>20 + bits>>19&1 - (127-7)<<3

@@ -7,13 +7,12 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// minChunk is the least number of elements worth a goroutine: around 10 µs of
-// the fastest decoder.
+// minChunk is the minimum number of elements worth a goroutine: around 10 µs of the fastest decoder.
 const minChunk = 16 << 10
 
-// forChunks splits n blocks of elems elements into one run of blocks per worker
-// and calls fn on each. It returns the error of the first run, in block order,
-// that failed. What is read may be of a mapped file. workers at or below zero means one per core.
+// forChunks splits n blocks of elems elements into one run of blocks per worker and calls fn on each. It returns the
+// error of the first failing run, in block order. fn may read a mapped file. workers at or below zero means one per
+// core.
 func forChunks(n, elems, workers int, fn func(lo, hi int) error) error {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

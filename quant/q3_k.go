@@ -21,15 +21,15 @@ func dequantizeQ3_K(dst []float32, block []byte) {
 	}
 }
 
-// scaleQ3_K returns the 6-bit scale of group g: the low four bits are nibbles of
-// the first eight bytes, the high two bits lie in the last four.
+// scaleQ3_K returns the 6-bit scale of group g: the low four bits are in the nibbles of the first eight bytes, the high
+// two bits in the last four.
 func scaleQ3_K(scales *[12]byte, g int) int {
 	low := scales[g%8] >> (g / 8 * 4) & 15
 	high := scales[8+g%4] >> (g / 4 * 2) & 3
 	return int(low | high<<4)
 }
 
-// levelsQ3_K are the levels of q3_K, which are stored plus 4.
+// levelsQ3_K are the levels of q3_K, stored with an offset of 4.
 var levelsQ3_K = levelRange{-4, 3}
 
 func quantizeQ3_K(block []byte, src, weights []float32) {
@@ -80,10 +80,9 @@ func putScalesQ3_K(packed *[12]byte, scales *[16]int8) {
 // roundsQ3_K bounds the passes of descendQ3_K over a group.
 const roundsQ3_K = 5
 
-// descendQ3_K returns the scale that fits x best under the weights w, and sets q
-// to the levels plus 4. It starts from the scale that maps the largest element to
-// level -4, then moves one level at a time to the nearest under the scale of the
-// others, where that lowers the error.
+// descendQ3_K returns the scale that fits x best under the weights w, and sets q to the levels plus 4. It starts from
+// the scale that maps the largest element to level -4. It then moves one level at a time to the nearest level for the
+// scale of the others, if that lowers the error.
 func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 	largest, magnitude := absMax(x[:])
 	if magnitude < minGroup {

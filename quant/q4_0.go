@@ -14,8 +14,7 @@ func dequantizeQ4_0(dst []float32, block []byte) {
 	}
 }
 
-// quantizeQ4_0 maps the element of largest magnitude to level -8, since the
-// levels reach further on the negative side.
+// quantizeQ4_0 maps the element of largest magnitude to level -8, because the negative levels reach further.
 func quantizeQ4_0(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[18]byte)(block)
 	if weights != nil {

@@ -19,9 +19,9 @@ func dequantizeQ4_K(dst []float32, block []byte) {
 	}
 }
 
-// scaleMinK4 returns the 6-bit scale and minimum of group g of q4_K and q5_K.
-// Groups 0 to 3 have theirs in the low bits of bytes g and g+4. Groups 4 to 7
-// have the low nibbles in byte g+4 and the high two bits on top of those bytes.
+// scaleMinK4 returns the 6-bit scale and minimum of group g of q4_K and q5_K. Groups 0 to 3 have them in the low bits
+// of bytes g and g+4. Groups 4 to 7 have their low nibbles in byte g+4, and their high two bits in the high bits of
+// those bytes.
 func scaleMinK4(scales *[12]byte, g int) (s, m byte) {
 	if g < 4 {
 		return scales[g] & 63, scales[g+4] & 63

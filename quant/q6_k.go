@@ -24,7 +24,7 @@ func dequantizeQ6_K(dst []float32, block []byte) {
 	}
 }
 
-// levelsQ6_K are the levels of q6_K, which are stored plus 32.
+// levelsQ6_K are the levels of q6_K, stored with an offset of 32.
 var levelsQ6_K = levelRange{-32, 31}
 
 func quantizeQ6_K(block []byte, src, weights []float32) {

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Dequantize decodes the blocks src of format t into dst, on the calling
-// goroutine and without allocating. src must be whole blocks and dst exactly
-// their elements. It returns an *UnsupportedError where t cannot be decoded.
+// Dequantize decodes the blocks src of format t into dst, on the calling goroutine and without allocating. src must be
+// whole blocks and dst exactly their elements. It returns an *UnsupportedError if t cannot be decoded.
 func Dequantize(dst []float32, t ir.DType, src []byte) error {
 	c, err := decoder(t, len(dst), len(src))
 	if err != nil {
@@ -32,9 +31,8 @@ func DequantizeParallel(dst []float32, t ir.DType, src []byte) error {
 	})
 }
 
-// DequantizeRow decodes one row of the matrix src of format t, whose rows are
-// len(dst) elements long. Like Dequantize it does not allocate, so it suits
-// table lookups and readers that hold one row at a time.
+// DequantizeRow decodes one row of the matrix src of format t. Rows have len(dst) elements. Like Dequantize it does not
+// allocate, so it suits table lookups and readers that process one row at a time.
 func DequantizeRow(dst []float32, t ir.DType, src []byte, row int) error {
 	rowBytes, err := t.BytesFor(int64(len(dst)))
 	if err != nil {
@@ -55,8 +53,7 @@ func DequantizeRow(dst []float32, t ir.DType, src []byte, row int) error {
 	return nil
 }
 
-// decoder returns the codec of t, having checked that nsrc bytes are whole
-// blocks that decode to ndst elements.
+// decoder returns the codec of t after checking that nsrc bytes are whole blocks that decode to ndst elements.
 func decoder(t ir.DType, ndst, nsrc int) (codec, error) {
 	c := codecOf(t)
 	if c.dequantize == nil {
@@ -80,7 +77,7 @@ func checkLengths(what string, t ir.DType, n, nbytes int) error {
 	return nil
 }
 
-// decode decodes whole blocks whose lengths agree.
+// decode decodes whole blocks. The caller has checked the lengths.
 func decode(c codec, t ir.DType, dst []float32, src []byte) {
 	elems, bytes := t.BlockElems(), t.BlockBytes()
 	for len(src) > 0 {
@@ -91,11 +88,10 @@ func decode(c codec, t ir.DType, dst []float32, src []byte) {
 
 // Options adjusts Quantize. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Weights is the importance of each element of a row (one row of an
-	// importance matrix); its length is the row length, and every row of the
-	// source uses it. Nil means ggml's behaviour without an importance matrix, and
-	// for the formats with a codebook the least squared error. Only formats that
-	// fit their scales can use weights (see UsesWeights); package imatrix reads them.
+	// Weights is the importance of each element of a row (one row of an importance matrix). Its length is the row
+	// length, and every row of the source uses it. Nil means ggml's behavior without an importance matrix, and least
+	// squared error for the formats with a codebook. Only formats that fit their scales can use weights (see
+	// UsesWeights); package imatrix reads them.
 	Weights []float32
 
 	// Workers bounds the goroutines used for large inputs; zero means one per
@@ -103,12 +99,11 @@ type Options struct {
 	Workers int
 }
 
-// Quantize encodes src in format t into dst, over all cores where src is large.
-// src must be whole blocks and dst exactly their bytes.
+// Quantize encodes src in format t into dst, over all cores if src is large. src must be whole blocks and dst exactly
+// their bytes.
 //
-// It returns an *UnsupportedError where t cannot be encoded (or not with the
-// options given), and a *ValueError for the first value that is NaN, infinite
-// or too large for t; dst is then only partly written.
+// It returns an *UnsupportedError if t cannot be encoded (or not with the given options), and a *ValueError for the
+// first value that is NaN, infinite or too large for t; dst is then only partly written.
 func Quantize(dst []byte, t ir.DType, src []float32, opt *Options) error {
 	if opt == nil {
 		opt = &Options{}
@@ -129,7 +124,7 @@ func Quantize(dst []byte, t ir.DType, src []float32, opt *Options) error {
 	})
 }
 
-// encode encodes blocks lo to hi of src, refusing what the format cannot hold.
+// encode encodes blocks lo to hi of src, and refuses values that the format cannot represent.
 func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int) error {
 	elems, bytes := t.BlockElems(), t.BlockBytes()
 	for i := lo; i < hi; i++ {
@@ -146,9 +141,8 @@ func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int)
 	return nil
 }
 
-// firstAbove returns the index of the first element of x whose magnitude is
-// above limit, or -1. As integers, the magnitude bits of infinities and NaNs
-// are above those of every finite number, so one comparison finds all.
+// firstAbove returns the index of the first element of x with a magnitude above limit, or -1. As integers, the
+// magnitude bits of infinities and NaNs are above those of every finite number, so one comparison detects all.
 func firstAbove(x []float32, limit float32) int {
 	bound := math.Float32bits(limit)
 	for i, v := range x {

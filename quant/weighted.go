@@ -2,8 +2,8 @@ package quant
 
 import "slices"
 
-// The formats of 32 elements spread their levels over a block's range. Where the
-// elements have weights, they fit them like the formats with groups instead.
+// The formats of 32 elements normally spread their levels over a block's range. With importance weights they fit them
+// like the formats with groups.
 
 // fitWeighted fits the levels of r to x under importance weights. It returns the
 // scale as a float16 and the levels less r.least.
@@ -18,13 +18,13 @@ func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, 
 	return d, q
 }
 
-// fitWeightedLine fits d*q + m with levels q from zero to top to x under
-// importance weights. It returns d and m as float16, and the levels.
+// fitWeightedLine fits d*q + m with levels q from zero to top to x under importance weights. It returns d and m as
+// float16, and the levels.
 func fitWeightedLine(x *[32]float32, importance []float32, top int32) (d, m uint16, q [32]byte) {
 	search := lineSearch{top: top, first: -0.9, step: 0.05, tries: 36}
 	var w [32]float32
 	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))
-	base := max(0, slices.Min(x[:])) // the search takes no line that passes above zero
+	base := max(0, slices.Min(x[:])) // the search only considers lines that are not above zero at level zero
 	var above [32]float32
 	for i, v := range x {
 		above[i] = v - base

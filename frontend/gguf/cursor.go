@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// cursor reads little-endian values and never past the end. The first failure
-// sticks: after it every read gives zero, so callers check err once per record.
+// cursor reads little-endian values and never past the end. After the first failure every read returns zero, so callers
+// check err once per record.
 type cursor struct {
 	src  filefmt.Source
 	data []byte
@@ -53,9 +53,8 @@ func (c *cursor) u64(what string) uint64 {
 	return 0
 }
 
-// count reads a 64-bit count of things that take at least minBytes each, and
-// refuses one that the rest of the file cannot hold. So a count never makes the
-// reader allocate out of proportion to the file.
+// count reads a 64-bit count of items of at least minBytes each. It refuses a count that the rest of the file cannot
+// hold, so that allocations stay proportional to the file.
 func (c *cursor) count(minBytes int, what string) int {
 	at := c.pos
 	n := c.u64(what)

@@ -6,14 +6,12 @@
 //
 // Start from [File], which is also an ir.WeightSource, and [Writer].
 //
-// A file is memory-mapped and its tensors alias the mapping, so that opening a
-// large model costs its header only. Files are untrusted: every count, length
-// and offset is checked against the size of the file before it is used.
+// A file is memory-mapped and its tensors alias the mapping, so opening a large model reads only its header. Files are
+// untrusted: every count, length and offset is checked against the size of the file before it is used.
 //
-// The format is described in ggml's docs/gguf.md: a header (magic, version, the
-// counts of tensors and metadata pairs), the metadata, one record per tensor,
-// padding to the alignment, then the tensor data, each tensor at a multiple of
-// the alignment. All numbers are little-endian.
+// ggml's docs/gguf.md describes the format: a header (magic, version, the counts of tensors and metadata pairs), the
+// metadata, one record per tensor, padding to the alignment, then the tensor data, each tensor at a multiple of the
+// alignment. All numbers are little-endian.
 package gguf
 
 import "fmt"
@@ -47,7 +45,7 @@ const (
 	TypeFloat32                  // float32
 	TypeBool                     // bool
 	TypeString                   // string
-	TypeArray                    // a slice of one of the others; []any for an array of arrays
+	TypeArray                    // a slice of another type; []any for an array of arrays
 	TypeUint64                   // uint64
 	TypeInt64                    // int64
 	TypeFloat64                  // float64
@@ -55,12 +53,12 @@ const (
 	numValueTypes
 )
 
-// valueTypes holds each type's name, its smallest encoding in bytes, which bounds
-// how many values can be in what is left of a file, and its codec.
+// valueTypes has each type's name, its codec, and its smallest encoding in bytes, which bounds the number of values in
+// the rest of a file.
 var valueTypes = [numValueTypes]struct {
 	name     string
 	minBytes int
-	codec    codec // nil for arrays, which are encoded by their element type
+	codec    codec // nil for arrays, which use the codec of their elements
 }{
 	TypeUint8:   {"uint8", 1, fixed[uint8]{}},
 	TypeInt8:    {"int8", 1, fixed[int8]{}},
@@ -85,8 +83,8 @@ func (t ValueType) String() string {
 	return fmt.Sprintf("type(%d)", uint32(t))
 }
 
-// KV is one metadata pair. Value has the Go type listed beside the ValueType
-// constants; an array is a slice of that type, and an array of arrays is []any.
+// KV is one metadata pair. Value has the Go type listed with the ValueType constants. An array is a slice of that type,
+// and an array of arrays is []any.
 type KV struct {
 	Key   string
 	Value any
@@ -95,8 +93,7 @@ type KV struct {
 // alignUp returns n rounded up to a multiple of alignment, a power of two.
 func alignUp(n, alignment int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// checkAlignment reports whether a is a power of two that padding arithmetic can
-// bear: at most 1 MiB.
+// checkAlignment checks that a is a power of two of at most 1 MiB.
 func checkAlignment(a uint32) error {
 	if a == 0 || a&(a-1) != 0 || a > 1<<20 {
 		return fmt.Errorf("%s is %d: want a power of two of at most 2^20", alignmentKey, a)

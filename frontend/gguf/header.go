@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Header returns a GGUF file of the metadata of f and of others, which stand for those of f of the same keys, without
-// any tensor.
+// Header returns a GGUF file with the metadata of f and more, without tensors. Keys in more override those of f.
 func (f *File) Header(more map[string]any) ([]byte, error) {
 	var w Writer
 	for _, kv := range f.kvs {
@@ -31,15 +30,14 @@ func (f *File) Header(more map[string]any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Named is a source of weights that says which it has, and of what type, without reading them.
+// Named is a source of weights that lists their names and types without reading them.
 type Named interface {
 	ir.WeightSource
 	WeightNames() []string
 	WeightType(name string) (ir.DType, []int, error)
 }
 
-// WithWeights reads a GGUF file without tensors, which it has from elsewhere. Those are at no place of the file: their
-// Offset is 0.
+// WithWeights reads a GGUF file without tensors and takes the tensors from another source. Their Offset is 0.
 func WithWeights(header []byte, from Named) (*File, error) {
 	f, err := NewReader(header)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ErrNoKey is what the metadata accessors wrap when a file lacks the key, so
-// that callers can tell an absent key from one with another type.
+// ErrNoKey is wrapped by the metadata accessors if a file lacks the key, so that callers can distinguish that from
+// another type.
 var ErrNoKey = errors.New("no such metadata key")
 
 // Metadata returns all metadata pairs in the order of the file. Slices in it are
@@ -84,8 +84,8 @@ func (f *File) Int(key string) (int64, error) {
 	return 0, f.mismatch(key, v, "an integer of at most 2^63-1")
 }
 
-// Ints returns an array of integers of any width, such as
-// tokenizer.ggml.token_type or, in models whose layers differ, a head count.
+// Ints returns an array of integers of any width, such as tokenizer.ggml.token_type or, in models with different
+// layers, a head count.
 func (f *File) Ints(key string) ([]int64, error) {
 	v, err := f.get(key)
 	if err != nil {

@@ -33,11 +33,11 @@ type File struct {
 	keys      map[string]int // index into kvs
 	tensors   []Tensor
 	names     map[string]int // index into tensors
-	from      Named          // where tensors are, if not in the file
+	from      Named          // source of the tensors, if not the file
 }
 
-// Open maps the file at path and reads everything but the tensor data. A file that
-// has a part of a model only is refused: see OpenPart.
+// Open maps the file at path and reads everything except the tensor data. It refuses a file with only a part of a
+// model: see OpenPart.
 func Open(path string) (*File, error) {
 	f, err := OpenPart(path)
 	if err == nil {
@@ -52,8 +52,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenPart is Open that takes the file of a part of a model, too, which has only some
-// of its tensors.
+// OpenPart is Open for files that may be a part of a model, with only some of its tensors.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -72,8 +71,7 @@ func OpenPart(path string) (*File, error) {
 	return f, nil
 }
 
-// NewReader reads a GGUF file held in memory, unless it is a part of a model. Tensors
-// alias data.
+// NewReader reads a GGUF file in memory. It refuses a part of a model. Tensors alias data.
 func NewReader(data []byte) (*File, error) {
 	f, err := parse(filefmt.Source{Format: "gguf"}, data)
 	if err == nil {
@@ -85,8 +83,8 @@ func NewReader(data []byte) (*File, error) {
 	return f, nil
 }
 
-// whole refuses a part of a model. The metadata says what it is; where they do not,
-// as in parts that another program made, the file's name does.
+// whole refuses a part of a model. The metadata identify a part; without them, as in parts made by another program, the
+// file's name does.
 func (f *File) whole() error {
 	part, of := filefmt.PartOf(f.src.Path)
 	if count, err := f.Uint("split.count"); err == nil {
@@ -102,7 +100,7 @@ func (f *File) whole() error {
 		"llama-gguf-split --merge FIRST-PART OUT.gguf"}
 }
 
-// Close unmaps the file. Tensors got from Weight must not be used afterwards.
+// Close unmaps the file. Tensors returned by Weight must not be used afterwards.
 func (f *File) Close() error {
 	f.data = nil
 	if f.mapping == nil {
@@ -255,8 +253,8 @@ func (f *File) readAlignment(c *cursor) {
 	f.alignment = int64(a)
 }
 
-// readTensors reads the tensor records, then places them in the data section,
-// whose start is known only once all records are read.
+// readTensors reads the tensor records, and then computes the tensors' file offsets, because the start of the data
+// section is only known after all records.
 func (f *File) readTensors(c *cursor, n int) {
 	f.tensors = make([]Tensor, 0, n)
 	f.names = make(map[string]int, n)
@@ -316,15 +314,14 @@ func (c *cursor) readTensor(i int) (t Tensor) {
 
 func quote(s string) string { return fmt.Sprintf("%q", s) }
 
-// recordedOffset is the offset that a tensor record holds, relative to the data
-// section, and where in the file it stands.
+// recordedOffset is the offset in a tensor record, relative to the data section, and its position in the file.
 type recordedOffset struct {
 	at    int
 	value uint64
 }
 
-// placeTensors turns the recorded offsets into file offsets, each checked to be
-// aligned and to lie, with the tensor's bytes, inside the file.
+// placeTensors converts the recorded offsets to file offsets. It checks that each is aligned, and that the tensor's
+// bytes are inside the file.
 func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 	start := alignUp(int64(c.pos), f.alignment)
 	for i, off := range offsets {
@@ -335,7 +332,7 @@ func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 			c.failAt(off.at, "tensor %q has offset %d: want a multiple of the alignment, %d", t.Name,
 				off.value, f.alignment)
 		case t.Bytes == 0 && off.value <= math.MaxInt64-uint64(start):
-			// Nothing is read from there; a tensor without bytes may stand past the last.
+			// Nothing is read from there; an empty tensor may be past the last one.
 		case room < t.Bytes || off.value > uint64(room-t.Bytes):
 			c.failAt(off.at, "tensor %q has %d bytes at offset %d of the data, which has %d bytes: the file is cut "+
 				"short or damaged",
@@ -349,8 +346,7 @@ func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 	f.refuseOverlap(c)
 }
 
-// refuseOverlap fails if two tensors share bytes: no writer does that, so one of
-// the offsets is wrong.
+// refuseOverlap fails if two tensors share bytes. No writer does that, so one of the offsets is wrong.
 func (f *File) refuseOverlap(c *cursor) {
 	order := make([]*Tensor, 0, len(f.tensors))
 	for i := range f.tensors {

@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// codec reads and writes values of one type, single or in an array. A read that
-// fails leaves the error in the cursor and returns a zero value.
+// codec reads and writes values of one type, single or in an array. After a failure the cursor has the error, and the
+// read returns a zero value.
 type codec interface {
 	readOne(c *cursor, what string) any
 	readMany(c *cursor, n int, what string) any
 	isOne(v any) bool
 	lenOf(v any) (n int, isMany bool)
-	// appendTo writes v, which isOne or a slice of such, without type or count.
+	// appendTo writes v, for which isOne holds, or a slice of such values, without type or count.
 	appendTo(b []byte, v any) []byte
 }
 
@@ -39,7 +39,7 @@ func (fixed[E]) lenOf(v any) (int, bool) { s, ok := v.([]E); return len(s), ok }
 func (fixed[E]) appendTo(b []byte, v any) []byte {
 	b, err := binary.Append(b, binary.LittleEndian, v)
 	if err != nil {
-		panic(err) // only for a type without fixed size, which the table does not have
+		panic(err) // only for a type without a fixed size, which the table does not contain
 	}
 	return b
 }
@@ -145,7 +145,7 @@ func (c *cursor) readType(what string) (t ValueType, ok bool) {
 	return t, c.err == nil
 }
 
-// appendValue writes v, one of KV's Go types, behind its type.
+// appendValue writes the type of v, one of KV's Go types, and then v.
 func appendValue(b []byte, v any) ([]byte, error) {
 	for t, row := range valueTypes {
 		if row.codec != nil && row.codec.isOne(v) {

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Writer collects metadata and tensors and writes them as a GGUF v3 file. The
-// zero value is ready to use. Metadata and tensors keep the order they came in.
+// Writer collects metadata and tensors and writes them as a GGUF v3 file. The zero value is ready to use. Metadata and
+// tensors keep their order.
 type Writer struct {
 	kvs       []encodedKV
 	keys      map[string]int
@@ -21,8 +21,8 @@ type Writer struct {
 	alignment int64 // 0 until set by general.alignment
 }
 
-// encodedKV is a metadata pair whose value is encoded already, so that Set can
-// report a bad value and later changes to a slice do not matter.
+// encodedKV is a metadata pair with an encoded value, so that Set reports an invalid value at once, and later changes
+// to a slice have no effect.
 type encodedKV struct {
 	key   string
 	value []byte
@@ -36,8 +36,8 @@ type pendingTensor struct {
 	write func(io.Writer) error // writes exactly that many bytes
 }
 
-// Set adds a metadata pair, or replaces the value of a key that is there. The
-// value has one of the Go types that KV documents.
+// Set adds a metadata pair, or replaces the value of an existing key. The value has one of the Go types that KV
+// documents.
 func (w *Writer) Set(key string, value any) error {
 	if key == "" || len(key) > maxKeyBytes {
 		return fmt.Errorf("gguf: metadata key has %d bytes: want 1 to %d", len(key), maxKeyBytes)
@@ -75,15 +75,14 @@ func (w *Writer) setAlignment(value any) error {
 	return nil
 }
 
-// Add adds a tensor. Its dims are row-major, at most four axes. The data is not
-// copied: it must stay as it is until the file is written.
+// Add adds a tensor. Its dims are row-major, with at most four axes. The data is not copied: it must stay unchanged
+// until the file is written.
 func (w *Writer) Add(name string, d *ir.Data) error {
 	return w.AddFunc(name, d.DType, d.Dims, func() (*ir.Data, error) { return d, nil })
 }
 
-// AddFunc adds a tensor of a known type and shape whose data load makes when its
-// turn to be written comes, so that a large model is never in memory as a whole.
-// Each write calls load once.
+// AddFunc adds a tensor of a known type and shape. load is called when the tensor is written, so that a large model is
+// never completely in memory. Each write of the file calls load once.
 func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.Data, error)) error {
 	return w.AddStream(name, t, dims, func(out io.Writer) error {
 		d, err := load()
@@ -98,9 +97,8 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 	})
 }
 
-// AddStream is AddFunc for a tensor that is not even in memory itself: write is
-// called when its turn comes, once for each write of the file, and writes exactly
-// the bytes of the tensor, in as many pieces as it likes.
+// AddStream is AddFunc for a tensor that need not be in memory itself. Each write of the file calls write once, which
+// writes exactly the bytes of the tensor, in any number of pieces.
 func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)
@@ -117,7 +115,7 @@ func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Wr
 	return nil
 }
 
-// checkTensor reports what GGUF cannot hold, and otherwise returns the bytes.
+// checkTensor returns the size in bytes of a tensor, or an error if GGUF cannot represent it.
 func checkTensor(name string, t ir.DType, dims []int) (int64, error) {
 	if name == "" || len(name) > maxNameBytes {
 		return 0, fmt.Errorf("the name has %d bytes: want 1 to %d", len(name), maxNameBytes)
@@ -144,8 +142,7 @@ func (w *Writer) WriteFile(path string) error {
 	})
 }
 
-// Edit writes a copy of the file at from, with some of its metadata set or added, to the path to. Names of tensors and
-// what they hold stay.
+// Edit writes a copy of the file at from to the path to, with some metadata added or replaced. Tensors stay unchanged.
 func Edit(from, to string, set ...KV) error {
 	f, err := Open(from)
 	if err != nil {
@@ -217,8 +214,7 @@ func (t pendingTensor) appendRecord(b []byte, offset int64) []byte {
 	return appendU64(appendU32(b, number), uint64(offset))
 }
 
-// writeChecked writes the data and its padding, and makes sure that it has the
-// size that the header says.
+// writeChecked writes the data and its padding, and checks the data's size against the header.
 func (t pendingTensor) writeChecked(p *paddedWriter) error {
 	start := p.n
 	if err := t.write(p); err != nil {
@@ -230,7 +226,7 @@ func (t pendingTensor) writeChecked(p *paddedWriter) error {
 	return p.pad()
 }
 
-// paddedWriter counts what is written and fills it up to the alignment.
+// paddedWriter counts written bytes and pads them to the alignment.
 type paddedWriter struct {
 	out       io.Writer
 	alignment int64

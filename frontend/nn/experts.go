@@ -2,24 +2,21 @@ package nn
 
 import "github.com/vkc-go/vkc/frontend"
 
-// Experts is a mixture of experts (Shazeer et al. 2017), each a SwiGLU layer, as
-// Mixtral and Qwen have it: the router ffn_gate_inp [experts, width] scores every
-// expert for every row of x [T, width]; the used best ones go over the row, and
-// their results are added up, weighted by the softmax of the scores. With
-// normalize the weights of those used are scaled to a sum of 1.
+// Experts is a mixture of SwiGLU experts (Shazeer et al. 2017), as in Mixtral and Qwen. The router ffn_gate_inp
+// [experts, width] scores every expert for every row of x [T, width]. The used best experts process the row, and their
+// results are summed, weighted by the softmax of the scores. With normalize the weights of the used experts are scaled
+// to a sum of 1.
 //
-// The experts' matrices are ffn_gate_exps and ffn_up_exps [experts, hidden,
-// width] and ffn_down_exps [experts, width, hidden], quantized or not; only those
-// of experts that some row uses are read.
+// The experts' matrices are ffn_gate_exps and ffn_up_exps [experts, hidden, width] and ffn_down_exps [experts, width,
+// hidden], quantized or not. Only the matrices of experts that some row uses are read.
 func Experts(x frontend.Tensor, w Weights, used int, normalize bool) frontend.Tensor {
 	return ExpertsOf(x, w, used, normalize, swiGLU)
 }
 
 func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
 
-// ExpertsOf is Experts with another function of gate and up [T, used, hidden] than
-// silu(gate)*up. The experts' matrices may have biases, [experts, hidden] and
-// [experts, width].
+// ExpertsOf is Experts with another function of gate and up [T, used, hidden] than silu(gate)*up. The experts' matrices
+// may have biases, [experts, hidden] and [experts, width].
 func ExpertsOf(x frontend.Tensor, w Weights, used int, normalize bool,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := Linear(x, w.Sub("ffn_gate_inp")).Softmax(-1).TopK(-1, used)

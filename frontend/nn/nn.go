@@ -1,16 +1,14 @@
-// Package nn has the layers that models are made of, as functions from tensors
-// to tensors.
+// Package nn has common layers of models, as functions from tensors to tensors.
 //
-// A layer finds its own weights: it is given the Weights of its part of the
-// model and knows the rest of their names by the convention of GGUF files, where
-// a layer's matrix is NAME.weight and its bias NAME.bias:
+// A layer finds its own weights. It gets the Weights of its part of the model, and follows the naming of GGUF files: a
+// layer's matrix is NAME.weight and its bias NAME.bias:
 //
 //	blk := nn.NewWeights(b, types).Sub("blk.0")
 //	h := nn.RMSNorm(x, blk.Sub("attn_norm"), 1e-5) // blk.0.attn_norm.weight
 //	q := nn.Linear(h, blk.Sub("attn_q"))           // blk.0.attn_q.weight, .bias if there
 //
-// Weights of another float dtype than the activations are cast, which costs
-// nothing once fused; quantized matrices are used as they are.
+// Weights of another float dtype than the activations are cast, which fusion makes free. Quantized matrices are used
+// directly.
 package nn
 
 import (
@@ -18,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Linear returns x w^T + bias for x [..., in], the matrix weight [out, in] and the
-// vector bias [out], which is optional. x has at least two axes.
+// Linear returns x w^T + bias for x [..., in], the matrix weight [out, in] and the optional vector bias [out]. x has at
+// least two axes.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	w.product("weight", x, frontend.Tensor{})
 	y := w.adapted("weight", x, x.MatMulT(as(w.Get("weight"), x.DType())))
@@ -29,48 +27,45 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	return y
 }
 
-// Unembed is Linear with the matrix of an embedding table [vocabulary, width]:
-// it turns activations into one logit per token of the vocabulary.
+// Unembed is Linear with an embedding table [vocabulary, width] as the matrix: it converts activations to one logit per
+// token.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 	table.product("weight", x, frontend.Tensor{})
 	return table.adapted("weight", x, x.MatMulT(as(table.Get("weight"), x.DType())))
 }
 
-// Embedding returns the rows of the table weight [vocabulary, width] that ids, a
-// tensor of integers, pick, as dtype to.
+// Embedding returns the rows of the table weight [vocabulary, width] at ids, a tensor of integers, in dtype to.
 func Embedding(ids frontend.Tensor, w Weights, to ir.DType) frontend.Tensor {
 	return w.Get("weight").Embedding(ids, to)
 }
 
-// RMSNorm normalizes the innermost axis by its root mean square and scales it by
-// the vector weight (Zhang and Sennrich 2019).
+// RMSNorm normalizes the innermost axis by its root mean square and scales it by the vector weight (Zhang and Sennrich
+// 2019).
 func RMSNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
 	return x.RMSNorm(w.Get("weight"), eps)
 }
 
-// LayerNorm normalizes the innermost axis to mean 0 and variance 1, scales it by
-// the vector weight and adds the vector bias, which is optional (Ba et al. 2016).
+// LayerNorm normalizes the innermost axis to mean 0 and variance 1, scales it by the vector weight and adds the
+// optional vector bias (Ba et al. 2016).
 func LayerNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
 	return x.LayerNorm(w.Get("weight"), w.Optional("bias"), eps)
 }
 
-// SwiGLU is the feed-forward layer of Llama models (Shazeer 2020): x goes through
-// ffn_gate and ffn_up [hidden, width] side by side, and silu(gate)*up through
-// ffn_down [width, hidden].
+// SwiGLU is the feed-forward layer of Llama models (Shazeer 2020): gate and up are x times ffn_gate and ffn_up [hidden,
+// width], and the result is silu(gate)*up times ffn_down [width, hidden].
 func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
 	return Linear(swiGLU(gate, up), w.Sub("ffn_down"))
 }
 
-// GeGLU is SwiGLU with the tanh approximation of GELU in place of silu, as in Gemma.
+// GeGLU is SwiGLU with the tanh approximation of GELU instead of silu, as in Gemma.
 func GeGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
 	return Linear(gate.Gelu().Mul(up), w.Sub("ffn_down"))
 }
 
-// FeedForward is the feed-forward layer of transformers (Vaswani et al. 2017): x
-// goes through ffn_up [hidden, width], an activation such as frontend.Tensor.Gelu,
-// and ffn_down [width, hidden].
+// FeedForward is the feed-forward layer of transformers (Vaswani et al. 2017): ffn_up [hidden, width], an activation
+// such as frontend.Tensor.Gelu, and ffn_down [width, hidden].
 func FeedForward(x frontend.Tensor, w Weights, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	return Linear(activation(Linear(x, w.Sub("ffn_up"))), w.Sub("ffn_down"))
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// Recurrent layers go over x [T, N, in], T steps of N sequences, from a state [N, hidden], which is zeros where it is
-// the zero Tensor. Weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, where they are
-// there, ih.bias and hh.bias: those that PyTorch calls weight_ih_l0 and so on, with the gates in its order. The inputs
-// of all steps are multiplied at once, before the loop.
+// Recurrent layers process x [T, N, in], T steps of N sequences, from an initial state [N, hidden]; the zero Tensor
+// means zeros. The weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, optionally, ih.bias
+// and hh.bias. PyTorch calls them weight_ih_l0 and so on, with the same order of gates. One matmul before the loop
+// multiplies the inputs of all steps.
 
 // RNN is h = tanh(ih(x) + hh(h)) (Elman 1990). It returns the states of all steps [T, N, hidden], and the last one.
 func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
@@ -20,8 +20,8 @@ func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	return all, states[0]
 }
 
-// LSTM has a cell c beside its state (Hochreiter and Schmidhuber 1997): c = sigmoid(f)*c + sigmoid(i)*tanh(g) and
-// h = sigmoid(o)*tanh(c), of the gates i, f, g and o. It returns the states of all steps [T, N, hidden], and the last
+// LSTM has a cell c in addition to its state (Hochreiter and Schmidhuber 1997): c = sigmoid(f)*c + sigmoid(i)*tanh(g)
+// and h = sigmoid(o)*tanh(c), with gates i, f, g and o. It returns the states of all steps [T, N, hidden], and the last
 // state and cell.
 func LSTM(x, h, c frontend.Tensor, w Weights) (all, lastH, lastC frontend.Tensor) {
 	r := newRecurrence("lstm", x, w, 4)
@@ -35,8 +35,8 @@ func LSTM(x, h, c frontend.Tensor, w Weights) (all, lastH, lastC frontend.Tensor
 	return all, states[0], states[1]
 }
 
-// GRU has gates r, z and n (Cho et al. 2014): n = tanh(ih(x) + sigmoid(r)*hh(h)) and
-// h = (1-sigmoid(z))*n + sigmoid(z)*h. It returns the states of all steps [T, N, hidden], and the last one.
+// GRU has gates r, z and n (Cho et al. 2014): n = tanh(ih(x) + sigmoid(r)*hh(h)) and h = (1-sigmoid(z))*n +
+// sigmoid(z)*h. It returns the states of all steps [T, N, hidden], and the last one.
 func GRU(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	r := newRecurrence("gru", x, w, 3)
 	states, all := r.run([]frontend.Tensor{h}, func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor {

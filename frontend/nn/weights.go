@@ -7,58 +7,54 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Weights gives the weights of a model, or of the part of it whose names begin
-// with a prefix. Asking twice for one name gives the same tensor, so that layers
-// can share weights.
+// Weights provides the weights of a model, or of a part of it with a common prefix of names. Two requests for one name
+// return the same tensor, so that layers can share weights.
 type Weights struct {
 	model  *model
 	prefix string
 }
 
-// model is what all parts of a model share.
+// model is the state shared by all parts of a model.
 type model struct {
 	b     *frontend.Builder
 	types map[string]ir.Type
 	made  map[string]frontend.Tensor
-	seen  func(weight string, x, ids frontend.Tensor)               // nil for nobody
+	seen  func(weight string, x, ids frontend.Tensor)               // nil for no observer
 	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
-	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for products as they are
-	shard func(name string) int                                     // nil for no axes
+	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for no adapters
+	shard func(name string) int                                     // nil for no sharding
 }
 
-// NewWeights returns the weights that types lists by name, of a model built
-// with b. The types come from a file, such as llm.FromGGUF reads, or from the
-// program where a model is not loaded but made.
+// NewWeights returns the weights listed by name in types, for a model built with b. The types come from a file, as
+// llm.FromGGUF reads them, or from the program if it creates the model.
 func NewWeights(b *frontend.Builder, types map[string]ir.Type) Weights {
 	return Weights{model: &model{b: b, types: types, made: map[string]frontend.Tensor{}}}
 }
 
-// Sub returns the part of the model under that name: Sub("blk").Sub("0") is
-// Sub("blk.0").
+// Sub returns the part of the model under a name: Sub("blk").Sub("0") equals Sub("blk.0").
 func (w Weights) Sub(name string) Weights { return Weights{model: w.model, prefix: w.name(name) + "."} }
 
-// Observe has f told of each matrix, by its full name, and of the rows x [..., in] that it
-// is multiplied with. Where the weight is a stack of matrices, x is [T, U, in] or
-// [T, 1, in], and ids [T, U] say which of them each row meets; otherwise ids is the zero
-// Tensor. All parts of the model are observed.
+// Observe sets a function to call for each matmul with a weight. It gets the matrix's full name and the rows x [...,
+// in]. For a stack of matrices, x is [T, U, in] or [T, 1, in], and ids [T, U] are the matrices per row; otherwise ids
+// is the zero Tensor. It applies to all parts of the model.
 func (w Weights) Observe(f func(weight string, x, ids frontend.Tensor)) { w.model.seen = f }
 
-// Give has weights be what f returns for their names and types, such as states that are trained, and not leaves of the
-// graph that a file has. A tensor must have the type's shape; it may be of any dtype of floats. All parts of the model
-// are given.
+// Give replaces weights by the tensors that f returns for their names and types, such as trained states, instead of
+// leaves of the graph. A tensor must have the type's shape, and may have any float dtype. It applies to all parts of
+// the model.
 func (w Weights) Give(f func(name string, t ir.Type) frontend.Tensor) { w.model.give = f }
 
-// Adapt has each product y [..., out] of rows x [..., in] with the matrix of that full name be what f returns, as
-// adapters of low rank do (Hu et al. 2021): y.Add(x.MatMulT(a).MatMulT(b)). Products with stacks of matrices stay.
+// Adapt replaces each matmul result y [..., out] of rows x [..., in] with a named matrix by the result of f. Low-rank
+// adapters use it (Hu et al. 2021): y.Add(x.MatMulT(a).MatMulT(b)). It does not apply to stacks of matrices.
 func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tensor) {
 	w.model.adapt = f
 }
 
-// Shard has f say along which axis devices that run the model together may each have a part of the weight of that
-// name, or -1. All parts of the model are asked.
+// Shard sets a function that returns the axis along which tensor parallelism may shard a weight, or -1. It applies to
+// all parts of the model.
 func (w Weights) Shard(f func(name string) int) { w.model.shard = f }
 
-// adapted is a product as who adapts it wants it.
+// adapted applies the adapter to a matmul's result, if there is one.
 func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 	if w.model.adapt == nil {
 		return y
@@ -66,7 +62,7 @@ func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 	return w.model.adapt(w.name(name), x, y)
 }
 
-// product tells who observes of a product with the matrix of that name.
+// product reports a matmul with the named matrix to the observer.
 func (w Weights) product(name string, x, ids frontend.Tensor) {
 	if w.model.seen != nil {
 		w.model.seen(w.name(name), x, ids)
@@ -79,8 +75,7 @@ func (w Weights) Has(name string) bool {
 	return ok
 }
 
-// Get returns the weight of that name. It fails, as the methods of Tensor do,
-// if there is none.
+// Get returns the weight of that name. If there is none, it fails like the methods of Tensor.
 func (w Weights) Get(name string) frontend.Tensor {
 	full := w.name(name)
 	if t, ok := w.model.made[full]; ok {

@@ -33,18 +33,18 @@ func joinedHeads(x tensor) tensor {
 type attended struct {
 	*call
 	q, k, v tensor
-	// offset is how many keys are there before that of the first query: an i32 scalar, or [B, 1, 1, 1].
+	// offset is the number of keys before the first query's own position: an i32 scalar, or [B, 1, 1, 1].
 	offset tensor
-	last   bool   // the queries are the last positions of the keys, so that op attention knows the offset
-	causal bool   // in op attention, not in visible
-	window int    // likewise
-	seen   tensor // bools that broadcast to [B, H, T, S]: which keys a query sees; the zero Tensor for all
-	bias   tensor // floats that are added to scores, or the zero Tensor
+	last   bool   // the queries are the last positions of the keys, so op attention derives the offset
+	causal bool   // applied by op attention, not by seen
+	window int    // applied by op attention, not by seen
+	seen   tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
+	bias   tensor // floats added to the scores, or the zero Tensor
 	scale  float64
 }
 
-// attention is Attention of opset 23 on: keys and values may follow those of a cache, or be a cache of which each
-// sequence has filled a part. Scores are made and summed in f32 whatever softmax_precision says.
+// attention is Attention since opset 23. Keys and values may be appended to a cache, or be a cache that each sequence
+// has partly filled. Scores are computed and summed in f32, whatever softmax_precision says.
 func attention(c *call) []*value {
 	a := &attended{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3
@@ -89,7 +89,7 @@ func attention(c *call) []*value {
 	return out
 }
 
-// place puts cached keys before the new ones, and finds out where the queries are among them.
+// place prepends cached keys to the new ones, and determines the queries' positions among them.
 func (a *attended) place() {
 	queries, fresh := a.q.Dim(2), a.k.Dim(2)
 	switch {
@@ -109,10 +109,10 @@ func (a *attended) place() {
 // keys are the numbers of keys, [1, 1, 1, S].
 func (a *attended) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
 
-// queries are their positions among the keys, which broadcast to [B, 1, T, 1].
+// queries are the queries' positions among the keys; they broadcast to [B, 1, T, 1].
 func (a *attended) queries() tensor { return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset) }
 
-// also restricts what is seen.
+// also restricts the visible keys.
 func (a *attended) also(seen tensor) {
 	if !a.seen.IsZero() {
 		seen = a.seen.And(seen)
@@ -120,12 +120,12 @@ func (a *attended) also(seen tensor) {
 	a.seen = seen
 }
 
-// see works out which keys are seen, and what is added to scores.
+// see determines the visible keys, and the bias of the scores.
 func (a *attended) see() {
 	left, right := a.intAttr("left_window_size", -1), a.intAttr("right_window_size", -1)
 	causal := a.intAttr("is_causal", 0) != 0
 	if causal {
-		right = -1 // no key after the query's own is seen anyway
+		right = -1 // causality hides all keys after the query's own
 	}
 	if a.causal = causal && a.last; causal && !a.last {
 		a.also(a.keys().Le(a.queries()))
@@ -150,7 +150,7 @@ func (a *attended) see() {
 	a.bias = mask
 }
 
-// padded is a mask that may be shorter than the keys: those after its end are not seen.
+// padded is a mask that may be shorter than the keys. Keys after its end are hidden.
 func (a *attended) padded(mask tensor) tensor {
 	if mask.Rank() < 1 {
 		a.fail("attn_mask is a scalar")
@@ -170,7 +170,7 @@ func (a *attended) padded(mask tensor) tensor {
 	return mask.Concat(mask.Rank()-1, a.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
 }
 
-// mask is what op attention is given: bools, or floats that have -Inf where a key is not seen.
+// mask is the mask for op attention: bools, or floats with -Inf for hidden keys.
 func (a *attended) mask() tensor {
 	switch {
 	case a.bias.IsZero():
@@ -195,7 +195,7 @@ func (a *attended) options() []frontend.AttentionOption {
 	return options
 }
 
-// all is a mask with all that op attention is told beside it.
+// all is a mask that includes the restrictions that op attention applies itself.
 func (a *attended) all() tensor {
 	b := *a
 	if a.causal {
@@ -207,8 +207,8 @@ func (a *attended) all() tensor {
 	return b.mask()
 }
 
-// hasKeys says of each query whether it sees any key, or is the zero Tensor where all do: the result of one that
-// sees none is 0.
+// hasKeys says for each query whether it attends to any key; the zero Tensor means that all do. The result of a query
+// without keys is 0.
 func (a *attended) hasKeys() tensor {
 	if a.seen.IsZero() && a.bias.IsZero() {
 		return tensor{}
@@ -220,7 +220,8 @@ func (a *attended) hasKeys() tensor {
 	return m.AnyKeep(-1)
 }
 
-// scores is the fourth result, by qk_matmul_output_mode: products, with a soft limit, with a mask, or weights.
+// scores is the fourth result. qk_matmul_output_mode selects the stage: scores, scores with a soft cap, scores with a
+// mask, or weights.
 func (a *attended) scores() tensor {
 	s, k := a.q.Shape(), a.k
 	if g := k.Dim(1); g != s[1] {
@@ -255,8 +256,8 @@ func (a *attended) scores() tensor {
 	return y
 }
 
-// linearAttention is attention whose keys and values are summed up in a state [B, G, D, E], which each position may
-// let fade (gated) and correct (delta): Yang et al. 2024, arXiv:2412.06464. It is a scan over the positions.
+// linearAttention is linear attention: keys and values accumulate in a state [B, G, D, E]. Each position may decay the
+// state (gated) and correct it (delta): Yang et al. 2024, arXiv:2412.06464. It is a scan over the positions.
 func linearAttention(c *call) []*value {
 	c.must("q_num_heads", AttrInt)
 	c.must("kv_num_heads", AttrInt)
@@ -281,7 +282,7 @@ func linearAttention(c *call) []*value {
 		stateType = c.dtypeOf(c.in[3])
 		state = castTo(c.x(3), ir.F32)
 	}
-	// Positions are gone over, so that they come first: [T, B, G, …].
+	// The scan is over positions, so they come first: [T, B, G, …].
 	first := func(x tensor) tensor { return x.Transpose(2, 0, 1, 3) }
 	xs := []tensor{first(q.Reshape(batch, g, q.Dim(1).Static()/g, steps, d).Transpose(0, 1, 3, 2, 4).
 		Reshape(batch, g, steps, -1)), first(k), first(v)}
@@ -315,7 +316,7 @@ func linearAttention(c *call) []*value {
 	return several(castTo(outs[0].SwapAxes(0, 1), t), castTo(last[0], stateType))
 }
 
-// causalConv convolves each channel of [B, C, T] with what came before, of which the last positions are kept.
+// causalConv convolves each channel of [B, C, T] with earlier positions. The last positions are kept as a state.
 func causalConv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {

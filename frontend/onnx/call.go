@@ -12,10 +12,10 @@ type call struct {
 	*importer
 	node    *Node
 	scope   *scope
-	version int64    // of the op's domain, as changes take it
-	in      []*value // nil for inputs that are left out
+	version int64    // of the op's domain
+	in      []*value // nil for omitted inputs
 
-	looked *looked // at what of the node, by its row
+	looked *looked // the attributes and inputs of the node that its row has read
 
 	toUnsigned bool // whether an attribute asks for uint64
 }
@@ -26,7 +26,7 @@ func (c *call) has(i int) bool {
 	return i < len(c.in) && c.in[i] != nil
 }
 
-// input returns input i, which the op must have.
+// input returns input i, which the op requires.
 func (c *call) input(i int) *value {
 	if !c.has(i) {
 		c.fail("input %d is missing", i)
@@ -98,7 +98,7 @@ func (c *call) number(i int) float64 {
 	return f[0]
 }
 
-// anyAttr returns an attribute of the node, one of its function's where it refers to it, or nil.
+// anyAttr returns an attribute of the node or, if that refers to one, of the enclosing function; or nil.
 func (c *call) anyAttr(name string) *Attribute {
 	c.looked.atAttr(name)
 	a := c.node.attr(name)
@@ -158,7 +158,7 @@ func (c *call) textAttr(name, otherwise string) string {
 	return otherwise
 }
 
-// flag is an attribute that says yes, which is any number but 0, or no.
+// flag is a boolean attribute: any number except 0 is true.
 func (c *call) flag(name string, otherwise bool) bool {
 	if a := c.attr(name, AttrInt); a != nil {
 		return a.Int != 0
@@ -166,7 +166,7 @@ func (c *call) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// choice is an attribute that has one of some texts, of which the first is the default.
+// choice is an attribute with one of several texts. The first is the default.
 func (c *call) choice(name string, texts ...string) string {
 	text := c.textAttr(name, texts[0])
 	if !slices.Contains(texts, text) {
@@ -175,7 +175,7 @@ func (c *call) choice(name string, texts ...string) string {
 	return text
 }
 
-// only is for an attribute of which vkc computes one value: others are errors that say why.
+// only is for an attribute with one supported value. Others are errors that say why.
 func (c *call) only(name string, value int, why string) {
 	if n := c.intAttr(name, value); n != value {
 		c.fail("attribute %s is %d, and vkc computes by %d alone: %s", name, n, value, why)
@@ -237,7 +237,7 @@ func (c *call) mustDType(name string) ir.DType {
 	return c.dtypeAttr(name, ir.Invalid)
 }
 
-// openDType is dtypeAttr for an attribute whose 0 says nothing, as if it were not there.
+// openDType is dtypeAttr for an attribute with 0 as its unset value.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
 		return otherwise
@@ -259,7 +259,7 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	return t
 }
 
-// wide computes f of floats of 16 bits in f32, for what takes several ops, each of which would round.
+// wide computes f of 16-bit floats in f32. It is for sequences of ops, because each op would round.
 func wide(x frontend.Tensor, f func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	if t := x.DType(); t == ir.F16 || t == ir.BF16 {
 		return f(x.Cast(ir.F32)).Cast(t)

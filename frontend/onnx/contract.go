@@ -37,10 +37,10 @@ func matmul(a, b tensor) tensor {
 	return y
 }
 
-// exactF32 is how many products of bytes have a sum that is exact in f32.
+// exactF32 is the number of int8 products that f32 sums exactly.
 const exactF32 = 1 << 24 / (255 * 255)
 
-// product is a matrix product. One of integers is computed in floats that hold the sums exactly.
+// product is a matmul. For integers it computes in floats that represent the sums exactly.
 func product(a, b tensor) tensor {
 	t := a.DType()
 	if t.IsFloat() {
@@ -85,7 +85,7 @@ func fullyConnected(c *call) tensor {
 	return x.Reshape(rows, -1).MatMulT(w).Add(c.x(2))
 }
 
-// einsum multiplies tensors whose axes have letters: equal ones go together, and those that the result lacks are
+// einsum multiplies tensors with letters for axes. Equal letters are matched, and letters missing in the result are
 // summed.
 func einsum(c *call) tensor {
 	c.must("equation", AttrString)
@@ -199,7 +199,7 @@ func permuted(x tensor, from []rune, to string) tensor {
 	return x
 }
 
-// contract multiplies two operands, and sums over the letters that only they have: a product of batches of matrices.
+// contract multiplies two operands, and sums over the letters that only they have: a batched matmul.
 func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (tensor, []rune) {
 	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
 	b, bLetters = sumAbsent(b, bLetters, later+string(aLetters))
@@ -248,7 +248,7 @@ func extents(x tensor, letters, of []rune) ir.Shape {
 const maxDet = 64
 
 // det is the determinant by Gaussian elimination with partial pivoting (Golub and Van Loan 2013, 3.4): the product of
-// the pivots, with the sign of the exchanges of rows.
+// the pivots, with the sign of the row exchanges.
 func det(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > maxDet ||
@@ -268,9 +268,10 @@ func det(c *call) tensor {
 		pivot := row.Slice(2, 0, 1)
 		exchanged := at.Gt(at.Lit(0))
 		y = y.Mul(exchanged.Where(pivot.Neg(), pivot))
-		// The first row takes the place of the pivot's.
+		// The first row replaces the pivot row.
 		rest := at.Eq(c.b.Arange(ir.I32, 1, 1, n-1).Reshape(1, n-1, 1)).Where(a.Slice(1, 0, 1), a.Slice(1, 1, n))
-		factor := rest.Slice(2, 0, 1).Div(pivot.Eq(pivot.Lit(0)).Where(pivot.Lit(1), pivot)) // a pivot of 0 leads zeros
+		// A pivot of 0 heads a column of zeros.
+		factor := rest.Slice(2, 0, 1).Div(pivot.Eq(pivot.Lit(0)).Where(pivot.Lit(1), pivot))
 		a = rest.Slice(2, 1, n).Sub(factor.Mul(row.Slice(2, 1, n)))
 	}
 	return y.Mul(a).Reshape(lead)

@@ -30,7 +30,8 @@ var controlOps = table{
 
 func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
 
-// subgraph builds a graph that is an attribute of the node, with those values for its inputs, and returns its outputs.
+// subgraph builds a graph that is an attribute of the node, with the given values for its inputs, and returns its
+// outputs.
 func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	if len(inputs) > len(g.Inputs) {
 		inputs = inputs[:len(g.Inputs)]
@@ -139,8 +140,8 @@ func truth(v *value) (is, known bool) {
 	return err == nil && f[0] != 0, err == nil
 }
 
-// ifNode builds the branch that is taken. Where that is only known in a run, both become bodies of an if, whose results
-// must then have equal types.
+// ifNode builds the selected branch. If the selection is only known at run time, both branches become bodies of an if,
+// and their results must have equal types.
 func ifNode(c *call) []*value {
 	yes, no := c.graphAttr("then_branch"), c.graphAttr("else_branch")
 	if is, known := truth(c.input(0)); known {
@@ -151,7 +152,7 @@ func ifNode(c *call) []*value {
 	}
 	before, done := len(c.problems), false
 	defer func() {
-		if !done || len(c.problems) > before { // were the condition known, only one of the branches would be built
+		if !done || len(c.problems) > before { // with a known condition, only one of the branches would be built
 			c.needed = append(c.needed, c.in[0].from...)
 		}
 	}()
@@ -173,7 +174,7 @@ func ifNode(c *call) []*value {
 	return results
 }
 
-// whole returns values as tensors all of whose elements are meant.
+// whole returns values as tensors, and refuses values with a run-time count.
 func (c *call) whole(values []*value) []tensor {
 	out := make([]tensor, len(values))
 	for i, v := range values {
@@ -203,7 +204,7 @@ func copies(values []*value) []*value {
 	return out
 }
 
-// joined makes one tensor of several, along an axis that they have or along a new one.
+// joined concatenates tensors along an existing axis, or stacks them along a new one.
 func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
 		c.fail("nothing is joined: the shape of the result is not known")
@@ -221,7 +222,7 @@ func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
 }
 
-// elements are those of input 0, a sequence.
+// elements are the elements of input 0, a sequence.
 func (c *call) elements() []*value {
 	v := c.input(0)
 	if !v.isList {
@@ -230,7 +231,8 @@ func (c *call) elements() []*value {
 	return v.list
 }
 
-// place is input i, a place in the sequence, from the end if negative. more is 1 where it may be its end.
+// place is input i, an index into the sequence, counted from the end if negative. more is 1 if it may be the end of the
+// sequence.
 func (c *call) place(i, more int) int {
 	n := len(c.elements())
 	list := c.ints(i)

@@ -1,8 +1,8 @@
 package onnx
 
-// deformConv is a convolution whose windows are bent: each of a window's elements is taken from where an offset moves
-// it to, between elements by linear interpolation, and may be multiplied by a mask (Dai et al. 2017, arXiv:1703.06211;
-// Zhu et al. 2018, arXiv:1811.11168). Beyond the edges is 0.
+// deformConv is a deformable convolution: offsets move each element of a window, elements between positions are
+// interpolated linearly, and a mask may multiply them (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018,
+// arXiv:1811.11168). Beyond the edges the image is 0.
 func deformConv(c *call) tensor {
 	x, w, offset := c.x(0), c.x(1), c.x(2)
 	kernel := c.kernelOf(w)

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The functions here compute with integers that depend on symbols: what models make of the extents of their inputs.
-// Each is nil where an input is no such integers, and the op is then built of the graph's own.
+// These functions compute integers that depend on symbols, such as the extents of inputs. A function returns nil if an
+// input is not of that kind; the op is then built from the graph's own ops.
 
 // vectors returns all inputs as such integers, if they are, and whether all are scalars.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
@@ -62,7 +62,7 @@ func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	return d, err == nil
 }
 
-// divDims divides integers, which rounds towards 0.
+// divDims divides integers, rounding towards 0.
 func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	if q, ok := a.Quo2(b); ok {
 		return q, true
@@ -104,13 +104,13 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	return a, ok
 }
 
-// sameDims is what leaves integers as they are, such as casts to integers.
+// sameDims is for ops that leave integers unchanged, such as casts to integers.
 func sameDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || !c.mustDType("to").IsInteger() {
 		return nil
 	}
-	c.flag("saturate", true) // which is about floats of 8 bits
+	c.flag("saturate", true) // only for 8-bit floats
 	return dimsValue(v.dims, v.scalar)
 }
 
@@ -187,7 +187,7 @@ func reshapeDims(c *call) *value {
 		scalar = true
 	case "Reshape":
 		to := c.dims(1)
-		c.flag("allowzero", false) // which is about extents of 0, and the vector has elements
+		c.flag("allowzero", false) // only for extents of 0, and the vector has elements
 		if len(to) > 1 {
 			return nil
 		}

@@ -107,7 +107,7 @@ func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.
 	return foldedOp(foldDims(dims), build)
 }
 
-// fold makes one of several operands.
+// fold applies a binary op to several operands in turn.
 func fold(f func(x, y tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		list := c.all()
@@ -226,8 +226,9 @@ func clip(c *call) tensor {
 // ofE8M0 is why round_mode is left out.
 const ofE8M0 = "it is about casts to float8e8m0, which vkc does not have"
 
-// converted is x in another dtype. By attribute saturate, floats of 8 bits have their largest number for what is past
-// it, infinities included, or else f8e5m2 has infinities and f8e4m3, which has none, NaN. vkc's casts do one of both.
+// converted is x in another dtype. If attribute saturate is set, 8-bit floats saturate to their largest number, even
+// from infinities. Otherwise f8e5m2 overflows to infinity, and f8e4m3, which has no infinities, to NaN. For each
+// format, vkc's cast has one of the two behaviors.
 func (c *call) converted(x tensor, to ir.DType) tensor {
 	saturate := c.flag("saturate", true)
 	if x.DType() == to || to != ir.F8E5M2 && to != ir.F8E4M3 {
@@ -239,13 +240,13 @@ func (c *call) converted(x tensor, to ir.DType) tensor {
 	switch {
 	case to == ir.F8E5M2 && saturate:
 		x = x.Clamp(-57344, 57344)
-	case to == ir.F8E4M3 && !saturate: // up to 464 is rounded to 448
+	case to == ir.F8E4M3 && !saturate: // values up to 464 round to 448
 		x = x.Abs().Gt(x.Lit(464)).Where(x.Lit(math.NaN()), x)
 	}
 	return x.Cast(to)
 }
 
-// bitcast takes bits as those of a type of as many.
+// bitcast reinterprets the bits as a type of equal width.
 func bitcast(c *call) tensor {
 	x, to := c.x(0), c.mustDType("to")
 	if to.BlockBytes() != x.DType().BlockBytes() {
@@ -275,7 +276,7 @@ func mod(c *call) tensor {
 	return c.x(0).Mod(c.x(1))
 }
 
-// pow takes exponents of another dtype than its base, whose dtype the result has.
+// pow accepts exponents of another dtype than its base. The result has the base's dtype.
 func pow(c *call) tensor {
 	x, y := c.x(0), c.x(1)
 	t := x.DType()

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The ops here give as much as they find in the values of a run. Their tensors have room for all that there may be, and
-// the graph has an output for how many there are.
+// These ops find a number of elements that depends on values at run time. Their tensors have the maximum size, and the
+// graph has a further output for the count.
 var foundOps = table{
 	"Compress":          manyOp(compress),
 	"NonZero":           manyOp(nonzero),
@@ -22,12 +22,13 @@ type found struct {
 	count tensor
 }
 
-// along makes a result of which only the first count elements along an axis are meant.
+// along makes a result with only its first count elements along an axis valid.
 func along(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, found: &found{axis, count}}
 }
 
-// cut is Data.Front for a value that was computed, with its count after it; it also returns what comes after that.
+// cut applies Data.Front to a computed value, with the count that follows it in rest. It also returns the values after
+// the count.
 func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	n, err := rest[0].Ints()
 	if err == nil {
@@ -36,8 +37,7 @@ func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	return d, rest[1:], err
 }
 
-// follow says of the results of an op which part of them is meant, if only a part of an input is. An op for which that
-// is not known fails.
+// follow propagates the valid part of an input to the op's results. It fails for ops without a rule for that.
 func (c *call) follow(results []*value) {
 	for i, v := range c.in {
 		if v == nil || v.found == nil {
@@ -60,13 +60,13 @@ func (c *call) lost(v *value) {
 		v.name, v.found.axis)
 }
 
-// foundAxis is the axis of the result along which there are as many elements as input i has along its own.
+// foundAxis is the axis of the result that corresponds to the axis of input i with a run-time count.
 func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 	axis = c.in[i].found.axis
 	op := c.node.Op
 	if _, ok := elementwiseOps[op]; ok {
 		fromEnd := len(from) - axis
-		for _, other := range c.in { // what is the same for all elements is so for those that are meant
+		for _, other := range c.in { // an operand that is constant along the axis does not disturb
 			if other != nil && other.found == nil {
 				if s := c.shapeOf(other); len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
 					return 0, false
@@ -120,7 +120,7 @@ func compress(c *call) []*value {
 	if keep.Rank() != 1 {
 		c.fail("its condition is %s, want a vector", keep)
 	}
-	if keep.Dim(0) != x.Dim(axis) { // what a shorter one does not reach is left out
+	if keep.Dim(0) != x.Dim(axis) { // elements beyond a shorter condition are dropped
 		x = x.Slice(axis, 0, keep.Dim(0))
 	}
 	y, count := x.Compress(axis, keep)
@@ -145,7 +145,7 @@ func unique(c *call) []*value {
 	}
 	u := x.Unique(axis)
 	if c.intAttr("sorted", 1) == 0 {
-		// Ordered by where each is met first; what is not meant comes last.
+		// Order values by their first occurrence, with the invalid ones last.
 		places := c.b.Iota(ir.I32, 0, u.First.Dim(0))
 		order := places.Lt(u.Count).Where(u.First, places.Lit(math.MaxInt32)).Argsort(0)
 		u.Inverse = places.ScatterDistinct(0, order, places).IndexSelect(0, u.Inverse)
@@ -156,11 +156,11 @@ func unique(c *call) []*value {
 		{tensor: u.Inverse.Cast(ir.I64)}, along(u.Counts.Cast(ir.I64), 0, u.Count)}
 }
 
-// maxBoxes is how many boxes of a class are chosen at most, one after the other, which are steps that are written out.
+// maxBoxes bounds the boxes chosen per class, because each choice is an unrolled step.
 const maxBoxes = 1024
 
-// nonMaxSuppression chooses of boxes [B, N, 4] for each class the one of the highest score [B, C, N], leaves out those
-// that overlap it, and goes on with the rest.
+// nonMaxSuppression processes boxes [B, N, 4] with scores [B, C, N]. For each class it repeatedly chooses the box with
+// the highest score and drops the boxes that overlap it.
 func nonMaxSuppression(c *call) []*value {
 	boxes, scores := c.x(0), c.x(1)
 	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {

@@ -28,13 +28,13 @@ type importer struct {
 	constants map[*Graph]map[string]*value // initializers
 	problems  []Unsupported
 	needed    []string
-	symbols   []string          // extents of inputs that are symbols, by the file's names
-	least     map[string]int64  // how long those are at least, by the same names
+	symbols   []string          // symbolic extents of inputs, by the file's names
+	least     map[string]int64  // their minimum values, by the same names
 	longer    map[string]int64  // how long they must be at least for nodes that cannot be built else
-	names     map[string]string // symbols by the file's names, and the other way round
+	names     map[string]string // symbols by the file's names, and the reverse
 	spellings map[string]string
-	calls     int      // nodes built, those of functions and loops each time
-	trips     []tensor // of the loops whose bodies are being built, the outermost first
+	calls     int      // number of nodes built, counting functions and unrolled loops each time
+	trips     []tensor // trip numbers of the loops being built, outermost first
 	draws     int      // nodes that draw random numbers
 	depth     int      // of functions and subgraphs
 }
@@ -44,19 +44,19 @@ func newImporter(f *File, o Options) *importer {
 		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
 }
 
-// Functions and some loops are written out, which a small file could do without end.
+// Functions and some loops are expanded, so a small file could expand without end.
 const (
 	maxCalls = 1 << 16
 	maxDepth = 64
 )
 
-// scope is the names that nodes see: those of the graph they are in, and of the graphs around it.
+// scope has the names that nodes can refer to: those of their graph, and of the enclosing graphs.
 type scope struct {
 	outer  *scope
 	values map[string]*value
 	opsets map[string]int64
-	attrs  map[string]*Attribute // of the function around the nodes
-	uses   map[string]int        // how many nodes read a name
+	attrs  map[string]*Attribute // of the enclosing function
+	uses   map[string]int        // number of nodes that read a name
 }
 
 func (s *scope) find(name string) *value {
@@ -68,10 +68,10 @@ func (s *scope) find(name string) *value {
 	return nil
 }
 
-// nodeError is what builders panic with; it ends at the node.
+// nodeError is the panic value of builders. It is recovered for each node.
 type nodeError struct{ err error }
 
-// errMissing is the error of a node of which only an input is at fault, which is reported where it should be made.
+// errMissing is the error of a node that only lacks an input; the failure of that input's node is reported instead.
 var errMissing = errors.New("an input is missing")
 
 // fail ends the node that is being built.
@@ -117,7 +117,7 @@ func usesOf(nodes []*Node) map[string]int {
 	return uses
 }
 
-// initializers gives a graph its constants, which are the same each time that it is built.
+// initializers adds the constants of a graph to its scope. They are cached for graphs that are built repeatedly.
 func (im *importer) initializers(g *Graph, s *scope) {
 	if known, ok := im.constants[g]; ok {
 		maps.Copy(s.values, known)
@@ -137,7 +137,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	}
 }
 
-// problem notes what cannot be built, and returns the value that is missing for it.
+// problem records an error, and returns a missing value.
 func (im *importer) problem(node, op string, err error) *value {
 	im.problems = append(im.problems, Unsupported{Node: node, Op: op, Err: err})
 	return &value{name: node, missing: true}
@@ -195,7 +195,7 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 	return list
 }
 
-// extent makes a dim of one of an input.
+// extent converts an extent of an input to a dim.
 func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
@@ -214,7 +214,7 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	return n
 }
 
-// symbol makes a dim of an extent by its name alone.
+// symbol converts a named extent to a dim.
 func (im *importer) symbol(name string) ir.Dim {
 	if n, ok := im.options.Dims[name]; ok {
 		return n
@@ -230,8 +230,8 @@ func (im *importer) symbol(name string) ir.Dim {
 	return ir.Symbol(im.names[name], bound-int(least)).Plus(least)
 }
 
-// atLeast ends the node that is being built where d may be less than n. Where one extent of an input tells d, the graph
-// is then built anew, of inputs that are long enough.
+// atLeast fails the current node if d may be less than n. If a single extent of an input determines d, the graph is
+// then rebuilt with a larger minimum of that extent.
 func (im *importer) atLeast(d ir.Dim, n int64) {
 	if d.Add >= n {
 		return
@@ -276,7 +276,7 @@ func (im *importer) output(out Value, s *scope) {
 	im.outputs = append(im.outputs, names)
 }
 
-// try runs what may fail for one node, and notes its error.
+// try runs a function for one node, and records its error.
 func (im *importer) try(node, op string, do func()) (ok bool) {
 	err := caught(do)
 	if err != nil && !errors.Is(err, errMissing) {
@@ -303,8 +303,8 @@ func caught(do func()) (err error) {
 	return nil
 }
 
-// nodes builds nodes, in order. One that cannot be built leaves its results missing, and the others go on, so that all
-// faults are found.
+// nodes builds nodes in order. If one fails, its results are missing and the others continue, so that all errors are
+// found.
 func (im *importer) nodes(nodes []*Node, s *scope) {
 	for _, n := range nodes {
 		results, ok := im.node(n, s)
@@ -413,8 +413,8 @@ func (c *call) byRow(row *row) []*value {
 	return results
 }
 
-// folded computes a node whose inputs are constants, in a graph of its own. It is nil where the node is left to be
-// computed later: what is large, or depends on an input.
+// folded computes a node with constant inputs, in a separate graph. It returns nil for nodes that are too large or
+// depend on an input.
 func (c *call) folded(row *row) []*value {
 	elems := 0
 	for _, v := range c.in {

@@ -21,7 +21,7 @@ var indexOps = table{
 	"CumProd":         tensorOp(running(tensor.CumProd)),
 }
 
-// counted makes indices that count from the end, which are negative, count from the beginning.
+// counted converts negative indices, which count from the end, to nonnegative ones.
 func (c *call) counted(indices tensor, extent ir.Dim) tensor {
 	if indices.DType().Kind() == ir.KindUint {
 		return indices
@@ -30,7 +30,7 @@ func (c *call) counted(indices tensor, extent ir.Dim) tensor {
 	return indices.Lt(indices.Lit(0)).Where(indices.Add(n), indices)
 }
 
-// indices is input i as indices along an axis. Constants that count from the beginning stay as they are.
+// indices is input i as indices along an axis. Nonnegative constants stay unchanged.
 func (c *call) indices(i int, extent ir.Dim) tensor {
 	t := c.x(i)
 	if d := constant(c.in[i]); d != nil {
@@ -59,7 +59,7 @@ func gather(c *call) tensor {
 	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
 }
 
-// aligned gives x the extents of indices along all axes but one, where it has more.
+// aligned slices x to the extents of indices along all axes but one.
 func (c *call) aligned(x, indices tensor, axis int) tensor {
 	if indices.Rank() != x.Rank() {
 		c.fail("indices %s of %s: both must have as many axes", indices, x)
@@ -109,7 +109,7 @@ func gatherND(c *call) tensor {
 	return x.GatherND(at)
 }
 
-// reductions are what elements that are written to one place come to.
+// reductions are the ways to combine several updates of one element.
 var reductions = []string{"none", "add", "mul", "min", "max"}
 
 func scatter(c *call) tensor {
@@ -126,7 +126,7 @@ func scatter(c *call) tensor {
 	}
 }
 
-// scattered scatters into the part of x that updates reach along the other axes, which may be all of it.
+// scattered applies scatter to the part of x that updates reach along the other axes, which may be all of x.
 func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
 	part := c.aligned(x, at, axis)
@@ -160,7 +160,7 @@ func scatterND(c *call) tensor {
 	return x.ScatterND(at, updates)
 }
 
-// tensorScatter writes updates into a cache, from a position on, which sequences of a batch have each their own.
+// tensorScatter writes updates into a cache from a position on. Each sequence of a batch has its own position.
 func tensorScatter(c *call) tensor {
 	x, update := c.x(0), c.x(1)
 	axis := c.axis(c.intAttr("axis", -2), x.Rank())
@@ -209,7 +209,7 @@ func topK(c *call) []*value {
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 
-// running is an op that goes along an axis, which is a number known when the graph is built.
+// running is a scan along an axis that is known when the graph is built.
 func running(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x, axis := c.x(0), c.ints(1)

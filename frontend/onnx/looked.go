@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// looked is at what of a node its row has looked. What it has not looked at cannot have changed the result, and would
-// be left out in silence: unlooked makes an error of it.
+// looked records the attributes and inputs that a row has read. Anything unread cannot have affected the result;
+// unlooked reports it as an error instead of ignoring it silently.
 type looked struct {
 	attrs  []string
 	inputs []bool
@@ -29,13 +29,13 @@ func (l *looked) at(input int) {
 	l.inputs[input] = true
 }
 
-// byMemory is an attribute of all ops before an opset, which said what may be overwritten.
+// byMemory is an attribute that all ops had before opset 6. It allowed overwriting inputs.
 const (
 	byMemory      = "consumed_inputs"
 	byMemoryUntil = 6
 )
 
-// aside is the call for those who look at the node and do not build it.
+// aside returns a call for functions that inspect the node without building it.
 func (c *call) aside() *call {
 	other := *c
 	other.looked = &looked{}

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A loop's body is built once, as the body of a loop of the graph, wherever what it carries keeps its type. Else it is
-// written out, trip by trip, which needs their number when the graph is built.
+// A loop's body is built once, as the body of a loop op, if its carried values keep their types. Otherwise the loop is
+// unrolled, which needs the number of trips when the graph is built.
 
 // tryEach builds by the first function that succeeds, in order. If none does, the faults are those of the last.
 func (c *call) tryEach(ways ...func() []*value) []*value {
@@ -27,16 +27,16 @@ func (c *call) tryEach(ways ...func() []*value) []*value {
 	return nil
 }
 
-// trip builds a body once: of the number of the trip, i32[], and what is carried, what is carried on and what is
-// stacked. goes is whether there is another trip, for a loop with a condition.
+// trip builds a body once, from the number of the trip, i32[], and the carried values. It returns the next carried
+// values and the values to stack. goes is the loop's condition for the next trip, if it has one.
 type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 
-// looped is a loop of the graph. Its results are what is carried last and the stacks, of which only as many rows are
-// meant as there were trips if there is a condition.
+// looped builds a loop op. It returns the last carried values and the stacks. With a condition, only as many rows of
+// the stacks are valid as there were trips.
 func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
 	from, around := merged(c.in), c.trips
 	defer func() { c.trips = around }()
-	var made []*value // by the body
+	var made []*value // results of the body
 	s := c.b.ScanWhile(trips, goes, c.whole(first), func(i tensor, carried []tensor) (tensor, []tensor, []tensor) {
 		given := make([]*value, len(carried))
 		for k, t := range carried {
@@ -99,7 +99,7 @@ func loop(c *call) []*value {
 	return c.tryEach(ways...)
 }
 
-// from are the inputs from one on, none of which may be left out.
+// from returns the inputs from first on, all of which are required.
 func (c *call) from(first int) []*value {
 	for i := first; i < len(c.in); i++ {
 		c.input(i)
@@ -121,14 +121,14 @@ func (l *loopNode) trips() *ir.Dim {
 	return nil
 }
 
-// trip builds the body as that of trip i.
+// trip builds the body as trip i.
 func (l *loopNode) trip(i *value, carried []*value) (goes *value, next, outs []*value) {
 	yes := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
 	out := l.subgraph(l.body, append([]*value{i, yes}, carried...))
 	return out[0], out[1 : 1+len(l.first)], out[1+len(l.first):]
 }
 
-// counted is a loop whose condition stays true.
+// counted is a loop without an effective condition.
 func (l *loopNode) counted() []*value {
 	results, _ := l.looped(*l.trips(), tensor{}, l.first,
 		func(i tensor, carried []*value) (_ tensor, next, outs []*value) {
@@ -147,7 +147,7 @@ func (l *loopNode) whileCounted() []*value {
 	if l.goes != nil {
 		goes = l.asTensor(l.goes).Reshape()
 	}
-	// before reports whether trip i is within a limit that is no number of the graph.
+	// before reports whether trip i is within a run-time limit.
 	before := func(goes, i tensor) tensor { return goes }
 	bounded := trips == nil
 	if bounded {
@@ -231,17 +231,17 @@ func stackOf(stack tensor, parts []*value) *value {
 	return v
 }
 
-// scanned is what a Scan goes over, in the form of opset 9.
+// scanned describes a Scan, in the form of opset 9.
 type scanned struct {
 	*call
 	body    *Graph
-	axes    []int  // of each input that is gone over
-	back    []bool // whether from its end
+	axes    []int  // of each scanned input
+	back    []bool // whether it is scanned from its end
 	outAxes []int
 	outBack []bool
 	first   []*value
 	over    []*value
-	length  tensor // how many steps count, i64[]; the zero Tensor for all
+	length  tensor // number of valid steps, i64[]; the zero Tensor for all
 }
 
 func scan(c *call) []*value {
@@ -251,7 +251,7 @@ func scan(c *call) []*value {
 	return s.steps()
 }
 
-// newScan takes the inputs from one on apart into what is carried and what is gone over.
+// newScan splits the inputs from one on into carried and scanned inputs.
 func (c *call) newScan(from int) *scanned {
 	n := c.mustInt("num_scan_inputs")
 	carried := len(c.in) - from - n
@@ -333,7 +333,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 		return within(i.AddScalar(1)), next, outs
 	})
 	for k, v := range results[len(s.first):] {
-		v.found = nil // what a sequence does not reach is zeros
+		v.found = nil // elements beyond a sequence's length are zeros
 		if at(s.outBack, k) {
 			v.tensor = v.tensor.Flip(0)
 		}
@@ -375,8 +375,8 @@ func (s *scanned) written(xs []tensor) []*value {
 	return results
 }
 
-// scanBatch is Scan of opset 8, which goes over a batch of sequences, each a scan by itself: a loop in a loop.
-// Sequences may be shorter than the longest.
+// scanBatch is Scan of opset 8, which scans each sequence of a batch: a loop in a loop. Sequences may have different
+// lengths.
 func (c *call) scanBatch() []*value {
 	all := c.newScan(1)
 	carried, over := c.whole(all.first), c.whole(all.over)

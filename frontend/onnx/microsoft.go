@@ -77,7 +77,7 @@ func skipRMSNorm(c *call) []*value {
 	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
 }
 
-// qlinear is an op of two quantized tensors, each with a scale and a zero point, whose result is quantized, too.
+// qlinear is an op on two quantized tensors, each with a scale and a zero point, and with a quantized result.
 func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		a := centred(c.x(0), c.zeroPoint(2, false)).Mul(c.x(1).Reshape())
@@ -109,8 +109,9 @@ func rotaryEmbedding(c *call) tensor {
 	return c.rotated(c.x(0), c.x(1), c.x(2), at)
 }
 
-// rotated turns pairs of elements of each head by tables of cosines and sines, [positions, pairs] of which at picks
-// rows, or [batch, length, pairs] without it. x is [batch, heads, length, size], or [batch, length, heads*size].
+// rotated rotates pairs of elements of each head by tables of cosines and sines. The tables are [positions, pairs],
+// with rows selected by at, or [batch, length, pairs] without it. x is [batch, heads, length, size], or [batch, length,
+// heads*size].
 func (c *call) rotated(x, cos, sin, at tensor) tensor {
 	if !at.IsZero() {
 		if cos.Rank() != 2 {

@@ -8,19 +8,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Model is what an ONNX file says, before any of it has a meaning: graph, functions and versions of the op sets.
+// Model is the parsed content of an ONNX file: graph, functions and opset versions.
 type Model struct {
 	IRVersion int64
 	Producer  string
-	// Opsets gives the version of each domain's ops; the domain of ONNX itself is "".
+	// Opsets has the version of each domain's ops; ONNX's own domain is "".
 	Opsets    map[string]int64
 	Graph     *Graph
 	Functions []*Function
 	Metadata  map[string]string
 }
 
-// Graph is the main graph of a model, or one that is an attribute of a node. Nodes come after those whose results they
-// read, in whatever order the file has them.
+// Graph is the main graph of a model, or a graph that is an attribute of a node. Nodes are sorted so that each comes
+// after the nodes whose results it reads.
 type Graph struct {
 	Name         string
 	Nodes        []*Node
@@ -28,14 +28,14 @@ type Graph struct {
 	Inputs       []Value
 	Outputs      []Value
 
-	outer []string // of a graph in a node: the names that it reads from around
+	outer []string // for a graph in a node: the names that it reads from enclosing graphs
 }
 
 // Function is an op that a model defines itself.
 type Function struct {
 	Domain, Name    string
 	Inputs, Outputs []string
-	// Attributes are the names of those without a default; Defaults the others.
+	// Attributes are the names of attributes without a default; Defaults are the others.
 	Attributes []string
 	Defaults   []*Attribute
 	Nodes      []*Node
@@ -49,11 +49,11 @@ type Node struct {
 	Attributes       []*Attribute
 }
 
-// Attribute is an attribute of a node; Type says which field holds its value.
+// Attribute is an attribute of a node; Type selects the field with its value.
 type Attribute struct {
 	Name string
 	Type AttributeType
-	// Ref is the attribute of the function around the node whose value this one has; "" for a value of its own.
+	// Ref is the attribute of the enclosing function that supplies the value; "" for a direct value.
 	Ref     string
 	Float   float32
 	Int     int64
@@ -87,7 +87,7 @@ const (
 	AttrType    AttributeType = 13
 )
 
-// Value names an input or output of a graph, and says of which type it is.
+// Value is the name and type of a graph's input or output.
 type Value struct {
 	Name string
 	Type Type
@@ -96,16 +96,16 @@ type Value struct {
 // Kind is whether a value is one tensor or something made of tensors.
 type Kind int
 
-// The kinds of values. The dtype and shape of a sequence or optional are those of its elements.
+// The kinds of values. For a sequence or optional, dtype and shape describe its elements.
 const (
 	KindUnknown Kind = iota
 	KindTensor
 	KindSequence
 	KindOptional
-	KindOther // maps, sparse and opaque values, which have no meaning here
+	KindOther // maps, sparse and opaque values, which are not supported
 )
 
-// Type is the type of a value. HasShape tells a scalar from a tensor of which no shape is known.
+// Type is the type of a value. HasShape distinguishes a scalar from a tensor of unknown shape.
 type Type struct {
 	Kind     Kind
 	Elem     DataType
@@ -114,24 +114,23 @@ type Type struct {
 	Of       *Type // of the elements of a sequence or optional
 }
 
-// Dim is an extent: a number, the name of one that is told at each run, or neither.
+// Dim is an extent: a number, the name of a run-time extent, or neither.
 type Dim struct {
-	Size int64 // -1 where it is no number
+	Size int64 // -1 if it is not a number
 	Name string
 }
 
 // DataType is the type of a tensor's elements, by ONNX's numbers.
 type DataType int32
 
-// dataType is a row of the table of ONNX's types: its name, and what it is here, which may be nothing. Those of four
-// bits are stored two to a byte, and the numbers of a file become bytes of the dtype that unpacked names; nothing is
-// computed in them.
+// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, if any. Four-bit types are stored two
+// per byte and expanded to bytes of dtype unpacked; nothing computes in them.
 type dataType struct {
 	name     string
 	dtype    ir.DType
 	unpacked ir.DType
-	nibble   func(q byte) byte // the byte of four bits
-	unsigned bool              // whether the dtype has only those below half of its values
+	nibble   func(q byte) byte // decodes four bits to a byte
+	unsigned bool              // whether the dtype represents only the lower half of its values
 }
 
 var dataTypes = map[DataType]dataType{
@@ -151,16 +150,16 @@ func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtyp
 // e2m1 has 0, 0.5, 1, 1.5, 2, 3, 4 and 6 as f8e4m3.
 var e2m1 = [8]byte{0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c}
 
-// float32Type and float64Type are the numbers of float, which ops have as a default, and of double.
+// float32Type and float64Type are the numbers of float, the default of many ops, and of double.
 const (
 	float32Type = 1
 	float64Type = 11
 )
 
-// DType returns the dtype of vkc that is computed in, or ir.Invalid where there is none.
+// DType returns the dtype that vkc computes in, or ir.Invalid.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
-// Bytes is how many bytes so many elements have in a file, or 0 where their type has no size.
+// Bytes is the size of elems elements in a file, or 0 for types without a size.
 func (t DataType) Bytes(elems int64) int64 {
 	row := dataTypes[t]
 	if row.nibble != nil {
@@ -177,8 +176,7 @@ func (t DataType) String() string {
 	return "unknown"
 }
 
-// String writes a type as vkc writes those of its ports: float[N,3], or seq(float[3]). An extent of which nothing is
-// known is a question mark.
+// String formats a type as vkc prints ports: float[N,3], or seq(float[3]). An unknown extent is a question mark.
 func (t Type) String() string {
 	switch t.Kind {
 	case KindTensor:
@@ -210,15 +208,15 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Ops counts the ops of the model's nodes, those of functions and of graphs in nodes included, each named with its
-// domain if that is not ONNX's.
+// Ops counts the model's ops, including those in functions and subgraphs. An op outside of ONNX's domain is named with
+// its domain.
 func (m *Model) Ops() map[string]int {
 	count := map[string]int{}
 	m.eachNode(func(n *Node) { count[n.op()]++ })
 	return count
 }
 
-// UnknownOps returns those of Ops that are neither vkc's nor functions of the model, and of each why.
+// UnknownOps returns the ops that are neither supported nor functions of the model, with the reason for each.
 func (m *Model) UnknownOps() map[string]error {
 	unknown := map[string]error{}
 	m.eachNode(func(n *Node) {
@@ -229,7 +227,7 @@ func (m *Model) UnknownOps() map[string]error {
 	return unknown
 }
 
-// eachNode visits the model's nodes, those of functions and of graphs in nodes included.
+// eachNode visits the model's nodes, including those in functions and subgraphs.
 func (m *Model) eachNode(visit func(n *Node)) {
 	eachNode(m.Graph.Nodes, visit)
 	for _, fn := range m.Functions {
@@ -251,8 +249,8 @@ func eachNode(nodes []*Node, visit func(n *Node)) {
 	}
 }
 
-// Tensors lists the constants of a model: the initializers of its graphs, and what its nodes of op Constant hold, under
-// the names of their results.
+// Tensors lists the constants of a model: the initializers of its graphs, and the values of Constant nodes, under the
+// names of their results.
 func (m *Model) Tensors() []*Tensor {
 	list := slices.Clone(m.Graph.Initializers)
 	m.eachNode(func(n *Node) {

@@ -45,7 +45,7 @@ func batchNorm(c *call) []*value {
 	if c.flag("training_mode", false) {
 		return trainedNorm(x, scale, bias, mean, variance, eps, momentum)
 	}
-	// One factor and one offset for each channel, which depend on weights alone.
+	// One factor and one offset per channel. They depend only on weights.
 	t := x.DType()
 	factor := castTo(scale, ir.F32).Mul(castTo(variance, ir.F32).AddScalar(eps).Rsqrt())
 	offset := castTo(bias, ir.F32).Sub(castTo(mean, ir.F32).Mul(factor))
@@ -60,8 +60,8 @@ func batchNorm(c *call) []*value {
 // uses is how many nodes of the graph read a name.
 func (c *call) uses(name string) int { return c.scope.uses[name] }
 
-// trainedNorm is batch normalization by the batch's own statistics, with the running ones as further results, of which
-// momentum is the share of the old.
+// trainedNorm is batch normalization with the batch's own statistics. It also returns the running statistics; momentum
+// is the weight of their old values.
 func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
 	axes := []int{0}
 	for a := 2; a < x.Rank(); a++ {

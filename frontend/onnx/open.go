@@ -5,15 +5,18 @@
 //	defer m.Close()
 //	// m.Graph is the computation, m its weights: m implements ir.WeightSource
 //
-// The file is memory-mapped and read field by field; weights alias it, and so do those in files beside it. Files are
+// The file is memory-mapped and parsed field by field. Weights alias it, or the external files next to it. Files are
 // untrusted: every size is bounded, and no file outside of the model's folder is opened.
 //
-// Each op of ONNX is a row of one table, which says how it is built of package frontend in the form of the newest
-// opset; another table says how older opsets wrote it. What depends on nothing but constants is computed while the
-// graph is built. Shapes are computed with their symbols: what Shape, Gather, Concat and their like make of an input's
-// extents stays an expression over them, so that a model with symbolic extents has one graph for all sizes. Whatever
-// cannot be built is reported at once, by node. So is what a node has and its row does not look at: an attribute, an
-// input or a result that would be left out in silence.
+// Each ONNX op is a row of one table. The row builds the op, in the form of the newest opset, from package frontend.
+// Another table converts the forms of older opsets.
+//
+// Expressions of constants are computed while the graph is built. Shape arithmetic is computed symbolically: results of
+// Shape, Gather, Concat and similar ops on extents stay expressions over symbols, so that a model with symbolic extents
+// has one graph for all sizes.
+//
+// All nodes that cannot be built are reported at once. An attribute, input or result that a row does not read is an
+// error too, because it would otherwise be ignored silently.
 package onnx
 
 import (
@@ -30,15 +33,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// DefaultBound is what a symbolic extent is at most unless Options say otherwise.
+// DefaultBound is the default bound of a symbolic extent.
 const DefaultBound = 512
 
 // File is an open model: its graph, and its weights by name. Weight may be called from several goroutines.
 type File struct {
 	Model *Model
 	Graph *ir.Graph
-	// Outputs has, in the model's order, the names of the graph's outputs that are the elements of each of the model's:
-	// one, but for a sequence any number of them, and for an optional one that holds nothing none.
+	// Outputs has the names of the graph's outputs for each output of the model, in order: one for a tensor, any number
+	// for a sequence, and none for an empty optional.
 	Outputs [][]string
 
 	src       filefmt.Source
@@ -47,8 +50,8 @@ type File struct {
 	weights   map[string]*ir.Data
 }
 
-// Open maps the model at path and builds its graph. Where ops are not supported the error is an *UnsupportedError,
-// which lists all of them.
+// Open maps the model at path and builds its graph. If ops are not supported, the error is an *UnsupportedError that
+// lists all of them.
 func Open(path string, options Options) (*File, error) {
 	f, err := Read(path)
 	if err != nil {
@@ -74,7 +77,7 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
-// NewReader builds the graph of a model held in memory. Weights alias content.
+// NewReader builds the graph of a model in memory. Weights alias content.
 func NewReader(content []byte, options Options) (*File, error) {
 	f := &File{src: filefmt.Source{Format: "onnx"}, externals: &externals{}}
 	if err := f.read(content); err != nil {
@@ -126,19 +129,19 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 
 // Unsupported is a node that cannot be built.
 type Unsupported struct {
-	Node string // its name, or that of its first output
+	Node string // its name, or the name of its first output
 	Op   string // with its domain, if that is not ONNX's
 	Err  error
 }
 
-// UnsupportedError lists what of a model cannot be built.
+// UnsupportedError lists the nodes of a model that cannot be built.
 type UnsupportedError struct {
 	Path  string
 	Nodes []Unsupported
-	// Inputs are those whose values must be known when the graph is built: see Options.Inputs.
+	// Inputs are the inputs with values that must be known when the graph is built: see Options.Inputs.
 	Inputs []string
-	// Dims are the extents of inputs that are symbols: with a number, as a multiple, or as one that they equal, more
-	// may be possible. See Options.Dims.
+	// Dims are the symbolic extents of inputs. Fixing one, making it a multiple, or equating it with another may make
+	// more nodes possible: see Options.Dims.
 	Dims []string
 }
 
@@ -171,7 +174,7 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// maxBuilds is how often a graph is built of longer inputs, which nodes may find out about one after the other.
+// maxBuilds bounds the rebuilds of a graph with larger minimum extents.
 const maxBuilds = 8
 
 // build makes the graph.

@@ -12,16 +12,16 @@ type change struct {
 	opset int64
 	// gone are attributes that the op no longer has. What they said would be left out, so they are errors from then on.
 	gone []string
-	// older brings the node of an opset before into the form of this one, goes on with newer, and may bring the results
-	// back. Where the two have nothing in common it builds the node itself.
+	// older converts the previous opset's form of the node to this one's and calls newer. It may also convert the
+	// results back. If the two forms have nothing in common, it builds the node itself.
 	older func(c *call, newer func() []*value) []*value
 }
 
-// changes are where opsets of ONNX's own domain differ in an op: in how the same is written, in a default, or in what
-// is meant. Those of an op are in order.
+// changes lists the opsets in which an op of ONNX's own domain changed: its form, a default, or its meaning. The
+// changes of an op are in order.
 var changes map[string][]change
 
-// The table is filled when the program starts, since ops with graphs in them look the ops of those up.
+// The table is initialized at program start, because ops with subgraphs look up other ops in it.
 func init() {
 	changes = map[string][]change{
 		"Add": alignedOperand, "Sub": alignedOperand, "Mul": alignedOperand, "Div": alignedOperand, "Pow": alignedOperand,
@@ -83,7 +83,7 @@ func init() {
 	}
 }
 
-// ofOpset builds a node by newest, brought into that form by what the list says of the opset.
+// ofOpset builds a node by newest after applying the changes since the node's opset.
 func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 	for i, ch := range list {
 		if c.version < ch.opset {
@@ -112,7 +112,7 @@ func instead(f func(c *call) tensor) func(c *call, newer func() []*value) []*val
 	return func(c *call, _ func() []*value) []*value { return one(f(c)) }
 }
 
-// inputSince is an opset in which attributes became inputs, from number first on.
+// inputSince is an opset in which attributes became inputs, beginning with number first.
 func inputSince(opset int64, first int, attrs ...string) change {
 	return change{opset, attrs, onNode(func(c *call) {
 		for i, name := range attrs {
@@ -121,7 +121,7 @@ func inputSince(opset int64, first int, attrs ...string) change {
 	})}
 }
 
-// leftOut takes an attribute away by which nothing is computed.
+// leftOut removes an attribute that does not affect the result.
 func leftOut(name string) func(c *call, newer func() []*value) []*value {
 	return onNode(func(c *call) { c.setAttr(name, nil) })
 }
@@ -165,7 +165,7 @@ func (c *call) setInput(i int, v *value) {
 	c.in[i] = v
 }
 
-// setAttr replaces an attribute of this call's node; nil takes it away.
+// setAttr replaces an attribute of this call's node; nil removes it.
 func (c *call) setAttr(name string, a *Attribute) {
 	n := *c.node
 	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *Attribute) bool { return a.Name == name })
@@ -176,21 +176,21 @@ func (c *call) setAttr(name string, a *Attribute) {
 	c.node = &n
 }
 
-// defaultInt gives an attribute the default that it had.
+// defaultInt sets an attribute's former default.
 func (c *call) defaultInt(name string, n int64) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrInt, Int: n})
 	}
 }
 
-// defaultFloat gives an attribute the default that it had.
+// defaultFloat sets an attribute's former default.
 func (c *call) defaultFloat(name string, f float32) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrFloat, Float: f})
 	}
 }
 
-// renameText gives an attribute the default that it had, and its values other names.
+// renameText sets an attribute's former default, and renames its values.
 func (c *call) renameText(name, otherwise string, names map[string]string) {
 	text := c.textAttr(name, otherwise)
 	if other, ok := names[text]; ok {
@@ -199,7 +199,7 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 	c.setAttr(name, &Attribute{Type: AttrString, String: text})
 }
 
-// under is a value under another shape with as many elements. A constant stays one.
+// under is a value reshaped to s. A constant stays a constant.
 func (c *call) under(v *value, s ir.Shape) *value {
 	out := &value{name: v.name, from: v.from, narrow: v.narrow, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
@@ -214,7 +214,7 @@ func (c *call) under(v *value, s ir.Shape) *value {
 	return out
 }
 
-// ones are so many extents of 1.
+// ones is n extents of 1.
 func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
 // alignedOperand: the second operand's axes stood at an axis of the first, not at the innermost.
@@ -233,7 +233,7 @@ func ofChannels(c *call) {
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid: an attribute said, too, that a normalization is not that of training.
+// testedIfSaid: formerly, an attribute said that a normalization is not in training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
 		c.fail("is_test is 1, and it has the results of training")
@@ -241,7 +241,7 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted: a normalization was that of training if its further results were wanted.
+// trainedWhereWanted: formerly, a normalization was in training mode if its further results were used.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
 		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
@@ -332,7 +332,7 @@ func padsRenamed(c *call) {
 	}
 }
 
-// slopePerChannel: slopes, a vector, were those of channels.
+// slopePerChannel: formerly, a vector of slopes was per channel.
 func slopePerChannel(c *call) {
 	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	if len(slope) == 1 && len(x) > 2 {
@@ -340,7 +340,7 @@ func slopePerChannel(c *call) {
 	}
 }
 
-// oneAxisRepeated: one axis was repeated, which input 2 named.
+// oneAxisRepeated: formerly, only one axis was repeated, named by input 2.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))
 	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])

@@ -10,23 +10,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Options say what of a model is known when its graph is built. The zero value is fine for most models. A name that the
-// model does not have is an error.
+// Options fix properties of a model when its graph is built. The zero value is fine for most models. An unknown name is
+// an error.
 type Options struct {
-	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
-	// here. By the name of a node it gives how often a Loop runs at most, where only a run knows how often it does.
+	// Bounds gives upper bounds of symbolic extents by name, which determine buffer sizes; the default is DefaultBound.
+	// By the name of a node it bounds the trips of a Loop with a run-time trip count.
 	Bounds map[string]int
-	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
-	// need to know that it is a multiple; or that of another extent, which it equals. Extents without a name have that
-	// of their input and axis, such as x_0. Model.Extents lists them. One whose name says how it follows from others,
-	// such as "past + 1", does so. One that nodes need to be n or more, as x[:n] does, is a symbol and n. Here and in
-	// Bounds an extent may have the name that its symbol has, or the file's own spelling, which may be no identifier.
+	// Dims replaces symbolic extents by name: by a number; by an expression such as 32*W, because some ops need a
+	// multiple; or by another extent. Model.Extents lists the names. Unnamed extents are named by input and axis, such
+	// as x_0. An extent whose name is an expression, such as "past + 1", follows from other extents. If nodes require
+	// an extent to be at least n, as x[:n] does, it becomes a symbol plus n. Here and in Bounds, an extent may have its
+	// symbol's name or the file's own spelling, which may be no identifier.
 	Dims map[string]ir.Dim
-	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape. One that has a
-	// default value gets this one instead.
+	// Inputs makes inputs constants of this graph, for example an input that is a shape. It overrides an input's
+	// default value.
 	Inputs map[string]*ir.Data
-	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph:
-	// those of "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
+	// Lists gives the types of the elements of inputs that are sequences. Each element becomes an input of the graph:
+	// "x.0", "x.1" and so on for input "x". An optional has one element, under its own name, or none.
 	Lists map[string][]ir.Type
 }
 
@@ -35,8 +35,7 @@ type NameError struct{ what string }
 
 func (e *NameError) Error() string { return e.what }
 
-// check refuses names that the model does not have: with a *NameError. It returns the options by the file's spelling of
-// extents.
+// check refuses unknown names with a *NameError. It returns the options keyed by the file's spelling of extents.
 func (o Options) check(m *Model) (Options, error) {
 	var err error
 	spelling := m.spellings()
@@ -92,7 +91,7 @@ func (o Options) check(m *Model) (Options, error) {
 	return o, nil
 }
 
-// spelled returns values by the file's spelling of extents. Other names stay as they are.
+// spelled converts the keys of values to the file's spelling of extents. Other keys stay unchanged.
 func spelled[T any](values map[string]T, spelling map[string]string) (map[string]T, error) {
 	if values == nil {
 		return nil, nil
@@ -109,8 +108,8 @@ func spelled[T any](values map[string]T, spelling map[string]string) (map[string
 	return out, nil
 }
 
-// Extents lists the symbols of the extents of inputs that are no numbers, in their order: the model's names for them,
-// or those of input and axis, made identifiers. Of an extent whose name says how it follows from others it lists those.
+// Extents lists the symbols of the inputs' symbolic extents, in order: the model's names or names made of input and
+// axis, converted to identifiers. For an extent whose name is an expression it lists the symbols in that.
 func (m *Model) Extents() []string {
 	names, symbols := m.spelled(), m.symbols()
 	for i, name := range names {
@@ -122,7 +121,7 @@ func (m *Model) Extents() []string {
 // Spelling is the file's own name for an extent that Extents lists.
 func (m *Model) Spelling(symbol string) string { return m.spellings()[symbol] }
 
-// Shown is the type of an input or output with the names that Extents has for what is no number.
+// Shown is the type of an input or output with the names of Extents.
 func (m *Model) Shown(v Value) Type {
 	t := v.Type
 	t.Shape = slices.Clone(t.Shape)
@@ -139,8 +138,7 @@ func (m *Model) Shown(v Value) Type {
 	return t
 }
 
-// symbols gives each extent, by the file's spelling, a name that a symbol can have and that no other has: its own, if
-// it can.
+// symbols assigns each extent, by the file's spelling, a unique identifier: its own name if possible.
 func (m *Model) symbols() map[string]string {
 	symbols, taken := map[string]string{}, map[string]bool{}
 	for _, name := range m.spelled() {
@@ -209,9 +207,9 @@ func (m *Model) spelled() []string {
 	return names
 }
 
-// expressionOf returns the text of an extent that its name says, such as "2*s0" or "past + 1": one that follows from
-// other extents of the model, or is linear in one symbol, which the extent then tells. It is empty where the name is
-// just a name.
+// expressionOf returns the expression in an extent's name, such as "2*s0" or "past + 1". The expression must depend on
+// other extents of the model, or be linear in one symbol, which the extent then determines. It returns "" for a plain
+// name.
 func (m *Model) expressionOf(name string) string {
 	text := strings.ReplaceAll(name, " ", "")
 	d, err := ir.ParseDimOf(text, anyExtent)
@@ -242,7 +240,7 @@ func (m *Model) extentNames() []string {
 	return names
 }
 
-// extentName is what Options call an extent that is no number: by the model's name for it, or by its input and axis.
+// extentName is the name of a symbolic extent in Options: the model's name, or input and axis.
 func extentName(in Value, axis int) string {
 	if name := in.Type.Shape[axis].Name; name != "" {
 		return name

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reads are the names that a node reads: its inputs, and what the graphs in its attributes take from around them.
+// reads visits the names that a node reads: its inputs, and the names that its subgraphs read from enclosing graphs.
 func (n *Node) reads(visit func(name string)) {
 	for _, name := range n.Inputs {
 		visit(name)
@@ -24,8 +24,8 @@ func (n *Node) reads(visit func(name string)) {
 	}
 }
 
-// ordered brings nodes into an order in which each comes after those whose results it reads. Nodes that are in such an
-// order stay as they are; else a node moves up to the first that needs it.
+// ordered sorts nodes so that each comes after the nodes whose results it reads. Sorted nodes stay unchanged; otherwise
+// a node moves up before its first reader.
 func ordered(nodes []*Node) ([]*Node, error) {
 	maker := map[string]int{}
 	for i, n := range nodes {
@@ -49,7 +49,7 @@ func ordered(nodes []*Node) ([]*Node, error) {
 	if inOrder {
 		return nodes, nil
 	}
-	// A depth-first search; its stack is a chain of nodes each of which reads a result of the next.
+	// A depth-first search. Each node on its stack reads a result of the next one.
 	type visited struct {
 		node  int
 		needs []int
@@ -99,7 +99,7 @@ func ordered(nodes []*Node) ([]*Node, error) {
 // namedNodes is how many nodes of a circle an error names.
 const namedNodes = 10
 
-// circleError names nodes each of which reads a result of the next, and the last one of the first.
+// circleError names the nodes of a cycle: each reads a result of the next one.
 func circleError(circle []*Node) error {
 	if len(circle) == 1 {
 		return fmt.Errorf("%s reads its own result: no order of the nodes can compute it", circle[0].titleAndOp())

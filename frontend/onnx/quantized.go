@@ -17,8 +17,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis shapes scales or zero points, a scalar, a vector along an axis of x, or blocks of x, to broadcast
-// against it.
+// alongAxis reshapes scales or zero points to broadcast against x. They are a scalar, a vector along an axis of x, or
+// per block of x.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
@@ -41,19 +41,19 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	return v
 }
 
-// quantized rounds x/scale to integers of dtype t around a zero point, which may be left out.
+// quantized rounds x/scale to integers of dtype t around an optional zero point.
 func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	y := x.Div(castTo(scale, x.DType())).Round()
 	if !zero.IsZero() {
-		if y.DType() != ir.F64 { // f32 holds the integers that f16 and bf16 do not
+		if y.DType() != ir.F64 { // f32 represents integers that f16 and bf16 cannot
 			y = castTo(y, ir.F32)
 		}
 		y = y.Add(castTo(zero, y.DType()))
 	}
-	return y.Cast(t) // which saturates
+	return y.Cast(t) // saturates
 }
 
-// centred is integers less their zero point, in f32, which holds them exactly.
+// centred is integers minus their zero point, in f32, which represents them exactly.
 func centred(x, zero tensor) tensor {
 	y := x.Cast(ir.F32)
 	if zero.IsZero() {
@@ -83,19 +83,19 @@ func quantizeLinear(c *call) tensor {
 	switch {
 	case t == ir.Invalid:
 		t = ir.U8
-	case t.IsFloat(): // to which nothing is rounded before
+	case t.IsFloat(): // floats are not rounded before
 		y := x.Div(castTo(scale, x.DType()))
 		if !zero.IsZero() {
 			y = y.Add(castTo(zero, y.DType()))
 		}
 		return c.converted(y, t)
 	}
-	c.flag("saturate", true) // which is about floats of 8 bits
+	c.flag("saturate", true) // only for 8-bit floats
 	return quantized(x, scale, zero, t)
 }
 
-// dequantizeNode leaves matrices as bytes, which products multiply as they are (package passes), and computes smaller
-// constants.
+// dequantizeNode keeps int8 matrices, because passes fuse their dequantization into matmuls (package passes). It
+// computes smaller constants at once.
 func dequantizeNode(c *call) []*value {
 	plain := tensorOp(dequantizeLinear)
 	if len(c.shapeOf(c.input(0))) < 2 {
@@ -140,7 +140,7 @@ func (c *call) zeroPoint(i int, column bool) tensor {
 	return z
 }
 
-// exactly computes a sum of products of bytes in floats: f32 where n of them are exact in it, else f64.
+// exactly computes a sum of n int8 products in floats: in f32 if that is exact, else in f64.
 func exactly(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 	if n > exactF32 {
 		a, b = a.Cast(ir.F64), b.Cast(ir.F64)
@@ -148,7 +148,7 @@ func exactly(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 	return f(a, b)
 }
 
-// signed makes bytes of signs of those without, of which each is less by the offset that it returns.
+// signed converts u8 to i8 by subtracting the returned offset.
 func signed(x tensor) (tensor, float64) {
 	if x.DType() == ir.U8 {
 		return x.Xor(x.Lit(128)).Cast(ir.I8), 128
@@ -156,7 +156,7 @@ func signed(x tensor) (tensor, float64) {
 	return x, 0
 }
 
-// isZero reports whether input i is left out, or nothing but zeros that are known when the graph is built.
+// isZero reports whether input i is omitted, or all zeros and known when the graph is built.
 func (c *call) isZero(i int) bool {
 	if !c.has(i) {
 		return true
@@ -169,16 +169,16 @@ func (c *call) isZero(i int) bool {
 	return err == nil && !slices.ContainsFunc(list, func(n float64) bool { return n != 0 })
 }
 
-// byteOperand is an operand of a product of bytes.
+// byteOperand is an operand of an int8 matmul or convolution.
 type byteOperand struct {
-	x tensor // signed bytes, which devices multiply as they are
-	// shift is what a byte of x lacks to its value less the zero point, beside the result, and the zero Tensor for
-	// nothing.
+	x tensor // int8, which devices multiply directly
+	// shift is added to an element of x to get its value minus the zero point, in a shape that broadcasts to the
+	// result; the zero Tensor means 0.
 	shift tensor
-	sums  func() tensor // the bytes summed as the product sums, beside the result
+	sums  func() tensor // sums of x over the contraction axis, in a shape that broadcasts to the result
 }
 
-// byteOperand takes x less its zero point, an input, or its value beside the result.
+// byteOperand converts x and its zero point, which is an input, to a byteOperand.
 func (c *call) byteOperand(x tensor, input int, zero tensor) byteOperand {
 	x, offset := signed(x)
 	o := byteOperand{x: x}
@@ -192,8 +192,8 @@ func (c *call) byteOperand(x tensor, input int, zero tensor) byteOperand {
 	return o
 }
 
-// addZeros adds to a product of signed bytes, each a sum of count, what the zero points add to it,
-// (a-za)(b-zb) = ab - za*b - a*zb + za*zb.
+// addZeros adds the zero points' terms to a matmul of int8 operands over count elements: (a-za)(b-zb) = ab - za*b -
+// a*zb + za*zb.
 func addZeros(out tensor, a, b byteOperand, count tensor) tensor {
 	if !a.shift.IsZero() {
 		out = out.Add(b.sums().Mul(a.shift))
@@ -207,7 +207,7 @@ func addZeros(out tensor, a, b byteOperand, count tensor) tensor {
 	return out
 }
 
-// byteProduct is the product of matrices of bytes, inputs a and b, less their zero points, inputs za and zb, in i32.
+// byteProduct is the matmul of 8-bit inputs a and b, minus their zero points, inputs za and zb, in i32.
 func (c *call) byteProduct(a, za, b, zb int) tensor {
 	x, y := c.x(a), c.x(b)
 	if x.Rank() < 2 || y.Rank() < 2 {
@@ -231,8 +231,8 @@ func qlinearMatMul(c *call) tensor {
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 
-// perOutput shapes one for each channel of a convolution's result to stand beside its weights, of that rank, or beside
-// the result of an image, whose rank is less by one.
+// perOutput appends axes of extent 1 to v, which has one value per output channel, up to the given rank. Then v
+// broadcasts against weights of that rank.
 func perOutput(v tensor, rank int) tensor {
 	if v.IsZero() || v.Rank() == 0 {
 		return v
@@ -250,7 +250,7 @@ func convInteger(c *call) tensor {
 	left := c.byteOperand(x, 2, zero)
 	right := c.byteOperand(w, 3, perOutput(c.zeroPoint(3, false), x.Rank()-1))
 	around, known := c.signedNumber(2, x.DType())
-	if !known { // it is the 0 of what exclusive or makes, and pad pads
+	if !known { // xor moves the zero point to 0, which pad inserts, and back
 		zero, _ = signed(zero)
 		left.x = left.x.Xor(zero).Pad(append([]int{0, 0}, win.low...), append([]int{0, 0}, win.high...), 0).Xor(zero)
 		win.low, win.high = make([]int, len(win.low)), make([]int, len(win.high))
@@ -275,8 +275,8 @@ func convInteger(c *call) tensor {
 		c.b.Scalar(ir.I32, float64(w.Shape()[1:].MaxElems())))
 }
 
-// signedNumber is a zero point of a dtype of bytes, an input, as signed makes a byte of it, and false where it is not
-// known when the graph is built.
+// signedNumber is an 8-bit zero point, an input, converted as signed converts x. It reports false if it is not known
+// when the graph is built.
 func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 	number := 0
 	if c.has(input) {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ONNX leaves open which numbers are drawn. Those of a node are the same in every run, as its seed says, or else its
-// place among the nodes that draw; in a loop they are others in each trip.
+// ONNX does not specify the random numbers. A node's numbers are the same in every run. They follow from its seed, or
+// else from its position among the random nodes. In a loop they differ in each trip.
 var randomOps = table{
 	"Dropout":           controlOp(dropout),
 	"Bernoulli":         drawn(bernoulli),
@@ -24,7 +24,7 @@ func drawn(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
 
-// perOffset is how many elements one offset of the generator gives.
+// perOffset is the number of elements per offset of the generator.
 const perOffset = 4
 
 // draw returns seed and offset for elements of a shape.
@@ -67,8 +67,7 @@ func bernoulli(c *call) tensor {
 	return is.Cast(c.dtypeAttr("dtype", p.DType()))
 }
 
-// multinomial draws classes of [batch, classes] by the logarithms of their shares: the largest of those with Gumbel
-// noise (Gumbel 1954).
+// multinomial samples classes of [batch, classes] from their log-probabilities by the Gumbel-max trick (Gumbel 1954).
 func multinomial(c *call) tensor {
 	x, n := c.x(0), c.intAttr("sample_size", 1)
 	if x.Rank() != 2 || n < 1 {

@@ -13,16 +13,16 @@ var recurrentOps = table{
 	"RNN":  manyOp(rnn),
 }
 
-// recurrence is one direction of a recurrent layer: a loop over the steps, each a product of the state by the recurrent
-// weights. The inputs of all steps are multiplied at once before. A few steps are written out.
+// recurrence is one direction of a recurrent layer: a loop over the steps, each with a matmul of the state by the
+// recurrent weights. The inputs of all steps are multiplied in one matmul before the loop. A few steps are unrolled.
 type recurrence struct {
 	c       *call
-	x       tensor // [T, N, 4*H], or as many gates as there are: the inputs times their weights
+	x       tensor // [T, N, gates*H]: the inputs times their weights
 	r       tensor // [H, gates*H], recurrent weights
-	bias    tensor // [gates*H] of the recurrent part; the zero Tensor if there is none
+	bias    tensor // [gates*H] of the recurrent part; the zero Tensor for none
 	hidden  int
 	gates   int
-	lengths tensor // [N] of i32; the zero Tensor where all sequences are as long as T
+	lengths tensor // [N] of i32; the zero Tensor if all sequences have length T
 	reverse bool
 	act     []func(tensor) tensor
 }
@@ -57,8 +57,8 @@ func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor 
 	return nil
 }
 
-// numbersOf are how many numbers of activation_alpha and activation_beta a function takes, and its own where those
-// lists are at an end.
+// numbersOf has, for each activation function, how many values of activation_alpha and activation_beta it takes, and
+// their defaults.
 var numbersOf = map[string]struct {
 	alphas, betas int
 	alpha, beta   float64
@@ -71,12 +71,12 @@ var numbersOf = map[string]struct {
 	"thresholdedrelu": {alphas: 1, alpha: 1},
 }
 
-// activations are the functions of each direction, which has as many as there are defaults. The numbers that some take
-// stand in the order of the functions.
+// activations returns the activation functions of each direction, as many as there are defaults. The parameters of the
+// functions are listed in the order of the functions.
 func (c *call) activations(directions int, defaults ...string) [][]func(tensor) tensor {
 	names := slices.Repeat(defaults, directions)
 	if a := c.attr("activations", AttrStrings); a != nil && len(a.Strings) > 0 {
-		// A list for two directions, as the default is written, serves one.
+		// A list for two directions, the form of the default, also serves one direction.
 		if n := len(a.Strings); n != directions*len(defaults) && n != 2*len(defaults) {
 			c.fail("%d activations, want %d for each of %d directions", n, len(defaults), directions)
 		}
@@ -112,8 +112,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent runs a layer: step computes the next state, whose first element is the output, of the last state and the
-// inputs of a step.
+// recurrent builds a layer. step computes the next state from the previous state and a step's inputs. The first element
+// of the state is the output.
 func (c *call) recurrent(gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
 	x, w, r := c.x(0), c.x(1), c.x(2)

@@ -27,7 +27,7 @@ func reduction(drop, keep reducer) row {
 		axes, given := c.axes(1)
 		all, kept := !c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
 		if (!given || len(axes) == 0) && !all {
-			return keep(x.Unsqueeze(0), 0).Squeeze(0) // what the op does to each element alone
+			return keep(x.Unsqueeze(0), 0).Squeeze(0) // applies the op to each element alone
 		}
 		axes = c.resolved(axes, x.Rank())
 		if len(axes) == 0 && x.Rank() == 0 {
@@ -46,7 +46,7 @@ func foldedReduction(drop, keep reducer) row {
 	return row
 }
 
-// extreme also takes bools, whose largest is whether any is true.
+// extreme also accepts bools: their maximum is whether any is true.
 func extreme(numbers, bools reducer) reducer {
 	return func(x tensor, axes ...int) tensor {
 		if x.DType() == ir.Bool {

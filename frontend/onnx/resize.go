@@ -14,19 +14,19 @@ var resizeOps = table{
 	"Upsample": tensorOp(upsample),
 }
 
-// resizing is what a Resize does. Axis i gets extent size[i], and place p of it lies at p/scale[i] of the tensor, or
-// wherever coordinates says. Factors, extents and places are computed in f32, as others do: nearest elements are others
-// where a quotient is rounded to the next whole number, or is not.
+// resizing describes a Resize. Axis i gets extent size[i], and position p of it maps to p/scale[i] of the input, or as
+// coordinates says. Factors, extents and positions are computed in f32, as in other implementations: rounding decides
+// which element is nearest.
 type resizing struct {
 	x           tensor
 	size        ir.Shape
-	sized       bool // sizes are given, and factors follow from them
+	sized       bool // sizes are given and determine the factors
 	scale       []float64
 	mode        string // nearest, linear or cubic
 	coordinates string
 	nearest     string
-	a           float64 // of cubic convolution
-	exclude     bool    // weights of elements outside are shared among those inside
+	a           float64 // parameter of cubic convolution
+	exclude     bool    // weights of elements outside are redistributed to those inside
 	antialias   bool
 	roi         []float64 // starts and ends, for tf_crop_and_resize
 	outside     float64   // the value outside of roi
@@ -104,7 +104,7 @@ func resize(c *call) tensor {
 	return c.resize(&r)
 }
 
-// keepAspect gives axes the smallest or the largest of their factors, and the sizes that follow from it.
+// keepAspect sets the factors of axes to their smallest or largest, and the sizes accordingly.
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	one := math.NaN()
 	for _, a := range axes {
@@ -176,7 +176,7 @@ func (c *call) resize(r *resizing) tensor {
 	return x
 }
 
-// maxResized is how many elements an axis gets at most whose places are computed one by one.
+// maxResized bounds the elements of an axis with individually computed positions.
 const maxResized = 1 << 24
 
 func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
@@ -186,7 +186,7 @@ func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
 	}
 }
 
-// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor.
+// byOp uses an equivalent op of vkc, which also supports symbols. It returns the zero Tensor if there is none.
 func (r *resizing) byOp(c *call) tensor {
 	s := r.x.Shape()
 	first, exact, fractions := len(s), true, true
@@ -198,7 +198,7 @@ func (r *resizing) byOp(c *call) tensor {
 		switch {
 		case s[i].IsStatic() && r.size[i].IsStatic():
 			exact = exact && (r.sized || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add))
-		case r.scale[i] != 1: // else the extent is given, and not the factor
+		case r.scale[i] != 1: // otherwise the extent is given, not the factor
 			exact = exact && ok && s[i].Times(num) == r.size[i].Times(den)
 		}
 		fractions = fractions && ok && (r.mode != "nearest" || float64(num)/float64(den) == r.scale[i])
@@ -243,8 +243,8 @@ func (r *resizing) byOp(c *call) tensor {
 	return tensor{}
 }
 
-// isNearest reports whether the nearest element of each place of the axes from first on is the one that op says. Along
-// an axis whose extent is a symbol, it is so for floors of quotients alone.
+// isNearest reports whether op gives the nearest element of each position on the axes from first on. For a symbolic
+// extent that only holds for floors of quotients.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
 		from, to := r.x.Shape()[axis], r.size[axis]
@@ -302,7 +302,7 @@ func (r *resizing) source(axis, i, from, n int) float32 {
 	return (p+0.5)/scale - 0.5
 }
 
-// taps are which elements of an axis make up one of the result, and their shares.
+// taps are the elements of an axis that contribute to one result, and their weights.
 type taps struct {
 	at    []int
 	share []float64
@@ -344,7 +344,7 @@ func (r *resizing) cubic(d float64) float64 {
 	return 0
 }
 
-// nearHalf is how far from a half a place is one at most: rounding the factor to f32 moves places by so much.
+// nearHalf is the tolerance for a position at a half, because rounding the factor to f32 moves positions by about that.
 const nearHalf = 1e-6
 
 func (r *resizing) round(place float32) int {
@@ -364,7 +364,7 @@ func (r *resizing) round(place float32) int {
 	}
 }
 
-// denseTaps is from how many elements a result is computed by a product with a matrix of shares.
+// denseTaps is the number of elements per result from which on a matmul with a matrix of weights is used.
 const denseTaps = 8
 
 // along resizes one axis.

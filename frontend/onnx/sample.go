@@ -15,7 +15,7 @@ var sampleOps = table{
 	"RoiAlign":   tensorOp(roiAlign),
 }
 
-// image is a tensor [N, C, spatial …] from which elements are taken at coordinates that a run computes.
+// image is a tensor [N, C, spatial …] that is sampled at coordinates computed at run time.
 type image struct {
 	flat tensor // [N, C, all positions]
 	size []int  // of the spatial axes
@@ -34,8 +34,8 @@ func (c *call) newImage(x tensor) *image {
 	return p
 }
 
-// at takes the elements at coordinates, each [N, P] of whole floats: [N, C, P]. Coordinates outside are those of the
-// edge.
+// at samples the elements at integral coordinates, each [N, P] of floats: the result is [N, C, P]. Coordinates outside
+// are clamped to the edge.
 func (p *image) at(coords []tensor) tensor {
 	flat := tensor{}
 	for i, n := range p.size {
@@ -64,8 +64,8 @@ func (p *image) inside(coords []tensor) tensor {
 	return in.Cast(p.flat.DType()).Unsqueeze(1)
 }
 
-// gridSample takes an image's elements at the coordinates of a grid [N, …, axes], whose last is that of the first
-// spatial axis, and which go from -1 to 1 over the image.
+// gridSample samples an image at the coordinates of a grid [N, …, axes]. Coordinates come in reverse axis order, and
+// range from -1 to 1 over the image.
 func gridSample(c *call) tensor {
 	x, grid := c.x(0), c.x(1)
 	p := c.newImage(x)
@@ -90,7 +90,7 @@ func gridSample(c *call) tensor {
 			coords[i] = g.Affine(float64(size)/2, float64(size)/2-0.5)
 		}
 	}
-	// bring gives coordinates the place that the padding has for them.
+	// bring maps coordinates outside of the image according to the padding mode.
 	bring := func(at []tensor) []tensor {
 		out := slices.Clone(at)
 		for i, size := range p.size {
@@ -126,7 +126,7 @@ func gridSample(c *call) tensor {
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
 
-// reflected mirrors coordinates at the edges of an axis over and over: at the middle of the outermost elements with
+// reflected mirrors coordinates at the edges of an axis repeatedly: at the centers of the outermost elements with
 // corners, else at their outer sides.
 func reflected(x tensor, size int, corners bool) tensor {
 	low, span := -0.5, float64(size)
@@ -144,13 +144,13 @@ func reflected(x tensor, size int, corners bool) tensor {
 
 func linearShares(f tensor) []tensor { return []tensor{f.Neg().AddScalar(1), f} }
 
-// cubicShares are those of cubic convolution (Keys 1981) with a = -0.75.
+// cubicShares are the weights of cubic convolution (Keys 1981) with a = -0.75.
 func cubicShares(f tensor) []tensor {
 	const a = -0.75
-	near := func(d tensor) tensor { // up to 1 away
+	near := func(d tensor) tensor { // distance up to 1
 		return d.Affine(a+2, -(a + 3)).Mul(d).Mul(d).AddScalar(1)
 	}
-	far := func(d tensor) tensor { // up to 2 away
+	far := func(d tensor) tensor { // distance up to 2
 		return d.Affine(a, -5*a).Mul(d).AddScalar(8 * a).Mul(d).AddScalar(-4 * a)
 	}
 	g := f.Neg().AddScalar(1)
@@ -234,8 +234,8 @@ func roiAlign(c *call) tensor {
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)
 }
 
-// affineGrid gives the places of an image's elements, from -1 to 1 along each axis and the innermost axis first, as an
-// affine map moves them.
+// affineGrid applies an affine map to the positions of an image's elements, from -1 to 1 along each axis, innermost
+// axis first.
 func affineGrid(c *call) tensor {
 	theta, size := c.x(0), c.ints(1)
 	if len(size) < 4 || len(size) > 5 {
@@ -270,8 +270,8 @@ func affineGrid(c *call) tensor {
 	return base.MatMulT(theta).Reshape(append(to, ir.D(len(dims))))
 }
 
-// col2im adds up columns, each a window of an image, at their places: a transposed convolution of each channel by
-// windows that have a 1 at one place.
+// col2im sums columns, each a window of an image, at their positions. It is a transposed convolution of each channel
+// with one-hot windows.
 func col2im(c *call) tensor {
 	x, image, block := c.x(0), c.ints(1), c.ints(2)
 	n, s := len(block), x.Shape()

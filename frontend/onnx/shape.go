@@ -116,8 +116,8 @@ func transpose(c *call) tensor {
 	return x.Transpose(perm...)
 }
 
-// sliceArg is what of one axis is taken: elements from start on, by steps, up to and not including limit. A negative
-// step goes down, to a limit that may be -1.
+// sliceArg is the slice of one axis: elements from start up to, not including, limit, by step. A negative step goes
+// down, to a limit that may be -1.
 type sliceArg struct {
 	start, limit ir.Dim
 	step         int
@@ -154,7 +154,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	if step == 0 {
 		c.fail("a step is 0")
 	}
-	low, high := ir.D(0), extent // what start and end are clamped to
+	low, high := ir.D(0), extent // the range to clamp start and end to
 	if step < 0 {
 		low, high = ir.Dim{Add: -1}, extent.Plus(-1)
 	}
@@ -176,7 +176,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 				return d
 			}
 		}
-		if d.IsStatic() && d.Add >= 0 { // a number of an axis of symbolic extent, which is taken to be as long
+		if d.IsStatic() && d.Add >= 0 { // a number on an axis of symbolic extent, which is assumed to be long enough
 			c.atLeast(extent, d.Add)
 			return d
 		}
@@ -271,7 +271,7 @@ func tile(c *call) tensor {
 	return c.tiled(x, repeats)
 }
 
-// tiled repeats x along its axes: each that is repeated gets one before it, of extent 1, which is broadcast.
+// tiled repeats x along its axes: a repeated axis gets a new axis of extent 1 before it, which is broadcast.
 func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	for axis, n := range repeats {
 		if n.Is(1) {
@@ -518,7 +518,7 @@ func rangeOp(c *call) tensor {
 	if math.IsNaN(n) || n > math.MaxInt32 {
 		c.fail("it counts from %v to %v by %v", start, limit, step)
 	}
-	if t == ir.F16 || t == ir.BF16 { // which do not hold all that it counts through
+	if t == ir.F16 || t == ir.BF16 { // 16-bit floats do not represent all of the values
 		return c.b.Arange(ir.F32, start, step, int(n)).Cast(t)
 	}
 	return c.b.Arange(t, start, step, int(n))

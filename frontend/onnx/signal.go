@@ -41,7 +41,7 @@ func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 	return c.b.Const(d)
 }
 
-// maxTransform is the longest Fourier transform, which is computed as a product with a matrix.
+// maxTransform bounds the length of a Fourier transform, which is computed as a matmul.
 const maxTransform = 4096
 
 // fourier is the real and imaginary part, [n, bins] each, of the matrix of a discrete Fourier transform.
@@ -63,8 +63,8 @@ func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im te
 	return c.floatsConst(t, a, n, bins), c.floatsConst(t, b, n, bins)
 }
 
-// dft transforms one axis; the innermost is 1 for real numbers, or 2 for a real and an imaginary part. Of real numbers
-// onesided gives the first half of the frequencies, and the inverse takes that half and gives real numbers.
+// dft transforms one axis. The innermost axis has extent 1 for real numbers, or 2 for real and imaginary parts. With
+// onesided, real numbers give the first half of the frequencies, and the inverse converts that half to real numbers.
 func dft(c *call) tensor {
 	x := c.x(0)
 	inverse, onesided := c.flag("inverse", false), c.flag("onesided", false)
@@ -114,8 +114,8 @@ func dft(c *call) tensor {
 	return y.SwapAxes(axis, last).Stack(-1, z.SwapAxes(axis, last))
 }
 
-// halfInverse is the real numbers, [..., 1], of the first half of their frequencies: each but the first, and the one in
-// the middle, stands for its conjugate in the other half, too. The imaginary parts of those two have no meaning.
+// halfInverse computes real numbers, [..., 1], from the first half of their frequencies. Each frequency also represents
+// its conjugate in the other half, except the first and the middle one. The imaginary parts of those two are ignored.
 func (c *call) halfInverse(x tensor, axis, length int, re, im tensor) tensor {
 	share := make([]float64, x.Dim(axis).Static())
 	for k := range share {

@@ -16,19 +16,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A Case is a model with inputs and the outputs that it should have, in the layout of ONNX's own tests: a folder with
-// model.onnx and test_data_set_0, and in that input_0.pb, output_0.pb and so on.
+// A Case is a model with inputs and expected outputs, in the layout of ONNX's own tests: a folder with model.onnx and
+// test_data_set_0, which has input_0.pb, output_0.pb and so on.
 type Case struct {
-	Name   string // the folder, seen from the one that was searched
+	Name   string // the folder, relative to the searched one
 	Folder string // of model.onnx
 	Data   string // the folder of inputs and outputs
 }
 
-// Cases finds all cases in a folder and the folders below it, in alphabetical order. It follows links, and goes into
-// each folder once.
+// Cases finds all cases in a folder and below it, in alphabetical order. It follows links, and visits each folder once.
 func Cases(folder string) ([]Case, error) { return cases(folder, ".", map[string]bool{}) }
 
-// cases finds those of a folder below the one that is searched, of which seen has the folders that it went into.
+// cases finds the cases in a folder below the searched one. seen has the visited folders.
 func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 	dir := filepath.Join(folder, name)
 	path, err := filepath.EvalSymlinks(dir)
@@ -77,14 +76,14 @@ func escaped(path string) string {
 // Loaded is a case that is ready to run.
 type Loaded struct {
 	File *File
-	// Inputs are those of the graph, by name.
+	// Inputs are the graph's inputs, by name.
 	Inputs map[string]*ir.Data
-	// Want are its outputs, by name.
+	// Want are the expected outputs, by name.
 	Want map[string]*ir.Data
 }
 
-// Load opens the model of a case. Inputs that the graph must know when it is built, such as shapes, become constants
-// of it; if that is not enough, extents become numbers.
+// Load opens the model of a case. Inputs that must be known when the graph is built, such as shapes, become constants;
+// if that is not enough, extents become numbers.
 func (t Case) Load() (_ *Loaded, err error) {
 	path := filepath.Join(t.Folder, "model.onnx")
 	content, err := inputfile.Read(path)
@@ -117,12 +116,12 @@ func (t Case) Load() (_ *Loaded, err error) {
 
 // caseInputs are the inputs of a case.
 type caseInputs struct {
-	given map[string]*ir.Data  // tensors, and elements of lists, by the names that they have in the graph
-	lists map[string][]ir.Type // types of elements, by name
-	sizes map[string]ir.Dim    // what the model leaves open of extents, by their names
+	given map[string]*ir.Data  // tensors and elements of lists, by their names in the graph
+	lists map[string][]ir.Type // types of the elements, by name
+	sizes map[string]ir.Dim    // values of the model's symbolic extents, by name
 }
 
-// inputs reads what a case gives a model.
+// inputs reads a case's inputs for a model.
 func (t Case) inputs(model *Model) (*caseInputs, error) {
 	initialized := map[string]bool{}
 	for _, d := range model.Graph.Initializers {
@@ -223,7 +222,7 @@ func (t Case) read(kind string, i int, of Type) ([]*ir.Data, error) {
 	err = mmap.Guard(func() error {
 		list, err = ReadTensors(path, slices.Clone(m.Bytes()), of)
 		for _, d := range list {
-			if of.Elem.DType() == ir.BF16 && d.DType == ir.U16 { // as which ONNX's tests have its bits
+			if of.Elem.DType() == ir.BF16 && d.DType == ir.U16 { // ONNX's tests store bf16 as its bits
 				d.DType = ir.BF16
 			}
 		}
@@ -232,8 +231,8 @@ func (t Case) read(kind string, i int, of Type) ([]*ir.Data, error) {
 	return list, err
 }
 
-// Compare returns an error unless got is near want: of one dtype and shape, integers equal, and floats as ONNX's own
-// tests have it: |got-want| at most absolute + relative*|want|, NaN where NaN is wanted.
+// Compare returns an error unless got is close to want: equal dtype and shape, equal integers, and floats by the
+// criterion of ONNX's own tests: |got-want| at most absolute + relative*|want|, and NaN for NaN.
 func Compare(got, want *ir.Data, relative, absolute float64) error {
 	switch {
 	case got == nil:

@@ -7,19 +7,20 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// row is how an op of ONNX is built, in the form that it has in the newest opset: changes have that of older ones.
+// row builds an op of ONNX in the form of the newest opset; changes has the older forms.
 type row struct {
 	build func(c *call) []*value
-	// fold, if set, computes integers that may depend on symbols, such as shapes. It is nil where its inputs are none.
+	// fold, if set, computes integers that may depend on symbols, such as shapes. It returns nil if its inputs are not
+	// such integers.
 	fold func(c *call) *value
-	// asItIs says that build does what is to be done for constants too.
+	// asItIs says that build also handles constants.
 	asItIs bool
-	// leftOut are attributes at which build does not look, each with why no value of it changes a result. Any other at
-	// which it has not looked when the node is built is an error.
+	// leftOut lists attributes that build does not read, with the reason why they cannot change a result. Any other
+	// attribute that build has not read is an error.
 	leftOut map[string]string
 }
 
-// leaves returns the row with an attribute that it leaves out, and why it may.
+// leaves returns the row with an additional unread attribute, and the reason.
 func (r row) leaves(attribute, because string) row {
 	all := map[string]string{attribute: because}
 	maps.Copy(all, r.leftOut)
@@ -30,10 +31,10 @@ func (r row) leaves(attribute, because string) row {
 // table is the rows of ops, by name.
 type table map[string]row
 
-// domains are the tables of all domains, each made of those of its families.
+// domains has the tables of all domains, each joined from the tables of its families.
 var domains map[string]table
 
-// The tables are joined when the program starts, since ops with graphs in them look the ops of those up.
+// The tables are joined at program start, because ops with subgraphs look up other ops in them.
 func init() {
 	domains = map[string]table{
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,

@@ -154,7 +154,7 @@ func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
 // isPacked reports whether the tensor has numbers of fewer bits than its values.
 func (t *Tensor) isPacked() bool { return dataTypes[t.Type].nibble != nil }
 
-// encode makes the values of integers, which hold the bits of floats of less than 32 bits.
+// encode converts integers to a tensor's values. For floats narrower than 32 bits, the integers are their bits.
 func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 	d, err := ir.NewData(t.Type.DType(), dims...)
 	if err != nil {
@@ -177,9 +177,9 @@ func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 	return d, nil
 }
 
-// externals are the files beside a model that hold tensors of it. They are mapped once each.
+// externals are the files with a model's external tensors. Each is mapped once.
 type externals struct {
-	folder string // "" where the model was read from memory
+	folder string // "" for a model in memory
 	files  map[string]*mmap.File
 }
 
@@ -271,8 +271,8 @@ func (x *externals) close() error {
 	return first
 }
 
-// ReadTensors reads the content of a .pb file of a test: a tensor, a sequence of tensors or an optional one, as kind
-// says. It is nil where an optional holds nothing. The tensors alias content.
+// ReadTensors reads the content of a test's .pb file: a tensor, a sequence of tensors or an optional one, as t.Kind
+// says. It returns nil for an empty optional. The tensors alias content.
 func ReadTensors(name string, content []byte, t Type) ([]*ir.Data, error) {
 	r := &reader{src: filefmt.Source{Format: "onnx", Path: name}}
 	var found []*Tensor

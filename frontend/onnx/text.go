@@ -4,11 +4,11 @@ import "github.com/vkc-go/vkc/ir"
 
 var textOps = table{"TfIdfVectorizer": tensorOp(tfIDF)}
 
-// maxSkip is how many elements at most may lie between those of a sequence.
+// maxSkip bounds the distance between the elements of a sequence.
 const maxSkip = 64
 
-// tfIDF counts how often sequences of a pool are in the rows of x, [C] or [N, C]. Elements of a sequence may lie apart,
-// each as far from the one before. Texts have no meaning here: the pool is of integers.
+// tfIDF counts the occurrences of a pool's sequences in the rows of x, [C] or [N, C]. The elements of an occurrence may
+// be a fixed distance apart. Only integer pools are supported, not texts.
 func tfIDF(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() == 1 {

@@ -13,7 +13,7 @@ var trainingOps = table{
 	"Gradient": controlOp(gradient),
 }
 
-// gradient differentiates a value of the graph, or the sum of its elements, by others that it is computed from.
+// gradient differentiates a value of the graph, or the sum of its elements, with respect to values that it depends on.
 func gradient(c *call) []*value {
 	var zs []string
 	if a := c.attr("zs", AttrStrings); a != nil {
@@ -40,8 +40,8 @@ func gradient(c *call) []*value {
 	return several(frontend.Grad(loss, params...)...)
 }
 
-// optimized applies a step to each of the parameters of an optimizer, whose inputs are a rate, the number of updates,
-// and then the parameters, their gradients, and as many kinds of states.
+// optimized applies a step to each parameter of an optimizer. The inputs are a rate, the number of updates, the
+// parameters, their gradients, and the states, one kind after the other.
 func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, state []tensor) []tensor) []*value {
 	n := (len(c.in) - 2) / (2 + states)
 	if n < 1 || len(c.in) != 2+n*(2+states) {

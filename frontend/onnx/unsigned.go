@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A uint64 is an i64 here. Below 2^63 that is the same number, and what a file has must be. Ops of which a result can
-// be 2^63 or more are refused, but for those whose result is only an output: i64 has the same bits.
+// A uint64 is represented as an i64. Below 2^63 that is the same number, and values in files must be below that. An op
+// with results of 2^63 or more is refused, unless these are only outputs: i64 has the same bits.
 
 // unsignedOps are the ops whose results are below 2^63 if their inputs are.
 var unsignedOps = []string{
@@ -18,7 +18,7 @@ var unsignedOps = []string{
 	"Transpose", "Unique", "Unsqueeze", "Where",
 }
 
-// checkUnsigned fails where an input is a uint64 with which the op cannot be computed as with an i64.
+// checkUnsigned fails if the op cannot treat a uint64 input as an i64.
 func (c *call) checkUnsigned() {
 	for i, v := range c.in {
 		switch {
@@ -34,20 +34,20 @@ func (c *call) checkUnsigned() {
 	}
 }
 
-// markLike has values be uint64, and of 2^63 or more, where those are that they are made of, one of each.
+// markLike copies the marks for uint64, and for values of 2^63 or more, from each value of of.
 func markLike(values, of []*value) {
 	for i, v := range values {
 		v.unsigned, v.large = v.unsigned || of[i].unsigned, v.large || of[i].large
 	}
 }
 
-// markUnsigned notes which results are uint64, and which of those may be 2^63 or more.
+// markUnsigned determines which results are uint64, and which of those may be 2^63 or more.
 func (c *call) markUnsigned(results []*value) {
 	isUnsigned := func(i int) bool { return c.has(i) && c.in[i].unsigned }
 	marked, large := isUnsigned(0) || isUnsigned(1), false
 	switch c.node.Op {
 	case "ArgMax", "ArgMin", "NonZero", "Shape", "Size":
-		return // int64, whatever they are of
+		return // int64 for every input type
 	case "TopK", "Unique":
 		results = results[:min(len(results), 1)]
 	case "BitShift":

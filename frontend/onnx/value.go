@@ -8,41 +8,41 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// value is what a name of a model stands for. It has one of these forms, and is brought into another where an op
-// wants it.
+// value is the value of a name in the model. It has one of the forms below, and is converted to another as needed.
 type value struct {
 	name string
-	// data is a constant: an initializer, or what was computed of constants.
+	// data is a constant: an initializer, or a folded result.
 	data *ir.Data
-	// dims are integers, a vector or, if scalar, one of them, which may depend on symbols.
+	// dims are integers that may depend on symbols: a vector or, if scalar, one integer.
 	dims   ir.Shape
 	scalar bool
 	isDims bool
 	// tensor is a value of the graph.
 	tensor frontend.Tensor
-	// list is a sequence of values; of an optional, one or none.
+	// list is a sequence of values; for an optional, one or none.
 	list   []*value
 	isList bool
-	// missing is a value that an unsupported node should have made.
+	// missing says that an unsupported node should have computed it.
 	missing bool
-	// from are the inputs of the model that it depends on.
+	// from lists the inputs of the model that it depends on.
 	from []string
-	// found, if set, says that only a part of the tensor is meant.
+	// found, if set, says that only a part of the tensor is valid.
 	found *found
-	// narrow says that data came from numbers of fewer bits than its dtype has, to which nothing can be rounded.
+	// narrow says that data came from a type with fewer bits than its dtype, so that rounding to that type is not
+	// possible.
 	narrow bool
-	// unsigned says that integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
+	// unsigned says that the integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
 	unsigned, large bool
-	// conv is the convolution that made the value, which a batch normalization can become a part of.
+	// conv is the convolution that computed the value; a batch normalization may be folded into it.
 	conv *convolution
 }
 
-// smallConstant is how many elements a constant has at most that is written into the graph rather than into its
-// weights: enough for scalars and lists of axes, which passes look at.
+// smallConstant is the maximum number of elements of a constant that is stored in the graph instead of the weights:
+// enough for scalars and lists of axes, which passes inspect.
 const smallConstant = 16
 
-// maxFolded is how many elements a constant has at most that is computed when the graph is built. Larger ones are
-// computed where weights are prepared, once.
+// maxFolded is the maximum number of elements of a constant that is computed when the graph is built. Larger ones are
+// prepared once at load.
 const maxFolded = 1 << 16
 
 // asTensor returns the value as a tensor of the graph.
@@ -63,8 +63,8 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	return v.tensor
 }
 
-// weight declares a constant as a weight of the graph, under its name in the model. Names of functions and of graphs in
-// nodes may be there already, and get a number.
+// weight declares a constant as a weight of the graph, under its name in the model. Names in functions and subgraphs
+// may be taken already, and then get a number.
 func (im *importer) weight(v *value) frontend.Tensor {
 	name := v.name
 	for i := 1; im.taken[name]; i++ {
@@ -172,7 +172,7 @@ func (im *importer) dtypeOf(v *value) ir.DType {
 	return im.asTensor(v).DType()
 }
 
-// merged is the union of what values depend on.
+// merged is the union of the inputs that values depend on.
 func merged(values []*value) []string {
 	var all []string
 	for _, v := range values {
@@ -192,7 +192,7 @@ func merged(values []*value) []string {
 	return all
 }
 
-// broadcastDims returns the shape that operands of those shapes have together.
+// broadcastDims returns the broadcast shape of two operands.
 func broadcastDims(a, b ir.Shape) (ir.Shape, error) {
 	if len(a) < len(b) {
 		a, b = b, a

@@ -19,12 +19,12 @@ var windowOps = table{
 	"GlobalLpPool":      tensorOp(globalLpPool),
 }
 
-// window is what convolutions and pools have in common, for each of the innermost axes.
+// window has the common parameters of convolutions and pools, for each of the innermost axes.
 type window struct {
 	kernel, stride, dilation, low, high []int
 }
 
-// window reads the attributes of a node whose window has these extents.
+// window reads the attributes of a node with a window of these extents.
 func (c *call) window(x ir.Shape, kernel []int) window {
 	n := len(kernel)
 	if len(x) != n+2 {
@@ -32,7 +32,7 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 	}
 	w := window{kernel: kernel, stride: c.perAxis("strides", n, 1), dilation: c.perAxis("dilations", n, 1),
 		low: make([]int, n), high: make([]int, n)}
-	pads := c.perAxis("pads", 2*n, 0) // which have no meaning with another auto_pad
+	pads := c.perAxis("pads", 2*n, 0) // ignored with another auto_pad
 	switch mode := c.autoPad(); mode {
 	case "NOTSET":
 		w.low, w.high = pads[:n], pads[n:]
@@ -52,7 +52,7 @@ func (c *call) autoPad() string {
 	return c.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 }
 
-// samePadding is the padding with which there is a window for each stride.
+// samePadding is the padding that gives one window per stride.
 func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 	reach := w.dilation[i]*(w.kernel[i]-1) + 1
 	if w.stride[i] == 1 {
@@ -82,7 +82,7 @@ func (w window) options() []frontend.WindowOption {
 	return []frontend.WindowOption{frontend.Stride(w.stride...), frontend.PaddingLowHigh(w.low, w.high)}
 }
 
-// kernelOf is the extents of a convolution's weights, as which kernel_shape may repeat them.
+// kernelOf is the extents of a convolution's weights; kernel_shape, if given, must equal them.
 func (c *call) kernelOf(w tensor) []int {
 	if w.Rank() < 3 || !w.Shape().IsStatic() {
 		c.fail("the weights are %s: want [O, C, …]", w)
@@ -97,9 +97,9 @@ func (c *call) kernelOf(w tensor) []int {
 	return kernel
 }
 
-// convolution is how a value was made, for a batch normalization after it, which becomes part of the weights.
+// convolution records how a value was computed, so that a batch normalization after it can be folded into the weights.
 type convolution struct {
-	x, weights, bias tensor // no bias: the zero Tensor
+	x, weights, bias tensor // the zero Tensor for no bias
 	options          []frontend.WindowOption
 }
 
@@ -185,7 +185,7 @@ func convTranspose(c *call) tensor {
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads what pools have in common.
+// pool reads the common parameters of pools.
 func (c *call) pool() (tensor, window, []frontend.WindowOption) {
 	x := c.x(0)
 	w := c.window(x.Shape(), c.mustInts("kernel_shape"))
@@ -206,14 +206,14 @@ func averagePool(c *call) tensor {
 
 func maxPool(c *call) []*value {
 	x, w, options := c.pool()
-	columns := c.flag("storage_order", false) // which the places are counted by
+	columns := c.flag("storage_order", false) // the order of the indices
 	if !c.wants(1) {
 		return one(x.MaxPool(w.kernel, options...))
 	}
 	return several(x.MaxPoolIndices(w.kernel, columns, options...))
 }
 
-// volume is a product of extents.
+// volume is the product of extents.
 func volume(list []int) int {
 	n := 1
 	for _, v := range list {
@@ -222,8 +222,8 @@ func volume(list []int) int {
 	return n
 }
 
-// lpPool is a root of a sum of powers: a mean times the elements of the window, of a tensor with zeros around it up to
-// where the windows reach, since means count no more.
+// lpPool is a root of a sum of powers. The sum is a mean times the number of elements per window, over a tensor padded
+// with zeros up to the end of the last window, because the mean does not count further elements.
 func lpPool(c *call) tensor {
 	x, w, _ := c.pool()
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()
@@ -243,8 +243,8 @@ func lpPool(c *call) tensor {
 		Powf(1 / p)
 }
 
-// overhang is how far the last window, which begins at an element or in the padding before them, reaches past the
-// padding.
+// overhang is how far the last window reaches past the padding. The last window begins at an element, or in the padding
+// before the elements.
 func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	if w.stride[i] == 1 {
 		return 0
@@ -257,7 +257,7 @@ func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	return max(0, last+reach-n-w.high[i])
 }
 
-// root is attribute p of pools, which was a float first.
+// root is attribute p of pools, which was a float at first.
 func (c *call) root() float64 {
 	a := c.anyAttr("p")
 	switch {
@@ -278,7 +278,7 @@ func globalLpPool(c *call) tensor {
 	return x.Abs().Powf(p).SumKeep(axes...).Powf(1 / p)
 }
 
-// maxUnpool puts elements back to where a pool found them: at places counted over the whole tensor.
+// maxUnpool writes elements back to the indices that a pool found, counted over the whole tensor.
 func maxUnpool(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	n := x.Rank() - 2

@@ -7,15 +7,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// What a file may hold at most. They are far above what models have, and keep a hostile file from taking more memory or
-// stack than its size tells.
+// Limits on the contents of a file. They are far above the needs of models, and bound the memory and stack that a
+// hostile file can use relative to its size.
 const (
-	maxNesting  = 16      // graphs in attributes of nodes of graphs
-	maxMessages = 1 << 21 // nodes, attributes, tensors and values together
-	maxRank     = 64      // of what is read; what is built has ir.MaxRank at most
+	maxNesting  = 16      // subgraphs within subgraphs
+	maxMessages = 1 << 21 // total of nodes, attributes, tensors and values
+	maxRank     = 64      // of parsed tensors; built ones have at most ir.MaxRank
 )
 
-// reader reads the messages of one file. Bytes that it hands out alias the file.
+// reader reads the messages of one file. The bytes that it returns alias the file.
 type reader struct {
 	src      filefmt.Source
 	messages int
@@ -92,7 +92,7 @@ func (r *reader) int(f field, to *int64) error {
 	return r.want(f, protowire.VarintType)
 }
 
-// ints appends integers, which come one by one or packed.
+// ints appends integers, encoded singly or packed.
 func (r *reader) ints(f field, to *[]int64) error {
 	if f.typ != protowire.BytesType {
 		*to = append(*to, int64(f.value))
@@ -209,7 +209,7 @@ func (r *reader) model(b []byte) (*Model, error) {
 	return m, err
 }
 
-// opset reads which version of a domain's ops is meant.
+// opset reads the version of a domain's ops.
 func (r *reader) opset(f field, to map[string]int64) error {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (r *reader) opset(f field, to map[string]int64) error {
 	return err
 }
 
-// standardDomain gives the domain of ONNX, which has two names, one of them.
+// standardDomain unifies the two names of ONNX's own domain.
 func standardDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""

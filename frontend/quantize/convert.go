@@ -14,8 +14,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// chunkElems is about how many elements are converted at a time: enough for all
-// cores, and a few megabytes.
+// chunkElems is the approximate number of elements converted at a time: enough for all cores, and a few megabytes.
 const chunkElems = 1 << 20
 
 // run is one writing of a file.
@@ -59,13 +58,13 @@ type converter struct {
 	src     []byte
 	out     io.Writer
 	err     errorSums
-	x, y    []float32 // a chunk, and what it was stored as
+	x, y    []float32 // a chunk, and its decoded result
 	raw     []byte    // the chunk as the file has it
 	packed  []byte
 }
 
-// chunkAt is how many elements to convert at once, from that one on: whole rows,
-// of one matrix if each has importance weights of its own.
+// chunkAt is the number of elements to convert at once, beginning with first: whole rows, of one matrix if matrices
+// have separate importance weights.
 func (c *converter) chunkAt(first int64) int64 {
 	columns := int64(c.columns())
 	n := max(1, chunkElems/columns) * columns
@@ -84,8 +83,7 @@ func (c *converter) chunk(first, n int64) error {
 	}
 	c.raw = resize(c.raw, int(from[1]-from[0]))
 	raw := c.raw
-	// The file may be cut short meanwhile. Once copied, that is nobody else's
-	// concern.
+	// The file may be truncated meanwhile. The guarded copy confines that error to this place.
 	if err := mmap.Guard(func() error { copy(raw, c.src[from[0]:from[1]]); return nil }); err != nil {
 		return err
 	}
@@ -114,7 +112,7 @@ func (c *converter) chunk(first, n int64) error {
 	return err
 }
 
-// pack stores x, which begins at that element, in packed.
+// pack encodes x, which begins at element first, into packed.
 func (c *converter) pack(first int64) error {
 	if !c.To.IsBlock() {
 		return fromFloats(c.packed, c.To, c.x)
@@ -203,7 +201,7 @@ func toFloats(dst []float32, t ir.DType, raw []byte, workers int) error {
 // limits are the largest finite numbers of the float types that are written.
 var limits = map[ir.DType]float32{ir.F32: math.MaxFloat32, ir.F16: 65504, ir.BF16: 0x1.fep127}
 
-// fromFloats stores x as floats of type t, and refuses what that has no number for.
+// fromFloats stores x as floats of type t, and refuses values out of t's range.
 func fromFloats(dst []byte, t ir.DType, x []float32) error {
 	limit := limits[t]
 	wide := make([]float64, len(x))

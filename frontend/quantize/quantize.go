@@ -1,15 +1,13 @@
-// Package quantize writes models with their matrices in GGML block formats: from
-// a GGUF or safetensors file to a GGUF file, tensor by tensor and a few rows at a
-// time, so that the model is never in memory.
+// Package quantize writes models with matrices in GGML block formats: from a GGUF or safetensors file to a GGUF file,
+// tensor by tensor and a few rows at a time, so that the model is never completely in memory.
 //
 //	file, err := gguf.Open("model-f16.gguf")
 //	src, err := quantize.NewSource(file)
 //	plan, err := quantize.New(src, quantize.Options{Type: ir.Q4_K})
 //	report, err := plan.WriteFile(ctx, "model-q4_K.gguf")
 //
-// The plan says for each tensor what it becomes and why; the report adds what was
-// lost. What a file holds is never changed silently: a tensor that does not become
-// the type asked for has a note.
+// The plan gives the new type of each tensor with a reason; the report adds the errors. Nothing is changed silently: a
+// tensor that does not get the requested type has a note.
 package quantize
 
 import (
@@ -28,24 +26,24 @@ import (
 type Options struct {
 	Type ir.DType // of the matrices: a block format, f32, f16 or bf16
 
-	// Keep holds exceptions from Type, of which the first that matches a tensor's
-	// name counts. Each must match a tensor.
+	// Keep lists exceptions from Type. The first rule that matches a tensor's name applies. Each rule must match a
+	// tensor.
 	Keep []Rule
 
-	// Imatrix has importance weights, or is nil. Tensors that it does not know and
-	// formats that take no weights are quantized without, with a note.
+	// Imatrix has importance weights, or is nil. Tensors that it lacks, and formats that do not use weights, are
+	// quantized without weights, with a note.
 	Imatrix *imatrix.Matrix
 
-	// Requantize allows tensors that are quantized already, whose errors add up.
+	// Requantize allows tensors that are already quantized; the errors add up.
 	Requantize bool
 
 	Workers  int            // goroutines; zero means one per core
 	Progress func(Progress) // called often while a file is written; may be nil
 }
 
-// Rule gives the tensors whose names match a pattern a type of their own.
+// Rule sets the type of tensors with names that match a pattern.
 type Rule struct {
-	Pattern string // as in path.Match: * stands for any text without a slash, ? for one character
+	Pattern string // as in path.Match: * matches any text without a slash, ? one character
 	Type    ir.DType
 }
 
@@ -56,18 +54,18 @@ type Progress struct {
 	Done, Total    int64  // bytes read of the source's tensors
 }
 
-// Tensor is what becomes of one tensor.
+// Tensor is the plan for one tensor.
 type Tensor struct {
 	Name     string
 	Dims     []int // row-major
 	From, To ir.DType
 	BytesIn  int64
 	BytesOut int64
-	Note     string // why To is not what was asked for, or what to know; often empty
+	Note     string // why To differs from the requested type, or a remark; often empty
 	Weighted bool   // quantized with importance weights
 }
 
-// Plan is a model and what each of its tensors becomes.
+// Plan is a model with the plans for its tensors.
 type Plan struct {
 	Tensors []Tensor
 	Notes   []string // about the file as a whole
@@ -75,7 +73,7 @@ type Plan struct {
 	options Options
 }
 
-// New decides what each tensor becomes.
+// New plans the type of each tensor.
 func New(src *Source, opt Options) (*Plan, error) {
 	if err := checkOptions(opt); err != nil {
 		return nil, fmt.Errorf("quantize: %w", err)
@@ -112,11 +110,11 @@ func checkOptions(opt Options) error {
 	return nil
 }
 
-// WriteFile writes the quantized model. The file appears whole or not at all:
-// after an error, and when ctx ends, nothing is left at path but what was there.
+// WriteFile writes the quantized model. The file appears complete or not at all: after an error, or if ctx ends, path
+// is unchanged.
 //
-// A value that the type of its tensor cannot hold, such as a NaN, is an error that
-// names the tensor and the element and wraps a *quant.ValueError.
+// A value that its tensor's type cannot represent, such as a NaN, is an error. It names the tensor and the element and
+// wraps a *quant.ValueError.
 func (p *Plan) WriteFile(ctx context.Context, path string) (*Report, error) {
 	w := &gguf.Writer{}
 	if err := p.setMetadata(w); err != nil {
@@ -147,8 +145,7 @@ const (
 // layoutVersion is the version of GGML's block layouts (GGML_QNT_VERSION).
 const layoutVersion = uint32(2)
 
-// setMetadata copies the source's metadata. A file with quantized tensors must
-// name the version of their layouts.
+// setMetadata copies the source's metadata. A file with quantized tensors must also state the version of their layouts.
 func (p *Plan) setMetadata(w *gguf.Writer) error {
 	for _, kv := range p.source.metadata {
 		if err := w.Set(kv.Key, kv.Value); err != nil {
@@ -190,9 +187,8 @@ func (t Tensor) elems() int64 {
 	return n
 }
 
-// FileType returns the number that general.file_type has in files whose elements
-// are mostly of type t. Names with sizes, such as Q4_K_S and Q4_K_M, are mixtures of
-// llama.cpp's; a model of one K format has the number of the smallest.
+// FileType returns the value of general.file_type for files with elements mostly of type t. Names with sizes, such as
+// Q4_K_S and Q4_K_M, are llama.cpp's mixtures; a model of one K format has the number of the smallest.
 func FileType(t ir.DType) (number uint32, ok bool) {
 	if f, ok := ir.BlockFormatOf(t); ok {
 		return uint32(f.FileType), f.FileType != 0
@@ -201,7 +197,7 @@ func FileType(t ir.DType) (number uint32, ok bool) {
 	return number, ok
 }
 
-// checkType refuses what no program loads weights in.
+// checkType refuses types that programs do not load weights in.
 func checkType(t ir.DType) error {
 	f, block := ir.BlockFormatOf(t)
 	switch _, encodes := quant.Supported(t); {
@@ -221,7 +217,7 @@ type Source struct {
 	isGGUF   bool
 }
 
-// weights is what GGUF and safetensors files have in common.
+// weights is the common interface of GGUF and safetensors files.
 type weights interface {
 	Names() []string
 	Weight(name string) (*ir.Data, error)
@@ -235,9 +231,8 @@ type tensorInfo struct {
 	bytes int64
 }
 
-// NewSource makes a source of an open *gguf.File, *safetensors.File or
-// *safetensors.Index, which Close of the source closes. A tensor of a type that
-// this program does not know is an error.
+// NewSource makes a source from an open *gguf.File, *safetensors.File or *safetensors.Index. Close of the source closes
+// it. A tensor of an unknown type is an error.
 func NewSource(file weights) (*Source, error) {
 	s := &Source{file: file}
 	for _, name := range file.Names() {
@@ -256,11 +251,10 @@ func NewSource(file weights) (*Source, error) {
 // Close closes the file.
 func (s *Source) Close() error { return s.file.Close() }
 
-// maxGGMLName is the longest tensor name that ggml has room for
-// (GGML_MAX_NAME, with the zero byte that ends it).
+// maxGGMLName is the maximum length of a tensor name in ggml (GGML_MAX_NAME, which includes a zero byte).
 const maxGGMLName = 63
 
-// notes says what keeps ggml's programs from loading a file made from the source.
+// notes lists the reasons why ggml's programs could not load a file made from the source.
 func (s *Source) notes() (notes []string) {
 	if !s.isGGUF {
 		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its "+

@@ -2,7 +2,7 @@ package quantize
 
 import "math"
 
-// Report says what the quantization of a model changed.
+// Report describes the errors of a model's quantization.
 type Report struct {
 	Tensors []TensorReport
 	Notes   []string // about the file as a whole
@@ -12,12 +12,12 @@ type Report struct {
 	sums              errorSums
 }
 
-// TensorReport is what was lost of one tensor.
+// TensorReport describes the error of one tensor.
 type TensorReport struct {
 	Tensor
 
-	// RMSE is the root of the mean squared error over that of the values: 0 where
-	// nothing was lost, 1 where all are stored as zeros.
+	// RMSE is the root of the mean squared error divided by the mean square of the values: 0 for a lossless result, 1
+	// if all values became zeros.
 	RMSE     float64
 	MaxError float64 // of any element, absolute
 }
@@ -39,7 +39,7 @@ func (r *Report) add(t Tensor, e errorSums) {
 	r.RMSE = r.sums.relative()
 }
 
-// errorSums adds up what is lost where x is stored as y.
+// errorSums accumulates the error of storing x as y.
 type errorSums struct {
 	error, total float64 // sums of squares
 	worst        float64

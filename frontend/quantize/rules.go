@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// choose decides what a tensor becomes, and marks the rule that it used.
+// choose plans a tensor, and marks the rule that applied.
 func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 	t := Tensor{Name: info.name, Dims: info.dims, From: info.dtype, BytesIn: info.bytes}
 	want, named := opt.Type, false
 	for i, r := range opt.Keep {
-		if ok, _ := path.Match(r.Pattern, info.name); ok { // patterns are checked
+		if ok, _ := path.Match(r.Pattern, info.name); ok { // patterns are valid by now
 			used[i] = true
 			if !named {
 				want, named = r.Type, true
@@ -34,8 +34,8 @@ func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 	return t, t.weigh(opt)
 }
 
-// weigh says whether importance weights are used. Weights of another size than the
-// tensor's are an error: they belong to another model.
+// weigh decides whether importance weights are used. Weights of another size than the tensor's are an error: they
+// belong to another model.
 func (t *Tensor) weigh(opt Options) error {
 	if opt.Imatrix == nil || !t.To.IsBlock() || t.To == t.From {
 		return nil
@@ -78,8 +78,8 @@ func (t *Tensor) matrices() int {
 	return n
 }
 
-// target is the type for a tensor and, where it is not the one wanted, the reason.
-// named says that a rule names the tensor, which then may be stored as any float.
+// target is the type for a tensor and, if it differs from want, the reason. named says that a rule names the tensor;
+// then any float type is allowed.
 func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note string) {
 	switch why := unquantized(info); {
 	case !info.dtype.IsFloat() && !info.dtype.IsBlock():
@@ -103,8 +103,8 @@ func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note strin
 		want.BlockElems(), to, want)
 }
 
-// fallback is the type for rows that are not whole blocks of a format: like
-// llama.cpp's quantizer, the next larger one with blocks of 32, or else f16.
+// fallback is the type for rows that are not whole blocks of a format: as in llama.cpp, the next larger format with
+// blocks of 32, or else f16.
 func fallback(want ir.DType, columns int) ir.DType {
 	to := ir.IQ4_NL
 	if f, ok := ir.BlockFormatOf(want); ok && f.Fallback != ir.Invalid {
@@ -116,9 +116,8 @@ func fallback(want ir.DType, columns int) ir.DType {
 	return to
 }
 
-// unquantized says why a tensor is not quantized: it is small and what it scales or
-// adds is sensitive, or ggml programs take it in f32 only. It is empty for matrices.
-// Names are those of GGUF files and of the models that they are made from.
+// unquantized returns the reason why a tensor is not quantized: it is small and sensitive, or ggml programs require
+// f32. It returns "" for matrices. The names are those of GGUF files, and of the models that they are converted from.
 func unquantized(info tensorInfo) string {
 	name := strings.ToLower(info.name)
 	switch {

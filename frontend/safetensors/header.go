@@ -14,8 +14,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// entry is one tensor as the header gives it. The range counts from the start of
-// the data.
+// entry is one tensor of the header. The range is relative to the start of the data.
 type entry struct {
 	name       string
 	pos        int64 // in the file, for errors
@@ -29,9 +28,8 @@ type header struct {
 	entries  []entry
 }
 
-// parser reads JSON token by token. encoding/json's struct decoding would take
-// the last of two equal keys and ignore unknown ones, so that two readers could
-// see different tensors in the same file.
+// parser reads JSON token by token. Struct decoding by encoding/json would take the last of two equal keys and ignore
+// unknown ones, so two readers could see different tensors in the same file.
 type parser struct {
 	src filefmt.Source
 	dec *json.Decoder
@@ -64,7 +62,7 @@ func parseHeader(src filefmt.Source, text []byte) (*header, error) {
 	return h, nil
 }
 
-// errorf returns an error about what was read last.
+// errorf returns an error about the last token.
 func (p *parser) errorf(format string, args ...any) error {
 	return p.src.Errorf(lengthBytes+p.dec.InputOffset(), format, args...)
 }
@@ -93,8 +91,7 @@ func (p *parser) delim(want json.Delim, what string) error {
 	return nil
 }
 
-// object reads an object and calls member for each key, which must read the
-// value. A key that is there twice is an error.
+// object reads an object and calls member for each key, which must read the value. A duplicate key is an error.
 func (p *parser) object(what string, member func(key string) error) error {
 	if err := p.delim('{', what); err != nil {
 		return err
@@ -105,7 +102,7 @@ func (p *parser) object(what string, member func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		key := t.(string) // the decoder takes nothing else for a key
+		key := t.(string) // the decoder accepts only strings as keys
 		if seen[key] {
 			return p.errorf("%s has %q twice", what, key)
 		}

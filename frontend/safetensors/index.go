@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Index is a model in several safetensors files, the shards, together with the
-// index file (model.safetensors.index.json) that says which shard has a tensor.
+// Index is a model in several safetensors files, the shards, with the index file (model.safetensors.index.json) that
+// maps tensors to shards.
 type Index struct {
 	src    filefmt.Source
 	shards map[string]*File  // by file name
@@ -23,8 +23,8 @@ type Index struct {
 	names  []string          // sorted
 }
 
-// OpenIndex reads the index at path and opens every shard it names, each in the
-// index's own folder or below. A tensor that its shard lacks is an error.
+// OpenIndex reads the index at path and opens every shard, each in the index's own folder or below. A tensor missing in
+// its shard is an error.
 func OpenIndex(path string) (*Index, error) {
 	src := filefmt.Source{Format: "safetensors", Path: path}
 	places, err := readIndex(src)
@@ -45,7 +45,7 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 	}
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
-		Format    any               `json:"format"` // of what is no index but has one, such as a graph
+		Format    any               `json:"format"` // present in other JSON files, such as a graph
 	}
 	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, src.Errorf(jsonErrorPos(err), "the index is not the JSON it should be: %v", err)
@@ -60,7 +60,7 @@ func readIndex(src filefmt.Source) (map[string]string, error) {
 	return index.WeightMap, nil
 }
 
-// readBounded reads the index, which is small, without trusting that it is.
+// readBounded reads the index with a size limit, because the file is untrusted.
 func readBounded(src filefmt.Source) ([]byte, error) {
 	f, err := inputfile.Open(src.Path)
 	if err != nil {
@@ -116,9 +116,8 @@ func (x *Index) Names() []string { return slices.Clone(x.names) }
 // HasWeight reports whether there is a tensor of that name.
 func (x *Index) HasWeight(name string) bool { _, ok := x.places[name]; return ok }
 
-// Weight returns the tensor of that name from its shard. Its bytes alias the
-// file, so they are read-only and valid until Close. It implements
-// ir.WeightSource.
+// Weight returns the tensor of that name from its shard. Its bytes alias the file, so they are read-only and valid
+// until Close. It implements ir.WeightSource.
 func (x *Index) Weight(name string) (*ir.Data, error) {
 	file, ok := x.places[name]
 	if !ok {
@@ -127,7 +126,7 @@ func (x *Index) Weight(name string) (*ir.Data, error) {
 	return x.shards[file].Weight(name)
 }
 
-// Close closes all shards. Tensors got from Weight must not be used afterwards.
+// Close closes all shards. Tensors returned by Weight must not be used afterwards.
 func (x *Index) Close() error {
 	var errs []error
 	for _, shard := range x.shards {

@@ -1,13 +1,12 @@
-// Package safetensors reads and writes safetensors files, the weight format of
-// Hugging Face, single or as shards behind an index.
+// Package safetensors reads and writes safetensors files, Hugging Face's weight format: single files, or shards with an
+// index.
 //
 // Start from [Open] and [File]; [OpenIndex] reads shards, and [Write] makes files.
 //
-// A file is an 8-byte little-endian header length, a JSON header that gives each
-// tensor's type, shape and byte range, and the tensor data. The file is
-// memory-mapped and tensors alias the mapping. Files are untrusted: the header
-// is parsed strictly and every range is checked before use; as the format
-// demands, the ranges must cover the data without gap or overlap.
+// A file has an 8-byte little-endian header length, a JSON header with each tensor's type, shape and byte range, and
+// the tensor data. The file is memory-mapped and tensors alias the mapping. Files are untrusted: the header is parsed
+// strictly and every range is checked before use. The format requires the ranges to cover the data without gap or
+// overlap, which is checked too.
 package safetensors
 
 import (
@@ -40,7 +39,7 @@ var dtypes = map[string]ir.DType{
 type Tensor struct {
 	Name   string
 	Type   string   // the file's name of the element type, such as "BF16"
-	DType  ir.DType // ir.Invalid if this program has no such type
+	DType  ir.DType // ir.Invalid for unsupported types
 	Dims   []int    // row-major
 	Offset int64    // of the first byte, from the start of the file
 	Bytes  int64
@@ -57,8 +56,8 @@ type File struct {
 	names    map[string]int // index into tensors
 }
 
-// Open maps the file at path and reads its header. A file whose name says that it
-// has a part of a model only is refused: OpenIndex opens all parts.
+// Open maps the file at path and reads its header. It refuses a file whose name says that it is a part of a model:
+// OpenIndex opens all parts.
 func Open(path string) (*File, error) {
 	if part, of := filefmt.PartOf(path); of > 1 {
 		return nil, &filefmt.PartError{Source: filefmt.Source{Format: "safetensors", Path: path}, Part: part, Of: of,
@@ -67,8 +66,7 @@ func Open(path string) (*File, error) {
 	return OpenPart(path)
 }
 
-// OpenPart is Open that takes a part of a model, too, which has only some of its
-// tensors.
+// OpenPart is Open for files that may be a part of a model, with only some of its tensors.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -86,12 +84,12 @@ func OpenPart(path string) (*File, error) {
 	return f, nil
 }
 
-// NewReader reads a safetensors file held in memory. Tensors alias data.
+// NewReader reads a safetensors file in memory. Tensors alias data.
 func NewReader(data []byte) (*File, error) {
 	return parse(filefmt.Source{Format: "safetensors"}, data)
 }
 
-// Close unmaps the file. Tensors got from Weight must not be used afterwards.
+// Close unmaps the file. Tensors returned by Weight must not be used afterwards.
 func (f *File) Close() error {
 	f.data = nil
 	if f.mapping == nil {
@@ -176,8 +174,8 @@ func parse(src filefmt.Source, data []byte) (*File, error) {
 	return f, nil
 }
 
-// place checks each entry's range and turns the entries into tensors. Start is
-// the position of the tensor data in the file.
+// place checks each entry's range and converts the entries to tensors. start is the position of the tensor data in the
+// file.
 func (f *File) place(entries []entry, start int64) error {
 	size := int64(len(f.data)) - start
 	for i, e := range entries {
@@ -204,8 +202,7 @@ func (f *File) place(entries []entry, start int64) error {
 	return f.checkTiling(entries, size)
 }
 
-// checkTiling reports an error unless the ranges, in order, cover the size bytes
-// of data exactly.
+// checkTiling checks that the ranges, in order, cover the size bytes of data exactly.
 func (f *File) checkTiling(entries []entry, size int64) error {
 	order := slices.Clone(entries)
 	slices.SortFunc(order, func(a, b entry) int {

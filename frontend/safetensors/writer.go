@@ -21,8 +21,8 @@ type Named struct {
 	Data *ir.Data
 }
 
-// headerAlignment is where the tensor data begins, so that together with the
-// order by element size every tensor is aligned to its elements.
+// headerAlignment is the alignment of the tensor data. Together with the order by element size it aligns every tensor
+// to its elements.
 const headerAlignment = 8
 
 // WriteFile writes the file at path. It appears whole or not at all.
@@ -32,8 +32,8 @@ func WriteFile(path string, metadata map[string]string, tensors []Named) error {
 	})
 }
 
-// Write writes a safetensors file: the tensors with the larger elements first,
-// otherwise in the order given. Metadata may be nil.
+// Write writes a safetensors file: tensors with larger elements first, otherwise in the given order. metadata may be
+// nil.
 func Write(w io.Writer, metadata map[string]string, tensors []Named) error {
 	ordered := slices.Clone(tensors)
 	slices.SortStableFunc(ordered, func(a, b Named) int {

@@ -1,12 +1,9 @@
-// Package imatrix reads importance matrices: for each weight matrix of a model,
-// how large the activations are that each of its columns meets. Package quant
-// takes one row of it as weights, so that the columns that matter keep more of
-// their precision.
+// Package imatrix reads importance matrices: for each weight matrix of a model, the mean squared activations per
+// column. Package quant uses one row as weights, so that important columns keep more precision.
 //
-// Two file forms are in use, both written by llama.cpp's llama-imatrix: an older
-// binary form (Read) and a GGUF file (FromTensors). Either holds sums of squared
-// activations and how many were summed. Only the ratios within a row matter to a
-// quantizer, so the numbers of summands are not used and rows get a mean of one.
+// There are two file formats, both written by llama.cpp's llama-imatrix: an older binary format (Read) and a GGUF file
+// (FromTensors). Both have sums of squared activations and the number of summands. Only ratios within a row matter to a
+// quantizer, so the numbers of summands are ignored and rows are scaled to a mean of one.
 package imatrix
 
 import (
@@ -18,21 +15,20 @@ import (
 
 // Matrix holds the importance of the weights of one model.
 type Matrix struct {
-	Chunks   int      // pieces of text that were run; zero where the file does not say
+	Chunks   int      // chunks of text that were run; zero if unknown
 	Datasets []string // names of the texts, as the file has them
 
-	// sums are the sums of squares for each weight, matrix by matrix where it is a
-	// stack of matrices, as the weights of a mixture of experts are.
+	// sums are the sums of squares for each weight. For a stack of matrices, as in a mixture of experts, they are
+	// listed matrix by matrix.
 	sums map[string][]float32
 }
 
 // Names returns the weights that m knows, sorted.
 func (m *Matrix) Names() []string { return slices.Sorted(maps.Keys(m.sums)) }
 
-// Row returns the importance of each of the columns of a weight that has that
-// many columns (its innermost axis) in each of a number of stacked matrices, for
-// one of these. The mean is one, and all are one where the matrix saw no
-// activation. ok is false where m does not know the weight.
+// Row returns the importance of the columns (the innermost axis) of one matrix of a weight, which is a stack of that
+// many matrices with that many columns. The mean is one; all are one if the matrix had no activations. ok is false if m
+// does not have the weight.
 func (m *Matrix) Row(name string, columns, matrices, matrix int) (row []float32, ok bool, err error) {
 	sums, ok := m.sums[name]
 	if !ok {
@@ -69,8 +65,8 @@ func scaled(sums []float32) []float32 {
 	return row
 }
 
-// firstBad returns the index of the first value that is not a sum of squares:
-// negative, infinite or NaN. It is -1 where all are.
+// firstBad returns the index of the first value that cannot be a sum of squares: negative, infinite or NaN. It is -1 if
+// there is none.
 func firstBad(values []float32) int {
 	return slices.IndexFunc(values, func(v float32) bool { return !(v >= 0 && v <= math.MaxFloat32) })
 }

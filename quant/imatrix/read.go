@@ -8,17 +8,16 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// minEntry is the least number of bytes of an entry: the length of its name, one
-// byte of name, calls, the number of values and one value.
+// minEntry is the minimum size of an entry in bytes: the length of its name, one byte of name, calls, the number of
+// values and one value.
 const minEntry = 4 + 1 + 4 + 4 + 4
 
 // maxName bounds the length of names.
 const maxName = 64 << 10
 
-// Read reads the older binary form, all of it little-endian: an i32 number of
-// entries; for each an i32 length and its name, i32 calls, an i32 number of values
-// and these as f32, sums of squares over the calls; then, in newer files, i32
-// chunks, an i32 length and the dataset's name. Path only names the file in errors.
+// Read reads the older binary format. All of it is little-endian: an i32 number of entries; for each an i32 length and
+// its name, i32 calls, an i32 number of values and these as f32, sums of squares over the calls; then, in newer files,
+// i32 chunks, an i32 length and the dataset's name. path only names the file in errors.
 func Read(data []byte, path string) (*Matrix, error) {
 	c := cursor{src: filefmt.Source{Format: "imatrix", Path: path}, data: data}
 	n := c.count(minEntry, "entries")
@@ -74,8 +73,7 @@ func (c *cursor) readEntry(m *Matrix) error {
 	return c.err
 }
 
-// cursor reads little-endian values and never past the end. The first failure
-// sticks: after it every read gives zero.
+// cursor reads little-endian values and never past the end. After the first failure every read returns zero.
 type cursor struct {
 	src  filefmt.Source
 	data []byte
@@ -108,8 +106,8 @@ func (c *cursor) i32(what string) int {
 	return 0
 }
 
-// count reads a number of things that take at least size bytes each, and refuses
-// one that the rest of the file cannot hold.
+// count reads a number of items of at least size bytes each, and refuses a number that the rest of the file cannot
+// hold.
 func (c *cursor) count(size int, what string) int {
 	n := c.i32(fmt.Sprintf("the number of %s", what))
 	if left := len(c.data) - c.pos; n < 0 || n > left/size {

@@ -16,14 +16,13 @@ type Tensors interface {
 	Lookup(key string) (value any, ok bool)
 }
 
-// sumsSuffix marks the tensor [matrices][columns] of the sums of squares for the
-// weight that it is named after.
+// sumsSuffix is the suffix of the tensor [matrices][columns] with the sums of squares for a weight, after the weight's
+// name.
 const sumsSuffix = ".in_sum2"
 
-// FromTensors reads the GGUF form: general.type is "imatrix", imatrix.chunk_count
-// and imatrix.datasets say what was run, and each weight has a float32 tensor of
-// sums (and one of counts, which ratios do not need). The matrix does not refer to
-// the file afterwards.
+// FromTensors reads the GGUF format: general.type is "imatrix", imatrix.chunk_count and imatrix.datasets describe the
+// run, and each weight has a float32 tensor of sums (and one of counts, which ratios do not need). The matrix does not
+// refer to the file afterwards.
 func FromTensors(f Tensors) (*Matrix, error) {
 	if t, ok := f.Lookup("general.type"); !ok {
 		return nil, fmt.Errorf("imatrix: there is no general.type: want imatrix; the file is a model, not an " +

@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// grids mirrors golden/quant/ggml-iq-grids.json. Grid entries are hex numbers
-// whose least significant byte is the first element.
+// grids mirrors golden/quant/ggml-iq-grids.json. Grid entries are hex numbers with the first element in the least
+// significant byte.
 type grids struct {
 	Signs  []uint8  `json:"ksigns_iq2xs"`
 	IQ4NL  []int8   `json:"kvalues_iq4nl"`
