@@ -185,6 +185,9 @@ func (e *emitter) toFloat(x *kernel.Expr, to ir.DType, v text) text {
 	switch {
 	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
 		return e.round(to, e.coerce(src, dst, v))
+	case to == ir.F32 && src == "uint" && target.RoundsWordsTwice(e.caps):
+		e.helper("word_to_float", src)
+		return call("word_to_float", v)
 	case to == ir.F32:
 		e.helper("converted", dst)
 		return call("converted", e.coerce(src, dst, v))

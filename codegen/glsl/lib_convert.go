@@ -101,6 +101,13 @@ double converted_double(const double x) {
     precise double doubled = by_half * 2.0;
     return doubled;
 }`},
+	{"word_to_float", uintOnly, `
+// Both halves and the product are exact, so the sum is x, rounded once. Some drivers convert the 31 low bits and then
+// add the highest one, which rounds twice.
+float word_to_float(uint x) {
+    precise float whole = float(x >> 16) * 65536.0 + float(x & 0xffffu);
+    return whole;
+}`},
 	{"uint_to_odd", uintOnly, `
 // x, as far as a float has its digits; the last digit of what has more is odd, so that rounding it to fewer digits
 // gives what rounding x does (Boldo and Melquiond 2008).

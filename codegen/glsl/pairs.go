@@ -225,12 +225,12 @@ bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
 float pair_to_float(uvec2 x) {
     bool negative = int(x.y) < 0;
     x = pair_abs(x);
-    float size = float(x.x);
+    float size = word_to_float(x.x);
     if (x.y != 0u) {
         int up = 31 - findMSB(x.y);
         uint top = up == 0 ? x.y : x.y << up | x.x >> 32 - up;
         if (x.x << up != 0u) top |= 1u;
-        size = float(top) * uintBitsToFloat(uint(159 - up) << 23);
+        size = word_to_float(top) * uintBitsToFloat(uint(159 - up) << 23);
     }
     return negative ? -size : size;
 }`},

@@ -16,6 +16,9 @@ func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShad
 // LosesHalfInfinity reports whether packHalf2x16 makes NaN of infinities.
 func LosesHalfInfinity(caps Caps) bool { return swiftShader(caps) }
 
+// RoundsWordsTwice reports whether float(x) of a word rounds its 31 low bits and then the sum with the highest one.
+func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
+
 // DearBranches reports whether a driver's compiler takes so much for branches that
 // those around dead stores must go.
 func DearBranches(caps Caps) bool { return swiftShader(caps) }
