@@ -76,7 +76,7 @@ type Rate struct {
 	On      string  `json:"on,omitempty"`         // what the program runs on, and why so
 	Mean    float64 `json:"per_second,omitempty"` // tokens, by the wall clock
 	StdDev  float64 `json:"stddev,omitempty"`
-	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, were it never to wait for the host
+	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, without waits for the host; 0: no clock
 }
 
 // Cases returns a case for each test, and checks what they ask for.
@@ -224,14 +224,17 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	}
 	opt := r.Options
 	opt.Copies = 1
-	gpu, err := r.clock(ctx, m.loaded.of(size, middle+size).exe, opt, func() error { return m.run(ctx, middle, size) })
+	exe := m.loaded.of(size, middle+size).exe
+	gpu, err := r.clock(ctx, exe, opt, func() error { return m.run(ctx, middle, size) })
 	if err != nil {
 		return err
 	}
 	runs := float64(t.tokens) / float64(size)
 	res.Micros, res.Min, res.Max = micros(gpu.Median)*runs, micros(gpu.Min)*runs, micros(gpu.Max)*runs
 	res.Replays, res.Copies = gpu.Replays, 1
-	rate.Device = float64(t.tokens) / (res.Micros / 1e6)
+	if exe.Vulkan() != nil {
+		rate.Device = float64(t.tokens) / (res.Micros / 1e6)
+	}
 	var sum, squares float64
 	for i := range m.Repeats + 1 {
 		start := time.Now()

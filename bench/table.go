@@ -48,7 +48,10 @@ func (r *Result) Row() string {
 func (r *Result) textRow() string {
 	t, check, mean, device := r.Text, string(r.Status), "-", "-"
 	if r.Status == OK {
-		mean, device = fmt.Sprintf("%.2f ± %.2f", t.Mean, t.StdDev), fmt.Sprintf("%.2f", t.Device)
+		mean = fmt.Sprintf("%.2f ± %.2f", t.Mean, t.StdDev)
+		if t.Device > 0 {
+			device = fmt.Sprintf("%.2f", t.Device)
+		}
 	} else {
 		check += ": " + shorten(r.Why, 2*maxScheduleShown)
 	}

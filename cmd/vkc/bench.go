@@ -49,8 +49,8 @@ the device says why and is refused. A time has the cost of one dependent launch 
 each other.
 
 With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths, with
-flags and columns as llama-bench has them. Tokens a second are by the wall clock; beside them stands what the device
-alone would reach.
+flags and columns as llama-bench has them. Tokens a second are by the wall clock. The next column has what the device
+alone would reach by its own clock; the processor and several devices have no such clock.
 
 With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on those that the environment's
 GOMAXPROCS allows. Sizes that suit a processor are the default there, too.

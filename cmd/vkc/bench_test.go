@@ -195,13 +195,24 @@ func TestBenchModelSplits(t *testing.T) {
 	line := []string{"bench", "-m", gollama, "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
 		"-b", "4", "--split"}
 	for split, want := range map[string][]string{
-		"auto": {"one device is cheapest: ", "layers: ", "tensor: "},
+		"auto":   {"one device is cheapest: ", "layers: ", "tensor: "},
+		"layers": {"tg2 runs on "},
 		// Whether kernels can wait for one another is found out in a limited time, and so not always on a busy machine.
 		"tensor": {"tg2 runs on tensor parallel over ", "the devices exchange values 16 times a run: "},
 	} {
-		r := ok(t, append(line, split)...)
+		file := filepath.Join(t.TempDir(), "bench.json")
+		r := ok(t, append(line, split, "--output", file)...)
 		has(t, r.stderr, want...)
 		has(t, r.stdout, "1 cases: 1 ok")
+		report, err := bench.ReadReport(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A clock of a device counts what one device does.
+		text := report.Results[0].Text
+		if oneClock := split == "auto"; text.Mean <= 0 || (text.Device > 0) != oneClock {
+			t.Errorf("--split %s: %.1f tokens a second, %.1f by a clock of the device", split, text.Mean, text.Device)
+		}
 	}
 	fails(t, exitUsage, append(line, "rows"), "--split", "rows", "layers, tensor, auto")
 }
