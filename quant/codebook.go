@@ -6,13 +6,13 @@ import "math"
 // quarters: two elements of three levels each, or one element of eight. Entries are grouped by their first half, so
 // that one comparison excludes all entries that share it.
 type codebook struct {
-	elems  int        // elements an entry: 8 or 4
+	elems  int        // elements per entry: 8 or 4
 	levels [8]float32 // the levels in ascending order, three or eight
 	top    float32    // the largest of them
 	starts [maxHalves + 1]uint16
-	order  []arranged // entries with first half h lie from starts[h] to starts[h+1]
-	index  []uint16   // entries with first half h are at starts[h] to starts[h+1]
-	digits [][8]uint8 // index of each in the format's table
+	order  []arranged // entries with first half h are at starts[h] to starts[h+1]
+	index  []uint16   // index of each in the format's table
+	digits [][8]uint8 // levels of each
 }
 
 // arranged are the codes of the halves of an entry.

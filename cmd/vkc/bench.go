@@ -104,7 +104,8 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	return cmd
 }
 
-// check refuses what is wrong on any device, before one is opened. Which sizes there are depends on it.
+// check reports flags that are wrong on every device, before a device is opened. The sizes of a suite depend on the
+// device.
 func (f *benchFlags) check() error {
 	if f.target != "" {
 		if err := oneOf("target", f.target, target.Profiles()); err != nil {
@@ -251,7 +252,7 @@ func (a *app) listCases(cases []bench.Case) error {
 	return nil
 }
 
-// measure runs the cases. Where it is stopped, the report has those that are done.
+// measure runs the cases. If it is interrupted, the report has the finished ones.
 func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
 	traces *[]runtime.Trace) (*bench.Report, error) {
 	caps := dev.Caps()

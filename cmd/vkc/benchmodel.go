@@ -36,7 +36,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.AddFlagSet(own)
 }
 
-// check refuses what does not go together.
+// check reports flags that contradict each other.
 func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err error) {
 	if f.path == "" {
 		for _, name := range f.names {

@@ -36,7 +36,7 @@ func openCaches() (*caches, error) {
 	return &caches{root, progcache.Open(root), spirv.OpenCache(root), cachefile.PipelineDir(root)}, nil
 }
 
-// cacheInfo is what vkc cache ls --json prints.
+// cacheInfo is the output of vkc cache ls --json.
 type cacheInfo struct {
 	Dir       string       `json:"dir"`
 	Programs  []cachedItem `json:"programs"`
@@ -195,8 +195,7 @@ func (a *app) cacheClear() error {
 	return err
 }
 
-// pipelineFiles lists the files in which drivers' pipelines are kept, one per
-// device and driver.
+// pipelineFiles lists the pipeline cache files, one per device and driver.
 func (c *caches) pipelineFiles() ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(c.pipelines)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -79,7 +79,7 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	return c.run(ctx, console)
 }
 
-// conversation is what was said so far.
+// conversation is the state of a chat.
 type conversation struct {
 	model    *generate.Model
 	flags    *generateFlags

@@ -23,16 +23,16 @@ type compileFlags struct {
 	tuning                           tuningFlags
 }
 
-// compileInfo is what vkc compile --json prints.
+// compileInfo is the output of vkc compile --json.
 type compileInfo struct {
 	Graph     string      `json:"graph"`
 	GraphHash string      `json:"graph_hash"`
 	Target    string      `json:"target"`
 	Bundle    string      `json:"bundle"`
 	Bytes     int64       `json:"bytes"`
-	Weights   bool        `json:"weights"` // whether the bundle holds them
+	Weights   bool        `json:"weights"` // whether the bundle contains the weights
 	Arena     int64       `json:"arena_bytes"`
-	Temps     int64       `json:"temp_bytes"` // of the arena's values side by side
+	Temps     int64       `json:"temp_bytes"` // sum of the sizes of the arena's values, without reuse
 	Program   programInfo `json:"program"`
 }
 
@@ -43,8 +43,8 @@ type programInfo struct {
 	CacheHit  bool    `json:"cache_hit"`
 	Processes int     `json:"compiler_processes"`
 	Millis    float64 `json:"compile_ms"`
-	// Without is what the device has and the GLSL tools are too old to express.
-	// Programs do without it and are slower; vkc doctor says what to do.
+	// Without lists features that the device has and the installed GLSL tools are too old to compile. Programs run
+	// without them, more slowly; vkc doctor explains the fix.
 	Without []string `json:"without,omitempty"`
 }
 
@@ -200,7 +200,7 @@ func infoOf(s vkc.CompileStats) programInfo {
 	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed), s.Without}
 }
 
-// noteCompile says what compiling took.
+// noteCompile prints the cost of compiling.
 func (a *app) noteCompile(s vkc.CompileStats) {
 	switch {
 	case s.CacheHit:

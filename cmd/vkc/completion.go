@@ -28,8 +28,7 @@ var flagValues = map[string]func() []string{
 	"type":      quantizeTypes,
 }
 
-// completeValues has shells complete the values of a command's flags, and of
-// those of all commands below it.
+// completeValues registers shell completion for the flag values of cmd and all its subcommands.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if values, ok := flagValues[f.Name]; ok {
@@ -66,7 +65,7 @@ func passNames() (names []string) {
 	return names
 }
 
-// unknownFlag is what the flag parser says of a flag that is not there.
+// unknownFlag matches the flag parser's error for an unknown flag.
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
 
 // flagError makes an error of the flag parser one of usage, and names the flags

@@ -20,7 +20,7 @@ type deviceEntry struct {
 	// what --device auto takes; a software device where it is faster than the reference
 	Auto    bool   `json:"auto"`
 	Problem string `json:"problem,omitempty"` // why it cannot be used
-	// what VKC_DISABLE turned off
+	// features that VKC_DISABLE turned off
 	Disabled []string     `json:"disabled,omitempty"`
 	Caps     *target.Caps `json:"caps"`
 }
@@ -28,7 +28,7 @@ type deviceEntry struct {
 // perGraph reports whether --device auto takes the device or the CPU fast path, as is faster.
 func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == target.DeviceCPU }
 
-// devicesInfo is what vkc devices --json prints.
+// devicesInfo is the output of vkc devices --json.
 type devicesInfo struct {
 	Vulkan  string        `json:"vulkan,omitempty"` // version
 	Devices []deviceEntry `json:"devices"`
@@ -94,7 +94,7 @@ func (a *app) writeProfile(device, path string) (err error) {
 	if dev.IsCPU() {
 		return usagef("--profile is for Vulkan devices, and %s is none", dev.Name())
 	}
-	measured, _ := tunefile.DeviceTuning(dev.Caps()) // what cannot be used is as if it were not there
+	measured, _ := tunefile.DeviceTuning(dev.Caps()) // an unusable tuning file is ignored
 	note := fmt.Sprintf("Written by vkc %s from %s, %s %s.", vkc.Version(), dev.Name(), dev.Caps().DriverName,
 		dev.Caps().DriverInfo)
 	text, err := target.EncodeProfile(measured.On(dev.Caps()), measured.Tuning(), note)
@@ -108,8 +108,7 @@ func (a *app) writeProfile(device, path string) (err error) {
 	return nil
 }
 
-// listDevices probes all Vulkan devices. What it returns holds also beside an
-// error.
+// listDevices probes all Vulkan devices. Its result is valid even when it returns an error too.
 func listDevices() (devicesInfo, error) {
 	info := devicesInfo{Devices: []deviceEntry{}}
 	inst, err := vk.Open()

@@ -21,10 +21,10 @@ type finding struct {
 	Name     string `json:"name"`
 	OK       bool   `json:"ok"`
 	Optional bool   `json:"optional,omitempty"` // vkc works without it
-	Detail   string `json:"detail"`             // what is there, or what is wrong
+	Detail   string `json:"detail"`             // what was found, or what is wrong
 	Purpose  string `json:"purpose"`
-	Without  string `json:"without,omitempty"` // what still works where it is missing and not optional
-	Fix      string `json:"fix,omitempty"`     // what to do where it is not OK
+	Without  string `json:"without,omitempty"` // for a required check that fails: what still works
+	Fix      string `json:"fix,omitempty"`     // how to repair it, if not OK
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -76,7 +76,7 @@ const (
 	withoutVulkan     = "programs are compiled (--target PROFILE) and run on the CPU fast path only (--device cpu)"
 )
 
-// newerTools is what to do about old ones.
+// newerTools is the fix for old GLSL tools.
 const newerTools = "point $" + spirv.ToolsEnv +
 	" at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
@@ -117,7 +117,7 @@ func examineTools(ctx context.Context) ([]finding, error) {
 	return findings, nil
 }
 
-// examineFeatures looks at what only newer tools compile.
+// examineFeatures checks the shader features that only newer tools compile.
 func examineFeatures(features map[spirv.Feature]bool) finding {
 	var have, lack []string
 	for _, f := range slices.Sorted(maps.Keys(features)) {
@@ -149,7 +149,7 @@ func isOptional(tools *spirv.Toolchain, name string) bool {
 	return true
 }
 
-// examineVulkan says what of Vulkan is there, given what listDevices returned.
+// examineVulkan checks the Vulkan loader and drivers, given the results of listDevices.
 func examineVulkan(info devicesInfo, err error) []finding {
 	loader := finding{Name: "Vulkan loader", OK: true, Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
 	driver := finding{
@@ -301,8 +301,7 @@ func (a *app) printFindings(findings []finding) error {
 	return err
 }
 
-// verdict is an error if something is missing that is not optional. It says
-// what works without it.
+// verdict returns an error if a required check failed. The error says what still works.
 func verdict(findings []finding) error {
 	var without []string // each once, in the order of the findings
 	missing := map[string][]string{}

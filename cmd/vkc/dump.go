@@ -21,7 +21,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// The stages of vkc dump, in the order in which a program takes them.
+// The stages of vkc dump, in the order of compilation.
 const (
 	stageGraph   = "graph"
 	stagePasses  = "passes"
@@ -207,7 +207,7 @@ type dumper struct {
 	program *vkc.Program // nil where only the graph is given
 }
 
-// passes prints what the passes do.
+// passes prints the effect of each pass.
 func (d *dumper) passes() error {
 	if d.flags.after != "" {
 		var names []string
@@ -262,7 +262,7 @@ func (d *dumper) fusion() error {
 	return err
 }
 
-// fusionText lists the kernels of a graph, those of the bodies of loops indented, and the decisions.
+// fusionText lists the kernels of a graph and the fusion decisions. Kernels of loop bodies are indented.
 func fusionText(s *passes.State) string {
 	var b strings.Builder
 	f := s.Fusion
@@ -295,7 +295,7 @@ func fusionText(s *passes.State) string {
 	return b.String()
 }
 
-// decisions prints what rules proposed for the device, and what of it was taken.
+// decisions prints the proposals of the tuning rules for the device, and which were taken.
 func (d *dumper) decisions() error {
 	low, err := d.lower()
 	if err != nil {
@@ -342,7 +342,7 @@ func listed(names []string) string {
 // maxSplit bounds how many devices are asked about.
 const maxSplit = 64
 
-// split prints what each way over several devices is expected to take, and which is cheapest.
+// split prints the estimated time of each way to split the program over devices, and marks the cheapest.
 func (d *dumper) split() error {
 	caps, _, err := d.targetCaps(d.flags.target, &d.flags.tuning)
 	if err != nil {
@@ -504,8 +504,7 @@ func (d *dumper) spirv() error {
 	return d.shaders(c.Program, nil, func(i int) (string, error) { return tools.Disassemble(ctx, c.SPIRV[i]) })
 }
 
-// shaders prints the text of each shader once, headed by the kernels that
-// share it.
+// shaders prints the source of each shader once, under a heading that lists the kernels sharing it.
 func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader int) (string, error)) error {
 	list, err := d.pick(len(p.Steps))
 	if err != nil {

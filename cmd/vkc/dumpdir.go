@@ -42,7 +42,7 @@ func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning target.Tu
 	return nil
 }
 
-// fileName keeps what every file system takes of a name.
+// fileName replaces the characters of s that some file system forbids in a name.
 func fileName(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

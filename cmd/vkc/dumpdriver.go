@@ -57,7 +57,7 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 	return nil
 }
 
-// stats prints what the driver says that kernels cost.
+// stats prints the driver's statistics for each kernel.
 func (d *dumper) stats() error {
 	var costs []runtime.KernelCost
 	var steps []kernel.Step
@@ -95,7 +95,8 @@ func (d *dumper) isa() error {
 		found := false
 		for _, r := range list {
 			names = append(names, r.Name)
-			// Drivers call it Assembly, IR3 Assembly, NAK assembly, and what comes before it otherwise.
+			// Drivers call the machine code Assembly, IR3 Assembly or NAK assembly. Earlier representations have other
+			// names.
 			if r.IsText && strings.HasSuffix(strings.ToLower(r.Name), "assembly") {
 				found = true
 				fmt.Fprintf(d.stdout, "; kernel %d %s: %s\n; %s\n%s\n", i, st.Name, st.Schedule, r.Name,

@@ -23,7 +23,7 @@ import (
 // loadFlags say which language model is to run, where and how.
 type loadFlags struct {
 	path, kv string
-	trusted  string // file of keys of those whose bundles are run
+	trusted  string // file of the public keys whose bundles are trusted
 	options  generate.Options
 	guesses  *int // at a time, if that is said
 }
@@ -31,7 +31,7 @@ type loadFlags struct {
 type generateFlags struct {
 	model       loadFlags
 	prompt      string
-	gbnf        string // files of what the text must be
+	gbnf        string // files of the grammar that constrains the output
 	schema      string
 	sampling    generate.Sampling
 	chat, stats bool
@@ -67,7 +67,7 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 	return cmd
 }
 
-// register declares what vkc generate and vkc chat share.
+// register declares the flags that vkc generate and vkc chat share.
 func (f *generateFlags) register(flags *pflag.FlagSet) {
 	f.model.registerText(flags)
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
@@ -88,7 +88,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
 }
 
-// register declares what is asked of a model that goes on with texts.
+// register declares the flags for a model that continues text.
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
@@ -97,7 +97,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 		"on a device without 16-bit storage)")
 }
 
-// registerText declares what is asked of a model that makes text.
+// registerText declares the flags for a model that generates text.
 func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	f.register(flags)
 	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, or a bundle of it that vkc compile --generate has made"
@@ -112,7 +112,7 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 }
 
-// registerModel declares what is asked of every model.
+// registerModel declares the flags for every model.
 func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
@@ -157,7 +157,7 @@ func (f *loadFlags) check(command string) error {
 	return o.Check()
 }
 
-// parseKV reads what keys and values are kept in; empty is the default.
+// parseKV parses the dtype of the KV cache; empty means the default.
 func parseKV(text string) (ir.DType, error) {
 	if text == "" {
 		return ir.Invalid, nil
@@ -172,7 +172,7 @@ func parseKV(text string) (ir.DType, error) {
 	return t, err
 }
 
-// optionFlags are the flags by what of generate.Options they set.
+// optionFlags maps fields of generate.Options to the flags that set them.
 var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
 	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split"}
 
@@ -201,7 +201,7 @@ func (f *loadFlags) attend(a *app) (done func()) {
 // draftTokens is how many tokens a draft model guesses unless told.
 const draftTokens = 4
 
-// samplingFlags are the flags by what of a generate.Sampling they set.
+// samplingFlags maps fields of generate.Sampling to the flags that set them.
 var samplingFlags = map[string]string{"Temperature": "--temp", "TopP": "--top-p", "TopK": "--top-k", "MinP": "--min-p",
 	"RepeatPenalty": "--repeat-penalty", "PresencePenalty": "--presence-penalty",
 	"FrequencyPenalty": "--frequency-penalty", "MaxTokens": "-n"}
@@ -236,7 +236,7 @@ func (f *generateFlags) open(ctx context.Context, a *app, command string) (*gene
 // maxGrammar bounds the file of a grammar or schema, in bytes.
 const maxGrammar = 1 << 20
 
-// grammar reads what the text must be; nil for anything.
+// grammar reads the grammar that constrains the output. It returns nil if there is none.
 func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 	if f.gbnf != "" && f.schema != "" {
 		return nil, usagef("--grammar and --json-schema exclude each other: give one of them")
@@ -323,7 +323,7 @@ func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.S
 		}
 	}
 	rate := func(n int, d time.Duration) string {
-		if d == 0 { // shorter than what the system's clock tells apart, which is milliseconds on Windows
+		if d == 0 { // less than the clock's resolution, which is milliseconds on Windows
 			return "too fast to tell"
 		}
 		return fmt.Sprintf("%.1f a second", float64(n)/d.Seconds())

@@ -15,7 +15,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// graphFlags say how a command reads the graph that it is given: a file, or a model whose graph vkc builds.
+// graphFlags say how a command reads its graph: from a graph file, or built from a model file.
 type graphFlags struct {
 	precision string
 	model     modelFlags
@@ -57,7 +57,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	f.onnx.add(cmd)
 }
 
-// read reads a graph, or builds that of a model. Its products may be as inexact as --precision says.
+// read reads a graph, or builds the graph of a model. Its matmuls may be as inexact as --precision allows.
 func (f *graphFlags) read(path string) (*ir.Graph, error) {
 	g, w, err := f.open(path, "")
 	if w != nil {
@@ -66,7 +66,7 @@ func (f *graphFlags) read(path string) (*ir.Graph, error) {
 	return g, err
 }
 
-// open is read, with weights: those of the file that is named, else those of a model; nil where there are none.
+// open is read, and returns weights too: from the file weights if it is given, else the model's own, else nil.
 func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err error) {
 	g, own, err := f.model.open(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err
 	return g, w, nil
 }
 
-// forBundle refuses what a bundle has decided already.
+// forBundle reports flags that a bundle fixed when it was compiled.
 func (f *graphFlags) forBundle() error {
 	if f.precision != ir.PrecisionFull {
 		return &usageError{errors.New("--precision: a bundle has the precision that it was compiled with")}
@@ -120,7 +120,7 @@ const (
 	onnxModel = "an ONNX model"
 )
 
-// open reads a graph, or builds that of a model, whose weights it returns too.
+// open reads a graph, or builds the graph of a model and returns it with the model's weights.
 func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 	isModel, err := isGGUF(path)
 	switch {

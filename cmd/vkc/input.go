@@ -58,8 +58,8 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 	return nil
 }
 
-// respell gives values the names of symbols, where they have those of extents in an ONNX file, which may be no
-// identifiers.
+// respell renames the keys of symbols. A user may name an extent as the ONNX file does, which need not be an
+// identifier; respell replaces that name by the symbol's.
 func respell(sig *runtime.Signature, symbols map[string]int64) error {
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {
 		if ir.IsIdent(name) {
@@ -88,7 +88,7 @@ func respell(sig *runtime.Signature, symbols map[string]int64) error {
 	return nil
 }
 
-// isNumbered is the end of a symbol whose name would be another's else.
+// isNumbered matches the suffix of a symbol that was renamed to avoid a clash.
 var isNumbered = regexp.MustCompile(`^_[0-9]+$`)
 
 // readInputs makes the tensors that --input flags ask for. Random ones come
@@ -142,7 +142,7 @@ func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[stri
 	return in, nil
 }
 
-// checkValue refuses what is neither a seed nor numbers nor a file.
+// checkValue reports text that is no seed, no list of numbers and no file.
 func checkValue(text string) error {
 	if seed, ok := strings.CutPrefix(text, randomPrefix); ok {
 		if _, err := strconv.ParseUint(seed, 10, 64); err != nil {
@@ -247,7 +247,8 @@ const maxRandomBytes = 4 << 30
 // maxRandomInt bounds random integers.
 const maxRandomInt = 100
 
-// randomLimit is what random integers are below: they are indices that there are, where the graph takes them for some.
+// randomLimit returns the exclusive upper bound of random integers for input p. If the graph uses the input as indices,
+// all values below the bound are valid indices.
 func randomLimit(g *ir.Graph, p runtime.Port, symbols map[string]int64) (int64, error) {
 	limit := int64(maxRandomInt)
 	for _, r := range g.IndexRanges() {

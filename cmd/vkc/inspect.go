@@ -54,7 +54,7 @@ metadata are cut unless --all is given.`,
 	return cmd
 }
 
-// inspected is what vkc inspect --json prints.
+// inspected is the output of vkc inspect --json.
 type inspected struct {
 	File      string            `json:"file"`
 	Format    string            `json:"format"` // with its version
@@ -93,7 +93,7 @@ type inspectedTensor struct {
 	Name     string  `json:"name"`
 	Type     string  `json:"type"`
 	Shape    []int   `json:"shape"`
-	Offset   int64   `json:"offset,omitempty"` // in the file, where it is known
+	Offset   int64   `json:"offset,omitempty"` // in the file, if known
 	Bytes    int64   `json:"bytes"`
 	Elements int64   `json:"elements"`
 	Bits     float64 `json:"bits_per_weight"`
@@ -184,8 +184,8 @@ func (info *inspected) graph(path string) error {
 	return nil
 }
 
-// onnx is what an ONNX model says of itself, whether its ops are supported or not. Extents without a number have the
-// names of their symbols.
+// onnx describes an ONNX model, whether or not its ops are supported. Extents without a number are shown as symbol
+// names.
 func (info *inspected) onnx(path string) (err error) {
 	f, err := onnx.Read(path)
 	if err != nil {

@@ -1,12 +1,5 @@
-// Vkc compiles tensor programs to fused Vulkan compute kernels and runs them.
-//
-//	vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check
-//	vkc compile GRAPH.json -o OUT.vkb --target auto
-//	vkc dump GRAPH.json --stage glsl
-//	vkc doctor
-//
-// Run vkc help for all commands and what the exit codes mean. An error is one
-// line on standard error; of a graph file all mistakes are told, one a line.
+// Run vkc help for all commands and the exit codes. An error is one line on standard error, except that every mistake
+// in a graph file is reported, one per line.
 package main
 
 import (
@@ -34,7 +27,7 @@ const (
 	exitInterrupted = 130 // 128 + SIGINT, as shells have it
 )
 
-// exitMeanings is what each exit code says.
+// exitMeanings describes the exit codes.
 var exitMeanings = []struct {
 	code    int
 	meaning string

@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/npy"
 )
 
-// onnxFlags say what of an ONNX model is known when its graph is built.
+// onnxFlags give values that an ONNX model leaves open and that building the graph needs.
 type onnxFlags struct {
 	dims, bounds, constants []string
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// optionalInt is a flag for a number that need not be said. It is for options where 0 is a number like any other, or
-// wrong: others are plain flags whose default is 0, and their help says what 0 means.
+// optionalInt is a flag for an optional number. It is for options where 0 is an ordinary or an invalid value. Other
+// options are plain flags with the default 0, and their help says what 0 means.
 type optionalInt struct{ n **int }
 
 var _ pflag.Value = (*optionalInt)(nil)

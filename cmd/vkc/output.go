@@ -19,7 +19,7 @@ import (
 // are written as escapes: names come from files, which may be hostile.
 type output struct {
 	w     *bufio.Writer
-	part  []byte // the beginning of a character whose end is still to come
+	part  []byte // the first bytes of a character; the rest is still to come
 	first error
 }
 
@@ -59,7 +59,7 @@ func (o *output) rune(r rune, text []byte) {
 	}
 }
 
-// Flush writes what is held back, and returns the first error of all writes.
+// Flush writes buffered output and returns the first error of all writes.
 func (o *output) Flush() error {
 	for _, b := range o.part {
 		fmt.Fprintf(o.w, `\x%02x`, b)

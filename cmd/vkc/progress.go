@@ -52,13 +52,13 @@ func (p *progress) report(done, total int64) {
 		}
 		p.bar = progressbar.NewOptions64(total, opt...)
 	}
-	if p.bytes { // in words of vkc's own: the bar would show a speed beside them, of less time than the work took
+	if p.bytes { // printed by vkc: the bar would also show a speed, computed over less time than the work took
 		p.bar.Describe(fmt.Sprintf("%s, %s of %s", p.what, size(done), size(total)))
 	}
 	p.bar.Set64(done) // a bar that cannot be drawn is no failure
 }
 
-// describe changes what the bar says beside it.
+// describe changes the text next to the bar.
 func (p *progress) describe(what string) {
 	p.what = what
 	if p.bar != nil {

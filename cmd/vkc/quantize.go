@@ -93,7 +93,7 @@ func quantizeType(flag, name string) (ir.DType, error) {
 	return t, nil
 }
 
-// options reads the flags, but for the importance matrix.
+// options parses all flags except the importance matrix.
 func (f *quantizeFlags) options() (opt quantize.Options, err error) {
 	if f.threads < 0 {
 		return opt, usagef("--threads %d: want at least 0", f.threads)
@@ -195,7 +195,7 @@ func readImatrix(path string) (*imatrix.Matrix, error) {
 	return imatrix.FromTensors(f)
 }
 
-// quantizedInfo is what vkc quantize --json prints.
+// quantizedInfo is the output of vkc quantize --json.
 type quantizedInfo struct {
 	File    string            `json:"file"`
 	Tensors []quantizedTensor `json:"tensors"`

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is what all commands share.
+// app is the state that all commands share.
 type app struct {
 	stdout, stderr *output
 	terminal       *os.File // standard error, if that is a terminal
@@ -95,7 +95,7 @@ Errors are on standard error, results on standard output.`,
 	return root
 }
 
-// helpCommand is cobra's own, but for refusing what is no command.
+// helpCommand is cobra's help command, except that it rejects unknown commands.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -106,7 +106,7 @@ func helpCommand() *cobra.Command {
 				return usagef("%w; see vkc --help", err)
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
-				return about.RunE(about, rest) // which refuses them
+				return about.RunE(about, rest) // RunE rejects them
 			}
 			if len(rest) > 0 {
 				return usagef("help: unexpected argument %q; see %s --help", rest[0], about.CommandPath())

@@ -136,7 +136,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	return s.execute(ctx)
 }
 
-// close closes what open opened, last first.
+// close closes everything that open opened, in reverse order.
 func (s *session) close() error {
 	var errs []error
 	if s.exe != nil {
@@ -380,7 +380,7 @@ func (s *session) execute(ctx context.Context) error {
 	return nil
 }
 
-// measure times warm runs of what the inputs are.
+// measure times warm runs with the session's inputs.
 func (s *session) measure(ctx context.Context) (*measureInfo, error) {
 	info := &measureInfo{}
 	if v := s.exe.Vulkan(); v != nil {

@@ -242,11 +242,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	handler.Drain()
 	a.note("ending, once all requests are answered")
 	cut := f.await(handler)
-	// Nothing is under way but what tells clients of the end, and requests that are still on their way here.
+	// Only handlers that report the shutdown to clients are still running, and requests that are still arriving.
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if server.Shutdown(patience) != nil {
-		server.Close() // which ends the contexts of requests
+		server.Close() // cancels the contexts of requests
 	}
 	handler.Wait()
 	if cut > 0 {

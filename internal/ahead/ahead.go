@@ -1,13 +1,14 @@
-// Package ahead says how many steps of a language model a device has at a time, each of which takes the tokens that the
-// one before it chose: which are given to it together, and how many are waited for at once.
+// Package ahead decides how many decode steps of a language model are in flight on a device, where each step takes the
+// tokens that the previous step chose. It also decides which steps are submitted together, and how many are collected
+// at once.
 package ahead
 
 import "time"
 
-// The device has as many steps at a time as it takes enough for, and at least least: where they are short, so many that
-// the host is seldom woken up, and where they are long, so few that those behind the end of an answer, and a new
-// answer's wait for those that others were given, are short. It has few at most, and most at most once twice as many
-// have landed: then those behind the end are half as many as the answer took, or fewer.
+// Limits of the number of steps in flight. The target is the number of steps that fill `enough` of device time, at
+// least `least`. So the host rarely wakes up for short steps. For long steps, few steps are wasted after the end of an
+// answer, and a new answer waits only for a few steps of the others. The limit is `few` at first, and `most` once twice
+// as many steps were collected. So the wasted steps are at most half of the steps of the answer.
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
@@ -15,7 +16,7 @@ const (
 	most   = 32
 )
 
-// First is the pace to begin with, at which a device has the fewest steps.
+// First is the initial pace, at which a device has the fewest steps in flight.
 const First = enough
 
 // Depth is how many steps the device is to have at a time that take so long each, when so many have landed.
@@ -27,17 +28,17 @@ func Depth(pace time.Duration, landed int) int {
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }
 
-// Begun bounds the depth where texts may join a batch, by how many of its steps have landed since one joined or left:
-// what comes at the same time as the first of them then waits for few steps, and begins with them.
+// Begun limits the depth when texts may join a batch, by the number of steps collected since a text last joined or
+// left. Requests that arrive together with the first one then wait for few steps, and start together.
 func Begun(landed int) int { return max(least, 2*landed) }
 
 // Landing is how many of the steps that the device has are waited for at once, the first ones: to be woken up costs
 // processors more time than to start a step (M-host-token).
 func Landing(flying int) int { return max(1, flying/2) }
 
-// Gathers reports whether the next step, after so many that the device has of so many that it is to have, is given to
-// it together with the one that follows: steps that are landed together are, but for a first one, which the device
-// waits for.
+// Gathers reports whether the next step is submitted together with its successor, given the steps in flight and the
+// target depth. Steps that are collected together are submitted together, except the first, for which the device is
+// idle.
 func Gathers(flying, depth int) bool {
 	return flying > 0 && flying+1 != Landing(depth) && flying+1 < depth
 }

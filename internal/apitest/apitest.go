@@ -15,17 +15,15 @@ import (
 	"testing"
 )
 
-// A Package is the one whose test runs, in the directory of its source.
+// A Package is the package under test, in the current directory.
 type Package struct {
-	// Allowed, if set, accepts what a call may panic with.
+	// Allowed, if set, accepts values that a call may panic with.
 	Allowed func(thrown any) bool
 }
 
-// Calls calls all methods of values, and those of values that are functions, with
-// zero arguments. A panic fails the test unless it is allowed. Without
-// a context it must return an error, where it takes one and can. Types that are errors are
-// left out where they are nil, as no error is one that has nothing to say, and so
-// are methods that only tests have or that come from other packages' types.
+// Calls calls all methods of values, and all values that are functions, with zero arguments. A panic fails the test
+// unless Allowed accepts it. A function that takes a context and returns an error must return one for a nil context.
+// Calls skips nil errors, methods declared in tests, and methods of embedded types of other packages.
 func (p Package) Calls(t *testing.T, values ...any) {
 	t.Helper()
 	methods, testing := p.methods(t)
@@ -102,8 +100,7 @@ func (p Package) Complete(t *testing.T, values ...any) {
 	p.Calls(t, values...)
 }
 
-// methods lists the exported methods of the package's exported types, and the
-// names of those that its tests add.
+// methods lists the exported methods of the package's exported types, and the names of methods that its tests declare.
 func (p Package) methods(t *testing.T) (methods map[string][]string, testing []string) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")

@@ -89,9 +89,8 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	return f, nil
 }
 
-// Commit flushes the data to the disk and renames it to the final path, or
-// sends it to what is no regular file. After an error a regular target is
-// untouched, and the temporary file is gone.
+// Commit flushes the data to disk and renames the temporary file to the final path. If the target is not a regular
+// file, Commit copies the data to it. After an error a regular target is unchanged and the temporary file is gone.
 func (f *File) Commit() error {
 	if f.done {
 		return fmt.Errorf("commit %s: %w", f.target, fs.ErrClosed)
@@ -133,9 +132,8 @@ func IsTemp(name string) bool {
 	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
 }
 
-// RemoveStale deletes the temporary files in dir that were last written more
-// than age ago: what a killed process left behind. An age well above the time
-// that a write takes keeps files of live writers safe.
+// RemoveStale deletes temporary files in dir that are older than age; killed processes leave them behind. An age well
+// above the duration of a write protects the files of live writers.
 func RemoveStale(dir string, age time.Duration) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package atomicfile
 
-// Retry calls use. On Windows it does so again as long as use fails because somebody else has a file open.
+// Retry calls use. On Windows it repeats the call while another process has the file open.
 func Retry(use func() error) error { return use() }

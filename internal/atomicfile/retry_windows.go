@@ -12,9 +12,9 @@ const (
 	retryWait = 25 * time.Millisecond
 )
 
-// Retry calls use again, for a second or so, as long as it fails because somebody else has a file open or is about to
-// replace it. Windows refuses to replace what is open, if only for a moment and to be read, and to open what is being
-// replaced. Other systems refuse neither, and there use is called once.
+// Retry calls use, and repeats the call for about a second while it fails because another process has the file open or
+// is replacing it. Windows refuses to replace an open file, even one open for reading, and to open a file that is being
+// replaced. Other systems do neither, and Retry calls use once.
 func Retry(use func() error) error {
 	err := use()
 	for range retries {

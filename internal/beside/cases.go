@@ -30,12 +30,11 @@ const (
 	fullSums = "ggml, f32 sums"
 )
 
-// precF32 is ggml's GGML_PREC_F32: a product or attention whose sums are f32.
+// precF32 is ggml's GGML_PREC_F32: a matmul or attention with f32 accumulation.
 const precF32 = 10
 
-// common are the formats that most models are in; plain those that ggml's tool fills a
-// tensor with in a moment; others stand for those whose codebooks it searches, which takes
-// it longer than all the rest.
+// common are the formats that most models use. plain are formats that ggml's tool quantizes quickly. others represent
+// the formats with codebooks, which ggml's tool takes longer to quantize than all the rest.
 var (
 	common = []ir.DType{ir.Q4_0, ir.Q8_0, ir.Q4_K}
 	plain  = []ir.DType{ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q2_K, ir.Q3_K, ir.Q5_K, ir.Q6_K, ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4}
@@ -75,7 +74,7 @@ func allPairs() []pair {
 	return append(list, attention(32, 8, 1, 8192, 128, false)...)
 }
 
-// products is m rows of f32 times n columns of k stored elements, with sums in f16
+// products returns the cases of a matmul of m rows of f32 with n columns of k stored elements, with accumulation in f16
 // and in f32.
 func products(t ir.DType, m, n, k int) []pair {
 	name := fmt.Sprintf("matmul/%s/%dx%dx%d", t, m, n, k)

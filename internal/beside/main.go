@@ -1,21 +1,18 @@
-// Beside measures vkc and ggml on one device, in turns: a round of ggml's
-// kernels, a round of vkc's, and again. A figure of a card that has just begun
-// to work is up to a third slower than one of the same card a minute later, so
-// figures of different runs cannot be compared.
+// Beside measures vkc and ggml on one device in alternation: a round of ggml's kernels, a round of vkc's, and so on. A
+// GPU that has just started to work is up to a third slower than a minute later, so times of separate runs cannot be
+// compared.
 //
 //	go run ./internal/beside -vkc bin/vkc -ops "test-backend-ops" -anchors anchors.json -report vkc.json
 //
-// -ops is ggml's own benchmark of ops (test-backend-ops, of ggml 0.27), which
-// reads its cases from a file that Beside writes. The best of all rounds counts,
-// on both sides. It prints a line a case, and writes ggml's figures as anchors
-// and vkc's as a report, for
+// -ops is ggml's own benchmark of ops (test-backend-ops, of ggml 0.27). Beside writes the file of cases that it reads.
+// For both sides the best of all rounds counts. Beside prints a line per case, and writes ggml's times as anchors and
+// vkc's as a report, for
 //
 //	vkc bench --from vkc.json --against anchors.json --page docs/PERFORMANCE.md
 //
-// What each side times: ggml's tool repeats an op for about a second on the same
-// tensors and divides the wall clock by the repeats, the conversion of a product's f32
-// operand included; vkc replays the case on tensors larger than the cache and
-// takes the median by the device's clock.
+// The two sides are timed differently. ggml's tool repeats an op for about a second on the same tensors and divides the
+// wall-clock time by the number of repeats; this includes converting the f32 operand of a matmul. vkc runs the case on
+// tensors larger than the cache and takes the median of the device's timestamps.
 package main
 
 import (

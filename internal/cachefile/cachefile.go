@@ -30,7 +30,7 @@ type Dir struct {
 	Format uint32  // changes when payloads of before can no longer be used
 	// MaxPayload is the size in bytes above which no payload is stored or read.
 	MaxPayload int64
-	// Check, where not nil, judges a payload whose checksum is right.
+	// Check, if not nil, validates a payload after its checksum.
 	Check func(payload []byte) error
 }
 
@@ -74,7 +74,7 @@ type Entry struct {
 	Path    string
 	Size    int64 // bytes of the file
 	ModTime time.Time
-	// Err says what is wrong with the entry. Only Verify fills it in.
+	// Err is the defect of the entry. Only Verify sets it.
 	Err error
 }
 
@@ -141,9 +141,8 @@ func Sum(entries []Entry) Stats {
 	return s
 }
 
-// Verify reads and checks every entry, removes those that are damaged, and
-// returns them with Err set, beside the sum of the good ones. Temporary files
-// left by killed processes are removed too.
+// Verify reads and checks every entry, and removes the damaged ones. It returns the removed entries with Err set, and
+// the totals of the good ones. It also removes temporary files that killed processes left.
 func (d Dir) Verify() (good Stats, bad []Entry, err error) {
 	entries, err := d.Entries()
 	if err != nil {
@@ -168,8 +167,7 @@ func (d Dir) Verify() (good Stats, bad []Entry, err error) {
 	return Sum(sound), bad, d.removeTemps()
 }
 
-// Clear removes all entries, and says what it removed. Files that the cache
-// did not make stay.
+// Clear removes all entries and returns their totals. It keeps files that the cache did not create.
 func (d Dir) Clear() (Stats, error) {
 	entries, err := d.Entries()
 	if err != nil {
@@ -296,8 +294,7 @@ func WriteFile(path string, content []byte) error {
 	return atomicfile.WriteFile(path, content, 0o600)
 }
 
-// PipelineDir returns the directory below a root in which drivers' compiled
-// pipelines are kept, or "" where there is no root.
+// PipelineDir returns the directory of the drivers' pipeline caches below root, or "" if root is empty.
 func PipelineDir(root string) string {
 	if root == "" {
 		return ""

@@ -57,7 +57,7 @@ func (d Dir) encode(key Key, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// checksum is that of an entry whose header begins with head.
+// checksum returns the checksum of an entry with header head.
 func checksum(head, payload []byte) []byte {
 	h := sha256.New()
 	h.Write(head[:sumOffset])

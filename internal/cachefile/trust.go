@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/internal/trusted"
 )
 
-// Trusted reports an *UntrustedError if somebody else could decide what stands
-// at path, as [trusted.Check] tells. What is in a cache ends as code that runs:
-// whoever can write there runs code as this user. What does not exist yet is
-// trusted if all on the way there is.
+// Trusted returns an *UntrustedError if another user could change the content of path; see [trusted.Check]. Cached
+// programs are executed, so whoever can write to the cache runs code as this user. A path that does not exist yet is
+// trusted if all existing directories on the way are.
 func Trusted(path string) error {
 	err := trusted.Check(path)
 	if others := (*trusted.Error)(nil); errors.As(err, &others) {

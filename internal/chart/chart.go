@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Style keeps drawings readable: class head is a title, note a remark, grid and line what their names say.
+// Style is the CSS of the drawings: class head is a title, note a remark, grid a grid line and line a curve.
 const Style = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-weight:bold}.note{fill:#555;font-size:11px}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.5}`
 
 // Colors are distinct to most color-blind readers (Okabe and Ito 2008).
@@ -97,8 +97,8 @@ func textBox(x, y float64, text, anchor string) [4]float64 {
 	return [4]float64{x, y - 10, x + wide, y}
 }
 
-// beside finds a place for the name of a dot where there is no other text: at its right or its left, as far up or down
-// as needed. If there is none it takes the first.
+// beside finds a position for the label of a dot that overlaps no other text: to its right or left, moved up or down as
+// needed. If there is none it returns the first position.
 func (b *boxes) beside(x, y float64, name string) (tx, ty float64, anchor string) {
 	var first [4]float64
 	for i := range 10 {

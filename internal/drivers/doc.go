@@ -1,12 +1,12 @@
-// Package drivers has tests on the drivers of GPUs that are not here: Mesa's of AMD, Qualcomm, Apple and NVIDIA, which
-// report their devices and compile for them, and two that run on the processor. `make drivers` installs them in
-// .tools/drivers; where they are not, the tests skip.
+// Package drivers tests with GPU drivers for hardware that is not present: Mesa's drivers for AMD, Qualcomm, Apple and
+// NVIDIA, which report their devices and compile for them, and two drivers that run on the CPU. `make drivers` installs
+// them in .tools/drivers; without them the tests skip.
 //
-// The test program is started again for each driver, through that driver's own loader and C library, with limits on
-// time and memory: what a driver does to its process ends there.
+// Each driver runs in a new process of the test program, with the driver's own loader and C library and with limits on
+// time and memory, so that a crash of the driver affects only that process.
 //
-// golden/drivers has a file for some drivers: one kernel of each kind, and what it costs. Each file names the version
-// of the driver that wrote it; another version is held to the rules (nothing fails, nothing spills), and not to the
-// numbers. `go test ./internal/drivers -update-golden` writes the files anew. With -all every kernel is compiled on
-// every driver, and held to the rules.
+// golden/drivers has a file for some drivers, with one kernel of each kind and its cost. Each file names the driver
+// version that wrote it. Other versions must satisfy the rules (no failure, no spills) and may have other costs. `go
+// test ./internal/drivers -update-golden` rewrites the files. With -all every kernel is compiled on every driver and
+// checked against the rules.
 package drivers

@@ -1,4 +1,3 @@
-// Package e2e holds tests that take graphs the whole way: through the passes
-// and the code generator to a device, with every result compared with that of
-// the reference interpreter.
+// Package e2e holds end-to-end tests: they compile graphs for a device, run them, and compare every result with the
+// reference interpreter.
 package e2e

@@ -1,6 +1,5 @@
-// Package filefmt holds what the readers and writers of tensor files share: how
-// an error names its place in a file, how a missing name is reported, how many
-// bytes a tensor takes, and how a file is put in place.
+// Package filefmt holds code that the readers and writers of tensor files share: errors with a position in a file,
+// suggestions for unknown names, sizes of tensors, and atomic writing.
 package filefmt
 
 import (
@@ -14,9 +13,9 @@ import (
 // that holds it.
 type Error struct {
 	Format string // file format, such as "gguf"
-	Path   string // empty where the content did not come from a file
-	Pos    int64  // byte position in the file that the message is about
-	Msg    string // what is there and what was expected
+	Path   string // empty if the content did not come from a file
+	Pos    int64  // byte offset in the file
+	Msg    string // what was found, and what was expected
 }
 
 // Error returns "format: path: at byte N: message".
@@ -66,16 +65,15 @@ func (e *unknown) Error() string {
 // Nearest are the names that the file has which are nearest, for errors that list several.
 func (e *unknown) Nearest() []string { return e.nearest }
 
-// Edit distance takes time in proportion to the product of both lengths, so
-// Nearest looks at this many bytes of a name and at this many names.
+// The cost of an edit distance is proportional to the product of both lengths. Nearest limits the bytes of a name and
+// the number of names.
 const (
 	maxBytesCompared = 128
 	maxNamesCompared = 4096
 )
 
-// Nearest returns up to n of the names in have, nearest to name by edit distance
-// first and, where that is equal, in alphabetical order. Of a very long list it
-// considers the beginning.
+// Nearest returns up to n names of have, ordered by edit distance to name and then alphabetically. It examines only the
+// first names of a very long list.
 func Nearest(name string, have []string, n int) []string {
 	type scored struct {
 		name     string

@@ -9,13 +9,12 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// BundleMagic is how bundles begin; what follows it in their magic number is line
-// ends, which shows where those were changed.
+// BundleMagic begins every bundle. The rest of the magic number consists of line ends, to detect a transfer that
+// changed them.
 const BundleMagic = "\x89VKB"
 
-// IsBundle reports whether a file is a bundle rather than a graph: by its
-// content, or by the extension .vkb, so that a bundle whose first bytes are
-// damaged is still reported as a damaged bundle.
+// IsBundle reports whether a file is a bundle rather than a graph, by its content or by the extension .vkb. Because of
+// the extension, a bundle with damaged first bytes is reported as damaged.
 func IsBundle(path string) (bool, error) {
 	head, err := Head(path, len(BundleMagic))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// PartError is a file that has a part of a model only, where all of it was wanted.
+// PartError reports a file with only one part of a model.
 type PartError struct {
 	Source
 	Part, Of uint64 // counted from 1

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
-// WriteFile puts what write writes at the source's path. The file appears whole
-// or not at all. Its errors name the format and the path.
+// WriteFile calls write and stores the output at the source's path atomically. Its errors name the format and the path.
 func (s Source) WriteFile(write func(io.Writer) error) error {
 	if err := writeAtomic(s.Path, write); err != nil {
 		return fmt.Errorf("%s: write %s: %w", s.Format, s.Path, err)

@@ -16,7 +16,7 @@ import (
 
 type tensors = []frontend.Tensor
 
-// Graphs define graphs with loops and branches, by what is in them.
+// Graphs define graphs with loops and branches, by name.
 var Graphs = map[string]func(b *frontend.Builder){
 	"for": func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 3, 4)
@@ -76,7 +76,7 @@ var Graphs = map[string]func(b *frontend.Builder){
 			})
 		b.Output("y", y[0])
 	},
-	"coordinates of derived extents": func(b *frontend.Builder) { // as of a recurrence behind a strided convolution
+	"coordinates of derived extents": func(b *frontend.Builder) { // as of a recurrence after a strided convolution
 		s := b.Sym("S", 11)
 		half, _ := s.Plus(1).FloorQuo(2)
 		quarter, _ := half.FloorQuo(2)
@@ -104,9 +104,9 @@ var Graphs = map[string]func(b *frontend.Builder){
 	},
 }
 
-// Looped returns a graph that runs another again and again, as the body of a loop: its outputs are those of the last
-// trip, and 0 without one. States are carried from one trip to the next, and forgotten in the end. Some of what depends
-// on no state is computed outside, and given to the body.
+// Looped returns a graph that runs g repeatedly as the body of a loop. Its outputs are the outputs of the last trip, or
+// 0 for a loop without trips. States are carried between trips and discarded at the end. Some nodes that depend on no
+// state are computed outside the loop and captured.
 func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	l := newMover(g)
 	for _, n := range g.Leaves(ir.OpState) {
@@ -135,8 +135,8 @@ func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	return l.to, l.err
 }
 
-// Branched returns a graph that runs another where input "taken" is true: else its outputs are 0. States are read, and
-// stay as they are. Some of what is computed is given to the branch.
+// Branched returns a graph that runs g if input "taken" is true, and otherwise outputs 0. States are read and not
+// updated. Some nodes are computed outside and captured by the branch.
 func Branched(g *ir.Graph) (*ir.Graph, error) {
 	l := newMover(g)
 	l.args = []*ir.Node{l.add(l.to, ir.OpInput, nil, named("taken", ir.Type{DType: ir.Bool})...)}
@@ -170,8 +170,8 @@ type Moving struct {
 	taken string // the input that says so, or ""
 }
 
-// Moved are the ways in which a graph runs as a body: in a loop, whose trips follow from a symbol where there is one,
-// in a branch, and in a branch in a loop.
+// Moved returns the variants of g as a body: in a loop, in a branch, and in a branch in a loop. If g has a symbol, the
+// trip count depends on it.
 func Moved(g *ir.Graph) []Moving {
 	trips := ir.D(3)
 	for _, s := range g.Symbols() {
@@ -192,7 +192,7 @@ func Moved(g *ir.Graph) []Moving {
 	return list
 }
 
-// Want are inputs of a run, and what its outputs are by the reference.
+// Want returns inputs for a run, and the outputs that the reference interpreter computes.
 func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[string]int64,
 	run int) (in, out map[string]*ir.Data, err error) {
 	if in, err = values.Inputs(symbols, run); err != nil {
@@ -217,7 +217,7 @@ func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[st
 		given[m.taken].Dims = nil
 		trips = min(trips, taken)
 	}
-	for range max(trips, 1) { // which refuses what cannot be computed, whether or not it is
+	for range max(trips, 1) { // at least one trip, so that errors of the body surface even if it does not run
 		if out, err = reference.Run(ctx, in, symbols); err != nil {
 			return nil, nil, err
 		}
@@ -240,9 +240,9 @@ func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[st
 // mover moves the nodes of a graph into a body, and some of them around it.
 type mover struct {
 	to, body *ir.Graph
-	around   map[*ir.Node]*ir.Node // of to, by those of the graph
+	around   map[*ir.Node]*ir.Node // nodes of to, by nodes of the original graph
 	nodes    map[*ir.Node]*ir.Node // of the body
-	args     []*ir.Node            // of the op whose body it is
+	args     []*ir.Node            // arguments of the op that owns the body
 	err      error
 }
 
@@ -253,8 +253,8 @@ func newMover(g *ir.Graph) *mover {
 	return m
 }
 
-// move adds the nodes that the graph's outputs and some of its updates need, where the body has none for them yet.
-// Inputs, weights, states and every other node that depends on nothing else are around the body.
+// move adds to the body the nodes that g's outputs and some of its updates need. Inputs, weights, states, and every
+// second node that depends only on them stay outside the body.
 func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 	needed := make([]bool, len(g.Nodes()))
 	for _, o := range g.Outputs() {

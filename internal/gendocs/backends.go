@@ -18,11 +18,11 @@ import (
 // errCompiles stands for a case that was compiled as far as GLSL.
 var errCompiles = errors.New("compiles")
 
-// missing finds the names of what a device lacks in a refusal.
+// missing matches the missing feature or limit in an error of the compiler.
 var missing = regexp.MustCompile(`feature (\w+):|(max\w+) \d+:`)
 
-// backends returns the section of docs/OPS.md on which op takes which dtypes
-// where. A case of each op and dtype is compiled for every profile.
+// backends returns the section of docs/OPS.md on the dtypes that each op supports per profile. It compiles a case of
+// each op and dtype for every profile.
 func backends() (string, error) {
 	profiles := target.Kinds()
 	filter, dtypes := oneOfEach()
@@ -79,7 +79,7 @@ func names(list []ir.DType) string {
 	return strings.Join(s, " ")
 }
 
-// compileFor returns what the profile refuses, by op.
+// compileFor returns the ops and dtypes that the profile does not support, by op.
 func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error) {
 	caps, err := target.Profile(profile)
 	if err != nil {
@@ -95,7 +95,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 	if err != nil {
 		return nil, err
 	}
-	refused := map[ir.Op]map[string][]string{} // op, what it lacks, dtypes
+	refused := map[ir.Op]map[string][]string{} // op, missing feature, dtypes
 	for _, r := range report.Results {
 		switch {
 		case r.Outcome == optest.Fail && r.Reason == errCompiles.Error():
@@ -125,7 +125,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 	return cells, nil
 }
 
-// lacking names what a refusal says is missing.
+// lacking returns the missing features that an error names.
 func lacking(reason string) string {
 	var list []string
 	for _, m := range missing.FindAllStringSubmatch(reason, -1) {

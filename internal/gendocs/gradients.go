@@ -15,7 +15,7 @@ import (
 //go:embed gradients.json
 var gradientErrors []byte
 
-// gradients returns the section of docs/OPS.md on what gradients were measured to be on a device.
+// gradients returns the section of docs/OPS.md on the measured errors of gradients on a device.
 func gradients() (string, error) {
 	var errors map[string]map[string]float64
 	if err := json.Unmarshal(gradientErrors, &errors); err != nil {

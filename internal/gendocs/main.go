@@ -1,5 +1,5 @@
-// Command gendocs writes docs/OPS.md from the op table, from what compiles for which device, and from what gradients
-// were measured to be. Run it by `go generate ./ir`.
+// Command gendocs writes docs/OPS.md from the op table, from the result of compiling every op for every device profile,
+// and from the measured errors of gradients. `go generate ./ir` runs it.
 package main
 
 import (

@@ -7,25 +7,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Bound says what is known of the elements of a node.
+// Bound is what is known about the elements of a node.
 type Bound struct {
 	Lo, Hi float64
-	// Err is how far a correct f32 implementation may be from the exact value,
-	// in units of f32's epsilon (2^-23), by a linear error analysis.
+	// Err bounds the difference between a correct f32 implementation and the exact value, in units of f32's epsilon
+	// (2^-23), by a linear error analysis.
 	Err float64
-	// Exact is set where every implementation gets the same bits.
+	// Exact is set if every implementation computes the same bits.
 	Exact bool
-	// Bad is set where values may be infinite, NaN, huge, or too uncertain to
-	// compare; such a node is no argument of others and no output.
+	// Bad is set if values may be infinite, NaN, huge, or too uncertain to compare. The generator does not use such a
+	// node as an argument or output.
 	Bad bool
-	// Rounded is set where a product may lose precision before this value:
-	// errors are large then, and so is what they are allowed.
+	// Rounded is set if a matmul may lose precision before this value. Errors are large then, and so is the tolerance.
 	Rounded bool
 
 	more *[]Bound // of a loop or a branch: of its results after the first
 }
 
-// Limits of what graphs compute with.
+// Limits of the values in a graph.
 const (
 	maxMagnitude = 1e3
 	maxErr       = 1e4           // 0.1 percent of 1
@@ -34,8 +33,7 @@ const (
 
 func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 
-// Bounds returns what is known of every node of a graph, by ID, where leaves
-// have the values that Values gives them.
+// Bounds returns the bounds of every node of a graph, by ID, if leaves have the values that Values generates.
 func Bounds(g *ir.Graph) []Bound { return boundsOf(g, nil) }
 
 // boundsOf is Bounds where that much is known of some leaves.
@@ -55,15 +53,15 @@ func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	return all
 }
 
-// copied is for custom kernels, of which nothing can be known: those of tests
-// move values of their arguments about.
+// copied is for custom kernels, whose semantics are unknown. The custom kernels of tests only move values of their
+// arguments.
 func (b *Bound) copied(args []Bound) {
 	for _, a := range args {
 		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
 	}
 }
 
-// boundOf applies a node's op to what is known of its arguments.
+// boundOf computes the bound of a node from the bounds of its arguments.
 func boundOf(n *ir.Node, args []Bound) Bound {
 	b := Bound{Exact: n.Op().Info().Tol == ir.Tolerance{} || !n.DType().IsFloat()}
 	for _, a := range args {
@@ -98,7 +96,7 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.contracted(n, args)
 	}
 	if jumps(n) && !slices.ContainsFunc(args, func(a Bound) bool { return !a.Exact }) {
-		b.Exact = n.Op() != ir.OpAtan2 // which jumps, but whose result is rounded like any other
+		b.Exact = n.Op() != ir.OpAtan2 // atan2 has a jump, but its result is rounded as usual
 	} else if jumps(n) {
 		b.Bad = true
 	}
@@ -288,7 +286,7 @@ func next(at []int, grid [][]float64) bool {
 	return false
 }
 
-// moved bounds ops whose result elements are elements of the arguments.
+// moved bounds ops that copy elements of their arguments.
 func (b *Bound) moved(n *ir.Node, args []Bound) {
 	*b = Bound{Lo: args[0].Lo, Hi: args[0].Hi, Err: args[0].Err, Exact: b.Exact, Bad: b.Bad, Rounded: b.Rounded}
 	switch n.Op() {
@@ -420,7 +418,7 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 		}
 		scores := scale * d * (q.mag()*k.Err + k.mag()*q.Err + 2*q.mag()*k.mag())
 		b.Lo, b.Hi = v.Lo, v.Hi
-		for _, added := range args[3:] { // a mask, and sinks, whose value is 0
+		for _, added := range args[3:] { // a mask, and sinks, which have the value 0
 			scores += added.Err + added.mag()
 			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
 		}
@@ -446,7 +444,8 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	}
 }
 
-// weighted bounds what is made of the weights of an attention, exp(score - lse), or the logarithm of their sum.
+// weighted bounds functions of attention weights: results computed with exp(score - lse), and the logarithm of the sum
+// of exponentials.
 func (b *Bound) weighted(n *ir.Node, args []Bound) {
 	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
 	rank := len(shape)
@@ -496,9 +495,9 @@ func (b *Bound) weighted(n *ir.Node, args []Bound) {
 	b.Bad = b.Bad || math.IsNaN(b.Err) || math.IsInf(b.Err, 0)
 }
 
-// roundedProduct adds what a product of k terms may lose by its precision: half
-// a unit of f16 for each operand and each sum, what two bf16 leave of an operand,
-// or half of one of 127 steps for each element of the rows.
+// roundedProduct adds the error that reduced precision allows a matmul with k terms: half a unit of f16 for each
+// operand and each sum, the residue of an operand split into two bf16, or half a step of 127 for each element of the
+// rows.
 func (b *Bound) roundedProduct(n *ir.Node, k float64, args []Bound) {
 	const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
 	switch precision := n.Attrs().String_("precision"); {

@@ -54,7 +54,7 @@ func (g *generator) body() *generator {
 	return b
 }
 
-// leafOf adds an input or a state to a body that stands for a value of which that much is known.
+// leafOf adds an input or state to a body, as a stand-in for a value with the given bound.
 func (g *generator) leafOf(op ir.Op, t ir.Type, known Bound) *ir.Node {
 	n := g.add(op, nil, attr("name", fmt.Sprintf("v%d", len(g.g.Nodes()))), attr("dtype", t.DType),
 		attr("shape", t.Shape))
@@ -180,7 +180,7 @@ func (g *generator) branch() *ir.Node {
 		attr("else", other.g))
 }
 
-// joined adds an op with bodies, which it gives what they read.
+// joined adds an op with bodies and passes it the values that the bodies capture.
 func (g *generator) joined(op ir.Op, args []*ir.Node, bodies []*generator, attrs ...ir.Attr) *ir.Node {
 	for _, b := range bodies {
 		g.fails(b.err)
@@ -199,13 +199,13 @@ func (g *generator) fails(err error) {
 	}
 }
 
-// carried is what is known of a value that a loop computes anew from trip to trip, whose first value is that of n.
+// carried returns the bound of a value that a loop carries from trip to trip, starting with n.
 func carried(n *ir.Node) Bound {
 	b := Bound{Lo: -stateMagnitude, Hi: stateMagnitude, Err: stateErr * halfUnit(n), Exact: !isFloat(n)}
 	return b.finish(n)
 }
 
-// isCarried reports whether a loop may carry a value of which that much is known.
+// isCarried reports whether a loop may carry a value with this bound.
 func isCarried(n *ir.Node, known Bound) bool {
 	return !n.DType().IsBlock() && (!isFloat(n) || known.mag() <= stateMagnitude && known.Err <= stateErr*halfUnit(n))
 }

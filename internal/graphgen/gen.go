@@ -8,16 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Options says what graphs may hold. The zero value means everything.
+// Options restricts the generated graphs. The zero value allows everything.
 type Options struct {
 	// Ops is how many ops to try to add; 0 means a random number up to 24.
 	Ops int
-	// Derived makes most extents follow from symbols: sums, products and quotients of them, and quotients of these.
+	// Derived makes most extents functions of symbols: sums, products and quotients, and quotients of those.
 	Derived bool
 	// Static leaves out symbols.
 	Static bool
-	// Pointwise leaves out ops that sum or have rounding steps inside, so that
-	// whoever rounds once per op gets the same bits, whatever the values are.
+	// Pointwise leaves out ops that sum or round internally, so that every implementation that rounds once per op
+	// computes the same bits.
 	Pointwise bool
 	// Straight leaves out loops and branches.
 	Straight bool
@@ -60,7 +60,7 @@ type generator struct {
 	g      *ir.Graph
 	opt    Options
 	dims   []ir.Dim
-	float  ir.DType // what most floats are
+	float  ir.DType // dtype of most floating-point nodes
 	pool   []*ir.Node
 	bounds []Bound // by node ID
 	states int
@@ -110,8 +110,8 @@ func (g *generator) chooseDims() {
 	}
 }
 
-// deriveDims adds extents that follow from symbols, and from one another. The first leaves have the symbols themselves,
-// whose values inputs then tell.
+// deriveDims adds extents that are functions of symbols and of each other. The first leaves have the symbols as
+// extents, so that a run can infer the symbols' values from its inputs.
 func (g *generator) deriveDims() {
 	t, s := ir.Symbol("T", 2+g.rng.IntN(9)), ir.Symbol("S", 1+g.rng.IntN(4))
 	all := []ir.Dim{t, s}
@@ -287,7 +287,7 @@ func (g *generator) finish() {
 	}
 	outputs := 1 + g.rng.IntN(3)
 	used := g.g.Users()
-	var ends []*ir.Node // what nothing uses comes first
+	var ends []*ir.Node // unused nodes first
 	for _, n := range slices.Backward(g.pool) {
 		if len(used[n.ID()]) == 0 && n.Op().Class() != ir.ClassLeaf {
 			ends = append(ends, n)

@@ -71,8 +71,7 @@ func (g *generator) view() *ir.Node {
 	return g.add(ir.OpSqueeze, []*ir.Node{x}, attr("axes", axes))
 }
 
-// slice takes a part of some axes; symbolic ones stay whole or keep what they
-// have at least.
+// slice slices some axes. Symbolic axes stay whole or keep their minimum extent.
 func (g *generator) slice(x *ir.Node) *ir.Node {
 	starts, steps := make([]int, x.Rank()), make([]int, x.Rank())
 	limits := slices.Clone(x.Shape())
@@ -83,7 +82,7 @@ func (g *generator) slice(x *ir.Node) *ir.Node {
 			starts[i] = g.rng.IntN(limit + 1)
 			limits[i] = ir.D(limit)
 			steps[i] = 1 + g.rng.IntN(3)
-			if !d.IsStatic() && g.rng.IntN(2) == 0 { // from some of what it always has on
+			if !d.IsStatic() && g.rng.IntN(2) == 0 { // starts within the extent that it always has
 				limits[i], steps[i] = d, 1
 			}
 		}

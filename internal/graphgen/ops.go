@@ -13,7 +13,7 @@ type maker struct {
 	make   func(g *generator) *ir.Node
 }
 
-// makers has one row per kind of op, pointwise ones first and those with bodies last.
+// makers has one row per kind of op. Pointwise ops come first, ops with bodies last.
 var makers = [...]maker{
 	{10, (*generator).unary},
 	{14, (*generator).binary},
@@ -101,7 +101,7 @@ func (g *generator) squashed(x *ir.Node) *ir.Node {
 		attr("add", []float64{0.7, 1.3}[g.rng.IntN(2)]))
 }
 
-// binaryOps are weighted towards what graphs mostly hold.
+// binaryOps repeats the ops that real graphs use most.
 var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpMul, ir.OpMul, ir.OpMul,
 	ir.OpDiv, ir.OpMin,
 	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2, ir.OpAfter}
@@ -116,8 +116,7 @@ func (g *generator) binary() *ir.Node {
 	return g.add(op, []*ir.Node{a, b})
 }
 
-// partner returns a node of a's dtype whose shape broadcasts with a's: one
-// there is, or a new leaf.
+// partner returns an existing node or a new leaf with a's dtype and a shape that broadcasts with a's.
 func (g *generator) partner(a *ir.Node) *ir.Node {
 	if a == nil {
 		return nil
@@ -379,7 +378,7 @@ func (g *generator) matmul() *ir.Node {
 	return out
 }
 
-// isByte reports whether a node is what integer products multiply.
+// isByte reports whether a node can be an operand of an integer matmul.
 func isByte(n *ir.Node) bool { return n.DType() == ir.I8 || n.DType() == ir.U8 }
 
 // quantized uses a weight in a block format.
@@ -402,7 +401,7 @@ func (g *generator) quantized() *ir.Node {
 	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true), g.precision())
 }
 
-// precision is what a product allows: nothing, half of the time.
+// precision returns a matmul's precision attribute: full precision half of the time.
 func (g *generator) precision() ir.Attr {
 	list := []string{ir.PrecisionBF16x3, ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes}
 	if i := g.rng.IntN(2 * len(list)); i < len(list) {
@@ -411,9 +410,8 @@ func (g *generator) precision() ir.Attr {
 	return attr("precision", ir.PrecisionFull)
 }
 
-// blocks makes rows of k elements in a block format: a weight, or values that
-// are put into blocks on the way. Those come from outside, since blocks jump
-// where what they are made from has an error.
+// blocks makes rows of k elements in a block format: a weight, or a quantized input. It does not quantize computed
+// values, since the block format's steps would amplify their errors.
 func (g *generator) blocks(t ir.DType, k int) *ir.Node {
 	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k)
 	if g.rng.IntN(3) > 0 {
@@ -488,7 +486,7 @@ func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 	return g.add(ir.OpAttentionGrad, with, append(scoreAttrs(attrs), attr("of", of))...)
 }
 
-// scoreAttrs are those that say what scores are.
+// scoreAttrs returns the attributes that determine scores.
 func scoreAttrs(attrs []ir.Attr) []ir.Attr {
 	return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "precision" })
 }

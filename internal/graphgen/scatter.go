@@ -59,8 +59,8 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	return folded(ir.OpScatterNDAdd, args)
 }
 
-// isLinear reports whether the axes can be joined to one, which the compiler
-// does with those on either side of an indexed axis.
+// isLinear reports whether all axes can be joined into one. The compiler does that with the axes on either side of an
+// indexed axis.
 func isLinear(s ir.Shape) bool {
 	_, err := s.Numel()
 	return err == nil
@@ -142,7 +142,7 @@ func (b *Bound) composite(n *ir.Node, args []Bound) {
 	}
 }
 
-// parameters bounds what a norm of magnitude m becomes by weight and bias.
+// parameters updates the bound of a norm with magnitude m for its weight and bias.
 func (b *Bound) parameters(m float64, params []Bound) {
 	for i, p := range params {
 		if i == 0 {

@@ -2,9 +2,8 @@ package graphgen
 
 import "github.com/vkc-go/vkc/ir"
 
-// Shrink makes a graph smaller for as long as fails holds for what is left. It
-// drops outputs and updates, makes outputs of updates and of what outputs are
-// computed from, and replaces nodes by arguments of the same type or by inputs.
+// Shrink reduces a graph while fails still holds for it. It drops outputs and updates, turns updates and arguments of
+// outputs into outputs, and replaces nodes by arguments of the same type or by inputs.
 func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	for {
 		smaller := shrinkOnce(g, fails)
@@ -155,9 +154,8 @@ func (e shrinkError) Error() string { return string(e) }
 
 const errInUse shrinkError = "the node is in use"
 
-// copyGraph copies the live nodes and all inputs and states that replace does
-// not drop (replace them by themselves), then the interface, then drops what
-// that leaves without use.
+// copyGraph copies live nodes, inputs and states, except those that replace drops (an entry that maps a node to
+// itself). Then it copies the outputs and updates, and removes nodes without users.
 func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
 	ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
 	h := ir.NewLike(g)

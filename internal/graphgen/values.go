@@ -137,9 +137,8 @@ func (v Values) float(rng *rand.Rand, lo, hi float64) float64 {
 	return lo + rng.Float64()*(hi-lo)
 }
 
-// Symbols returns up to n choices of values for the graph's symbols: all at
-// their bound, all 0, all 1, and then random ones; choices under which an axis
-// would be negative, as T-2 is for a T of 0, are left out.
+// Symbols returns up to n choices of values for the graph's symbols: all at their bound, all 0, all 1, and then random
+// ones. It leaves out choices that make an extent negative, such as T-2 for T = 0.
 func (v Values) Symbols(n int) []map[string]int64 {
 	rng := v.rng("symbols")
 	names := v.Graph.Symbols()

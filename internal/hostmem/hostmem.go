@@ -14,7 +14,7 @@ import (
 
 // Error says that there is no room for something.
 type Error struct {
-	Need, Room int64  // bytes
+	Need, Room int64  // the limit that applies to the process
 	By         string // what limits the process
 }
 
@@ -28,7 +28,7 @@ const unlooked = 16 << 20
 
 var asked atomic.Int64 // since they were last looked at
 
-// Check fails, with an error of type *[Error], where there is no room for so many bytes that are about to be allocated.
+// Check returns an [*Error] if need bytes cannot be allocated.
 func Check(need int64) error {
 	if asked.Add(need) < unlooked {
 		return nil
@@ -38,7 +38,7 @@ func Check(need int64) error {
 	if err == nil {
 		return nil
 	}
-	debug.FreeOSMemory() // of what is no longer used
+	debug.FreeOSMemory() // return unused memory
 	return check(need, limits())
 }
 
@@ -61,8 +61,8 @@ type limit struct {
 	by   string
 }
 
-// Room returns how many bytes the process may still take, and what limits it. Where nothing known does, that is the
-// largest number.
+// Room returns how many bytes the process may still allocate, and the limit's name. Without a known limit it returns
+// the largest int64.
 func Room() (bytes int64, by string) {
 	least := limit{left: math.MaxInt64}
 	for _, l := range limits() {
@@ -73,8 +73,9 @@ func Room() (bytes int64, by string) {
 	return max(least.left, 0), least.by
 }
 
-// Collect has Go collect what is no longer used before the process takes more than there is room for now, and not only
-// once there is twice of what is in use. GOMEMLIMIT, where it is set, stays. It is for programs, whose process it is.
+// Collect makes Go's garbage collector run before the heap exceeds the memory that is available now, rather than when
+// the heap has doubled. It does not override GOMEMLIMIT. Only main programs should call it, since it changes the whole
+// process.
 func Collect() {
 	room, by := Room()
 	if by == "" || os.Getenv("GOMEMLIMIT") != "" {
@@ -84,7 +85,7 @@ func Collect() {
 	debug.SetMemoryLimit(inUse() + room - min(room, free))
 }
 
-// heap returns the bytes of memory that Go has and does not use, and those of addresses alone, without memory.
+// heap returns the bytes of memory that Go holds unused, and the bytes of address space that it holds without memory.
 func heap() (free, released int64) {
 	return class("heap/free"), class("heap/released")
 }

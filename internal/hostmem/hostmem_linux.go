@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressMargin is what Go and C take of addresses beside what they are asked for: Go's heap grows by 64 MiB and leaves
-// the rest of what it had, and a thread has a stack and a heap of C's.
+// addressMargin is address space that Go and C use beyond their allocations: Go's heap grows in steps of 64 MiB and
+// abandons the rest of the previous step, and each thread has a stack and a C heap.
 const addressMargin = 512 << 20
 
 func limits() []limit {
@@ -47,7 +47,8 @@ func (s system) limits() (list []limit) {
 	}{{unix.RLIMIT_AS, "VmSize", "ulimit -v"}, {unix.RLIMIT_DATA, "VmData", "ulimit -d"}} {
 		most, limited := s.rlimit(of.resource)
 		if used, ok := status[of.used]; ok && limited {
-			// Go gives no addresses back, and those that it has lie in pieces: it finds room in a quarter of them.
+			// Go never returns address space, and its free ranges are fragmented: assume that a quarter of them is
+			// usable.
 			left := int64(min(most, math.MaxInt64)) - used - addressMargin
 			list = append(list, limit{max(left, (free+released)/4), of.by})
 		}

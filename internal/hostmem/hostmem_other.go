@@ -2,7 +2,7 @@
 
 package hostmem
 
-// limits knows the size of the machine's memory alone, and takes all but what Go has for free.
+// limits knows only the size of the machine's memory, and assumes that no other process uses any.
 func limits() []limit {
 	total, ok := physical()
 	if !ok {

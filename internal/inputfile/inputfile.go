@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file to be read. It refuses others: a named pipe may have its reader wait for ever, before the
-// first byte already, and a device may have no end.
+// Open opens a regular file for reading. It rejects other files: opening a named pipe may block forever, and a device
+// may have no end.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a pipe without a writer would keep us here
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe without a writer would block
 	if err != nil {
 		return nil, err
 	}

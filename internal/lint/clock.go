@@ -10,9 +10,9 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Clock finds tests that judge by the clock: a busy machine has less time, and must pass all the same. A file
-// of measurements, *_speed_test.go or *_bench_test.go, may; so may a line whose comment begins with "clock:"
-// and says why no limit depends on it.
+// Clock finds tests with limits in wall-clock time: a test must also pass on a busy machine. Measurement files,
+// *_speed_test.go and *_bench_test.go, are exempt. So is a line with a comment that begins with "clock:" and says why
+// no limit depends on it.
 var Clock = &analysis.Analyzer{
 	Name: "vkcclock",
 	Doc:  "check that no test has a limit in wall-clock time",

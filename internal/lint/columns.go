@@ -12,9 +12,9 @@ const (
 	tabWidth = 4
 )
 
-// Columns bounds the length of lines, of which a tab is four columns. A line that holds one element of a
-// composite literal is a row of a table and may be longer, since rows are read down their columns; so may a raw
-// string, whose lines are not the code's, and what a program or the output of an example wrote.
+// Columns limits the length of lines; a tab counts as four columns. Longer lines are allowed if they hold one element
+// of a composite literal, since these are rows of a table and are read down their columns. Raw strings, generated files
+// and the output of examples are exempt.
 var Columns = &analysis.Analyzer{
 	Name: "vkccolumns",
 	Doc:  "check that no line has more than 120 columns, rows of tables aside",

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Documented has every exported name say what it is. One comment does for a group, and for
-// declarations that stand right under one another.
+// Documented requires a comment for every exported name. One comment suffices for a group, and for adjacent
+// declarations without a blank line between them.
 var Documented = &analysis.Analyzer{
 	Name: "vkcdocumented",
 	Doc:  "check that exported names are documented",
@@ -19,7 +19,7 @@ func runDocumented(pass *analysis.Pass) (any, error) {
 		return nil, nil
 	}
 	for _, file := range sources(pass) {
-		end, said := 0, false // the last line of what came before, and whether that was documented
+		end, said := 0, false // the last line of the previous declaration, and whether it was documented
 		check := func(n ast.Node, documented bool, name *ast.Ident, exported bool) {
 			said = documented || said && pass.Fset.Position(n.Pos()).Line == end+1
 			end = pass.Fset.Position(n.End()).Line
@@ -47,7 +47,7 @@ func runDocumented(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// ofErrors reports whether a method is one of those by which package errors knows errors.
+// ofErrors reports whether a method is one that package errors calls.
 func ofErrors(d *ast.FuncDecl) bool {
 	return d.Recv != nil && (d.Name.Name == "Error" || d.Name.Name == "Unwrap" || d.Name.Name == "Is")
 }

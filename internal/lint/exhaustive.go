@@ -9,11 +9,11 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// enums are the types whose constants are all the values there are, by package and name.
+// enums are the closed enums, by package and name: their constants are all their values.
 var enums = []string{"codegen/kernel.Family", "codegen/kernel.Variant"}
 
-// Exhaustive has a switch over such a type name all of its constants, or say in a default what holds for the
-// others. So who adds a kernel family is led to each place that must know of it.
+// Exhaustive requires a switch over such a type to name all constants or to have a default. So whoever adds a kernel
+// family finds every place that must handle it.
 var Exhaustive = &analysis.Analyzer{
 	Name: "vkcexhaustive",
 	Doc:  "check that switches over closed enums name every constant or have a default",

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Imports holds what packages import against Rules and Closures. Files that build constraints leave out here
-// are held against them too. Test files import what they like.
+// Imports checks the imports of packages against Rules and Closures. Files that build constraints exclude here are
+// checked too. Test files may import anything.
 var Imports = &analysis.Analyzer{
 	Name:      "vkcimports",
 	Doc:       "check who imports whom against the table in internal/lint/rules.go",
@@ -24,13 +24,13 @@ var Imports = &analysis.Analyzer{
 
 // dependencies says of a package which packages of the module it leads to.
 type dependencies struct {
-	All     []string // all it depends on
-	Helpers []string // of a helper under internal: what counts as imported by its users
+	All     []string // all packages it depends on
+	Helpers []string // for a helper under internal: the packages that count as imports of its users
 }
 
 func (*dependencies) AFact() {}
 
-// String is what tests of facts compare.
+// String is compared by tests of facts.
 func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " packages") }
 
 func runImports(pass *analysis.Pass) (any, error) {
@@ -106,12 +106,12 @@ func importing(pass *analysis.Pass) []*ast.File {
 	}
 	return slices.DeleteFunc(files, func(f *ast.File) bool {
 		name := fileName(pass, f.Name.Pos())
-		return strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") // a test, or what runs tests
+		// A test, or the generated main package of a test.
+		return strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go")
 	})
 }
 
-// checkImport reports what an import reaches and the rule does not allow. The outside modules that a helper
-// uses are the helper's own affair.
+// checkImport reports packages that an import reaches and the rule forbids. A helper may use any outside modules.
 func checkImport(pass *analysis.Pass, spec *ast.ImportSpec, rule Rule, reached []string) {
 	for _, path := range reached {
 		if rule.allows(path) {
@@ -127,7 +127,7 @@ func checkImport(pass *analysis.Pass, spec *ast.ImportSpec, rule Rule, reached [
 	}
 }
 
-// checkClosures reports what must not be among all that a package depends on.
+// checkClosures reports forbidden dependencies that an import adds to a package.
 func checkClosures(pass *analysis.Pass, spec *ast.ImportSpec, rel string, leads []string) {
 	for _, c := range Closures {
 		for _, dep := range leads {
@@ -166,7 +166,7 @@ func (r Rule) list() string {
 	return strings.Join(list, ", ")
 }
 
-// ruleFor returns the rule whose path is the longest that holds the package.
+// ruleFor returns the rule with the longest path that contains the package.
 func ruleFor(path string) (Rule, bool) {
 	rel, ours := relative(path)
 	best, found := Rule{}, false

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// module is the path of the module whose rules these are.
+// module is the path of the module that the rules describe.
 const module = "github.com/vkc-go/vkc"
 
 // Analyzers are the rules that hold in all of the module.
@@ -37,7 +37,7 @@ func fileName(pass *analysis.Pass, pos token.Pos) string {
 	return filepath.Base(pass.Fset.File(pos).Name())
 }
 
-// sources returns the package's files without tests and without what programs wrote.
+// sources returns the package's files without tests and generated files.
 func sources(pass *analysis.Pass) []*ast.File {
 	return slices.DeleteFunc(slices.Clone(pass.Files), func(f *ast.File) bool {
 		return ast.IsGenerated(f) || strings.HasSuffix(fileName(pass, f.FileStart), "_test.go")

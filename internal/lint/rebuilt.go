@@ -10,8 +10,8 @@ import (
 
 const kernels = module + "/codegen/kernel"
 
-// Rebuilt has kernels made of other kernels by kernel.Map alone: only Map itself copies a kernel, or takes over
-// its fields in a literal. Whoever lists the fields by hand forgets the one that is added next.
+// Rebuilt requires kernel.Map for deriving a kernel from another: only Map may copy a kernel or copy its fields in a
+// literal. A hand-written list of fields would miss the next new field.
 var Rebuilt = &analysis.Analyzer{
 	Name: "vkcrebuilt",
 	Doc:  "check that kernels are made of other kernels by kernel.Map alone",
@@ -32,7 +32,8 @@ func runRebuilt(pass *analysis.Pass) (any, error) {
 }
 
 func checkRebuilt(pass *analysis.Pass, decl ast.Decl) {
-	uncopied := map[ast.Node]bool{} // what is written to, or used for a part or its address alone
+	// Nodes that do not copy the kernel: assignment targets, and operands of selectors and of &.
+	uncopied := map[ast.Node]bool{}
 	for n := range ast.Preorder(decl) {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
@@ -56,7 +57,7 @@ func checkRebuilt(pass *analysis.Pass, decl ast.Decl) {
 	}
 }
 
-// checkLiteral reports what a literal of a kernel takes over from another.
+// checkLiteral reports fields of a kernel literal that are copied from another kernel.
 func checkLiteral(pass *analysis.Pass, lit *ast.CompositeLit) {
 	if !isKernel(pointee(pass.TypesInfo.TypeOf(lit))) {
 		return

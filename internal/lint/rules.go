@@ -3,10 +3,9 @@ package lint
 // all as the only entry of a rule's Packages allows every package of the module.
 const all = "..."
 
-// A Rule says what one part of the module may import, standard library aside.
+// A Rule says which packages one part of the module may import. The standard library is always allowed.
 type Rule struct {
-	// Path is the part's folder, "." for the root package. It covers the folders below it too,
-	// save those that have a rule of their own.
+	// Path is the part's folder, "." for the root package. It includes subfolders, except those with their own rule.
 	Path string
 	// Packages are the other parts it may import, by their rules' paths.
 	Packages []string
@@ -30,12 +29,11 @@ const (
 	xtools      = "golang.org/x/tools"
 )
 
-// Rules is who may import whom. Data goes one way through vkc, from a graph to a device, and so do
-// the imports; docs/ARCHITECTURE.md describes the parts.
+// Rules is the table of allowed imports. Data flows one way through vkc, from a graph to a device, and imports follow
+// it; docs/ARCHITECTURE.md describes the parts.
 //
-// A part's own folders may import each other. Packages under internal are helpers without a place
-// of their own in that order: each may be used from anywhere but ir, and what it imports of this
-// module counts as imported by its user.
+// Subfolders of a part may import each other. Packages under internal are helpers outside this order: every package
+// except ir may use them, and the packages of this module that a helper imports count as imports of its user.
 var Rules = []Rule{
 	{".", []string{all}, nil, "the few names most users need, made of everything below"},
 	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
@@ -69,7 +67,7 @@ var Rules = []Rule{
 	{"docs", []string{all}, nil, "pages, and what generates them"},
 }
 
-// A Closure is a package and what must not be among all it depends on, however indirectly.
+// A Closure is a package and the packages it must not depend on, directly or indirectly.
 type Closure struct {
 	Path      string
 	Forbidden []string

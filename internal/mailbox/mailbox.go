@@ -1,16 +1,16 @@
-// Package mailbox is memory through which devices that run one program together exchange what each has computed, and
-// the protocol of it as the processor speaks it. Kernels of package passes speak the same.
+// Package mailbox defines the shared memory through which the devices of a process group exchange values, and
+// implements its protocol on the CPU. Package passes generates kernels that use the same protocol.
 //
-// To an exchange each device gives some values, and takes those of all others. It writes its values, and when all are
-// written, a flag: the number of the exchange, its epoch. Who takes waits for the flags of the others. A line of 32
-// bytes has seven values and the epoch, so that nobody takes what an earlier exchange has left there. Exchanges have
-// places that follow one another, and begin anew where there is no more room: who gives to exchange e+2 has taken what
-// all others gave to e+1, which they did after they had taken e.
+// In an exchange each device sends values and receives those of all others. It writes its values, and then a flag with
+// the epoch, the number of the exchange. A receiver waits for the flags of all senders. A line of 32 bytes holds seven
+// values and the epoch, so that a receiver never accepts a line left from an earlier exchange. Exchanges use
+// consecutive slots and wrap around at the end of the memory. That is safe: a device that sends in exchange e+2 has
+// received everything of e+1, which the others sent after they had received e.
 //
-// A device that keeps what it has once read of the host's memory sees nothing later there before its program ends
-// (M-two-cards). Its program reads each place once, and waits for flags in an inbox, which is memory of its own:
-// [Mailbox.Relay] copies flags there. Or the host has its program end at each exchange. Then values may also lie in
-// places that each device has for itself, between which the host has them copied.
+// Some devices cache host memory until a program ends, and never see later writes to it (M-two-cards). Their program
+// reads each slot once and waits for flags in an inbox in device memory, to which [Mailbox.Relay] copies the flags.
+// Alternatively the host ends the device's program at each exchange. Then the values may also be in memory of each
+// device, and the host copies them between the devices.
 package mailbox
 
 import (
@@ -24,10 +24,10 @@ import (
 	"time"
 )
 
-// LinkWords is how many words of 32 bits a link has, which tells kernels of a mailbox: its address, that of the flags
-// to wait for and that of the places (two words each), the epoch, the rank of the device, the place of the exchange,
-// the room for places, how often a kernel looks for a flag at most, where it does, and the mailbox's number in this
-// process.
+// LinkWords is the number of 32-bit words in a link, which describes a mailbox to a kernel: its address, the address of
+// the flags to wait for and the address of the slots (two words each), the epoch, the device's rank, the slot of the
+// exchange, the size of the slot memory, the maximum number of polls for a flag, the word where it polls, and the
+// mailbox's number in this process.
 const LinkWords = 12
 
 // LinkRank is where in a link the rank is.
@@ -57,9 +57,10 @@ const (
 const Header = 2048
 
 const (
-	failedAt = 64   // and the rank: of what exchange the device could not take all; staleBit: it was not there
-	givenAt  = 128  // and the rank: the flag
-	groupAt  = 1024 // and MaxGroups times the rank, and the workgroup: the flag of what that has given
+	// Plus the rank: the exchange in which this device failed to receive; staleBit if a value had not arrived.
+	failedAt = 64
+	givenAt  = 128  // plus the rank: the flag
+	groupAt  = 1024 // plus MaxGroups times the rank, plus the workgroup: the flag of that workgroup
 	staleBit = 1 << 31
 )
 
@@ -101,9 +102,9 @@ func part(values int) int {
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
 }
 
-// Room is how many words the places of a run have, to whose exchanges each device gives so many values. Once is where a
-// run has each exchange at a place of its own. Else three of the largest have room: an exchange at the beginning, after
-// one that begins in the last two thirds, does not touch that one.
+// Room returns the number of words that the slots of a run need, given the number of values per device in each
+// exchange. If once is true, every exchange has its own slot. Otherwise the memory holds three of the largest exchange:
+// an exchange that wraps to the beginning then does not overlap its predecessor, which began in the last two thirds.
 func Room(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
@@ -116,11 +117,11 @@ func Room(ranks int, exchanges []int, once bool) (words int) {
 	return 3 * ranks * most
 }
 
-// Part is what a device gives to an exchange: words at an offset among the places.
+// Part is the range of words that a device writes in an exchange.
 type Part struct{ At, Words int }
 
-// Lay says where the exchanges of a run lie of which the first begins there: for each the parts by rank. The next run
-// may begin at next.
+// Lay returns the parts of each exchange of a run by rank, where the first exchange is at offset from. The next run may
+// begin at next.
 func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
 		from = m.placeOf(from, values)
@@ -178,8 +179,8 @@ func (m *Mailbox) Own(words int) { m.room = words }
 // places, if they do not follow the mailbox's header.
 type Addresses struct{ Memory, Flags, Places uint64 }
 
-// Link is what a run on the device of a rank is given, whose first exchange has that epoch and place: the epoch is not
-// 0, and larger than all that were since [Mailbox.Reset].
+// Link returns the link of a rank for a run that begins at the given epoch and slot. The epoch must not be 0 and must
+// be larger than all earlier epochs since [Mailbox.Reset].
 func (m *Mailbox) Link(rank int, epoch uint32, place int, at Addresses, tries uint32) [LinkWords]uint32 {
 	places := at.Places
 	if places == 0 && at.Memory != 0 {
@@ -200,9 +201,9 @@ func (m *Mailbox) Stop() {
 	drain()
 }
 
-// Failed returns the rank of a device that could not take what it should, and whether what it should take was not
-// there; or -1. Once everyone was told to stop, that says nothing: who goes on without waiting writes over what others
-// have not read.
+// Failed returns the rank of a device that failed to receive, or -1, and whether the cause was a value that had not
+// arrived. The result is meaningless after the devices were told to stop, because devices that continue without waiting
+// overwrite values that others have not read.
 func (m *Mailbox) Failed() (rank int, stale bool) {
 	for r := range m.ranks {
 		if epoch := atomic.LoadUint32(&m.words[failedAt+r]); epoch != 0 {
@@ -212,7 +213,7 @@ func (m *Mailbox) Failed() (rank int, stale bool) {
 	return -1, false
 }
 
-// Fails reports whether somebody could not take what it should, or was told to stop.
+// Fails reports whether a device failed to receive, or the devices were told to stop.
 func (m *Mailbox) Fails() bool {
 	rank, _ := m.Failed()
 	return rank >= 0 || atomic.LoadUint32(&m.words[0]) != 0
@@ -229,10 +230,10 @@ func (m *Mailbox) Reset() {
 	drain()
 }
 
-// ops are those that read what other devices have given.
+// ops are the collectives, which receive from other devices.
 var ops = []string{"vkc.all_reduce", "vkc.all_gather", "vkc.reduce_scatter"}
 
-// Meets reports whether one of these ops reads what other devices have given before it.
+// Meets reports whether one of these ops is a collective.
 func Meets(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ops, name) })
 }
@@ -249,7 +250,7 @@ type exchange struct {
 	*Mailbox
 	epoch  uint32
 	rank   int
-	place  int // where that of rank 0 begins
+	place  int // offset of the slot of rank 0
 	values int
 }
 
@@ -302,8 +303,8 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	return next, nil
 }
 
-// Give writes the part of a device to the mailbox that a link names, and its flag. What was given already stays as it
-// is, since others may be reading it: the reference computes an op once for each of its results.
+// Give writes a device's values and flag to the mailbox of a link. If it has already written this exchange it does
+// nothing, since others may be reading: the reference interpreter computes an op once per result.
 func Give(link, values []uint32) error {
 	x, err := follow(link, len(values))
 	if err != nil {
@@ -322,8 +323,8 @@ func Give(link, values []uint32) error {
 	return nil
 }
 
-// Take returns the values of all ranks, of which own are the device's. It waits until they are there or somebody stops
-// the mailbox.
+// Take returns the values of all ranks; own are the values of this device. It waits until they arrive or the mailbox is
+// stopped.
 func Take(link, own []uint32) ([][]uint32, error) {
 	x, err := follow(link, len(own))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // than a layer of a model takes from one exchange to the next.
 const relaySpins = 1 << 20
 
-// Relay copies flags of all devices to the inboxes of the others, as soon as they are there, until the runs are over.
+// Relay copies the flags of every device to the inboxes of the others until the runs are over.
 func (m *Mailbox) Relay(over *atomic.Bool) {
 	type flag struct {
 		at, rank int
@@ -47,6 +47,6 @@ func (m *Mailbox) Relay(over *atomic.Bool) {
 
 var drained atomic.Uint32
 
-// drain has memory that the processor writes in whole lines, as it does a device's, get what was written last: an
-// atomic operation waits for that.
+// drain flushes the CPU's write-combining buffers, which hold the last writes to device memory: an atomic operation
+// waits for them.
 func drain() { drained.Add(1) }

@@ -1,10 +1,8 @@
-// Package mmap maps files read-only into memory, so that a reader can hand out
-// slices of a large weight file without copying it. Where the system offers no
-// mapping the file is read into memory instead, behind the same API.
+// Package mmap maps files read-only into memory, so that a reader can return slices of a large weight file without
+// copying. On systems without memory mapping it reads the file into memory, with the same API.
 //
-// A mapped file that is cut short while it is in use faults where its lost part
-// is read, which would end the program. So whoever reads bytes that may be of a
-// mapped file, wherever they came from, does it under [Guard].
+// If a mapped file is truncated while in use, reading the lost part faults and would end the program. So any code that
+// may read bytes of a mapped file must run under [Guard].
 package mmap
 
 import (
@@ -19,10 +17,9 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// File is a file whose whole content is addressable as one byte slice.
+// File is a file whose content is one byte slice.
 //
-// A File is never unmapped behind the caller's back: slices of Bytes do not keep
-// the File alive, so only Close may unmap it.
+// Only Close unmaps the file: slices of Bytes do not keep the File alive, so the garbage collector must not unmap it.
 type File struct {
 	path string
 	file *os.File // kept open so that Intact can ask for the size; nil after Close
@@ -94,8 +91,8 @@ func mapWhole(f *os.File, path string) ([]byte, error) {
 // the program. It must not be used after Close.
 func (f *File) Bytes() []byte { return f.data }
 
-// Intact reports an error if the file is closed or is now shorter than it was
-// when it was mapped, in which case reading the lost part would fault.
+// Intact returns an error if the file is closed or is shorter than when it was mapped. Reading the lost part of a
+// truncated file would fault.
 func (f *File) Intact() error {
 	if f.file == nil {
 		return fmt.Errorf("%s: %w", f.path, os.ErrClosed)
@@ -141,8 +138,8 @@ func Guard(read func() error) (err error) {
 	return err
 }
 
-// anyShrunk reports a file that is mapped and has lost bytes. The system refuses
-// to write such bytes to another file, and does not say whose they are.
+// anyShrunk returns an error for any mapped file that was truncated. When a write of mapped bytes to another file
+// fails, the system does not say which source file is at fault.
 func anyShrunk() error {
 	mappings.Lock()
 	defer mappings.Unlock()

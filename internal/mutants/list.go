@@ -1,6 +1,6 @@
-// Mutants plants faults, one at a time, and says which of them the tests see: a measure of the tests, not of the code.
-// make mutants runs it. The faults are the list faults.txt; the tree itself is never changed, since go test takes the
-// one file that differs from an overlay.
+// Mutants plants faults in the code, one at a time, and reports which of them the tests detect. It measures the tests,
+// not the code. make mutants runs it. The faults are in faults.txt. The working tree is never changed: go test gets the
+// mutated file through an overlay.
 //
 //	go run ./internal/mutants                  # all of them; an hour
 //	go run ./internal/mutants -only 'ir/|loop' # those whose name or file matches
@@ -15,8 +15,8 @@ import (
 type fault struct {
 	name     string
 	file     string   // path from the root of the module
-	old, new string   // a text that the file has once, on one line, and what stands there instead
-	packages []string // whose tests are to see it
+	old, new string   // text that occurs once in the file, on one line, and its replacement
+	packages []string // packages with tests that should detect the fault
 	run      string   // a regular expression for -run; "" for all tests
 }
 

@@ -92,7 +92,7 @@ const (
 type lab struct {
 	dir     string
 	timeout time.Duration
-	clean   map[string]error // what came of tests without a fault, by their command line
+	clean   map[string]error // results of tests without a fault, by their command line
 }
 
 // try runs the tests that are to see a fault. They must pass without it.
@@ -168,7 +168,7 @@ func (l *lab) test(ctx context.Context, f fault, flags ...string) (out string, e
 	return out, err
 }
 
-// firstFailure finds the test that failed first in what go test printed.
+// firstFailure finds the first failed test in the output of go test.
 func firstFailure(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)

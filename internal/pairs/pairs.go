@@ -1,6 +1,6 @@
-// Package pairs picks few cases of many for tests whose cases are combinations: of any two properties that some case
-// has together, a case that is picked has both. Faults that take three properties at once are rare (Kuhn, Wallace and
-// Gallo 2004), and cases that run on a device in software cost seconds each.
+// Package pairs reduces combinatorial test cases by pairwise selection: if some case has two properties together, a
+// selected case has both. Faults that need three properties at once are rare (Kuhn, Wallace and Gallo 2004), and each
+// case costs seconds on a software device.
 package pairs
 
 import (
@@ -8,11 +8,10 @@ import (
 	"os"
 )
 
-// Env names the environment variable that, if it is "all", has tests run all cases.
+// Env names the environment variable that makes tests run all cases when it is "all".
 const Env = "VKC_TEST_CASES"
 
-// Of is what Pick goes by: a case is one of the cases of a name, each of which keeps a case at least, and has
-// properties, one for each index.
+// Of describes a case to Pick. Pick keeps at least one case per Name. Properties has one value for each property index.
 type Of struct {
 	Name       string
 	Properties []any

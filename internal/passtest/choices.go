@@ -8,16 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Choices is a [passes.Pricer] that proposes what its functions say, of which it
-// takes all, and what else rules propose where Take says so. A nil function says no.
+// Choices is a [passes.Pricer] for tests. It proposes the sizes that its functions return and always accepts them; it
+// accepts other rewrites if Take does. A nil function proposes nothing.
 type Choices struct {
 	Bytes    func(t ir.DType, rows, columns ir.Dim) bool
 	Operands func(*kernel.Kernel) []kernel.StoredOperand
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
-	Scores   bool   // gradients of attentions store theirs
-	Form     string // of [kernel.Work], that is taken where it can be
+	Scores   bool   // gradients of attentions store their scores
+	Form     string // form of [kernel.Work] to use if possible
 }
 
 // Rules takes all that some rules propose.
@@ -49,10 +49,10 @@ func (c Choices) Time(w kernel.Work) float64 {
 // Has is true of all features.
 func (Choices) Has(string) bool { return true }
 
-// Layout leaves blocks as they are.
+// Layout keeps the layout of blocks.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
 
-// Sizes are what the functions say.
+// Sizes returns the proposals of the functions.
 func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	if product := k.Family == kernel.FamilyMatMul; product && c.Operands != nil {
 		s.Operands = [][]kernel.StoredOperand{c.Operands(k)}
@@ -68,7 +68,7 @@ func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	return s
 }
 
-// Price prefers what makes most kernels.
+// Price prefers rewrites that result in more kernels.
 func (c Choices) Price(r kernel.Rewrite) (e kernel.Estimate) {
 	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, r.Rule)
 	if sized || c.Take != nil && c.Take(r) {

@@ -1,12 +1,9 @@
-// Package progcache keeps compiled programs on disk, so that compiling a graph
-// again takes the time it takes to read a file.
+// Package progcache caches compiled programs on disk, so that compiling a graph again only reads a file.
 //
-// A program is kept as a bundle without weights, under a key that its compiler
-// gives: a hash of the canonical graph, the device's fingerprint, the version
-// of the generator and its tools, and the options. Where the key leaves the
-// names of inputs, outputs and weights out, as ir.Graph.Hash does, the program
-// may carry another graph's names, and the caller must bind it anew (see
-// ir.Interface).
+// The cache stores a program as a bundle without weights. The compiler computes its key: a hash of the canonical graph,
+// the device's fingerprint, the version of the code generator and its tools, and the options. A key made with
+// ir.Graph.Hash does not depend on the names of inputs, outputs and weights. Then a cached program may have another
+// graph's names, and the caller must rebind it (see ir.Interface).
 package progcache
 
 import (
@@ -127,8 +124,8 @@ func (c *Cache) Stats() (cachefile.Stats, error) {
 	return c.dir.Stats()
 }
 
-// Verify checks every entry, removes those that are damaged, and returns them
-// with Err set, beside the sum of the good ones.
+// Verify checks every entry and removes the damaged ones. It returns the removed entries with Err set, and the totals
+// of the good ones.
 func (c *Cache) Verify() (good cachefile.Stats, bad []cachefile.Entry, err error) {
 	if c.off {
 		return good, nil, nil
@@ -136,7 +133,7 @@ func (c *Cache) Verify() (good cachefile.Stats, bad []cachefile.Entry, err error
 	return c.dir.Verify()
 }
 
-// Clear removes all entries, and says what it removed.
+// Clear removes all entries and returns their totals.
 func (c *Cache) Clear() (cachefile.Stats, error) {
 	if c.off {
 		return cachefile.Stats{}, nil

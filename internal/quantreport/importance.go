@@ -53,7 +53,7 @@ func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, 
 	return importances{matrix}, err
 }
 
-// watched returns the graph with an output more for each product with a weight.
+// watched returns the graph with one more output for each matmul with a weight.
 func watched(g *ir.Graph) (*ir.Graph, error) {
 	to := ir.NewGraph(g.Name)
 	nodes, err := ir.CopyInto(to, g)

@@ -1,12 +1,11 @@
-// Quantreport measures what the block formats lose and writes docs/QUANT.md.
+// Quantreport measures the loss of the block formats and writes docs/QUANT.md.
 //
 //	go run ./internal/quantreport -model gollama-f16.gguf    # measures, a few minutes
-//	go run ./internal/quantreport -model F -only nvfp4       # measures a format that came to them
+//	go run ./internal/quantreport -model F -only nvfp4       # measures one new format
 //	go run ./internal/quantreport                            # only measures on random numbers
 //
-// The measurements are kept in docs/quant.json, since the f16 model is not part of
-// the repository. A test fails where the page is not what the measurements say, and
-// where formats have come to lose more or less than they say.
+// The measurements are in docs/quant.json, because the f16 model is not in the repository. A test fails if the page
+// does not match the measurements, or if the loss of a format has changed.
 package main
 
 import (

@@ -70,8 +70,8 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	return r, nil
 }
 
-// addTo measures the one format asked for and returns it with what is known of the others, which r must agree with but
-// for the device.
+// addTo measures one format and merges the result into the stored results. The stored results must agree with r, except
+// in the device.
 func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*results, error) {
 	t, err := ir.ParseDType(f.only)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 	return known, nil
 }
 
-// near reports whether two measurements agree as those of two devices do.
+// near reports whether two measurements agree as closely as measurements on two devices do.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
 
 func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// model is a language model in f32, whatever its weights were stored in, so that
-// what is measured is the loss of the weights alone.
+// model is a language model computed in f32, whatever the dtype of its stored weights, so that a measurement shows only
+// the loss of the weights.
 type model struct {
 	graph     *ir.Graph
 	weights   vkc.WeightMap // f32
@@ -118,7 +118,7 @@ func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, win
 	return nil
 }
 
-// stored returns the weights with the matrices as they are after quantizing to t.
+// stored returns the weights with all matrices quantized to t and dequantized.
 func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error) {
 	all := vkc.WeightMap{}
 	for name, d := range m.weights {
@@ -148,8 +148,8 @@ func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error
 	return all, nil
 }
 
-// judge scores weights on the windows. Of the f16 model, whose logits others are
-// compared with, it returns the logits, given as ref for the others.
+// judge scores weights on the windows. For the f16 model ref is nil, and judge returns its logits; the other models are
+// compared with these.
 func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64,
 	ref [][]float64) (s score, logits [][]float64, err error) {
 	n := 0

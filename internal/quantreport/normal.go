@@ -25,8 +25,8 @@ func normals(n int, seed uint64) []float32 {
 	return x
 }
 
-// normalLoss returns the relative error of normal numbers stored as t, and of the
-// product of a matrix of them with f32 vectors.
+// normalLoss returns the relative error of normally distributed numbers stored as t, and the relative error of their
+// matmul with f32 vectors.
 func normalLoss(t ir.DType) (rmse, matmul float64, err error) {
 	w := normals(normalRows*normalColumns, 1)
 	stored, err := roundTrip(t, w, nil)
@@ -37,7 +37,7 @@ func normalLoss(t ir.DType) (rmse, matmul float64, err error) {
 	return relative(widen(stored), widen(w)), relative(product(stored, x), product(w, x)), nil
 }
 
-// roundTrip returns w as it is after quantizing to t.
+// roundTrip quantizes w to t and dequantizes it.
 func roundTrip(t ir.DType, w, importance []float32) ([]float32, error) {
 	n, err := t.BytesFor(int64(len(w)))
 	if err != nil {
@@ -51,7 +51,7 @@ func roundTrip(t ir.DType, w, importance []float32) ([]float32, error) {
 	return out, quant.DequantizeParallel(out, t, packed)
 }
 
-// product multiplies the rows of w with the vectors of x, in float64.
+// product multiplies the rows of w by the vectors of x, in float64.
 func product(w, x []float32) []float64 {
 	y := make([]float64, 0, len(w)/normalColumns*normalVectors)
 	for row := 0; row < len(w); row += normalColumns {
@@ -66,7 +66,7 @@ func product(w, x []float32) []float64 {
 	return y
 }
 
-// relative is the root of the squared error of got over that of want.
+// relative returns the error of got relative to want in the L2 norm.
 func relative(got, want []float64) float64 {
 	var e, total float64
 	for i, v := range want {

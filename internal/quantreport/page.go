@@ -84,7 +84,7 @@ func (r *results) rise(s score) string {
 	return fmt.Sprintf("%s (%s)", digits(s.Perplexity), signed(times-1))
 }
 
-// target is what the project set out to reach with a format.
+// target is the project's goal for a format.
 type target struct {
 	format ir.DType
 	ratio  float64 // times smaller than f32

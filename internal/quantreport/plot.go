@@ -196,8 +196,8 @@ func (p *panel) labels() []box {
 	return labels
 }
 
-// place finds the label of mark i. Taken begins with the marks, of which none may be
-// nearer to it than its own unless a line leads there.
+// place finds a position for the label of mark i. The first boxes of taken are the marks. No other mark may be nearer
+// to the label than its own, unless a line connects them.
 func (p *panel) place(m mark, i int, taken []box) box {
 	const step, turns = 7.0, 16
 	at := box{w: 7.6 * float64(len(m.name)), h: fontSize + 1}

@@ -9,14 +9,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// results is what docs/quant.json holds.
+// results is the content of docs/quant.json.
 type results struct {
 	Text        textInfo   `json:"text"`
-	Calibration textInfo   `json:"calibration"` // what the importance matrix was made from
-	Device      string     `json:"device"`      // that the model ran on
+	Calibration textInfo   `json:"calibration"` // text of which the importance matrix was made
+	Device      string     `json:"device"`      // device that ran the model
 	Parameters  int64      `json:"parameters"`
-	Quantized   int64      `json:"quantized_parameters"` // those of the matrices
-	F16         score      `json:"f16"`                  // of the unquantized model
+	Quantized   int64      `json:"quantized_parameters"` // parameters in matrices
+	F16         score      `json:"f16"`                  // score of the unquantized model
 	Formats     []measured `json:"formats"`              // in the order of package ir
 }
 
@@ -31,13 +31,13 @@ type textInfo struct {
 type measured struct {
 	Type     ir.DType `json:"type"`
 	RMSE     float64  `json:"relative_rmse"`    // of normally distributed weights
-	Matmul   float64  `json:"matmul_error"`     // of their product, relative to its size
-	Model    score    `json:"model"`            // with the model's matrices in it
-	Weighted *score   `json:"model_imatrix"`    // the same with an importance matrix, if it takes one
-	Device   string   `json:"device,omitempty"` // that the model ran on, where that is not the others'
+	Matmul   float64  `json:"matmul_error"`     // error of their matmul, relative to its size
+	Model    score    `json:"model"`            // score of the model with quantized matrices
+	Weighted *score   `json:"model_imatrix"`    // the same with an importance matrix, if the format uses one
+	Device   string   `json:"device,omitempty"` // device that ran the model, if it differs from the others
 }
 
-// devices are what the model ran on, with the formats that ran on another one.
+// devices lists the device that ran the model, and the formats that ran on other devices.
 func (r *results) devices() string {
 	text := r.Device
 	for _, m := range r.Formats {

@@ -20,8 +20,8 @@ type key struct {
 	lo, hi float64
 }
 
-// Fill fills dst with blocks of t whose elements lay between lo and hi before they were quantized.
-// It panics where t is no block dtype that can be quantized to.
+// Fill fills dst with random blocks of t, quantized from elements between lo and hi. It panics if t is not a block
+// dtype with a quantizer.
 func Fill(dst []byte, t ir.DType, lo, hi float64, rng *rand.Rand) {
 	pool := poolOf(key{t, lo, hi})
 	for n := t.BlockBytes(); len(dst) > 0; dst = dst[n:] {

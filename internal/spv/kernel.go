@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Kernel is what is declared of a shader that a user brings as a module.
+// Kernel is the declared interface of a shader that a user supplies as a SPIR-V module.
 type Kernel struct {
 	Args      int       // buffers that it reads, bound from 0 on in set 0
-	Results   int       // buffers that it writes, bound behind those
+	Results   int       // buffers that it writes, bound after the arguments
 	Workgroup [3]uint32 // invocations of a workgroup by dimension
 	Shared    int       // bytes of workgroup memory at most
 	Constants int       // specialization constants, numbered from 0 on
@@ -102,7 +102,7 @@ func bytesText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// measure notes the size of a type, which is declared behind those that it is made of.
+// measure records the size of a type. SPIR-V declares a type after its component types.
 func (m *declarations) measure(op uint32, a []uint32) {
 	times := func(element, n uint64) uint64 {
 		if element == maxBytes || n > 1<<32 || element > 1<<32 {
@@ -222,7 +222,7 @@ const capabilityAddresses = 5347
 // maxVersion is the last version of SPIR-V that Vulkan 1.2 has.
 const maxVersion = 5
 
-// Version returns the minor version of a module of SPIR-V 1.x, and 0 of what is too short to be one.
+// Version returns the minor version of a SPIR-V 1.x module, or 0 if the module is too short.
 func Version(module []byte) int {
 	if len(module) < 8 {
 		return 0

@@ -1,7 +1,6 @@
-// Package spv looks into SPIR-V modules without any tool: whether one is whole,
-// and whether it is the compute shader that it is said to be. It is for modules
-// from elsewhere, before a driver sees them; what their instructions compute is
-// for spirv-val to judge.
+// Package spv validates SPIR-V modules without external tools: that a module is complete, and that it is the compute
+// shader that its metadata declares. It checks modules from elsewhere before a driver sees them; spirv-val validates
+// their instructions.
 package spv
 
 import (
@@ -101,16 +100,15 @@ func Instructions(module []byte, do func(op uint32, operands []uint32)) {
 	}
 }
 
-// Interface is what is declared of a shader.
+// Interface is the declared interface of a shader.
 type Interface struct {
 	Bindings  int      // storage buffers, bound from 0 on in set 0
 	Workgroup int      // invocations of a workgroup
 	Needs     []string // the device features that it uses
 }
 
-// capabilities lists what modules of vkc may ask of a device, by the number in
-// the SPIR-V specification: with which needs, of which one must be declared.
-// Those of a row without needs every device has.
+// capabilities maps the SPIR-V capabilities that vkc's modules may use to device needs. A module must declare at least
+// one need of the row. Every device has the capabilities of a row without needs.
 var capabilities = map[uint32][]string{
 	1:    nil, // Shader
 	9:    {"float16", "cooperativeMatrix", "cooperativeMatrix2"},
@@ -158,7 +156,7 @@ var (
 // constants or addresses.
 var storageClasses = map[uint32]string{1: "Input", 4: "Workgroup", 6: "Private", 7: "Function", 12: "StorageBuffer"}
 
-// foreignClasses names those of which a module from elsewhere is likely to be.
+// foreignClasses explains the storage classes that modules of other compilers are likely to use.
 var foreignClasses = map[uint32]string{0: " (UniformConstant: an image or sampler)",
 	2: " (Uniform: a buffer of SPIR-V 1.2 or a uniform block; compile for SPIR-V 1.3 or later)",
 	9: " (PushConstant)", 5349: " (PhysicalStorageBuffer: an address)"}
@@ -177,11 +175,10 @@ const (
 	builtInWorkgroup      = 25
 )
 
-// CheckShader reports an error unless a module is the compute shader that is
-// declared: one entry point, main; workgroups of that size; storage buffers in
-// set 0 at the bindings there are, and no other resource; and no capability,
-// instruction set or extension beyond what the declared needs bring. So a module
-// cannot ask a driver for what the device was not checked to have.
+// CheckShader reports an error unless the module is the declared compute shader. It must have one entry point, main,
+// the declared workgroup size, exactly the declared storage buffers in set 0 and no other resources. Its capabilities,
+// instruction sets and extensions must follow from the declared needs. So a module cannot use a driver feature that the
+// device was not checked for.
 func CheckShader(module []byte, want Interface) error {
 	m, err := read(module)
 	if err != nil {
@@ -220,7 +217,7 @@ func Workgroup(module []byte) ([3]uint32, error) {
 	return m.workgroup()
 }
 
-// declarations are what a module says before its functions.
+// declarations are the declarations of a module, which precede its functions.
 type declarations struct {
 	capabilities []uint32
 	sizes        [][3]uint32          // by execution modes
@@ -228,7 +225,7 @@ type declarations struct {
 	constants    map[uint32]uint32    // of one word, by id
 	composites   map[uint32][]uint32  // ids of the parts, by id
 	pointees     map[uint32][2]uint32 // storage class and type, by id of a pointer type
-	structs      map[uint32]int       // how many members they have
+	structs      map[uint32]int       // number of members
 	variables    [][3]uint32          // pointer type, id, storage class
 	bindings     map[uint32]uint32
 	sets         map[uint32]uint32
@@ -350,7 +347,7 @@ func (m *declarations) checkVariables(bindings int) error {
 	return nil
 }
 
-// workgroup returns the size on which all that say one agree.
+// workgroup returns the workgroup size. All declarations of the size must agree.
 func (m *declarations) workgroup() (size [3]uint32, err error) {
 	all := slices.Clone(m.sizes)
 	for _, ids := range m.sizeIDs {

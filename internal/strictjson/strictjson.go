@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with a value.
+// Error describes an invalid value.
 type Error struct {
 	Place string // the value, such as messages[0].content; "" for the whole
-	What  string // what is wrong, to follow "it" or the place
+	What  string // what is wrong, phrased to follow "it" or Place
 }
 
 func (e *Error) Error() string {
@@ -24,14 +24,14 @@ func (e *Error) Error() string {
 	return e.Place + " " + e.What
 }
 
-// Check returns an *Error of the first value that is wrong, or the syntax error of what is no JSON.
+// Check returns an *Error for the first invalid value, or a syntax error if data is not JSON.
 func Check(data []byte) error {
 	var any json.RawMessage
 	if err := json.Unmarshal(data, &any); err != nil {
 		return err
 	}
 	r := reader{data: data}
-	if r.value(); r.err != nil { // an *Error that is nil is no nil error
+	if r.value(); r.err != nil { // a nil *Error in an error interface would be non-nil
 		return r.err
 	}
 	return nil
@@ -114,7 +114,7 @@ func (r *reader) list(end byte, part func(i int)) {
 	}
 }
 
-// text reads a string and returns what it says.
+// text reads and decodes a string.
 func (r *reader) text() string {
 	from := r.at
 	for r.at++; r.at < len(r.data) && r.data[r.at] != '"'; r.at++ {

@@ -1,6 +1,5 @@
-// Package toolcaps says what of a device the GLSL compiler at hand can express. A
-// compiler of an older distribution lacks extensions that the device has:
-// [Expressible] returns the device without them, and says what is left out.
+// Package toolcaps restricts a device's features to those that the installed GLSL compiler supports. An old compiler
+// lacks extensions that the device has: [Expressible] returns the device without them and lists their names.
 package toolcaps
 
 import (
@@ -10,9 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// toolFeatures are what only newer compilers can express: whether a device has
-// it, and the device without it. Kernels then take the way of devices that
-// never had it, which is slower and as right.
+// toolFeatures are the features that only newer compilers support: whether a device has one, and how to remove it.
+// Without it, kernels use the code path of devices that lack the feature, which is as correct and slower.
 var toolFeatures = []struct {
 	name spirv.Feature
 	has  func(c *target.Caps) bool
@@ -38,10 +36,9 @@ var toolFeatures = []struct {
 		}},
 }
 
-// Expressible returns what to compile for where a device is asked for: the
-// device without what the tools are too old to express, and the names of that.
-// Without tools that can compile it is the device as it is: what was compiled
-// before will have to do.
+// Expressible returns the device to compile for: caps without the features that the tools are too old to compile, and
+// the names of those features. If no tools are installed it returns caps unchanged, since only cached programs can be
+// used then.
 func Expressible(ctx context.Context, tools *spirv.Toolchain, caps target.Caps) (target.Caps, []string, error) {
 	if tools.Ready() != nil {
 		return caps, nil, nil
@@ -49,9 +46,8 @@ func Expressible(ctx context.Context, tools *spirv.Toolchain, caps target.Caps) 
 	return expressible(caps, func() (map[spirv.Feature]bool, error) { return tools.Features(ctx) })
 }
 
-// expressible returns a device without what compilers of some features cannot
-// express, and the names of that. It asks for the features only for a device
-// that has what they are about.
+// expressible removes from caps every feature that the compiler lacks, and returns their names. It calls features only
+// if the device has one of the features in question.
 func expressible(caps target.Caps, features func() (map[spirv.Feature]bool, error)) (target.Caps, []string, error) {
 	var without []string
 	for _, f := range toolFeatures {

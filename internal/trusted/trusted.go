@@ -13,17 +13,16 @@ import (
 // maxLinks is how many symbolic links a path may lead through.
 const maxLinks = 40
 
-// Check returns nil if only the user and the administrator may change the file
-// or directory at path, which is absolute. It looks at every directory and
-// symbolic link on the way there, too: whoever may write a directory may rename
-// what lies in it. A directory with the sticky bit (/tmp) may be on the way, as
-// only the owner renames a file in it.
+// Check returns nil if only the user and the administrator can change the file or directory at path, which must be
+// absolute. It also checks every directory and symbolic link on the way, since whoever can write to a directory can
+// rename its entries. A directory with the sticky bit (/tmp) is accepted on the way, because only the owner can rename
+// a file in it.
 //
-// Where others may, the error is an [*Error]. It wraps fs.ErrNotExist where there
-// is nothing at path, and all on the way is the user's own.
+// If others can change it, the error is an [*Error]. The error wraps fs.ErrNotExist if path does not exist and
+// everything on the way to it is trusted.
 //
-// On Unix owners, modes and groups tell, on Windows owners and access lists. On
-// other systems Check only asks for the file to be there.
+// Check uses owners, modes and groups on Unix, and owners and access lists on Windows. On other systems it only
+// requires the file to exist.
 func Check(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%q is a relative path: write it from the root", path)
@@ -65,7 +64,7 @@ func Check(path string) error {
 type Error struct {
 	Path string
 	Why  string // "belongs to user 7"
-	Do   string // what makes it the user's own
+	Do   string // how to make it the user's own
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%q %s: %s", e.Path, e.Why, e.Do) }

@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	fileDeleteChild = 0x40 // FILE_DELETE_CHILD: remove or rename what lies in a directory
-	// replace are the rights by which others put something else in the place of a file or directory, or of what
-	// lies in it.
+	fileDeleteChild = 0x40 // FILE_DELETE_CHILD: remove or rename entries of a directory
+	// replace are the rights to replace a file, a directory, or an entry of a directory.
 	replace = fileDeleteChild | windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
-	// write are those by which they change it. Of a directory the same bits mean to add files to it.
+	// write are the rights to change it. For a directory the same bits grant adding files.
 	write = replace | windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.FILE_WRITE_EA |
 		windows.FILE_WRITE_ATTRIBUTES | windows.GENERIC_WRITE
 
@@ -22,8 +21,8 @@ const (
 	accessCallback       = 0x9 // ACCESS_ALLOWED_CALLBACK_ACE_TYPE, which begins as ACCESS_ALLOWED_ACE does
 )
 
-// trustedSIDs are who may write beside the user: the administrators, the system, its installer, and those that
-// stand for a file's own creator and owner.
+// trustedSIDs are the accounts besides the user that may write: the administrators, the system, its installer, and the
+// placeholders for a file's creator and owner.
 var trustedSIDs = []string{"S-1-5-32-544", "S-1-5-18",
 	"S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464", "S-1-3-0", "S-1-3-4"}
 
@@ -63,7 +62,7 @@ func checkOne(path string, onTheWay bool) error {
 			return fmt.Errorf("who may write %q is not known: %w", path, err)
 		}
 		switch {
-		case entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0: // it is for what will be made in the directory
+		case entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0: // it applies only to new entries of the directory
 			continue
 		case entry.Mask&rights == 0:
 			continue
@@ -85,7 +84,7 @@ func checkOne(path string, onTheWay bool) error {
 	return nil
 }
 
-// security reads who owns a file, directory or link, and who may do what with it. Of a link it is the link's own.
+// security reads the owner and the access list of a file, directory or link. For a link it reads the link's own.
 func security(path string) (*windows.SECURITY_DESCRIPTOR, error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -106,7 +105,7 @@ func security(path string) (*windows.SECURITY_DESCRIPTOR, error) {
 	return sd, nil
 }
 
-// name is what people call a user or group.
+// name returns the account name of a user or group.
 func name(sid *windows.SID) string {
 	account, domain, _, err := sid.LookupAccount("")
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package tunefile keeps what vkc tune measured on a device in a file.
+// Package tunefile stores the measurements of vkc tune in a file, one file per device.
 //
-// A file is JSON, for people to read: a header with the format and the SHA-256
-// of the rest, then the device that it is for, the state of the generator whose
-// kernels were measured, and all measurements by kernel. A file that is damaged
-// or of another device or generator is never used, and the error says why.
+// A file is readable JSON: a header with the format and the SHA-256 of the rest, the device, the state of the code
+// generator that made the measured kernels, and all measurements by kernel. Read rejects a file that is damaged or
+// belongs to another device or generator; the error says why.
 package tunefile
 
 import (
@@ -30,9 +29,8 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
-// that left out how large their buffers are, those of vkc.tuning.2 schedules by words
-// that are no longer theirs; what they say is not used.
+// Format is the value of a file's format field. Older formats are ignored: vkc.tuning.1 used keys of kernels without
+// the buffer sizes, and vkc.tuning.2 had schedules with options that have since been renamed.
 const Format = formatFamily + "3"
 
 const formatFamily = "vkc.tuning."
@@ -46,14 +44,14 @@ const (
 	maxNumber   = 1 << 20 // of a schedule
 )
 
-// Status says what came of a schedule.
+// Status is the outcome of measuring a schedule.
 type Status string
 
 // The outcomes.
 const (
-	OK     Status = "ok"     // right, and timed among the last
-	Slow   Status = "slow"   // right, and left out early
-	Wrong  Status = "wrong"  // its results are not those of the reference
+	OK     Status = "ok"     // correct, and timed to the end
+	Slow   Status = "slow"   // correct, and dropped early
+	Wrong  Status = "wrong"  // its results differ from the reference
 	Failed Status = "failed" // it could not be compiled or run
 )
 
@@ -61,7 +59,7 @@ const (
 type Measurement struct {
 	Schedule kernel.Schedule `json:"schedule"`
 	Status   Status          `json:"status"`
-	Micros   float64         `json:"us,omitempty"` // the median time of a dispatch, where it was timed
+	Micros   float64         `json:"us,omitempty"` // median time of a dispatch, if it was timed
 	Why      string          `json:"why,omitempty"`
 }
 
@@ -69,8 +67,8 @@ type Measurement struct {
 type Kernel struct {
 	Key      string        `json:"key"`                  // target.TuningKey
 	About    string        `json:"about"`                // for people
-	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols that it was measured at
-	Best     *target.Tuned `json:"best,omitempty"`       // what is taken from now on
+	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols in the measurement
+	Best     *target.Tuned `json:"best,omitempty"`       // the fastest schedule, which compilations use
 	Default  float64       `json:"default_us,omitempty"` // of the schedule that is taken without tuning
 	Measured []Measurement `json:"measured"`
 }
@@ -80,23 +78,23 @@ type File struct {
 	Device    string   `json:"device"` // for people
 	Driver    string   `json:"driver"`
 	ID        string   `json:"id"`        // DeviceID
-	Generator string   `json:"generator"` // whose kernels were measured
+	Generator string   `json:"generator"` // the code generator that made the measured kernels
 	Kernels   []Kernel `json:"kernels"`
 	// Machine is how fast the device is, measured before any kernel.
 	Machine target.Machine `json:"machine,omitzero"`
-	// Estimated says that nothing was run: times are what the driver's statistics come to.
+	// Estimated means that nothing was run: times are computed from the driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// envelope is the file as it is written.
+// envelope is the file's outer JSON object.
 type envelope struct {
 	Format string          `json:"format"`
 	SHA256 string          `json:"sha256"` // of tuning, without white space
 	Tuning json.RawMessage `json:"tuning"`
 }
 
-// DeviceID identifies a kind of device with its driver: what measurements hold
-// for. How fast it is makes it no other one.
+// DeviceID identifies a kind of device and its driver. Measurements are valid for one DeviceID. The measured speed of
+// the device is not part of it.
 func DeviceID(caps target.Caps) string {
 	caps.Machine = target.Machine{}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID,
@@ -166,7 +164,7 @@ func Written(path string) (bool, error) {
 	return json.Unmarshal(text, &e) == nil && strings.HasPrefix(e.Format, formatFamily), nil
 }
 
-// Parse reads the text of a file.
+// Parse parses a file's content.
 func Parse(text []byte) (*File, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
@@ -195,8 +193,7 @@ func Parse(text []byte) (*File, error) {
 	return &f, f.check()
 }
 
-// checksum is that of JSON without white space, so that it may be indented
-// anew.
+// checksum hashes JSON without its white space, so that a file may be reindented.
 func checksum(raw json.RawMessage) (string, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -208,7 +205,7 @@ func checksum(raw json.RawMessage) (string, error) {
 
 func shorten(s string) string { return s[:min(len(s), 40)] }
 
-// check refuses what no measurement can have given.
+// check reports values that no measurement can produce.
 func (f *File) check() error {
 	if len(f.Kernels) > maxKernels {
 		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
@@ -282,7 +279,7 @@ func checkSchedule(s kernel.Schedule) error {
 	return nil
 }
 
-// Encode returns the text of a file.
+// Encode returns the file's content.
 func (f *File) Encode() ([]byte, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -311,7 +308,7 @@ func (f *File) Write(path string) error {
 	return atomicfile.WriteFile(path, text, 0o644)
 }
 
-// Find returns what was measured of the kernel of that key, or nil.
+// Find returns the measurements of the kernel with this key, or nil.
 func (f *File) Find(key string) *Kernel {
 	for i := range f.Kernels {
 		if f.Kernels[i].Key == key {
@@ -321,7 +318,7 @@ func (f *File) Find(key string) *Kernel {
 	return nil
 }
 
-// Tuning is what the measurements choose; nil of no file.
+// Tuning returns the best schedules. It returns nil for a nil file.
 func (f *File) Tuning() target.Tuning {
 	if f == nil {
 		return nil
@@ -337,7 +334,7 @@ func (f *File) Tuning() target.Tuning {
 	return t
 }
 
-// On is a device as it was measured, without what it is not used for.
+// On returns caps with the measured speeds of the machine.
 func (f *File) On(caps target.Caps) target.Caps {
 	if f != nil && f.Machine != (target.Machine{}) {
 		meet := cmp.Or(caps.Machine.MeetNs, f.Machine.MeetNs)
@@ -347,10 +344,9 @@ func (f *File) On(caps target.Caps) target.Caps {
 	return caps
 }
 
-// DeviceTuning returns what `vkc tune` measured on a device, or nil where it
-// never ran there. The error says why a file that is there cannot be used: it is
-// damaged, another version of vkc measured it, or somebody else could have
-// written it. Nothing depends on it but speed.
+// DeviceTuning returns the measurements of vkc tune on a device, or nil if it never ran there. It returns an error if
+// the file is unusable: damaged, measured by another version of vkc, or writable by another user. Only speed depends on
+// the result.
 func DeviceTuning(caps target.Caps) (*File, error) {
 	path := Path(caps)
 	if path == "" {
@@ -369,9 +365,8 @@ func DeviceTuning(caps target.Caps) (*File, error) {
 	return f, nil
 }
 
-// ReadTuning returns what is in a file of `vkc tune`, for compiling for
-// the device that it was measured on where that is not at hand. A schedule that
-// the target cannot run is passed over when it is compiled for.
+// ReadTuning reads a file of vkc tune to compile for its device on another machine. The compiler skips schedules that
+// the target cannot run.
 func ReadTuning(path string) (*File, error) {
 	f, err := Read(path)
 	if err == nil {
