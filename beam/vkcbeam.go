@@ -1,14 +1,14 @@
-// Package vkcbeam runs programs of vkc over data sets of any size, as transforms of Apache Beam: on this machine by
-// the runner Prism, which is part of Beam's Go SDK, or on Flink, Spark and Dataflow, by the flag --runner.
+// Package vkcbeam runs vkc programs over data sets of any size as Apache Beam transforms: locally with the Prism runner
+// of Beam's Go SDK, or on Flink, Spark and Dataflow with the flag --runner.
 //
 //	outputs := vkcbeam.RunInference(s, "model.vkb", examples, vkcbeam.Options{})
 //	vectors := vkcbeam.Embed(s, "model.gguf", texts, vkcbeam.Options{})
 //
-// Elements are grouped by their keys, and the elements of a group computed in batches. So a collection without end
-// needs windows, or a trigger. All transforms of a process that name the same file and device share one loaded
-// program, which stays until Beam tears the last of them down, or the process ends. A runner may compute an element
-// again, after a worker has failed: what comes of it is the same. Metrics in the name space vkcbeam count elements
-// (elements), their number in each batch (batch) and what a batch takes (batch_us, in microseconds).
+// Elements are grouped by key, and each group is computed in batches. So an unbounded collection needs windows or a
+// trigger. All transforms of a process with the same file and device share one loaded program, which stays loaded until
+// Beam tears down the last of them or the process ends. A runner may recompute an element after a worker failed; the
+// result is the same. Metrics in the namespace vkcbeam count elements (elements), the elements per batch (batch) and
+// the time per batch (batch_us, in microseconds).
 package vkcbeam
 
 import (
@@ -37,7 +37,7 @@ type Tensor struct {
 	Data  []byte  // in row-major order, little-endian
 }
 
-// Example is what a program computes at once: all its inputs, or all its outputs. Key is the caller's, and stays.
+// Example is one set of a program's inputs or outputs. Key belongs to the caller and is passed through.
 type Example struct {
 	Key     string
 	Tensors []Tensor
@@ -49,15 +49,15 @@ type Text struct{ Key, Text string }
 // Vector is the embedding of a text, of length 1.
 type Vector struct {
 	Key    string
-	Tokens int64 // of the text
+	Tokens int64 // tokens of the text
 	Values []float32
 }
 
-// Options adjust a transform. The zero value of a field stands for what it says.
+// Options adjusts a transform. A zero field means its default, given last.
 type Options struct {
-	Device string // as vkc.OpenDevice takes it; the best
-	Batch  int64  // elements that are computed together at most; 32
-	Shards int64  // groups of elements that may be computed by different workers; 8
+	Device string // as for vkc.OpenDevice; the best device
+	Batch  int64  // maximum elements per batch; 32
+	Shards int64  // groups of elements that different workers may compute; 8
 }
 
 func (o Options) orUsual() Options {
@@ -118,7 +118,7 @@ type shardTexts struct{ Shards int64 }
 
 func (f *shardTexts) ProcessElement(x Text) (int64, Text) { return shardOf(x.Key, f.Shards), x }
 
-// pool has what the transforms of this process have loaded, by file and device.
+// pool holds the programs that the transforms of this process have loaded, by file and device.
 var pool = struct {
 	sync.Mutex
 	entries map[string]*entry
@@ -129,7 +129,7 @@ type entry struct {
 	users int
 }
 
-// take returns what open opens, or has opened before under the same key.
+// take returns the cached value of a key, or opens and caches it.
 func take[T io.Closer](key string, open func() (T, error)) (T, error) {
 	pool.Lock()
 	defer pool.Unlock()
@@ -144,7 +144,7 @@ func take[T io.Closer](key string, open func() (T, error)) (T, error) {
 	return v, err
 }
 
-// give closes what take gave, with its last user.
+// give releases a value of take, and closes it with its last user.
 func give(key string) error {
 	pool.Lock()
 	defer pool.Unlock()
@@ -165,7 +165,7 @@ var (
 	batchMicros = beam.NewDistribution("vkcbeam", "batch_us")
 )
 
-// inBatches calls do for batches of size elements, and for those that are left in the end, and measures it.
+// inBatches calls do for batches of size elements and for the remainder, and records metrics.
 func inBatches[T any](ctx context.Context, size int64, next func(*T) bool, do func([]T) error) error {
 	for more := true; more; {
 		var list []T
@@ -298,7 +298,7 @@ func tensorsOf(x Example) (vkc.Tensors, error) {
 	return in, nil
 }
 
-// example is what a run gives, in the order of the program's outputs.
+// example converts a run's outputs, in the order of the program's outputs.
 func (p *program) example(key string, out vkc.Tensors) Example {
 	x := Example{Key: key}
 	for _, port := range p.exe.Outputs() {

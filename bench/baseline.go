@@ -13,11 +13,10 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// Baseline is figures to compare results with: an earlier report, or what other
-// programs reached.
+// Baseline holds results to compare with: of an earlier report, or of other programs.
 type Baseline struct {
-	Name   string // of the file, or of the device that the anchors are from
-	About  string // where the figures come from
+	Name   string // of the file, or of the anchors' device
+	About  string // the source of the results
 	Device string
 	Points []Point
 	Goals  []Goal
@@ -33,21 +32,21 @@ type Point struct {
 	GBps   float64 `json:"gbps,omitempty"`
 }
 
-// Goal is what a case is to reach, by one of its numbers.
+// Goal is a goal for a case, given by one of the numbers.
 type Goal struct {
 	Case   string  `json:"case"`
 	Micros float64 `json:"us,omitempty"`     // at most
-	Each   float64 `json:"each,omitempty"`   // microseconds a kernel, at most
+	Each   float64 `json:"each,omitempty"`   // microseconds per kernel, at most
 	TFlops float64 `json:"tflops,omitempty"` // at least
-	Copy   float64 `json:"copy,omitempty"`   // at least, of the device's measured copy bandwidth
-	Times  float64 `json:"times,omitempty"`  // at most, of the time of the case Of
+	Copy   float64 `json:"copy,omitempty"`   // fraction of the device's measured copy bandwidth, at least
+	Times  float64 `json:"times,omitempty"`  // multiple of the time of case Of, at most
 	Of     string  `json:"of,omitempty"`
-	Ahead  float64 `json:"ahead,omitempty"` // at least, of the speed of the point By of the case
+	Ahead  float64 `json:"ahead,omitempty"` // multiple of the speed of point By of the case, at least
 	By     string  `json:"by,omitempty"`
 	Why    string  `json:"why"`
 }
 
-// AnchorFile is the JSON of anchors: figures of other programs, and what cases are to reach.
+// AnchorFile is the JSON file of anchors: results of other programs, and goals for cases.
 type AnchorFile struct {
 	Format  string  `json:"format"`
 	Device  string  `json:"device"`
@@ -58,7 +57,7 @@ type AnchorFile struct {
 	Goals   []Goal  `json:"goals"`
 }
 
-// AnchorFormat is what the format of a file of anchors says.
+// AnchorFormat is the value of an anchor file's format field.
 const AnchorFormat = "vkc.anchors.1"
 
 //go:embed anchors/h100.json
@@ -195,16 +194,15 @@ func (p Point) String() string {
 	return digits(p.GBps) + " GB/s"
 }
 
-// Comparison is a result beside a point.
+// Comparison is a result together with a point of the same case.
 type Comparison struct {
 	Result *Result
 	Point  Point
-	// Ratio is how many times as fast the result is: above 1 is ahead of the point.
+	// Ratio is the result's speed relative to the point's: above 1 is faster.
 	Ratio float64
 }
 
-// Compare puts the results beside the points of their cases, in the order of
-// the report.
+// Compare pairs the results with the points of their cases, in the order of the report.
 func (b *Baseline) Compare(r *Report) []Comparison {
 	var list []Comparison
 	for i := range r.Results {

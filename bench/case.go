@@ -12,49 +12,42 @@ import (
 // Sizes gives the extents of a case's axes by label, such as m, n and k.
 type Sizes map[string]int
 
-// Case is one line of a suite: a graph, its random inputs, and what to count.
+// Case is one case of a suite: a graph, its random inputs, and its count of flops and bytes.
 type Case struct {
 	Suite string // one of Suites
 	Name  string // unique; begins with what it measures, such as matmul/f16/4096x4096x4096
 	Sizes Sizes
-	// Build makes the graph at those sizes. It is called again at smaller ones
-	// for the samples of the check, so it uses no other sizes that Axes label.
+	// Build makes the graph with the given sizes. The check calls it again with smaller sizes for the samples, so it
+	// must take all sizes of labelled axes from s.
 	Build func(b *frontend.Builder, s Sizes)
-	// Axes labels the axes of inputs, weights and outputs by name, as "m k":
-	// the label of an axis along which Samples may pick, or "." for one that
-	// they never do. A name left out has no such axes.
+	// Axes maps the names of inputs, weights and outputs to axis labels, such as "m k": a label that Samples may pick
+	// along, or "." for an axis that they never do. An unlisted tensor has no labelled axes.
 	Axes map[string]string
 	// Samples says which part of the outputs is compared with the reference.
 	// None compares all of them.
 	Samples []Sample
-	// Product says that output y is input x times the transpose of w, an input or
-	// a weight, all of which is then checked besides the samples.
+	// Product means that output y is input x times the transpose of w, which is an input or a weight. All of y is then
+	// checked in addition to the samples.
 	Product bool
-	// Fills are the values of inputs and weights, by name, where the default
-	// will not do.
+	// Fills are the random distributions of inputs and weights that differ from the default, by name.
 	Fills map[string]Fill
-	// Flops is the arithmetic that the case stands for, in its usual count; 0 for
-	// memory-bound work.
+	// Flops is the arithmetic of the case by the usual count, or 0 for memory-bound work.
 	Flops float64
-	// Moved is the bytes that must be read and written at least; 0 for those of
-	// all inputs, weights and outputs together.
+	// Moved is the minimum number of bytes to read and write. If it is 0, the sizes of all inputs, weights and outputs
+	// count.
 	Moved float64
-	// Cached leaves inputs and outputs in the device's cache from one replay to
-	// the next, as is right for work that arithmetic bounds.
+	// Cached keeps inputs and outputs in the device's cache between replays, as is right for compute-bound work.
 	Cached bool
 	// Precision names the rate that bounds the arithmetic; see Ceilings.Flops.
 	Precision Precision
-	// Allow is the precision that matrix products without one of their own may
-	// have, one of vkc.Precisions; "" is full.
+	// Allow is the precision of matmuls without their own precision attribute, one of vkc.Precisions; "" is full.
 	Allow string
 	// Symbols are the values of run-time extents.
 	Symbols map[string]int64
-	// StandIn, if set, is a case of the same kernels that the reference can
-	// compute, such as a model of fewer layers. It runs and is compared with the
-	// reference in this one's place, which may have no kernel but those.
+	// StandIn, if set, is a smaller case of the same kernels, such as a model with fewer layers. It is checked against
+	// the reference instead of this case, which must not have any other kernel.
 	StandIn *Case
-	// Launches is how many kernels the case is about, for the time of each; 0
-	// where it is not about launching.
+	// Launches is the number of kernels in cases that measure the time per launch, and 0 in others.
 	Launches int
 
 	text *textTest // of a Model, which stands in place of all that is above

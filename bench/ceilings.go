@@ -22,14 +22,14 @@ type Precision string
 
 // The precisions.
 const (
-	MatrixF16 Precision = "f16"    // products of f16 or bf16 in matrix units, sums in f32
-	MatrixI8  Precision = "i8"     // products of bytes in matrix units, sums in i32
-	SplitF32  Precision = "bf16x3" // products of f32 as three of bf16 in matrix units
+	MatrixF16 Precision = "f16"    // matmuls of f16 or bf16 in matrix units with f32 accumulation
+	MatrixI8  Precision = "i8"     // matmuls of bytes in matrix units with i32 accumulation
+	SplitF32  Precision = "bf16x3" // matmuls of f32 as three of bf16 in matrix units
 	VectorF32 Precision = "f32"    // multiply-adds of f32 outside matrix units
 	NoFlops   Precision = "none"   // bound by memory or by launches, whatever it computes
 )
 
-// Ceilings is what a device was seen to reach with kernels that do nothing else.
+// Ceilings are the measured peak rates of a device, reached by kernels that do nothing else.
 type Ceilings struct {
 	target.Machine
 	Note string `json:"note,omitempty"` // why one is missing
@@ -39,7 +39,7 @@ type Ceilings struct {
 func (c Ceilings) Flops(p Precision) float64 {
 	switch p {
 	case MatrixF16:
-		// A device without matrix units does these products in vectors.
+		// A device without matrix units does these matmuls with vector instructions.
 		return max(c.MatrixF16, c.VectorF32)
 	case SplitF32:
 		return max(c.MatrixF16/3, c.VectorF32)
@@ -67,7 +67,7 @@ func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of st
 	return memory, "memory"
 }
 
-// shareOf is Share of a result. Memory is no limit of what stays in the cache.
+// shareOf is Share for a result. Memory bandwidth does not limit a case that stays in the cache.
 func (c Ceilings) shareOf(r *Result) (share float64, of string) {
 	gbps := r.GBps
 	if r.Cached {
@@ -76,7 +76,7 @@ func (c Ceilings) shareOf(r *Result) (share float64, of string) {
 	return c.Share(r.Precision, gbps, r.TFlops)
 }
 
-// raise makes the ceilings no lower than what a case reached.
+// raise raises the ceilings to the rates that a case reached.
 func (c *Ceilings) raise(r *Result) {
 	if c.CopyGBps > 0 && !r.Cached {
 		c.CopyGBps = max(c.CopyGBps, r.GBps)
@@ -114,20 +114,20 @@ type probe struct {
 	groups uint32
 	read   int64    // bytes of the buffer that is read
 	write  int64    // and of the one that is written
-	work   float64  // bytes or operations of a dispatch
+	work   float64  // bytes or operations per dispatch
 	full   bool     // needs full subgroups of the usual size
-	dtype  ir.DType // of what is read, f32 if none
+	dtype  ir.DType // dtype of the data it reads, f32 if unset
 }
 
-// MeasureCeilings measures them, in about a second. Compilers and shaders'
-// cache are those of compiling.
+// MeasureCeilings measures the ceilings in about a second. It compiles the probes with the compilers and shader cache
+// of normal compilation.
 func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilings, err error) {
 	opt = opt.withDefaults(dev.Caps())
 	var notes []string
 	for _, m := range []struct {
 		probe probe
 		to    *float64
-		unit  float64 // of work in a second; 0 where the time itself is asked for, in nanoseconds
+		unit  float64 // unit of work per second; 0 if the result is the time in nanoseconds
 	}{
 		{copyKernel(dev.Caps()), &c.CopyGBps, 1e9},
 		{fmaKernel(dev.Caps()), &c.VectorF32, 1e12},
@@ -287,8 +287,8 @@ func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error
 	return dev.NewPipeline(desc)
 }
 
-// fill gives the source random data: f16 or bytes in the matrix probes, where
-// products stay finite, and f32 or any bits in the others.
+// fill fills the source with random data: small f16 or bytes for the matrix probes, so that their sums stay finite, and
+// f32 or arbitrary bits for the others.
 func (p probe) fill(ctx context.Context, dev *vk.Device, src *vk.Buffer) error {
 	t, fill := ir.F32, Fill{0, 0.9} // sums of a converging series
 	switch p.dtype {

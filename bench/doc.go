@@ -1,6 +1,5 @@
-// Package bench measures what programs take on a device: with the device's own
-// clock, at its full clock rate, on random data that is not in its cache, and
-// never without having checked the results first.
+// Package bench measures the speed of programs on a device. It uses the device's timestamps, warms the device up to its
+// full clock rate, uses random data that is not in the cache, and always checks the results first.
 //
 //	dev, err := vkc.OpenDevice("vulkan")
 //	r := bench.Runner{Device: dev}
@@ -9,7 +8,6 @@
 //		fmt.Println(r.Run(ctx, c))
 //	}
 //
-// A Case is a graph with its inputs, the work it stands for, and a way to check
-// samples of its results. Measure is the part that knows nothing of cases: it
-// times any loaded program. `vkc bench` is this package with a command line.
+// A Case is a graph with its inputs, its count of flops and bytes, and samples of its results to check. Measure is
+// independent of cases: it times any loaded program. `vkc bench` is this package with a command line.
 package bench

@@ -9,14 +9,12 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Options adjusts Measure. The zero value is what figures are to be reported
-// with.
+// Options adjusts Measure. Report only results that were measured with the zero value.
 type Options struct {
-	// Warm is how long the device works without a gap right before it is timed:
-	// 250 ms on a GPU unless set. Clocks rise only then; the same kernels measure
-	// up to 14 times slower on a card that was idle.
+	// Warm is how long the device works without a gap right before the timed replays: 250 ms on a GPU unless set. A GPU
+	// raises its clocks only then; the same kernels take up to 14 times as long on an idle card.
 	Warm time.Duration
-	// Window is how long the timed replays take together: 40 ms unless set.
+	// Window is the total time of the timed replays: 40 ms unless set.
 	Window time.Duration
 	// Copies of inputs, weights and outputs that replays use in turn; see
 	// CopiesFor. 0 is 1.
@@ -28,19 +26,18 @@ const (
 	cpuWarm  = 10 * time.Millisecond // a processor is up to speed at once
 	window   = 40 * time.Millisecond
 	cpuBurst = 20 * time.Millisecond
-	// minBatch is how much a pair of timestamps covers at least: what they cost
-	// themselves is then below 2 %.
+	// minBatch is the minimum time between a pair of timestamps, so that their own cost is below 2 %.
 	minBatch   = 60 * time.Microsecond
 	maxBatches = 64
-	// Of calls by the wall clock, which other programs on the machine disturb.
+	// For wall-clock times, which other programs on the machine disturb.
 	wallWindow = 300 * time.Millisecond
 	maxCalls   = 1 << 14
 	minBatches = 3
-	// slow is from when on a replay is its own warm-up, and one is enough.
+	// a replay that takes at least this long is its own warm-up, and is measured once
 	slow = 250 * time.Millisecond
 )
 
-// withDefaults fills what is not set, for a device.
+// withDefaults replaces zero fields by the defaults for a device.
 func (o Options) withDefaults(caps target.Caps) Options {
 	cpu := caps.Type == target.DeviceCPU
 	if o.Warm == 0 {
@@ -59,9 +56,8 @@ func (o Options) withDefaults(caps target.Caps) Options {
 	return o
 }
 
-// rotated is how many bytes replays go through before they come back to the
-// first: more than twice the largest cache of any GPU of today but those whose
-// last level is as large as a memory (AMD's 256 MiB).
+// rotated is the number of bytes that replays touch before they reuse the first copy. It is more than twice the largest
+// cache of current GPUs, except AMD's 256 MiB last-level caches.
 const rotated = 192 << 20
 
 // CopiesFor returns how many copies of that many bytes are beyond the cache.
@@ -72,17 +68,16 @@ func CopiesFor(caps target.Caps, bytes int64) int {
 	return int(min(max((rotated+bytes-1)/max(bytes, 1), 1), 256))
 }
 
-// Timing is what a replay of a program took.
+// Timing is the measured time of a replay.
 type Timing struct {
-	// Median, Min and Max are times of one replay, of the medians over batches of
-	// replays; by the device's clock.
+	// Median, Min and Max are times of one replay by the device's clock, taken over the medians of batches of replays.
 	Median, Min, Max time.Duration
 	Replays          int // timed
 	Copies           int // of the buffers, used in turn
 }
 
-// Measure times a loaded program on what its buffers hold: run it once before,
-// with the inputs. The program must not run meanwhile.
+// Measure times a loaded program with the current content of its buffers, so run it once with inputs before. The
+// program must not run during Measure.
 func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Options) (t Timing, err error) {
 	opt = opt.withDefaults(dev.Caps())
 	copies, err := exe.Replicate(ctx, opt.Copies)
@@ -162,7 +157,7 @@ func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Dur
 			dev.Caps().Type == target.DeviceCPU {
 			break
 		}
-		warm = 0 // the device is at work as it is
+		warm = 0 // the device is already warm
 	}
 	return times, nil
 }
@@ -188,7 +183,7 @@ func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Du
 	return max(times[0], 500*time.Nanosecond), nil
 }
 
-// maxDispatches bounds a burst, whose recording takes host memory and time.
+// maxDispatches limits a burst, because recording it takes host memory and time.
 const maxDispatches = 1 << 14
 
 // shape returns how many batches of how many replays fill the window.
@@ -229,7 +224,7 @@ func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Dura
 	}
 	start := time.Now()
 	for {
-		// One submission is always waiting behind the one that runs.
+		// One submission is always queued after the running one.
 		next, err := burst.Submit()
 		if err != nil {
 			return err

@@ -18,16 +18,15 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Model is a language model of a file, which cases measure as its users meet it:
-// reading prompts and generating tokens, after texts of some lengths. Tests and
-// columns are those of llama-bench.
+// Model is a language model from a file. Its cases measure what users experience: reading prompts and generating
+// tokens, after texts of given lengths. Tests and columns are those of llama-bench.
 type Model struct {
 	File      *gguf.File
 	Prompts   []int    // tokens of prompts
-	Answers   []int    // tokens that are generated one by one
-	Depths    []int    // tokens of the text before
-	Batches   []int    // tokens of a prompt that programs take at a time, at most; the fewest first
-	Repeats   int      // of each test, by the wall clock
+	Answers   []int    // numbers of tokens to generate one by one
+	Depths    []int    // lengths of the text before the test, in tokens
+	Batches   []int    // maximum numbers of prompt tokens per run, ascending
+	Repeats   int      // of each test, in wall-clock time
 	Cache     ir.DType // of keys and values, as llm.Cache takes it
 	Precision string   // one of vkc.Precisions
 
@@ -73,13 +72,13 @@ type Rate struct {
 	// Backend is where it ran, as llama-bench names it: Vulkan, or CPU.
 	Backend string  `json:"backend,omitempty"`
 	Test    string  `json:"test"`                 // such as pp512, or tg128 @ d4096
-	On      string  `json:"on,omitempty"`         // what the program runs on, and why so
+	On      string  `json:"on,omitempty"`         // where the program runs, and why
 	Mean    float64 `json:"per_second,omitempty"` // tokens, by the wall clock
 	StdDev  float64 `json:"stddev,omitempty"`
 	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, without waits for the host; 0: no clock
 }
 
-// Cases returns a case for each test, and checks what they ask for.
+// Cases validates the options and returns a case for each test.
 func (m *Model) Cases() ([]Case, error) {
 	var err error
 	if m.config, err = llm.FromGGUF(m.File); err != nil {
@@ -118,7 +117,7 @@ func (m *Model) Cases() ([]Case, error) {
 	return list, nil
 }
 
-// name is what the model is called, and what most of it is stored in.
+// name returns the model's name and the dtype of most of its weights.
 func (m *Model) name() string {
 	bytes, most := map[ir.DType]int64{}, ir.F32
 	for _, t := range m.config.Types {
@@ -141,7 +140,7 @@ func (m *Model) step(cfg llm.Config) (*ir.Graph, error) {
 	return llm.Step(cfg, m.context, llm.Cache(m.Cache), llm.KeepWindow(m.most()), llm.Likeliest())
 }
 
-// Close releases what the tests loaded. The file stays open.
+// Close releases the loaded programs. The file stays open.
 func (m *Model) Close() error {
 	if m.loaded == nil {
 		return nil
@@ -176,7 +175,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 		}
 	}
 	rate.On = m.loaded.of(t.most(), t.depth+t.tokens).exe.Why()
-	for m.filled < t.depth { // what is there does not matter, but that it is a text's
+	for m.filled < t.depth { // the content of the text does not matter, only its length
 		n := min(m.most(), t.depth-m.filled)
 		if err := m.run(ctx, m.filled, n); err != nil {
 			return err
@@ -195,7 +194,7 @@ func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 	})
 }
 
-// profile has the model take a part of a prompt, or a token, once more, and shows where the time goes.
+// profile runs one batch of a prompt, or one token, again and shows the profile.
 func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Profile)) error {
 	size := t.most()
 	in, symbols, err := m.tokens(t.depth+t.tokens-size, size)
@@ -216,7 +215,7 @@ func (m *Model) profile(ctx context.Context, t *textTest, show func(*runtime.Pro
 // timeText measures a test by both clocks.
 func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Result) error {
 	m := t.model
-	// The time of a run grows with the length of the text: the middle stands for all.
+	// The time of a run grows with the length of the text: measure in the middle.
 	size := t.most()
 	middle := t.depth + (t.tokens-size)/2
 	if err := m.run(ctx, middle, size); err != nil {
@@ -267,7 +266,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 // most is how many tokens of a prompt are taken at a time.
 func (m *Model) most() int { return min(m.Batches[len(m.Batches)-1], m.context) }
 
-// run has the model take that many random tokens, after a text of that length.
+// run processes n random tokens after a text of length `after`.
 func (m *Model) run(ctx context.Context, after, n int) error {
 	in, symbols, err := m.tokens(after, n)
 	if err != nil {
@@ -277,8 +276,8 @@ func (m *Model) run(ctx context.Context, after, n int) error {
 	return err
 }
 
-// answer has the model go on with a text as package generate does: each step takes the token of the one before it where
-// it lies, and the host reads tokens some of as many steps behind as steps that take so long are to have.
+// answer generates n tokens as package generate does: each step takes the previous step's token on the device, and the
+// host reads tokens behind the steps in flight. The pace sets the number of steps in flight.
 func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) error {
 	var flying []*vkc.DeviceTensor
 	landed := 0
@@ -338,8 +337,8 @@ type modelProgram struct {
 	exe   *vkc.Executable
 }
 
-// modelPrograms are the programs of a model, which share weights and states: a step of any text, those of texts of so
-// many positions at most, and what reads a prompt by so many tokens at most.
+// modelPrograms are the programs of a model; they share weights and states. step decodes one token for any text, short
+// for texts of at most length positions, and prompts read at most `most` prompt tokens.
 type modelPrograms struct {
 	step           *modelProgram
 	short, prompts []*modelProgram
@@ -373,7 +372,7 @@ func (p *modelPrograms) close() error {
 	return errors.Join(errs...)
 }
 
-// compileModel compiles the first layers of a model with what comes before and after.
+// compileModel compiles a model with only its first layers, and with its embedding and output.
 func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
 	p = &modelPrograms{step: &modelProgram{}}
 	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.most())
@@ -467,7 +466,7 @@ func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*mode
 	return all, nil
 }
 
-// hasKernelsOf reports whether the programs of p have all kernels of those of another.
+// hasKernelsOf reports whether the programs of p contain all kernels of the other's.
 func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 	for i, one := range p.all() {
 		if !one.prog.HasKernelsOf(other.all()[i].prog) {

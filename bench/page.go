@@ -9,15 +9,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// The lines between which docs/PERFORMANCE.md holds what WritePage makes.
+// The lines of docs/PERFORMANCE.md between which WritePage's output belongs.
 const (
 	PageBegin = "<!-- what follows is made by: make bench -->"
 	PageEnd   = "<!-- end of what make bench makes -->"
 )
 
-// WritePage writes a report as the Markdown tables of docs/PERFORMANCE.md, one a
-// suite: each case with its rates and its share of the device's ceilings, what
-// others reached, and what it is to reach. b may be nil.
+// WritePage writes a report as the Markdown tables of docs/PERFORMANCE.md, one per suite. A row has a case's rates, its
+// share of the device's ceilings, results of other programs, and goals. b may be nil.
 func WritePage(w io.Writer, r *Report, b *Baseline) error {
 	if b == nil {
 		b = &Baseline{}
@@ -49,7 +48,7 @@ func WritePage(w io.Writer, r *Report, b *Baseline) error {
 	return err
 }
 
-// page is the text so far.
+// page is the page being written.
 type page struct {
 	report *Report
 	points map[string][]string  // by case
@@ -122,7 +121,7 @@ func (p *page) row(r *Result) {
 		others, goals, verdict)
 }
 
-// ReplacePage puts a page between its lines in the text of a document.
+// ReplacePage replaces the page between its two marker lines in a document.
 func ReplacePage(document, page string) (string, error) {
 	before, rest, ok := strings.Cut(document, PageBegin+"\n")
 	_, after, ok2 := strings.Cut(rest, PageEnd+"\n")

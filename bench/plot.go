@@ -62,7 +62,7 @@ var colors = map[string]string{
 
 type plot struct {
 	report   *Report
-	ceilings Ceilings  // those that can be drawn
+	ceilings Ceilings  // the ceilings that can be drawn
 	points   []*Result // with flops
 	bars     []*Result // without
 	body     strings.Builder

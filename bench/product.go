@@ -41,10 +41,9 @@ func checkColumns(x, w, y *ir.Data, allowed float64) error {
 	return nil
 }
 
-// checkRows compares rows by Freivalds' method (1977): for a random vector r of
-// signs, y r must be x (w^T r), which costs no product of matrices. A tile that
-// is wrong changes the sums of its rows by more than errors that are within the
-// tolerance can add up to, since those have random signs.
+// checkRows checks a matmul by Freivalds' method (1977): for a random vector r of signs, y r must equal x (w^T r),
+// which needs no matmul. A wrong tile changes the sums of its rows by more than tolerated errors can add up to, because
+// those have random signs.
 func checkRows(x, w, y *ir.Data, allowed float64) error {
 	m, n, k := x.Dims[0], w.Dims[0], x.Dims[1]
 	rng := rand.New(rand.NewPCG(11, 13))
@@ -150,7 +149,7 @@ func foldRows(d *ir.Data, factors []float64, width int) ([]float64, error) {
 	return sum, err
 }
 
-// dotRows returns the product of every row with a vector.
+// dotRows returns the dot product of every row with a vector.
 func dotRows(d *ir.Data, vector []float64) ([]float64, error) {
 	out := make([]float64, d.Dims[0])
 	err := eachRow(d, func(_, row int, values []float64) {

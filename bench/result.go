@@ -11,12 +11,12 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// Status says what came of a case.
+// Status is the outcome of a case.
 type Status string
 
 // The outcomes of a case.
 const (
-	OK      Status = "ok"      // timed, and its outputs are those of the reference
+	OK      Status = "ok"      // timed, and its outputs match the reference
 	Refused Status = "refused" // the compiler or the device cannot do it, and says so
 	Wrong   Status = "wrong"   // its outputs are past the tolerance; it was not timed
 	Failed  Status = "failed"  // anything else went wrong
@@ -39,20 +39,20 @@ type Result struct {
 	Bound string  `json:"bound,omitempty"`
 	// Text is how fast a language model is in the cases of one.
 	Text *Rate `json:"text,omitempty"`
-	// Precision and Cached are the case's, by which the share is taken.
+	// Precision and Cached are copied from the case; they determine the ceilings for Share.
 	Precision Precision `json:"precision,omitempty"`
 	Cached    bool      `json:"cached,omitempty"`
 	// Each is the time of one kernel in the cases about launching them.
 	Each      float64  `json:"each_us,omitempty"`
-	Submit    float64  `json:"submit_us,omitempty"` // of the processor, to hand a replay to the device; likewise
+	Submit    float64  `json:"submit_us,omitempty"` // CPU time to submit a replay, in the same cases
 	Kernels   int      `json:"kernels,omitempty"`
-	Schedules []string `json:"schedules,omitempty"` // of the distinct kernels, with the ops they fuse
+	Schedules []string `json:"schedules,omitempty"` // schedules of the distinct kernels, with the ops they fuse
 	Replays   int      `json:"replays,omitempty"`   // timed
-	Copies    int      `json:"copies,omitempty"`    // of the tensors, used in turn
-	// Flops and Moved are what TFlops and GBps count.
+	Copies    int      `json:"copies,omitempty"`    // copies of the tensors, used in turn
+	// Flops and Moved are the counts behind TFlops and GBps.
 	Flops float64 `json:"flops,omitempty"`
 	Moved float64 `json:"moved,omitempty"`
-	// CompileMillis is what compiling took, TotalMillis everything.
+	// CompileMillis is the compile time, TotalMillis the time of everything.
 	CompileMillis float64 `json:"compile_ms,omitempty"`
 	TotalMillis   float64 `json:"total_ms,omitempty"`
 }
@@ -62,7 +62,7 @@ type Report struct {
 	Format   string    `json:"format"` // ReportFormat
 	Device   string    `json:"device"`
 	Driver   string    `json:"driver"`
-	Target   string    `json:"target,omitempty"` // the profile compiled for, if not the device as it is
+	Target   string    `json:"target,omitempty"` // the profile compiled for, if not the device itself
 	API      string    `json:"api"`
 	Version  string    `json:"vkc"`
 	Date     time.Time `json:"date"`
@@ -70,7 +70,7 @@ type Report struct {
 	Results  []Result  `json:"results"`
 }
 
-// ReportFormat is what Report.Format says.
+// ReportFormat is the value of Report.Format.
 const ReportFormat = "vkc.bench.1"
 
 // maxReport bounds a file of results.
@@ -108,9 +108,8 @@ func parseReport(text []byte) (*Report, error) {
 	return &r, nil
 }
 
-// Merge puts the results of another report, made later on the same device, in
-// place of those of the same cases, and those of other cases after the last of
-// their suite.
+// Merge merges a later report of the same device. Its results replace those of the same cases; results of new cases
+// follow the last case of their suite.
 func (r *Report) Merge(later *Report) error {
 	if r.Device != later.Device {
 		return fmt.Errorf("results of %s do not go with those of %s", later.Device, r.Device)
@@ -136,9 +135,8 @@ func (r *Report) Merge(later *Report) error {
 	return nil
 }
 
-// Settle raises the ceilings to what the cases themselves reached, and takes
-// their shares anew. A ceiling is the most that the device was seen to do, and a
-// probe is one thing that it was seen to do: no share is above 1.
+// Settle raises the ceilings to the rates that the cases reached, and recomputes their shares. A ceiling is the highest
+// rate seen on the device, by a probe or a case, so no share exceeds 1.
 func (r *Report) Settle() {
 	for _, res := range r.Results {
 		if res.Status == OK && res.Precision != "" {

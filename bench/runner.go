@@ -22,12 +22,12 @@ type Runner struct {
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile anew
-	// Target, if set, is what to compile for in the device's place: a profile's
-	// schedules can so be compared with those of the device's own.
+	// Target, if set, is the target to compile for instead of the device. It allows comparing a profile's schedules
+	// with the device's own.
 	Target *target.Caps
-	// NoTuning takes no notice of what vkc tune measured.
+	// NoTuning ignores the measurements of vkc tune.
 	NoTuning bool
-	// Trace, if set, is given a profiled run of each case after it was timed.
+	// Trace, if set, receives a profiled run of each case after timing.
 	Trace func(c Case, p *runtime.Profile)
 }
 
@@ -111,7 +111,7 @@ type loaded struct {
 	out   map[string]*ir.Data
 }
 
-// Close gives the device back what the case took. What was compiled stays known.
+// Close frees the case's resources on the device. Compiled programs stay cached.
 func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
 
 // only returns an error if l has a kernel that checked, if any, has not.
@@ -132,7 +132,7 @@ func (l *loaded) only(checked *loaded) error {
 	return nil
 }
 
-// checked loads and runs a case, and compares what it gives with the reference.
+// checked loads and runs a case and compares its results with the reference.
 func (r *Runner) checked(ctx context.Context, c *Case, res *Result) (*loaded, error) {
 	l, err := r.load(ctx, c, res)
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *Result) describe(p *kernel.Program) {
 // maxSchedules bounds Result.Schedules, which whole models would fill.
 const maxSchedules = 40
 
-// moved is the least that a device has to read and write.
+// moved returns the minimum number of bytes that a device has to read and write.
 func (c *Case) moved(d data, g *ir.Graph) float64 {
 	if c.Moved > 0 {
 		return c.Moved
@@ -265,7 +265,8 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	return nil
 }
 
-// clock times a program: by the device's clock what its buffers hold, and on the CPU fast path run by the wall clock.
+// clock times a program: by the device's timestamps with the current buffers, or on the CPU fast path by the wall clock
+// around run.
 func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
 	if v := exe.Vulkan(); v != nil {
 		return Measure(ctx, r.Device.Vulkan(), v, opt)

@@ -11,13 +11,11 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Sample picks coordinates along labelled axes. A case is checked by computing
-// with the reference, from the picked rows of its inputs, the picked part of its
-// outputs: a graph of the same ops that is small enough for it.
+// Sample picks coordinates along labelled axes. To check a case, the reference interpreter runs the same ops on the
+// picked rows of the inputs and computes the picked part of the outputs. The small graph keeps that fast.
 //
-// A label may be in a sample only if outputs at some coordinates of its axes
-// depend on inputs at those coordinates alone, as the rows and columns of a
-// matrix product do and its contraction does not.
+// A label may be in a sample only if outputs at some coordinates of its axes depend only on inputs at the same
+// coordinates. That holds for the rows and columns of a matmul, and not for its contraction axis.
 type Sample map[string]Pick
 
 // Pick chooses coordinates from 0 to n-1, in ascending order.
@@ -79,7 +77,7 @@ func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error
 	return nil
 }
 
-// checkWhole checks a product that is the whole of a case.
+// checkWhole checks a case that is a single matmul.
 func (c *Case) checkWhole(in, weights, out map[string]*ir.Data) error {
 	g, err := c.Graph(c.Sizes)
 	if err != nil {

@@ -55,8 +55,7 @@ func llamaCases(scale Scale) []Case {
 	return append(list, c)
 }
 
-// stepCase is a step of generation: the logits after a token that makes the
-// text that long, keys and values of those before in f16.
+// stepCase is a decode step: the logits after the token at position length, with an f16 KV cache of the tokens before.
 func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Case {
 	c := Case{
 		Name: fmt.Sprintf("step/%s_%s/%d", cfg.Name, t, length), Sizes: Sizes{}, Fills: modelFills(cfg), Allow: allow,
@@ -99,8 +98,8 @@ func promptCase(cfg llm.Config, t ir.DType, allow string, tokens int) Case {
 	return c
 }
 
-// modelFills keeps what goes through random layers of one size, as training
-// does: large scores would make attention pick single keys.
+// modelFills keeps the magnitude of activations constant through random layers, as in a trained model: large scores
+// would make attention pick single keys.
 func modelFills(cfg llm.Config) map[string]Fill {
 	fills := map[string]Fill{"tokens": {0, float64(cfg.Vocab)}}
 	for name, t := range cfg.Types {
@@ -109,13 +108,13 @@ func modelFills(cfg llm.Config) map[string]Fill {
 			continue
 		}
 		dims, _ := t.Shape.Eval(nil)
-		most := math.Sqrt(3 / float64(dims[len(dims)-1])) // uniform up to it: sums of squares of 1
+		most := math.Sqrt(3 / float64(dims[len(dims)-1])) // uniform in ±most, so that the squares of a row sum to 1
 		fills[name] = Fill{-most, most}
 	}
 	return fills
 }
 
-// params counts what a token is multiplied by.
+// params counts the parameters that a token is multiplied by.
 func params(cfg llm.Config) float64 {
 	sum := 0.0
 	for name, t := range cfg.Types {
@@ -126,7 +125,7 @@ func params(cfg llm.Config) float64 {
 	return sum
 }
 
-// weightBytes is what a step reads of the weights.
+// weightBytes returns the bytes of weights that a step reads.
 func weightBytes(cfg llm.Config) float64 {
 	sum := 0.0
 	for name, t := range cfg.Types {

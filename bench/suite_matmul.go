@@ -70,7 +70,7 @@ func denseCase(t ir.DType, m, n, k int) Case {
 	}
 }
 
-// bytesCase is a product of i8 with its sums, in i32, as they are.
+// bytesCase is a matmul of i8 with i32 results.
 func bytesCase(m, n, k int) Case {
 	c := denseCase(ir.I8, m, n, k)
 	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}
@@ -104,7 +104,7 @@ func plainCase(t ir.DType, m, n, k int) Case {
 	return c
 }
 
-// halfSumsCase is a product of f16 that allows sums in f16.
+// halfSumsCase is a matmul of f16 that allows f16 accumulation.
 func halfSumsCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", ir.F16, sizesText(m, n, k), "half_sums")
@@ -126,9 +126,8 @@ func splitCase(m, n, k int) Case {
 	return c
 }
 
-// quantCase is f32 activations times stored weights, which the compiler may lay
-// out as it likes, in a precision: half allows what others do, too, rounding
-// both to f16.
+// quantCase is a matmul of f32 activations with stored weights, which the compiler may repack, in a given precision.
+// HalfSums also allows rounding both operands to f16, as other programs do.
 func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	c := denseCase(t, m, n, k)
 	if p == frontend.HalfSums {
@@ -144,8 +143,7 @@ func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	return c
 }
 
-// fusedProductCase is a product with bias, GELU and residual, which are to be
-// the product's epilogue.
+// fusedProductCase is a matmul with bias, GELU and residual, which the compiler should fuse as its epilogue.
 func fusedProductCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", "f16_bias_gelu_residual", sizesText(m, n, k))
@@ -201,8 +199,7 @@ func matvecCase(t ir.DType, rows, n, k int) Case {
 	return c
 }
 
-// byteCase allows rows of bytes. Rounding them is a kernel of its own, whose
-// launch is part of the time.
+// byteCase allows quantizing rows to int8. The quantization is a separate kernel, and its launch counts.
 func byteCase(t ir.DType, rows, n, k int) Case {
 	c := matvecCase(t, rows, n, k)
 	c.Name += "/int8"

@@ -9,7 +9,7 @@ import (
 
 func memoryCases(scale Scale) []Case {
 	list := elementwiseCases(scale.of(64<<20, 1<<16))
-	// From what fits in a core's cache to what fits in none, above.
+	// From sizes that fit in a core's cache to sizes that fit in none, as above.
 	for _, n := range []int{1 << 10, 1 << 15, 1 << 20} {
 		list = append(list, addCase(scale.of(n, n/32)))
 	}
@@ -97,7 +97,7 @@ func movingCases(scale Scale) []Case {
 	return list
 }
 
-// rowsCase reads rows of a table; only those that are read count.
+// rowsCase gathers rows of a table. Only the gathered rows count as traffic.
 func rowsCase(t ir.DType, rows, width, table int) Case {
 	return Case{
 		Name: fmt.Sprintf("gather/%s/%dof%dx%d", t, rows, table, width), Sizes: Sizes{"r": rows, "d": width, "v": table},

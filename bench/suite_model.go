@@ -19,8 +19,7 @@ func modelCases(scale Scale) []Case {
 	return append(list, llamaCases(scale)...)
 }
 
-// dependentCase is a chain of tiny kernels, each of which needs all of the one
-// before.
+// dependentCase is a chain of tiny kernels, each of which depends on all elements of its predecessor's result.
 func dependentCase(n int) Case {
 	return Case{
 		Name: name("launch", "dependent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,
@@ -52,8 +51,7 @@ func gollama(t ir.DType) llm.Config {
 		llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
 }
 
-// llamaConfig completes the description of a model whose matrices have one
-// dtype.
+// llamaConfig completes the description of a model with matrices of one dtype.
 func llamaConfig(name string, t ir.DType, c llm.Config) llm.Config {
 	c.Name, c.Context, c.NormEps, c.RopeBase, c.RopeDims = name, 4096, 1e-5, 10000, c.HeadDim
 	c.Types = map[string]ir.Type{}
@@ -85,7 +83,7 @@ func forwardCase(cfg llm.Config, t ir.DType, tokens int) Case {
 	for _, t := range cfg.Types {
 		params += float64(t.Shape.MaxElems())
 	}
-	scale := 1 / float64(cfg.Width) // so that random layers keep the size of what goes through them
+	scale := 1 / float64(cfg.Width) // keeps the magnitude of activations constant in random layers
 	fills := map[string]Fill{"tokens": {0, float64(cfg.Vocab)}}
 	for name := range cfg.Types {
 		if cfg.Types[name].DType.IsFloat() {

@@ -78,7 +78,7 @@ func longRowsCases(n int) []Case {
 	return []Case{sum, softmax, argmax}
 }
 
-// oddRowsCase has rows that begin at any multiple of an element.
+// oddRowsCase has rows that start at any element offset, without alignment.
 func oddRowsCase(m, n int) Case {
 	c := rowsOf("softmax", m, n, func(x frontend.Tensor) frontend.Tensor { return x.Softmax(1) })
 	c.Axes["y"] = "m n"
@@ -178,7 +178,7 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 	}
 }
 
-// byteConvCase is convCase of bytes, padded by a zero point, whose results are bytes of another scale.
+// byteConvCase is convCase with i8 inputs padded by a zero point, and requantized i8 results.
 func byteConvCase(scale Scale) Case {
 	c := convCase(scale, ir.I8, ir.PrecisionFull)
 	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}

@@ -12,8 +12,7 @@ import (
 // maxScheduleShown bounds the column of schedules, in bytes.
 const maxScheduleShown = 96
 
-// The heads of the columns that Row fills. Those of language models are llama-bench's,
-// but for the speed that the device alone would have.
+// The headings of Row's columns. For language models they are llama-bench's, plus the speed of the device alone.
 const (
 	TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"
 	TextHead  = "model\tsize\tparams\tbackend\ttest\tt/s\tdevice t/s\tcheck"
@@ -140,7 +139,7 @@ func (r *Report) compiledFor() string {
 	return " compiled for " + r.Target
 }
 
-// Summary is the outcomes and the ceilings, where they were measured, in two lines.
+// Summary returns two lines: the outcomes, and the ceilings if they were measured.
 func (r *Report) Summary() string {
 	n := r.Count()
 	c := r.Ceilings
@@ -160,8 +159,7 @@ func (r *Report) Summary() string {
 	return text
 }
 
-// Err returns an error that names the cases whose outputs were wrong or that
-// failed, or nil. What is refused is no error.
+// Err returns an error that names the wrong and failed cases, or nil. Refused cases are no errors.
 func (r *Report) Err() error {
 	var bad []string
 	for _, res := range r.Results {
@@ -175,8 +173,8 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%d of %d cases are not right: %s", len(bad), len(r.Results), strings.Join(bad, "; "))
 }
 
-// WriteTable prints how a report compares with the baseline: each figure beside
-// that of the same case, and how many times as fast the report's is.
+// WriteTable prints a comparison of a report with the baseline: both values of each case, and the speedup of the
+// report.
 func (b *Baseline) WriteTable(w io.Writer, r *Report) error {
 	list := b.Compare(r)
 	fmt.Fprintf(w, "against %s: %s\n", b.Name, b.About)

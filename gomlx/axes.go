@@ -20,8 +20,8 @@ type axes map[string]ir.Dim
 // symbolName is the name of the symbol that stands for the i-th dynamic axis in the order of names.
 func symbolName(i int) string { return fmt.Sprintf("n%d", i) }
 
-// bounded makes each axis a symbol whose bound is the next power of two, so that a program serves many extents and its
-// buffers are at most twice as long along each as a call needs. An empty axis is bounded by 0.
+// bounded replaces each axis by a symbol bounded by the next power of two. So one program serves many extents, and its
+// buffers are at most twice as long along each axis as a call needs. An empty axis has the bound 0.
 func bounded(of shapes.AxisBindings) axes {
 	out := axes{}
 	for i, name := range slices.Sorted(maps.Keys(of)) {
@@ -98,13 +98,13 @@ func (l *lowering) dims(s shapes.Shape) ir.Shape {
 	return out
 }
 
-// numbers is dims for what must know them when the graph is built.
+// numbers is dims for operations that need static extents.
 func (l *lowering) numbers(s shapes.Shape) []int { return numbers(l.b, l.dims(s)) }
 
-// sizes is the extents of a tensor, for what must know them when the graph is built.
+// sizes returns the extents of a tensor, for operations that need static extents.
 func sizes(x tensor) []int { return numbers(x.Builder(), x.Shape()) }
 
-// extent is that of an axis, as in sizes.
+// extent returns one of sizes.
 func extent(x tensor, axis int) int { return numbers(x.Builder(), ir.Shape{x.Dim(axis)})[0] }
 
 func numbers(b *frontend.Builder, dims ir.Shape) []int {
@@ -139,7 +139,7 @@ func (l *lowering) size(d ir.Dim) tensor {
 	return l.b.DimValue(d)
 }
 
-// name says what extent a dynamic axis has that an operation makes.
+// name records the extent of a dynamic axis that an operation creates.
 func (l *lowering) name(axis string, d ir.Dim) {
 	if before, ok := l.axes[axis]; ok && before != d {
 		l.fail(fmt.Errorf("dynamic axis %q has extent %s here and %s elsewhere", axis, d, before))

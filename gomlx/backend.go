@@ -15,7 +15,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Name is the name of the backend: what GOMLX_BACKEND begins with.
+// Name is the name of the backend, the prefix of GOMLX_BACKEND.
 const Name = "vkc"
 
 func init() {
@@ -103,7 +103,7 @@ func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape s
 	return newBuffer(b, shape.DType, b.onHost(d)), nil
 }
 
-// HasSharedBuffers implements compute.Backend: what is on a device is not the host's to change.
+// HasSharedBuffers implements compute.Backend: the host cannot access device buffers directly.
 func (b *Backend) HasSharedBuffers() bool { return false }
 
 // NewSharedBuffer implements compute.Backend.

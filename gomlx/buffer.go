@@ -25,22 +25,22 @@ type storage struct {
 	closed bool
 	host   *ir.Data
 	device *vkc.DeviceTensor
-	state  *program // whose state of that name
+	state  *program // the program with the state of that name
 	name   string
 }
 
 // onHost returns the storage of values.
 func (b *Backend) onHost(d *ir.Data) *storage { return &storage{backend: b, dims: d.Dims, host: d} }
 
-// onDevice returns the storage of a tensor that the device has. Backend.Finalize closes what is open then.
+// onDevice returns the storage of a device tensor. Backend.Finalize closes all open storages.
 func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
 	s := &storage{backend: b, dims: t.Dims(), device: t}
 	b.tensors.Store(s, nil)
 	return s
 }
 
-// inRun is the largest tensor, in bytes, that goes to the device as part of each run that has it. A larger one is
-// copied there once, and stays. The runtime waits for no run whose inputs from the host are all at most that large.
+// inRun is the size in bytes of the largest tensor that each run uploads as a host input. A larger tensor is uploaded
+// once and stays on the device. Runs with only small host inputs do not block.
 const inRun = 64 << 10
 
 // forRun returns the elements as an input of a run: on the device, or from the host.

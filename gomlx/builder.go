@@ -47,8 +47,8 @@ func (b *Builder) function(name string, parent *Function) *Function {
 // OpShape implements compute.Builder.
 func (b *Builder) OpShape(v compute.Value) (shapes.Shape, error) { return b.main.Shape(v) }
 
-// Compile implements compute.Builder. Programs are compiled for the device at the first call, when it is known what
-// is donated and which extents dynamic axes have.
+// Compile implements compute.Builder. It compiles no programs yet: the first call does, when the donated inputs and the
+// extents of dynamic axes are known.
 func (b *Builder) Compile() (compute.Executable, error) {
 	switch {
 	case b.compiled:
@@ -68,26 +68,26 @@ func (b *Builder) Compile() (compute.Executable, error) {
 	return e, err
 }
 
-// value is one result of an operation: what GoMLX holds as a compute.Value.
+// value is one result of an operation. GoMLX holds it as a compute.Value.
 type value struct {
 	op    *operation
 	index int
 	shape shapes.Shape
 }
 
-// operation is a call of a method of [Function]: what it takes, and how it is written with package frontend.
+// operation is a recorded call of a method of [Function]: its arguments, and how to build it with package frontend.
 type operation struct {
 	kind     compute.OpType
 	name     string // of a parameter
 	function *Function
-	args     []*value // and after them what its closures take from functions around them
+	args     []*value // followed by the values that its closures capture
 	results  []*value
 	build    build
-	// flow is set for what the host runs, between programs.
+	// flow is set for loops and branches that the host runs between programs.
 	flow flow
 	// data holds the values of a constant.
 	data *ir.Data
-	// blocks has the arguments whose bytes are taken for blocks of a dtype.
+	// blocks maps the indices of byte arguments that hold quantized blocks to the blocks' dtype.
 	blocks map[int]ir.DType
 }
 
@@ -99,8 +99,8 @@ func one(b func(in []frontend.Tensor) frontend.Tensor) build {
 	return func(_ *lowering, in []frontend.Tensor) []frontend.Tensor { return []frontend.Tensor{b(in)} }
 }
 
-// Function keeps the operations of a function or closure. Its methods are compute.Function's; those that vkc cannot
-// do are of the embedded type and return compute.ErrNotImplemented.
+// Function records the operations of a function or closure. It implements compute.Function. The embedded type
+// implements the methods that vkc does not support; they return compute.ErrNotImplemented.
 type Function struct {
 	notimplemented.Function
 	builder    *Builder
@@ -160,7 +160,7 @@ func (f *Function) within(outer *Function) bool {
 	return false
 }
 
-// values checks that values may be used in the function: they are its own or those of a function around it.
+// values checks that the values belong to the function or to an enclosing one.
 func (f *Function) values(op compute.OpType, of ...compute.Value) ([]*value, error) {
 	if err := f.open(); err != nil {
 		return nil, errors.WithMessagef(err, "%s", op)
@@ -255,7 +255,7 @@ func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 	return results, nil
 }
 
-// addOne is add for one result. err, if not nil, is that of the shapes.
+// addOne is add for one result. It returns err, the error of shape inference, if it is not nil.
 func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape, err error, b build) (compute.Value,
 	error) {
 	if err != nil {

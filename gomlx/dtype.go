@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// elementTypes has the dtypes that both sides have, whose elements lie in memory alike.
+// elementTypes maps the dtypes with the same memory layout in GoMLX and vkc.
 var elementTypes = map[dtypes.DType]ir.DType{
 	dtypes.Float32:  ir.F32,
 	dtypes.Float64:  ir.F64,

@@ -14,7 +14,8 @@ import (
 
 type tensor = frontend.Tensor
 
-// operations is what Capabilities lists: the rows of the tables, and the operations that have a method of their own.
+// operations lists the supported operations for Capabilities: the rows of the tables, and operations with their own
+// method.
 var operations = func() map[compute.OpType]bool {
 	all := map[compute.OpType]bool{}
 	for _, op := range []compute.OpType{
@@ -55,7 +56,7 @@ var operations = func() map[compute.OpType]bool {
 	return all
 }()
 
-// unaryOps has the operations of one operand whose result has its type.
+// unaryOps are the operations of one operand with a result of the same type.
 var unaryOps = map[compute.OpType]func(tensor) tensor{
 	compute.OpTypeAbs:        signed(tensor.Abs, identity),
 	compute.OpTypeBitCount:   bitCount,
@@ -80,7 +81,7 @@ var unaryOps = map[compute.OpType]func(tensor) tensor{
 	compute.OpTypeTanh:       tensor.Tanh,
 }
 
-// binaryOps has those of two, which broadcast.
+// binaryOps are the operations of two operands, which broadcast.
 var binaryOps = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeAdd:                  tensor.Add,
 	compute.OpTypeAtan2:                tensor.Atan2,
@@ -102,7 +103,7 @@ var binaryOps = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeSub:                  tensor.Sub,
 }
 
-// comparisons has those of two whose result is bools.
+// comparisons are the operations of two operands with bool results.
 var comparisons = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeEqual:          tensor.Eq,
 	compute.OpTypeNotEqual:       tensor.Ne,
@@ -178,7 +179,7 @@ func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Val
 	return f.addOne(kind, args, shape, err, pairwise(comparisons, kind, args))
 }
 
-// compareInTotalOrder is compare for a kind in the total order of floats. Other numbers have one order, that of plain.
+// compareInTotalOrder is compare in the total order of floats. For other dtypes it is the same as plain.
 func (f *Function) compareInTotalOrder(kind, plain compute.OpType, x, y compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x, y)
 	if err != nil {
@@ -220,8 +221,7 @@ func (f *Function) Identity(x compute.Value) (compute.Value, error) {
 	return args[0], nil
 }
 
-// OptimizationBarrier implements compute.Function. vkc changes no result by what it merges, so that there is nothing
-// to keep apart.
+// OptimizationBarrier implements compute.Function. vkc's fusion never changes results, so the barrier has no effect.
 func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Value, error) {
 	args, err := f.values(compute.OpTypeOptimizationBarrier, operands...)
 	if err != nil {
@@ -230,7 +230,7 @@ func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Val
 	return valuesOf(args), nil
 }
 
-// SchedulingBarrier implements compute.Function. A run has no side effects whose order could matter.
+// SchedulingBarrier implements compute.Function. It has no effect, because a run has no side effects to order.
 func (f *Function) SchedulingBarrier(operand compute.Value, dependencies ...compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeSchedulingBarrier, append([]compute.Value{operand}, dependencies...)...)
 	if err != nil {
@@ -344,8 +344,8 @@ func leadingZeros(x tensor) tensor {
 	return cast(w.Lit(float64(width)).Sub(bitCount(w)), x.DType())
 }
 
-// shift makes a shift of numbers of up to 32 bits from one of words. It gives beyond, of the number, where the
-// distance is the number's width or more.
+// shift makes a shift of numbers of up to 32 bits from a shift of 32-bit words. If the distance is at least the
+// number's width, the result is beyond(x).
 func shift(words func(x tensor) tensor, by func(x, n tensor) tensor, beyond func(x tensor) tensor) func(x,
 	n tensor) tensor {
 	return func(x, n tensor) tensor {
@@ -375,7 +375,7 @@ func signedWord(x tensor) tensor {
 
 func nothing(x tensor) tensor { return x.Lit(0) }
 
-// signOf is -1 for negative numbers, all bits of which are 1, and else 0.
+// signOf returns -1, which has all bits set, for negative numbers, and 0 otherwise.
 func signOf(x tensor) tensor {
 	if x.DType().Kind() == ir.KindUint {
 		return x.Lit(0)
@@ -383,7 +383,7 @@ func signOf(x tensor) tensor {
 	return x.Lt(x.Lit(0)).Where(x.Lit(-1), x.Lit(0))
 }
 
-// power is x^y. Of integers it wraps; of a negative y it is the integer part of the quotient, 0 but for 1 and -1.
+// power returns x^y. For integers it wraps; for negative y it truncates 1/x^|y|, which is 0 except for x = 1 and -1.
 func power(x, y tensor) tensor {
 	if x.DType().IsFloat() {
 		return x.Pow(y)

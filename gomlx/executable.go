@@ -21,7 +21,7 @@ type Executable struct {
 
 	mu       sync.Mutex
 	closed   bool
-	routines map[string]*routine // by the extents of dynamic axes, and by what is donated
+	routines map[string]*routine // by the extents of dynamic axes and the donated inputs
 	numbers  map[string]bool     // by the bounds of dynamic axes: whether extents must be numbers
 }
 
@@ -54,7 +54,7 @@ func (e *Executable) Outputs() (of []shapes.Shape) {
 	return of
 }
 
-// Execute implements compute.Executable. It returns as soon as the device has the run; reading a result waits for it.
+// Execute implements compute.Executable. It returns as soon as the run is submitted; reading a result waits for it.
 func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.DeviceNum) ([]compute.Buffer, error) {
 	parameters := e.function.parameters
 	if len(inputs) != len(parameters) || len(donate) != 0 && len(donate) != len(inputs) {
@@ -101,8 +101,8 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 	return buffers, nil
 }
 
-// ready returns what runs a call with those extents of dynamic axes: with symbols for them, or with numbers where an
-// operation takes no symbol, or the device has no memory for the bounds.
+// ready returns the routine for a call with these extents of dynamic axes. It uses symbols, or static extents if an
+// operation cannot use symbols or the device has no memory for the bounds.
 func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	load := func(a axes) (*routine, error) {
 		r, err := e.routine(a, donated)
@@ -162,17 +162,17 @@ type routine struct {
 	loaded bool
 }
 
-// step computes values of others, by a program or by what the host runs.
+// step computes values from others, by a program or by a flow on the host.
 type step struct {
 	in, out []*value
 	graph   *ir.Graph
-	updates map[int]int // results that are written over an input
+	updates map[int]int // maps results to the inputs that they overwrite
 	program *program    // once it is loaded
 	flow    flow
 }
 
-// flow is what the host runs, a loop or what has one in it: it takes and gives storages, of which it closes none that
-// it is given.
+// flow is control flow that the host runs: a loop, or a function that contains one. run does not close the storages
+// that it receives.
 type flow interface {
 	// compile makes the routines of the flow's functions.
 	compile(of axes) (flow, error)
@@ -180,9 +180,9 @@ type flow interface {
 	run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error)
 }
 
-// compile makes a routine of a function. What it takes from functions around it, captured, are inputs after its
-// parameters. Operations are in a program of level n if they need the results of n loops and branches one after
-// another; those that need constants alone are written wherever they are used.
+// compile makes a routine of a function. The captured values become inputs after its parameters. Programs are ordered
+// by level: an operation is in the program of level n if it depends on n successive loops or branches. Operations that
+// depend only on constants are built in every program that uses them.
 func compile(f *Function, captured []*value, of axes, donated map[*value]bool) (*routine, error) {
 	r := &routine{inputs: slices.Concat(f.parameters, captured), results: f.results}
 	s := newSchedule(r.inputs, f.results)
@@ -233,16 +233,16 @@ func (r *routine) load(ctx context.Context, b *Backend) error {
 	return nil
 }
 
-// schedule is the level of each operation that results need.
+// schedule holds the level of each operation that the results need.
 type schedule struct {
-	order  []*operation // each after what it takes
+	order  []*operation // in dependency order
 	level  map[*operation]int
 	given  map[*value]bool
 	stored []*value // values that leave the program which computes them
 	last   int
 }
 
-// constantLevel is that of operations that need no input.
+// constantLevel is the level of operations that need no input.
 const constantLevel = -1
 
 func newSchedule(inputs, results []*value) *schedule {
@@ -273,7 +273,7 @@ func newSchedule(inputs, results []*value) *schedule {
 	return s
 }
 
-// levelOf is the level from which a value is there.
+// levelOf returns the first level at which a value is available.
 func (s *schedule) levelOf(v *value) int {
 	switch {
 	case s.given[v]:
@@ -331,7 +331,7 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
 	}
 	var updates map[int]int
 	if s.last == 0 {
-		in = r.inputs // all of them, so that the graph says what it takes
+		in = r.inputs // all of them, so that the graph declares every input
 		updates = r.inPlace(s, out, donated)
 	}
 	g, err := frontend.Build(f.builder.name, func(b *frontend.Builder) {
@@ -356,8 +356,8 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
 	return nil
 }
 
-// inPlace chooses a result for each donated input, in their order, that is written over it: the first one of its
-// type. An input that is a result itself, or is taken for blocks, stays as it is.
+// inPlace assigns to each donated input, in order, the first result of the same type, which overwrites it. It skips
+// inputs that are results themselves or are used as blocks.
 func (r *routine) inPlace(s *schedule, out []*value, donated map[*value]bool) map[int]int {
 	kept := map[*value]bool{}
 	for _, v := range r.results {

@@ -148,7 +148,7 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 	return valuesOf(f.keep(op, shapesOf(y.results)...)), nil
 }
 
-// compileAll compiles functions with what they take from others.
+// compileAll compiles functions with their captured values.
 func compileAll(functions []*Function, captured [][]*value, of axes) ([]*routine, error) {
 	all := make([]*routine, len(functions))
 	for i, f := range functions {
@@ -168,15 +168,15 @@ func holds(s *storage) (bool, error) {
 	return b[0] != 0, err
 }
 
-// tripsInRun is how often a loop goes on without the host. Loops of vkc end after a known number of trips, those of
-// GoMLX when they like: so the host looks in between whether one is to go on.
+// tripsInRun is the maximum number of loop trips in one run. Loops of vkc have a known trip count and GoMLX's do not,
+// so the host checks between runs whether to continue.
 const tripsInRun = 64
 
-// while runs a round again and again until it says that the loop is over. It takes the first state, and then what
-// condition and round capture. The round is as many trips as go without the host, or else one, before which the
-// condition is asked.
+// while runs a round repeatedly until the round reports the end of the loop. Its arguments are the initial state, and
+// the captures of condition and round. A round is as many trips as one run makes, or else one trip after a check of the
+// condition.
 type while struct {
-	functions []*Function // the round, and the condition if it is to be asked first
+	functions []*Function // the round, and the condition if it must run first
 	captured  [2][]*value
 	compiled  []*routine
 }
@@ -270,8 +270,8 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[
 
 func (w *while) routines() []*routine { return w.compiled }
 
-// branch runs one of its functions. Of two it takes the condition, which chooses the second one, and then what the
-// functions capture. Of one, a call, it takes the parameters and then that.
+// branch runs one of its functions. With two functions, its arguments are the condition, which selects the second
+// function if true, and the captures. With one function, a call, they are the parameters and the captures.
 type branch struct {
 	branches []*Function
 	captured [][]*value
@@ -419,7 +419,7 @@ func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axi
 			count,
 			maxCompared))
 	}
-	// Axis `axis` counts elements, and the one after it those that they are compared with.
+	// Axis `axis` enumerates elements, and the next axis the elements to compare them with.
 	ask := func(elementFirst bool) tensor {
 		var both []tensor
 		for _, x := range in[:n] {

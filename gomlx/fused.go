@@ -81,7 +81,7 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 	}))
 }
 
-// activations has the functions that follow a product.
+// activations are the functions that may follow a matmul.
 var activations = map[compute.ActivationType]func(tensor) tensor{
 	compute.ActivationNone:      identity,
 	compute.ActivationGelu:      tensor.GeluErf,
@@ -183,7 +183,7 @@ type attention struct {
 	options compute.ScaledDotProductAttentionConfig
 }
 
-// operands lists what there is of query, key, value, and of what the options name.
+// operands lists query, key, value, and the optional operands that are present.
 func (a *attention) operands(query, key, value compute.Value) []compute.Value {
 	o := a.options
 	return append([]compute.Value{query, key, value}, given(o.Mask, o.Bias, o.QuerySeqLen, o.KeyValueSeqLen)...)

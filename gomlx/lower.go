@@ -26,8 +26,8 @@ func newLowering(b *frontend.Builder, a axes) *lowering {
 		blocks: map[*value]frontend.Tensor{}}
 }
 
-// inputs makes values inputs of the graph, in that order, for operations that it has. What is over is a state
-// instead, since it is written over, and so are blocks, which only what is on the device already can be.
+// inputs adds the values that ops use as inputs of the graph, in that order. Values in over are states instead, because
+// the program overwrites them. Blocks are states too, since only states can have block dtypes on the device.
 func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
 	for _, op := range ops {
@@ -56,7 +56,7 @@ func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	}
 }
 
-// blockDims is the shape of what bytes [rows, n] hold as blocks.
+// blockDims returns the dequantized shape of bytes [rows, n] in blocks of t.
 func blockDims(t ir.DType, dims []int) []int {
 	return []int{dims[0], dims[1] / t.BlockBytes() * t.BlockElems()}
 }
@@ -84,7 +84,7 @@ func (l *lowering) elementType(s shapes.Shape) ir.DType {
 
 func (l *lowering) fail(err error) { l.b.Fail("gomlx", err) }
 
-// value returns a value's tensor, after writing what it needs.
+// value returns the tensor of a value, and builds its operands first.
 func (l *lowering) value(v *value) frontend.Tensor {
 	if t, ok := l.tensors[v]; ok {
 		return t
@@ -113,8 +113,8 @@ func (l *lowering) value(v *value) frontend.Tensor {
 	return l.tensors[v]
 }
 
-// call writes a function here: its results, for tensors that stand for its parameters and for what it takes from
-// functions around it. widened says that parameters are scalars which stand for tensors.
+// call inlines a function and returns its results. in holds the tensors of its parameters, followed by the captured
+// values. widened means that scalar parameters are replaced by tensors.
 func (l *lowering) call(f *Function, captured []*value, in []frontend.Tensor, widened bool) []frontend.Tensor {
 	inner := newLowering(l.b, l.axes)
 	inner.widened = widened || l.widened
@@ -165,7 +165,7 @@ func (l *lowering) number(v *value) ir.Dim {
 	return ir.D(int(n[0]))
 }
 
-// captures returns what functions take from functions around them, each value once.
+// captures returns the values that functions capture from enclosing functions, without duplicates.
 func captures(of ...*Function) []*value {
 	seen := map[*value]bool{}
 	var found []*value

@@ -38,7 +38,7 @@ func (f *Function) Transpose(x compute.Value, perm ...int) (compute.Value, error
 		func(_ *lowering, x tensor, _ ir.Shape) tensor { return transpose(x, perm) })
 }
 
-// transpose leaves a tensor alone whose axes are in the order.
+// transpose transposes x. It returns x itself for the identity permutation.
 func transpose(x tensor, perm []int) tensor {
 	if slices.IsSorted(perm) {
 		return x
@@ -110,7 +110,7 @@ func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (comput
 		})
 }
 
-// cut is a slice along an axis, which leaves alone what it takes as a whole.
+// cut slices along an axis. It returns x itself if the slice is the whole axis.
 func cut(x tensor, axis, start, limit, step int) tensor {
 	if start == 0 && x.Dim(axis).Is(limit) && step == 1 {
 		return x
@@ -154,7 +154,7 @@ func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.
 	}))
 }
 
-// pad adds elements of a value around and between those of a tensor. A negative number of them takes elements away.
+// pad inserts elements of a value around and between the elements of a tensor. Negative padding removes elements.
 func pad(x tensor, value float64, axes []compute.PadAxis) tensor {
 	for a, p := range axes {
 		if p.Interior > 0 && !x.Dim(a).Is(1) {

@@ -54,7 +54,7 @@ func positive(axes []int, rank int) []int {
 	return axes
 }
 
-// matrixOf returns [batch, rows, columns], where the columns are the contracted axes.
+// matrixOf reshapes x to [batch, rows, columns], where the columns are the contraction axes.
 func matrixOf(x tensor, batch, contracting []int) tensor {
 	var cross []int
 	for a := range x.Rank() {
@@ -66,23 +66,23 @@ func matrixOf(x tensor, batch, contracting []int) tensor {
 		numel(x, contracting))
 }
 
-// product is a[B,M,K] times b[B,N,K], added up in one dtype and returned in another.
+// product multiplies a[B,M,K] by b[B,N,K] with accumulation in dtype sums, and returns dtype to.
 func product(a, b tensor, sums, to ir.DType) tensor {
 	t := a.DType()
 	switch {
 	case t == ir.F64 || sums == ir.F64:
 		t = ir.F64
 	case t.IsFloat():
-		if to == ir.F32 { // exact products, rounded once
+		if to == ir.F32 { // exact multiplications, rounded once
 			t = ir.F32
 		}
 		return cast(cast(a, t).MatMulT(cast(b, t)), to)
 	case (t == ir.I8 || t == ir.U8) && b.DType() == t && sums.BlockBytes() <= 4 && !sums.IsFloat():
-		return cast(cast(a.MatMulT(b), sums), to) // sums of 32 bits wrap to shorter ones
+		return cast(cast(a.MatMulT(b), sums), to) // 32-bit sums truncate to shorter wrapped ones
 	default:
 		t = sums
 	}
-	// The order in which integers are added does not matter, so this is a reduction of products like any other.
+	// Integer sums do not depend on the order, so this is an ordinary reduction of elementwise multiplications.
 	a, b = cast(a, t).Unsqueeze(2), cast(b, t).Unsqueeze(1)
 	return cast(a.Mul(b).Sum(3), to)
 }
@@ -145,7 +145,7 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 		}
 		return x.Conv(w, frontend.Stride(stride...), frontend.Dilation(dilation...), frontend.Groups(groups))
 	}
-	// A product of windows and weights, group by group.
+	// A matmul of windows and weights, group by group.
 	n, o, c := extent(x, 0), extent(w, 0), extent(w, 1)
 	places, elements := 1, 1
 	result := []int{n, o}
@@ -207,8 +207,8 @@ func sizesOf(of []int, x tensor) []int {
 	return of
 }
 
-// indexVectors returns the components of index vectors along an axis, each of the shape without the axis, as i32 or,
-// where it has more bits, i64.
+// indexVectors returns the components of index vectors along an axis. Each has the shape without the axis, and is i32,
+// or i64 if the indices have more bits.
 func indexVectors(indices tensor, axis int) []tensor {
 	if axis == indices.Rank() {
 		indices = indices.Unsqueeze(axis)
@@ -285,9 +285,8 @@ func frontOrder(rank int, front []int) []int {
 	return perm
 }
 
-// vectorsOf makes index vectors of their components: one for each element of a window along the axes that they index.
-// widened is those of the axes along which a window has more than one element, which become axes of the result after
-// the batch's.
+// vectorsOf combines components into index vectors, one for each element of a window along the indexed axes. widened
+// lists the axes with a window of more than one element; they become axes of the result after the batch axes.
 func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []int) {
 	batch := at[0].Rank()
 	for _, a := range startMap {
@@ -335,7 +334,7 @@ func (f *Function) ScatterMin(x, indices, updates compute.Value, vectorAxis int,
 	return f.scatter(compute.OpTypeScatterMin, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
-// scatters has the operations that write by index: whether each index is that of an element, and how they write.
+// scatters describes the scatter operations: whether each index is the index of an element, and how to write.
 var scatters = map[compute.OpType]struct {
 	elements bool
 	write    func(x, indices, updates tensor) tensor
@@ -419,7 +418,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		// The other elements of such a window must not come back in, so the mark is far below 0.
 		at[0] = inside.Where(at[0], at[0].Lit(-float64(extent(x, axes[0]))-1))
 		vectors, widened := vectorsOf(at, axes, window)
-		// Axes of updates: the batch, the windows along widened axes, and along those that are not indexed.
+		// Axes of updates: the batch, then the windows along widened axes, then the axes that are not indexed.
 		var perm []int
 		for a := range updates.Rank() {
 			if !slices.Contains(windowAxes, a) {

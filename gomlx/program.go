@@ -13,15 +13,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// program is a graph that is compiled and loaded, for all computations that have it. Its inputs are named by
-// inputName or stateName, in their order, and its outputs by outputName. A state is an input that stays from run to
-// run: blocks, or what is donated and updated in place.
+// program is a compiled and loaded graph, shared by all computations with the same graph. Its inputs are named by
+// inputName or stateName, in order, and its outputs by outputName. A state is an input that stays on the device between
+// runs: blocks, or a donated input that the program updates in place.
 type program struct {
 	executable *vkc.Executable
 	uses       int
 
-	mu   sync.Mutex          // held while a run begins, so that its states are what it is given
-	held map[string]*storage // what each state holds
+	mu   sync.Mutex          // held while a run starts, so that its states have the given values
+	held map[string]*storage // the storage whose value each state has
 }
 
 func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
@@ -37,8 +37,8 @@ func inputNumber(name string, in []*storage) (int, error) {
 	return i, nil
 }
 
-// programKey tells graphs apart: by their hash, which leaves names out, and by the places of inputs, states and
-// outputs among those of a step and symbols among those of a call, which the names say.
+// programKey identifies a graph: by its hash, which does not depend on names, and by the numbers in the names of
+// inputs, states, outputs and symbols, which connect them to the step's values and the call's axes.
 func programKey(g *ir.Graph) string {
 	var key strings.Builder
 	key.WriteString(g.HashString())
@@ -89,7 +89,7 @@ func (b *Backend) release(p *program) {
 	}
 }
 
-// close takes what tensors are in states alone to the host, and closes the program.
+// close copies tensors that exist only in states to the host, and closes the program.
 func (p *program) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,8 +100,8 @@ func (p *program) close() {
 	_ = p.executable.Close()
 }
 
-// run runs the program. Its results stay on the device: those that updates has the number of an input for are in that
-// input's state from then on.
+// run runs the program. Results stay on the device. updates maps a result to the number of an input; the result is then
+// in that input's state.
 func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
 	updates map[int]int) ([]*storage, error) {
 	host := vkc.Tensors{}

@@ -22,9 +22,9 @@ var blockTypes = map[compute.GGMLQuantType]ir.DType{
 	compute.GGMLQ6_K:  ir.Q6_K,
 }
 
-// blocksOf checks that a value is the bytes of rows of blocks, and returns their dtype and the shape of what they
-// hold. It must be a constant or a parameter of the main function: such a tensor lies on the device as blocks, which
-// no operation makes.
+// blocksOf checks that a value holds rows of quantized blocks as bytes, and returns the blocks' dtype and the
+// dequantized shape. The value must be a constant or a parameter of the main function. Such a tensor is stored on the
+// device as blocks, which no operation can produce.
 func blocksOf(kind compute.OpType, v *value, q *compute.Quantization) (t ir.DType, rows, columns int, err error) {
 	t, ok := blockTypes[q.GGMLType]
 	s := v.shape
@@ -69,8 +69,8 @@ func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *comp
 	return f.addBlocks(op, shape)
 }
 
-// FusedQuantizedDense implements compute.Function: by blocks as they are, or by integers with scales, which are numbers
-// or choose one of NF4's (Dettmers et al. 2023).
+// FusedQuantizedDense implements compute.Function, for quantized blocks, and for integers with scales. The integers are
+// numbers or indices into NF4's table (Dettmers et al. 2023).
 func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *compute.Quantization,
 	activation compute.ActivationType) (compute.Value, error) {
 	kind := compute.OpTypeFusedQuantizedDense
@@ -149,10 +149,10 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 	return f.addBlocks(op, shape)
 }
 
-// numbersOf is what integers stand for before they are scaled, in f32, by scheme.
+// numbersOf converts integers to f32 before scaling, by scheme.
 var numbersOf = map[compute.QuantizationScheme]func(w tensor) tensor{
 	compute.QuantLinear: func(w tensor) tensor { return w.Cast(ir.F32) },
-	compute.QuantNF4: func(w tensor) tensor { // the lower four bits choose
+	compute.QuantNF4: func(w tensor) tensor { // the lower four bits are the index
 		at := w.Cast(ir.I32)
 		table := w.Builder().Const(compute.NF4LookupTable[:], len(compute.NF4LookupTable))
 		return table.IndexSelect(0, at.And(at.Lit(15)).Reshape(-1)).Reshape(w.Shape())
@@ -168,7 +168,7 @@ func perBlock(t tensor, columns, size int) tensor {
 	return t.IndexSelect(1, t.Builder().Const(block, columns))
 }
 
-// addBlocks appends an operation of which some operands are blocks.
+// addBlocks appends an operation with operands in blocks.
 func (f *Function) addBlocks(op *operation, shape shapes.Shape) (compute.Value, error) {
 	results, err := f.append(op, shape)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RNGBitGenerator implements compute.Function by Philox-4x32 with 10 rounds (Salmon et al. 2011), vkc's generator.
-// The first number of the state is the seed, exclusive or the third one, and the second the offset, which goes on by
-// what was taken.
+// RNGBitGenerator implements compute.Function with Philox-4x32 with 10 rounds (Salmon et al. 2011), vkc's generator.
+// The seed is the first number of the state XOR the third. The second number is the offset, which advances by the
+// amount of output.
 func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (newState, values compute.Value,
 	err error) {
 	kind := compute.OpTypeRNGBitGenerator
@@ -34,7 +34,7 @@ func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (new
 		seed := words.Index(0, 0).Xor(words.Index(0, 2))
 		offset := words.Index(0, 1)
 		dims := l.numbers(shape)
-		// A float of the generator has the top 24 bits of a word, of which 16 are taken.
+		// A float of the generator has the top 24 bits of a word; this uses 16 of them.
 		pieces := (t.BlockBytes() + 1) / 2
 		random := l.b.RandomUniform(seed, offset, ir.F32, dims, pieces).MulScalar(1 << 16).Cast(ir.U32)
 		bits := cast(random.Index(-1, 0), t)

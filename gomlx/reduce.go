@@ -161,8 +161,8 @@ func (f *Function) ArgMinMax(x compute.Value, axis int, to dtypes.DType, isMin b
 	}))
 }
 
-// windowOps has what each reduction of windows begins with, for padding, and how it combines two elements and folds
-// an axis.
+// windowOps describes the window reductions: the initial value, also used for padding, the binary op, and the reduction
+// along an axis.
 var windowOps = map[compute.ReduceOpType]struct {
 	start func(t ir.DType) float64
 	by    func(x, y tensor) tensor
@@ -194,8 +194,8 @@ func bound(t ir.DType, sign int) float64 {
 	return float64(high)
 }
 
-// longWindow is the extent from which on windows are gathered and folded, where shorter ones are combined element by
-// element.
+// longWindow is the smallest extent for which windows are gathered and then reduced. Shorter windows are combined
+// element by element.
 const longWindow = 16
 
 // ReduceWindow implements compute.Function. What it folds by can be folded axis by axis.
@@ -241,7 +241,7 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 	})
 }
 
-// at is the i-th number of a list, or that of an empty one.
+// at returns list[i], or empty if the list is empty.
 func at(list []int, i, empty int) int {
 	if len(list) == 0 {
 		return empty
@@ -249,7 +249,7 @@ func at(list []int, i, empty int) int {
 	return list[i]
 }
 
-// padAxes is padding and dilation, either of which may be left out, as the axes of a pad.
+// padAxes converts optional padding and dilation to the axes of a pad.
 func padAxes(paddings [][2]int, dilations []int, rank int) []compute.PadAxis {
 	axes := make([]compute.PadAxis, rank)
 	for i := range axes {

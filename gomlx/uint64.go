@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vkc has no unsigned integers of 64 bits. Those of GoMLX, which the state of its random numbers is made of, are i64
-// of the same bits. So operations do for which the sign makes no difference, and conversions.
+// vkc has no 64-bit unsigned integers. GoMLX uses them for the state of its random numbers. vkc represents them as i64
+// with the same bits. signless lists the operations that do not depend on the sign, and conversions.
 var signless = sets.MakeWith(
 	compute.OpTypeReshape, compute.OpTypeTranspose, compute.OpTypeBroadcastInDim, compute.OpTypeIota,
 	compute.OpTypeReverse,
@@ -25,7 +25,7 @@ var signless = sets.MakeWith(
 	compute.OpTypeBitcast,
 )
 
-// unsignedOps has what the operations of two such numbers are instead, for which the sign makes a difference.
+// unsignedOps maps the binary operations that depend on the sign to implementations for unsigned numbers.
 var unsignedOps = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeDiv:            divideUnsigned,
 	compute.OpTypeRem:            func(x, y tensor) tensor { return x.Sub(divideUnsigned(x, y).Mul(y)) },
@@ -62,7 +62,7 @@ func checkUint64(op *operation) error {
 	return nil
 }
 
-// floatOfUint64 converts the halves of a number, each of which is a float exactly in f64.
+// floatOfUint64 converts the two 32-bit halves of a number separately; f64 represents each exactly.
 func floatOfUint64(x tensor, to ir.DType) tensor {
 	wide := ir.F32
 	if to == ir.F64 {

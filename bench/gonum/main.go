@@ -1,10 +1,10 @@
-// Gonum measures products and sums of f32 by gonum's BLAS, which is Go and assembly as vkc's own CPU backend is, at the
-// sizes that vkc bench has them. It writes anchors for vkc bench --against:
+// Gonum measures matmuls and sums of f32 with gonum's BLAS, which like vkc's CPU backend is written in Go and assembly,
+// at the sizes of vkc bench. It writes anchors for vkc bench --against:
 //
 //	cd bench/gonum && GOMAXPROCS=1 go run . > /tmp/gonum.json
 //	GOMAXPROCS=1 vkc bench --device cpu --scale full --filter '^(matmul|add)/f32/' --against /tmp/gonum.json
 //
-// It is a module of its own, so that vkc does not depend on gonum.
+// It is a separate module, so that vkc does not depend on gonum.
 package main
 
 import (
@@ -78,7 +78,7 @@ func measure(cases []bench.Case) (*bench.AnchorFile, error) {
 	return file, nil
 }
 
-// product is y = x w^T, as the case has it, into memory that is there.
+// product computes y = x w^T into preallocated memory, as the case does.
 func product(m, n, k int) (func() error, error) {
 	x, err := random("x", m, k)
 	if err != nil {
@@ -110,7 +110,7 @@ func sum(n int) (func() error, error) {
 	}, nil
 }
 
-// random is what the case computes on.
+// random returns the random data of the case.
 func random(name string, dims ...int) ([]float32, error) {
 	d, err := bench.Random(name, ir.F32, bench.Fill{}, dims...)
 	if err != nil {

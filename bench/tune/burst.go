@@ -10,16 +10,16 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// What a burst covers. On a processor two timestamps are at least minBatch apart, of which they are then less than 2 %.
+// Limits of a burst. On a CPU device, timestamps are at least minBatch apart, so that their own cost is below 2 %.
 const (
 	minBatch   = 60 * time.Microsecond
 	maxBatches = 32
-	maxReplays = 1 << 12 // of a burst
+	maxReplays = 1 << 12 // in a burst
 	maxSamples = 128     // batches of one dispatch
 )
 
-// burst is a recording of many dispatches of one schedule, each after the one before and on the next copy of the
-// buffers, with times before and after every few; where there is other code, before and after each.
+// burst is a recording of many dispatches of one schedule. They run one after another, each on the next copy of the
+// buffers. Timestamps surround every few dispatches, or every dispatch if long code of another kernel runs in between.
 type burst struct {
 	recording *vk.Recording
 	stamps    *vk.Timestamps
@@ -161,8 +161,7 @@ func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration
 	return next, old.close()
 }
 
-// turn runs each burst once, the next one handed over while one runs. Where
-// all is not nil, the times are added to it.
+// turn runs each burst once and submits the next one while one runs. If all is not nil, it appends the times.
 func (s *stand) turn(ctx context.Context, bursts []*burst, all [][]time.Duration) error {
 	var before vk.Point
 	finish := func(n int, at vk.Point) error {

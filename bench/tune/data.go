@@ -15,22 +15,21 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// guard is how many bytes stand behind each buffer of a kernel that nothing may
-// touch, and pattern what is in them and in what has not been written.
+// guard is the number of bytes after each buffer that no kernel may write. pattern is the value of these bytes and of
+// unwritten elements.
 const (
 	guard   = 256
 	pattern = 0x5a
 )
 
-// operand is what a binding of a kernel holds before a run, at some values of
-// symbols.
+// operand is the content of a kernel's binding before a run, at given values of the symbols.
 type operand struct {
 	binding kernel.Bind
 	buffer  *kernel.Buffer
 	dims    []int
 	size    int64 // bytes in use
 	data    []byte
-	rotate  bool // replays in a program find it out of the cache
+	rotate  bool // in a program, replays would not find it in the cache
 }
 
 // operands makes random data for the bindings of a kernel. What is only written
@@ -59,7 +58,8 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	return list, nil
 }
 
-// fill makes the content of a binding that is read. places says that it is of those that say where results go.
+// fill makes the content of a binding that the kernel reads. places means that the binding chooses the positions of
+// results.
 func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) ([]byte, error) {
 	switch o.buffer.Kind {
 	case kernel.BufParams:
@@ -96,9 +96,9 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) 
 	return d.Bytes, nil
 }
 
-// placing are the bindings that say where a kernel's results go. In a run no two of them go to one place: a graph says
-// that indices differ (attribute unique), or kernels before this one have left out all but one of equal ones. Of random
-// ones some would be equal, and which result stays would depend on the schedule.
+// placing returns the bindings that choose the positions of a kernel's results. In a run all positions are distinct:
+// the graph asserts distinct indices (attribute unique), or an earlier kernel removed duplicates. Random indices would
+// have duplicates, and the surviving result would depend on the schedule.
 func placing(k *kernel.Kernel) map[int]bool {
 	var roots []*kernel.Expr
 	for _, s := range k.Stores {
@@ -140,8 +140,7 @@ func counted(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	return d.Bytes, nil
 }
 
-// initial is what the buffer of an operand holds before a run, the guard
-// included.
+// initial returns the content of an operand's buffer before a run, including the guard.
 func (o *operand) initial() []byte {
 	all := bytes.Repeat([]byte{pattern}, int(o.buffer.Bytes)+guard)
 	copy(all, o.data)
@@ -153,7 +152,7 @@ func (o *operand) result(all []byte) *ir.Data {
 	return &ir.Data{DType: o.buffer.DType, Dims: o.dims, Bytes: all[:o.size]}
 }
 
-// untouched reports where a run wrote behind an operand's elements.
+// untouched returns an error if a run wrote past an operand's elements.
 func (o *operand) untouched(all []byte) error {
 	for i, b := range all[o.size:] {
 		if want := byte(pattern); b != want && int64(i)+o.size >= int64(len(o.data)) {
@@ -167,9 +166,8 @@ func (o *operand) untouched(all []byte) error {
 // evaluator computes.
 const evaluable = 1 << 19
 
-// evaluate computes a kernel's results on the host, by binding. They are nil
-// where that would take long or cannot be compared: the kernel reads what it
-// writes, makes blocks, or writes only a part of a state.
+// evaluate computes a kernel's results on the host, by binding. It returns nil if that would take long, or if the
+// results cannot be compared: the kernel reads a binding that it writes, makes blocks, or writes only part of a state.
 func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir.Data, error) {
 	work := k.step.Flops
 	for _, o := range list {
@@ -201,8 +199,8 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 	return want, nil
 }
 
-// onHost makes a program of the kernel alone for the host's evaluator, with the data of its bindings as inputs. written
-// says what a buffer is that the kernel writes.
+// onHost makes a program of the kernel alone for the host evaluator, with the bindings' data as inputs. written
+// declares each buffer that the kernel writes.
 func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Buffer, kernel.Port)) (*keval.Machine,
 	map[string]*ir.Data, error) {
 	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}

@@ -15,9 +15,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// NewEstimator returns a Lab that runs nothing: it takes for the time of a schedule what the driver's statistics of the
-// compiled kernel come to, on drivers that give any. Results are not checked. What it says orders schedules of one
-// kernel; it is no measurement.
+// NewEstimator returns a Lab that runs no kernels. It estimates the time of a schedule from the driver's statistics of
+// the compiled kernel, if the driver reports any. It does not check results. The estimates rank the schedules of one
+// kernel; they are no measurements.
 func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
 	if dev.IsCPU() || !dev.Caps().Features.PipelineExecutableProperties {
 		return nil, target.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
@@ -64,10 +64,10 @@ func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int)
 	return times, nil
 }
 
-// estimate is the nanoseconds of a dispatch: those of its memory traffic, or of its instructions, whichever take
-// longer. A subgroup keeps a scheduler busy for its own cycles, or waits for memory as long as no other subgroup is
-// there to fill in, which occupancy says. Drivers count a loop's body some fixed number of times, so that schedules of
-// fewer, longer steps would look worse than they are: cycles are taken times the steps that there are.
+// estimate returns the nanoseconds of a dispatch: the larger of the time of its memory traffic and of its instructions.
+// A subgroup occupies a scheduler for its own cycles. It also waits for memory while no other subgroup can run, which
+// depends on the occupancy. Drivers assume a fixed trip count for loops, and would so favor schedules with more,
+// shorter trips: estimate scales cycles by the real number of steps.
 func estimate(k *Kernel, s kernel.Schedule, caps target.Caps, cost runtime.KernelCost, workgroups float64,
 	workgroup, subgroup int) float64 {
 	machine := target.MachineOf(caps)
@@ -89,13 +89,13 @@ func estimate(k *Kernel, s kernel.Schedule, caps target.Caps, cost runtime.Kerne
 }
 
 const (
-	instructionBytes = 16 // of NVIDIA's, whose own driver tells bytes only
+	instructionBytes = 16 // NVIDIA's instruction size; NVIDIA's driver reports only bytes
 	spillCycles      = 4  // of a register that goes to memory and back, at least
 )
 
-// steps is how often a kernel goes around its loop over what it folds, in units of what drivers count.
+// steps returns the trip count of a kernel's reduction loop, relative to the trip count that drivers assume.
 func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
-	const counted = 8 // times that a driver counts a body
+	const counted = 8 // assumed trip count of drivers
 	fold, each := float64(k.Fold.Max()), 0
 	switch s.Variant {
 	case kernel.VarMatTile, kernel.VarMatDirect, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarSkinny:
@@ -104,7 +104,7 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 		each = max(s.LanesPerRow, 1) * max(s.Vec, s.TileK)
 	case kernel.VarFlashTile, kernel.VarFlashVec, kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
 		each = s.TileN * max(s.Splits, 1)
-	default: // each invocation does its part once
+	default: // no loop: each invocation computes its part once
 	}
 	if each == 0 {
 		return 1

@@ -25,9 +25,8 @@ type Kernel struct {
 	step    kernel.Step
 }
 
-// Kernels returns the distinct kernels of a graph, those that are likely to
-// take longest first. symbols gives the values of symbols to measure at; of
-// those left out it is the bound.
+// Kernels returns the distinct kernels of a graph, ordered by decreasing estimated time. symbols gives the values of
+// symbols in the measurement; a missing symbol has its bound.
 func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
 	low, err := vkc.Lower(ctx, g, caps, nil)
 	if err != nil {
@@ -46,7 +45,7 @@ func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[str
 	return Merge(list), nil
 }
 
-// about says what a kernel is and at which lengths it is measured.
+// about describes a kernel and the lengths at which it is measured.
 func about(k *kernel.Kernel, symbols map[string]int64) string {
 	text := target.Label(k)
 	for i, name := range k.Symbols() {
@@ -65,8 +64,7 @@ func (k *Kernel) lengths() []int64 {
 	return list
 }
 
-// Merge returns the distinct kernels of several lists, those that are likely to
-// take longest first.
+// Merge returns the distinct kernels of several lists, ordered by decreasing estimated time.
 func Merge(lists ...[]*Kernel) []*Kernel {
 	seen := map[string]*Kernel{}
 	var all []*Kernel
@@ -95,12 +93,12 @@ func compare(a, b float64) int {
 // intensity is how many operations take about as long as a byte.
 const intensity = 50
 
-// weight is about what all steps of the kernel take, in no unit.
+// weight estimates the time of all uses of the kernel, in arbitrary units.
 func (k *Kernel) weight() float64 {
 	return float64(k.Uses) * max(float64(k.step.Moved), float64(k.step.Flops)/intensity, 1<<10)
 }
 
-// symbolValues checks given values, and adds those of the other symbols.
+// symbolValues checks the given values and adds the remaining symbols.
 func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, error) {
 	values := map[string]int64{}
 	var names []string
@@ -123,8 +121,8 @@ func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, 
 	return p.Values(values)
 }
 
-// others are values at which results are checked besides: about half of the
-// others, and odd, so that no tile divides them. Nil where there is no symbol.
+// others returns a second set of symbol values for checking results: about half of the measured ones, and odd, so that
+// no tile size divides them. It returns nil if the kernel has no symbols.
 func (k *Kernel) others() map[string]int64 {
 	if len(k.Kernel.Symbols()) == 0 {
 		return nil
@@ -133,7 +131,7 @@ func (k *Kernel) others() map[string]int64 {
 	for name, v := range k.Symbols {
 		values[name] = min(v/2|1, v)
 	}
-	values, _ = k.program.Values(values) // as they were for k.Symbols
+	values, _ = k.program.Values(values) // as computed for k.Symbols
 	return values
 }
 

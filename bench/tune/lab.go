@@ -26,14 +26,14 @@ type device struct {
 	caps  target.Caps
 	tools *spirv.Toolchain
 	cache string
-	// capture is what the driver is to keep of pipelines.
+	// capture selects the driver's pipeline data to keep.
 	capture vk.Capture
-	// change, for tests, spoils the text of some schedules.
+	// change, for tests, corrupts the source of some schedules.
 	change func(s kernel.Schedule, source string) string
 }
 
-// NewLab returns the Lab that measures on a Vulkan device, and what kernels are
-// made for there: the device without what the GLSL tools cannot express.
+// NewLab returns the Lab of a Vulkan device, and the caps to generate kernels for: the device without the features that
+// the GLSL tools are too old to compile.
 func NewLab(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
 	if dev.IsCPU() {
 		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists "+
@@ -107,7 +107,7 @@ type stand struct {
 	buffers []*vk.Buffer // by binding
 	sets    *vk.Bindings // by copy of the buffers
 	copies  int
-	other   *other // what runs before each dispatch that is timed; nil on a processor
+	other   *other // runs before each timed dispatch; nil on a CPU device
 	list    []*contender
 	warm    bool // something has been timed
 }
@@ -146,8 +146,7 @@ func (c *contender) close() error {
 	return errors.Join(errs...)
 }
 
-// allocate makes the buffers, and as many copies of those that are not
-// temporary as put them out of the device's cache.
+// allocate makes the buffers, and enough copies of the non-temporary ones that they do not fit in the device's cache.
 func (s *stand) allocate(ctx context.Context) error {
 	first := s.trials[0]
 	total, rotated := int64(0), int64(0)
@@ -307,7 +306,7 @@ func (s *stand) upload(ctx context.Context, t *trial, which func(*operand) bool)
 	return nil
 }
 
-// put writes what a buffer holds before a run.
+// put writes the content of a buffer before a run.
 func (s *stand) put(ctx context.Context, b *vk.Buffer, o *operand) error {
 	if o.data != nil {
 		return s.dev.Upload(ctx, b, 0, o.initial())
@@ -322,8 +321,8 @@ func (s *stand) put(ctx context.Context, b *vk.Buffer, o *operand) error {
 	return s.dev.Run(ctx, fill)
 }
 
-// check runs a schedule once on a trial's data and compares what it gives. The
-// first that runs gives what others are compared with, unless the host did.
+// check runs a schedule once on a trial's data and compares its results. If the host evaluator did not run, the results
+// of the first schedule become the reference.
 func (s *stand) check(ctx context.Context, c *contender, t *trial) error {
 	written := func(o *operand) bool { return o.binding.Write }
 	which := written

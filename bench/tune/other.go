@@ -15,15 +15,15 @@ import (
 // which is as much as a core keeps of programs there.
 const otherSteps = 2800
 
-// other is a kernel of long code. It runs before each dispatch that is timed, as other kernels run before one in a
-// program: a kernel whose code is still where cores keep it can be twice as fast (M-code-size).
+// other is a kernel with long code that runs before each timed dispatch, as other kernels would in a program. Otherwise
+// the timed kernel's code would stay in the instruction cache, which can double its speed (M-code-size).
 type other struct {
 	pipeline *vk.Pipeline
 	binding  *vk.Bindings
 	groups   uint32
 }
 
-// otherSource is GLSL of straight lines, none of which a compiler can leave out or join with another.
+// otherSource returns GLSL of straight-line code that a compiler can neither eliminate nor simplify.
 func otherSource() string {
 	var b strings.Builder
 	b.WriteString("#version 450\nlayout(local_size_x = 128) in;\n" +
@@ -71,7 +71,7 @@ func (s *stand) openOther(ctx context.Context) error {
 	return nil
 }
 
-// record adds a run of the long code, after what came before.
+// record adds a run of the long code after the previous commands.
 func (o *other) record(list *vk.CommandList) {
 	list.Barrier(vk.StageCompute, vk.StageCompute)
 	list.BindPipeline(o.pipeline)

@@ -23,23 +23,21 @@ type Lab interface {
 	Open(ctx context.Context, k *Kernel) (Stand, error)
 }
 
-// Stand is one kernel of which schedules are measured.
+// Stand is one kernel under measurement.
 type Stand interface {
-	// Prepare compiles schedules, which the other methods name by their places in
-	// the list; it is called once. What keeps one from running is in the list of
-	// errors, by place.
+	// Prepare compiles schedules; it is called once. The other methods refer to a schedule by its index in the list.
+	// The errors, by index, say why a schedule cannot run.
 	Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error)
-	// Check runs a schedule and compares what it gives with the reference, or with
-	// what the first schedule that was checked gave. What differs is a
-	// [*WrongError].
+	// Check runs a schedule and compares its results with the reference, or with the results of the first checked
+	// schedule. It returns a [*WrongError] if they differ.
 	Check(ctx context.Context, i int) error
-	// Time returns the median time of a dispatch of each, which take turns for so
-	// long each time; the shortest that is possible if the window is 0.
+	// Time returns the median time of a dispatch of each schedule. The schedules alternate for the given number of
+	// turns, each for one window per turn, or for the shortest possible time if the window is 0.
 	Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error)
 	Close() error
 }
 
-// WrongError says that a schedule's results are not those of the reference.
+// WrongError means that a schedule's results differ from the reference.
 type WrongError struct{ Err error }
 
 func (e *WrongError) Error() string { return "wrong results: " + e.Err.Error() }
@@ -63,10 +61,10 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Progress is how far a tuning is.
+// Progress is the progress of a tuning.
 type Progress struct {
-	Kernels, Done    int    // of which all schedules are measured
-	Schedules, Tried int    // of all kernels, those of earlier tunings included
+	Kernels, Done    int    // kernels, and those with all schedules measured
+	Schedules, Tried int    // schedules of all kernels, and those tried, including earlier tunings
 	About            string // the kernel that is next
 	Default, Best    float64
 	Spent            time.Duration
@@ -80,22 +78,21 @@ const (
 	CPUMargin = 0.10
 )
 
-// Row is what came of one kernel.
+// Row is the result for one kernel.
 type Row struct {
 	About           string
 	Uses            int
 	Tried, Variants int
-	Default, Best   float64 // medians of a dispatch in microseconds, 0 where nothing was measured
+	Default, Best   float64 // medians of a dispatch in microseconds, 0 if not measured
 	Schedule        kernel.Schedule
 	Changed         bool   // the best is not the default
-	Wrong, Failed   int    // schedules that gave other results, or could not run
-	Why             string // the kernel cannot be tuned
+	Wrong, Failed   int    // schedules with wrong results, and schedules that could not run
+	Why             string // why the kernel cannot be tuned
 }
 
-// Tune measures schedules of kernels that the file does not have yet, and puts
-// them and what wins into it. It returns a row for each kernel, in their order.
-// The error is that of a device that is lost, of Save, or of the end of ctx;
-// what was measured before is in the file and the rows all the same.
+// Tune measures the schedules of kernels that are missing in the file, and stores the measurements and the winners in
+// it. It returns one row per kernel, in the same order. It returns an error if the device is lost, Save fails, or ctx
+// ends; the file and the rows then have the measurements up to that point.
 func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, opt Options) ([]Row, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -133,12 +130,11 @@ type job struct {
 	standard kernel.Schedule   // the default
 	todo     []kernel.Schedule // not measured yet
 	variants int
-	chunks   int // about how many have been measured, those of earlier tunings included
+	chunks   int // approximate number of measured chunks, including earlier tunings
 	dead     error
 }
 
-// newJobs makes the jobs on all cores, as listing what a product can run under
-// takes a while.
+// newJobs makes the jobs on all cores, because listing the schedules of a matmul takes a while.
 func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 	jobs := make([]*job, len(kernels))
 	var group errgroup.Group
@@ -150,11 +146,11 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 			return nil
 		})
 	}
-	group.Wait() // of functions that do not fail
+	group.Wait() // the functions never fail
 	return jobs
 }
 
-// newJob takes up what an earlier tuning at the same lengths left.
+// newJob starts from the measurements of an earlier tuning at the same lengths.
 func newJob(k *Kernel, file *tunefile.File, caps target.Caps) *job {
 	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
 	// Times at other lengths do not compare.
@@ -284,7 +280,7 @@ func (t *tuner) progress(next *job, spent time.Duration) {
 	t.opt.Progress(p)
 }
 
-// keep puts what was measured of a kernel into the file.
+// keep stores the measurements of a kernel in the file.
 func (t *tuner) keep(j *job) error {
 	if len(j.record.Measured) == 0 {
 		return nil
@@ -300,8 +296,8 @@ func (t *tuner) keep(j *job) error {
 	return t.opt.Save(t.file)
 }
 
-// chunk measures the next few schedules of a kernel, together with its default
-// and the best so far, since only what was measured side by side compares.
+// chunk measures the next few schedules of a kernel together with its default and the best so far, because only
+// interleaved measurements are comparable.
 func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	list := []kernel.Schedule{j.standard}
 	if b := j.record.Best; b != nil && b.Schedule != j.standard {
@@ -334,8 +330,8 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// right returns the places of the schedules whose results are right. Without
-// the default, which is the first, there is nothing to compare with.
+// right returns the indices of the schedules with correct results. It fails if the default, which is the first, is not
+// correct, because there is then no reference.
 func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([]int, error) {
 	failed, err := stand.Prepare(ctx, list)
 	if err != nil {
@@ -421,7 +417,7 @@ func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, with
 	return next
 }
 
-// decide notes the times of a final, and what is taken from now on.
+// decide records the times of the final round and the winner.
 func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, margin float64) {
 	best := 0
 	for n, i := range in {
