@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -336,7 +336,7 @@ func TestAutoInSoftware(t *testing.T) {
 		dev, err := vkc.OpenDevice(want)
 		vktest.Need(t, err)
 		defer dev.Close()
-		perGraph := want == "auto" && dev.Caps().Type == target.DeviceCPU
+		perGraph := want == "auto" && dev.Caps().Type == device.DeviceCPU
 		if strings.Contains(dev.Why(), "each program runs there or on the CPU fast path") != perGraph {
 			t.Errorf("%q: %s", want, dev.Why())
 		}

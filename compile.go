@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/internal/progcache"
@@ -25,17 +25,17 @@ import (
 // generic profile and uses the user's cache.
 type CompileOptions struct {
 	// Target is the device to compile for: that of a live device, or a profile
-	// by target.Profile. The zero value is the generic profile.
-	Target target.Caps
+	// by device.Profile. The zero value is the generic profile.
+	Target device.Caps
 	// Weights, if set, are those that the program will be loaded with: what they are
 	// stored as, such as q4_0, takes the place of the dtypes that the graph declares
 	// for them. Loading other weights than these needs the same dtypes.
 	Weights ir.WeightSource
-	// Tuning chooses schedules by what vkc tune measured: [target.ProfileTuning] has
+	// Tuning chooses schedules by what vkc tune measured: [device.ProfileTuning] has
 	// that of a profile, and vkc tune --json prints that of a device. Where it is
 	// nil, [Device.Compile] takes that of its device and [Compile] takes none; one
 	// that is empty but not nil is none in both.
-	Tuning target.Tuning
+	Tuning device.Tuning
 	// Beside is a program of the same device that this one is to share weights or states with (LoadOptions.Share). It
 	// matters where the device is several: then both are cut at the same places.
 	Beside *Program
@@ -123,7 +123,7 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 type compiler struct {
 	g      *ir.Graph
 	opt    CompileOptions
-	caps   target.Caps
+	caps   device.Caps
 	tools  *spirv.Toolchain
 	cache  *progcache.Cache
 	root   string // of the caches; empty for none
@@ -137,7 +137,7 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 	c := &compiler{g: g, opt: opt, caps: opt.Target}
 	if c.caps.Name == "" {
 		var err error
-		if c.caps, err = target.Profile("generic"); err != nil {
+		if c.caps, err = device.Profile("generic"); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +158,7 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 }
 
 // cacheKey names everything that a compiled program depends on.
-func cacheKey(g *ir.Graph, caps target.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
+func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
 	sum := sha256.New()
 	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
 		fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,7 +22,7 @@ import (
 // compile compiles for a profile.
 func compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
 	t.Helper()
-	caps, err := target.Profile(profile)
+	caps, err := device.Profile(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestLimitsOfEmptyAxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caps, err := target.Profile("generic")
+	caps, err := device.Profile("generic")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -87,9 +87,9 @@ func TestCustomScalarFuses(t *testing.T) {
 	}
 }
 
-func profile(t *testing.T, name string) target.Caps {
+func profile(t *testing.T, name string) device.Caps {
 	t.Helper()
-	caps, err := target.Profile(name)
+	caps, err := device.Profile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

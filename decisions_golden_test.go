@@ -12,8 +12,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -80,7 +80,7 @@ func decisionsOf(t *testing.T, list []subject) string {
 			}
 			var order []string
 			profiles := map[string][]string{}
-			for _, profile := range target.Kinds() {
+			for _, profile := range device.Kinds() {
 				text := decisions(t, g, profile)
 				if profiles[text] == nil {
 					order = append(order, text)
@@ -102,7 +102,7 @@ func decisionsOf(t *testing.T, list []subject) string {
 // decisions is what is decided for a graph on a profile. Kernels of one shader are one line, which says how
 // many they are; the hash of the plan holds which step reads and writes what.
 func decisions(t *testing.T, g *ir.Graph, profile string) string {
-	caps, err := target.Profile(profile)
+	caps, err := device.Profile(profile)
 	if err != nil {
 		t.Fatal(err)
 	}

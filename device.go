@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
@@ -29,7 +29,7 @@ type Device struct {
 	dev      *vk.Device
 	host     cpu.Device // what programs on the processor share
 	limit    uint64     // WithMemoryLimit; 0: none
-	caps     target.Caps
+	caps     device.Caps
 	why      string
 	fallback error
 	auto     bool // "auto" opened it: programs may run on the CPU fast path instead
@@ -149,10 +149,10 @@ func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 const noVulkan = "no Vulkan device can be used"
 
 // tries reports whether each program is tried on the device and on the CPU fast path.
-func (d *Device) tries() bool { return d.auto && d.caps.Type == target.DeviceCPU }
+func (d *Device) tries() bool { return d.auto && d.caps.Type == device.DeviceCPU }
 
 func processor(name, why string, fallback error) *Device {
-	return &Device{caps: target.Caps{Name: name, Type: target.DeviceCPU}, why: name + ": " + why, fallback: fallback}
+	return &Device{caps: device.Caps{Name: name, Type: device.DeviceCPU}, why: name + ": " + why, fallback: fallback}
 }
 
 func openVulkanDevice(want string, options vk.DeviceOptions) (*Device, error) {
@@ -217,9 +217,9 @@ func (d *Device) IsReference() bool { return d.IsCPU() && d.caps.Name == referen
 
 // Caps returns what the device can do: what to compile for. Those of the CPU
 // reference are a name only.
-func (d *Device) Caps() target.Caps {
+func (d *Device) Caps() device.Caps {
 	if d == nil {
-		return target.Caps{}
+		return device.Caps{}
 	}
 	return d.caps
 }
@@ -453,7 +453,7 @@ func (d *Device) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	options := vk.LoadOptions{Graph: p.Contents.Graph, Progress: opt.Progress, Guards: opt.Guards,
 		Share: opt.Share.Vulkan(), WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
 	measured, _ := d.tuning() // what cannot be used is as if it were not there
-	options.Machine = target.MachineOf(measured.On(d.Caps()))
+	options.Machine = device.MachineOf(measured.On(d.Caps()))
 	if opt.WeightRoom > 0 {
 		options.HostFirst = fewRead(p.Contents.Graph)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -103,7 +103,7 @@ func TestLoadForeignProgram(t *testing.T) {
 	ownCache(t)
 	ctx := context.Background()
 	dev := openDevice(t)
-	caps, err := target.Profile("generic")
+	caps, err := device.Profile("generic")
 	if err != nil {
 		t.Fatal(err)
 	}

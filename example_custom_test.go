@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -38,7 +38,7 @@ func Example_customExpression() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	caps, err := target.Profile("nvidia-h100")
+	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
 		log.Fatal(err)
 	}

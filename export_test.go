@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
@@ -42,7 +43,7 @@ func SetTrialLoad(limit time.Duration) (restore func()) {
 }
 
 // SetCaps has programs compiled for a device as if those were its caps.
-func SetCaps(d *Device, caps target.Caps) { d.caps = caps }
+func SetCaps(d *Device, caps device.Caps) { d.caps = caps }
 
 // TrialExtents are the values of symbols that programs are tried at.
 var TrialExtents = trialExtents
@@ -51,10 +52,10 @@ var TrialExtents = trialExtents
 // allow it, stored in whole tiles of an H100, until the function that it
 // returns is called.
 func SplitAllOperands() (restore func()) {
-	return setPricer(func(caps target.Caps) passes.Pricer { return splitsAll{target.NewPricer(caps)} })
+	return setPricer(func(caps device.Caps) passes.Pricer { return splitsAll{schedule.NewPricer(caps)} })
 }
 
-type splitsAll struct{ target.Pricer }
+type splitsAll struct{ schedule.Pricer }
 
 func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
 	const tile = 256
@@ -65,7 +66,7 @@ func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
 			axis := len(k.Parallel) - 2 + i
 			if p.BF16x3 {
 				all = append(all, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
-					Depth: whole(k.Fold), Across: !target.FoldContiguous(k, v, axis)})
+					Depth: whole(k.Fold), Across: !schedule.FoldContiguous(k, v, axis)})
 			}
 		}
 	}
@@ -79,24 +80,24 @@ func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
 // FuseAllRows makes every device fuse norms, and what goes over slices of rows, with
 // the products that can have them, until the function that it returns is called.
 func FuseAllRows() (restore func()) {
-	return setPricer(func(caps target.Caps) passes.Pricer { return joinsAll{target.NewPricer(caps)} })
+	return setPricer(func(caps device.Caps) passes.Pricer { return joinsAll{schedule.NewPricer(caps)} })
 }
 
-type joinsAll struct{ target.Pricer }
+type joinsAll struct{ schedule.Pricer }
 
 func (p joinsAll) Price(r kernel.Rewrite) kernel.Estimate {
 	if r.Rule != "fuse_norms" && r.Rule != "fuse_slices" {
 		return p.Pricer.Price(r)
 	}
 	for _, k := range r.After {
-		if _, _, err := target.Select(k, p.Caps); err != nil {
+		if _, _, err := schedule.Select(k, p.Caps); err != nil {
 			return kernel.Estimate{Note: err.Error()}
 		}
 	}
 	return kernel.Estimate{Before: 1}
 }
 
-func setPricer(p func(target.Caps) passes.Pricer) (restore func()) {
+func setPricer(p func(device.Caps) passes.Pricer) (restore func()) {
 	old := pricer
 	pricer = p
 	return func() { pricer = old }
@@ -120,7 +121,7 @@ var Ways = map[string]func(*Device){
 	"relayed": func(d *Device) { d.meetings.ways = []wayPrice{{way: wayRelayed}} },
 	"staged":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayStaged}} },
 	"copied": func(d *Device) {
-		if d.Parts()[0].Caps().Type == target.DeviceCPU {
+		if d.Parts()[0].Caps().Type == device.DeviceCPU {
 			CopyByHost(d, func(n int) (bool, error) { return n%2 == 1, nil })
 		} else {
 			CopyByCUDA(d)
@@ -140,7 +141,7 @@ func CopyByHost(d *Device, done func(n int) (bool, error)) {
 
 // LackCopies has devices that share each op copy to one another by CUDA, which does not know them.
 func LackCopies(d *Device) {
-	d.meetings.ways = []wayPrice{{wayCopied, target.Link{}, true}, {way: wayStaged}}
+	d.meetings.ways = []wayPrice{{wayCopied, device.Link{}, true}, {way: wayStaged}}
 }
 
 // Under is how many runs are on their way, by device.
@@ -185,7 +186,7 @@ func LimitTrials(d *Device, limit time.Duration) { d.meetings.trial = limit }
 // TryExchanges has devices that share each op try whether the host can copy what kernels wait for, and not longer than
 // that.
 func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
-	machine := target.MachineOf(d.Caps())
+	machine := device.MachineOf(d.Caps())
 	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
 	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, wayRelayed, limit)); err != nil {
 		return err
@@ -270,9 +271,9 @@ func ClosePart(e *Executable) error {
 }
 
 // SetPersistence has persistent kernels do those runs of steps until the function that it returns is called.
-func SetPersistence(f func(p *kernel.Program, schedules []kernel.Schedule) []target.Run) (restore func()) {
+func SetPersistence(f func(p *kernel.Program, schedules []kernel.Schedule) []schedule.Run) (restore func()) {
 	old := persistence
-	persistence = func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ target.Caps) []target.Run {
+	persistence = func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ device.Caps) []schedule.Run {
 		return f(p, schedules)
 	}
 	return func() { persistence = old }

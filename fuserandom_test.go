@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -25,13 +25,13 @@ func TestFusedRandomRowsOnDevice(t *testing.T) {
 	defer vkc.FuseAllRows()()
 	own := dev.Caps()
 	other := own // keeps rows resident, and rounds them
-	other.VendorID, other.Type, other.Cores = target.VendorNVIDIA, target.DeviceDiscrete, 1
+	other.VendorID, other.Type, other.Cores = device.VendorNVIDIA, device.DeviceDiscrete, 1
 	alone := own // adds up rows in shared memory
 	alone.SubgroupOps = 0
 	found := map[string]int{}
 	for seed := range uint64(18) {
 		g := randomRows(t, seed)
-		caps := []target.Caps{own, other, alone}[seed%3]
+		caps := []device.Caps{own, other, alone}[seed%3]
 		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps, NoCache: true})
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, g)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 var updateGolden = flag.Bool("update-golden", false, "write golden/profiles anew")
@@ -33,7 +33,7 @@ func TestGoldenProfiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				caps, err := target.Profile(profile)
+				caps, err := device.Profile(profile)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -132,7 +132,7 @@ func TestForcedPositions(t *testing.T) {
 }
 
 // testPositions fills a state and reads it in many ways, near its begin and near its end.
-func testPositions(t *testing.T, dev *vkc.Device, caps target.Caps, m matrix, dtype ir.DType) {
+func testPositions(t *testing.T, dev *vkc.Device, caps device.Caps, m matrix, dtype ir.DType) {
 	needTools(t)
 	ownCache(t)
 	p, err := vkc.Compile(t.Context(), m.graph(t, dtype), vkc.CompileOptions{Target: caps})

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -19,7 +20,7 @@ import (
 // the other nothing. Where tiles of columns are larger than what is left, the
 // one may read on and the other must not.
 func TestShadersOfOneIdentity(t *testing.T) {
-	caps, err := target.Profile("nvidia-h100")
+	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +37,11 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tuning := target.Tuning{}
+	tuning := device.Tuning{}
 	for _, k := range low.Kernels {
-		for _, c := range target.Variants(k, caps) {
+		for _, c := range schedule.Variants(k, caps) {
 			if s := c.Schedule; s.Variant == kernel.VarCoopMat2 && s.TileM == 32 && s.TileN == 32 && s.TileK == 128 {
-				tuning[target.TuningKey(k)] = target.Tuned{Schedule: s}
+				tuning[schedule.TuningKey(k)] = device.Tuned{Schedule: s}
 			}
 		}
 	}
@@ -68,8 +69,8 @@ func TestEqualIdentityEqualText(t *testing.T) {
 	if testing.Short() {
 		graphs = 25
 	}
-	for _, profile := range target.Kinds() {
-		caps, err := target.Profile(profile)
+	for _, profile := range device.Kinds() {
+		caps, err := device.Profile(profile)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 				// Kernels of one identity try the same schedules. Listing those takes long.
 				schedules := []kernel.Schedule{low.Schedules[i]}
 				if n := len(id.Structure); n%4 == 0 {
-					all := target.Variants(k, caps)
+					all := schedule.Variants(k, caps)
 					schedules = append(schedules, all[n%len(all)].Schedule, all[n*n%len(all)].Schedule)
 				}
 				for _, s := range schedules {

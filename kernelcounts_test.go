@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/ir"
@@ -212,7 +212,7 @@ func TestStepKernels(t *testing.T) {
 	g := build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
 	names := map[string][]string{}
 	fewest := math.MaxInt
-	for _, device := range target.Kinds() {
+	for _, device := range device.Kinds() {
 		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", device, err)
@@ -222,7 +222,7 @@ func TestStepKernels(t *testing.T) {
 		}
 		fewest = min(fewest, len(low.Kernels))
 	}
-	for _, device := range target.Kinds() {
+	for _, device := range device.Kinds() {
 		t.Logf("%-12s %2d", device, len(names[device]))
 		if len(names[device]) > fewest+2 {
 			t.Errorf("%s: %d kernels, want at most %d: %s", device, len(names[device]), fewest+2,

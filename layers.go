@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 )
@@ -121,7 +121,7 @@ func sharesAmong(list []member, stored int64) []float64 {
 		if m.processor {
 			continue
 		}
-		rooms[i], speeds[i] = max(m.room, 1), target.MachineOf(m.caps).CopyGBps
+		rooms[i], speeds[i] = max(m.room, 1), device.MachineOf(m.caps).CopyGBps
 		room, speed = min(room, rooms[i]), min(speed, speeds[i])
 	}
 	for i, m := range list {

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -41,9 +42,9 @@ func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 
 // planedCaps is a device that wants planes, or that would if it were of the
 // vendor whose devices do.
-func planedCaps(t *testing.T, caps target.Caps) (target.Caps, []ir.DType) {
+func planedCaps(t *testing.T, caps device.Caps) (device.Caps, []ir.DType) {
 	t.Helper()
-	caps.VendorID, caps.Type = target.VendorNVIDIA, target.DeviceDiscrete
+	caps.VendorID, caps.Type = device.VendorNVIDIA, device.DeviceDiscrete
 	var formats []ir.DType
 	for _, f := range ir.DTypes() {
 		if f.IsBlock() {
@@ -193,7 +194,7 @@ func TestLayoutChoice(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		g    *ir.Graph
-		caps target.Caps
+		caps device.Caps
 		want kernel.Layout
 	}{
 		{"many rows", g, h100, kernel.LayoutPlanes},
@@ -236,9 +237,9 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
-		return !target.WantsBytes(f, ir.D(2), ir.D(64), caps)
+		return !schedule.WantsBytes(f, ir.D(2), ir.D(64), caps)
 	})
-	if !slices.Contains(formats, ir.Q4_0) || target.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), profile(t, "generic")) {
+	if !slices.Contains(formats, ir.Q4_0) || schedule.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), profile(t, "generic")) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
@@ -298,7 +299,7 @@ func storedRowsGraph(t *testing.T, rows ir.DType, formats []ir.DType) (*ir.Graph
 func TestStoredRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
-		return !target.WantsBytes(f, ir.D(3), ir.D(12), caps)
+		return !schedule.WantsBytes(f, ir.D(3), ir.D(12), caps)
 	})
 	for _, rows := range []ir.DType{ir.Q8_0, ir.Q4_0} {
 		g, values := storedRowsGraph(t, rows, formats)
@@ -352,7 +353,7 @@ func TestStoredRowsOnDevice(t *testing.T) {
 	caps, formats := planedCaps(t, dev.Caps())
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { // a few of one kind each
 		return !slices.Contains([]ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.IQ4_NL}, f) ||
-			!target.WantsBytes(f, ir.D(3), ir.D(12), caps)
+			!schedule.WantsBytes(f, ir.D(3), ir.D(12), caps)
 	})
 	for _, rows := range []ir.DType{ir.Q8_0, ir.Q4_0} {
 		g, values := storedRowsGraph(t, rows, formats)
@@ -382,7 +383,7 @@ func TestByteRowsOnDevice(t *testing.T) {
 	dev := openDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
-		return !target.WantsBytes(f, ir.D(2), ir.D(64), caps)
+		return !schedule.WantsBytes(f, ir.D(2), ir.D(64), caps)
 	})
 	g, values := byteGraph(t, frontend.ByteRows, formats)
 	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})

@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -24,18 +25,18 @@ type Lowered struct {
 }
 
 // pricer is what passes ask about a device, but for tests of those that answer otherwise.
-var pricer = func(caps target.Caps) passes.Pricer { return target.NewPricer(caps) }
+var pricer = func(caps device.Caps) passes.Pricer { return schedule.NewPricer(caps) }
 
 // persistence proposes persistent kernels, but for tests that have others.
-var persistence = target.Runs
+var persistence = schedule.Runs
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. tuning has schedules that won by measurement, and may be nil.
 // It needs neither device nor compiler.
-func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
+func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
+		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
 		Pricer:  pricer(caps),
 	})
 	if err != nil {
@@ -70,7 +71,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tun
 		st := &s.Program.Steps[i]
 		st.Grid, st.Schedule, st.Shader = c.grid, c.text, c.shader
 		for j, b := range k.Bindings {
-			st.Binds[j].Address = target.ByAddress(k, b, caps)
+			st.Binds[j].Address = schedule.ByAddress(k, b, caps)
 		}
 	}
 	if err := low.join(persistence(s.Program, s.Kernels, low.Schedules, caps)); err != nil {
@@ -91,9 +92,9 @@ type choice struct {
 }
 
 // shade chooses the schedule of a kernel and adds its shader under a name.
-func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tuning target.Tuning,
+func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
 	symbols []string) (choice, error) {
-	sched, why, tuned, err := target.SelectTuned(k, caps, tuning)
+	sched, why, tuned, err := schedule.SelectTuned(k, caps, tuning)
 	if err != nil {
 		return choice{}, err
 	}

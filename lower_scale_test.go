@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
@@ -91,7 +91,7 @@ func llamaStep(b *frontend.Builder, n int) {
 
 // BenchmarkLower takes graphs of growing size as far as GLSL.
 func BenchmarkLower(b *testing.B) {
-	caps, err := target.Profile("nvidia-h100")
+	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -34,7 +34,7 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, profile := range target.Kinds() {
+				for _, profile := range device.Kinds() {
 					wantPacked(t, with, profile, dt, n*k, m > 256)
 				}
 			}
@@ -44,7 +44,7 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 
 func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems int64, many bool) {
 	t.Helper()
-	caps, err := target.Profile(profile)
+	caps, err := device.Profile(profile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -31,7 +31,7 @@ func TestCopiesOfCUDA(t *testing.T) {
 	if err := one.Close(); err != nil {
 		t.Error(err)
 	}
-	if caps.Type != target.DeviceCPU || !strings.Contains(caps.Name, "llvmpipe") {
+	if caps.Type != device.DeviceCPU || !strings.Contains(caps.Name, "llvmpipe") {
 		t.Skip("the library imports memory of lavapipe")
 	}
 	t.Setenv("VKC_CUDA", library)

@@ -6,12 +6,12 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // join adds persistent kernels that do some runs of steps.
-func (low *Lowered) join(runs []target.Run) error {
+func (low *Lowered) join(runs []schedule.Run) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (low *Lowered) join(runs []target.Run) error {
 }
 
 // persistent is the kernel that does a run of steps. Its dispatch lacks a shader and the last two bindings.
-func (low *Lowered) persistent(r target.Run) (kernel.Persistent, *glsl.Shader, error) {
+func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader, error) {
 	steps := low.Program.Steps[r.First : r.First+r.Count]
 	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,
 		Schedule: r.Why}

@@ -7,15 +7,15 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // allRuns has a persistent kernel of so many workgroups do each run of steps that one can do.
-func allRuns(groups int) func(*kernel.Program, []kernel.Schedule) []target.Run {
-	return func(p *kernel.Program, schedules []kernel.Schedule) (runs []target.Run) {
+func allRuns(groups int) func(*kernel.Program, []kernel.Schedule) []schedule.Run {
+	return func(p *kernel.Program, schedules []kernel.Schedule) (runs []schedule.Run) {
 		can := func(i int) bool { return p.Steps[i].Grid.IsStatic() && schedules[i].Variant != kernel.VarCustom }
 		for i := p.Prepared; i < len(p.Steps); {
 			n := 1
@@ -24,7 +24,7 @@ func allRuns(groups int) func(*kernel.Program, []kernel.Schedule) []target.Run {
 				n++
 			}
 			if n > 1 && (i+n == len(p.Steps) || p.Steps[i+n].Barrier) && (p.Begins(i) || p.Steps[i].Barrier) {
-				runs = append(runs, target.Run{First: i, Count: n, Groups: groups})
+				runs = append(runs, schedule.Run{First: i, Count: n, Groups: groups})
 			}
 			i += n
 		}

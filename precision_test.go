@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -113,7 +113,7 @@ func TestHalfAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		caps, err := target.Profile(c.target)
+		caps, err := device.Profile(c.target)
 		if err != nil {
 			t.Fatal(err)
 		}

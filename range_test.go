@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,7 +19,7 @@ func TestTooLarge(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	noTrial(t)
-	without := func(feature string) target.Caps {
+	without := func(feature string) device.Caps {
 		caps, err := profile(t, "nvidia-h100").Without(feature)
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func TestTooLarge(t *testing.T) {
 	cpu.MaxStorageRange = math.MaxUint32 // the most that Vulkan has: the rest is reached by address
 	for _, tt := range []struct {
 		name  string
-		caps  target.Caps
+		caps  device.Caps
 		graph string
 		want  string // a part of the error, "" for none
 	}{

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -83,10 +84,10 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // refuseMissing names everything that the kernels need and the device lacks,
 // all at once.
-func refuseMissing(kernels []*kernel.Kernel, caps target.Caps) error {
+func refuseMissing(kernels []*kernel.Kernel, caps device.Caps) error {
 	var missing []string
 	for _, k := range kernels {
-		for _, m := range target.Missing(k, caps) {
+		for _, m := range schedule.Missing(k, caps) {
 			line := fmt.Sprintf("%s (for %s)", m, opsOf(k))
 			if !slices.Contains(missing, line) {
 				missing = append(missing, line)

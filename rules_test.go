@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -71,7 +71,7 @@ func TestDecisions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", c.what, err, text)
 		}
-		caps, err := target.Profile(c.device)
+		caps, err := device.Profile(c.device)
 		if err != nil {
 			t.Fatal(err)
 		}

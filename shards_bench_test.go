@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -29,7 +29,7 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	d, err := vkc.OpenTensorParallel(*replicasFlag)
 	vktest.Need(b, err)
 	defer d.Close()
-	if way == "shared" && d.Parts()[0].Caps().Type != target.DeviceCPU {
+	if way == "shared" && d.Parts()[0].Caps().Type != device.DeviceCPU {
 		b.Skip("such devices do not see one another's words")
 	}
 	vkc.Ways[way](d)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -258,7 +258,7 @@ func TestExchangesChosen(t *testing.T) {
 		vktest.Need(t, err)
 		for _, d := range devices {
 			caps := d.Caps()
-			caps.Type = target.DeviceDiscrete
+			caps.Type = device.DeviceDiscrete
 			vkc.SetCaps(d, caps)
 		}
 		together, err := devices.TensorParallel()
@@ -284,7 +284,7 @@ func TestExchangesChosen(t *testing.T) {
 func TestExchangesOfSoftware(t *testing.T) {
 	needTools(t)
 	together, one := parallel(t, "vulkan,vulkan")
-	if one.Caps().Type != target.DeviceCPU {
+	if one.Caps().Type != device.DeviceCPU {
 		t.Skip("the device is no software")
 	}
 	vkc.LimitTrials(together, time.Hour)
@@ -348,7 +348,7 @@ func tensorDevices() []string {
 func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, devices int) {
 	t.Helper()
 	together, one := parallel(t, list)
-	if one.Caps().Type != target.DeviceCPU && way == "shared" {
+	if one.Caps().Type != device.DeviceCPU && way == "shared" {
 		t.Skip("such devices do not see one another's words")
 	}
 	goes(together)

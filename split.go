@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -92,7 +92,7 @@ func cheapestSplit(ways []SplitPrice) *SplitPrice {
 
 // SplitPrices is what [Devices.Cheapest] chooses by: what a run of a graph is expected to take in each way on several
 // devices of such caps, all of whose memory is free.
-func SplitPrices(ctx context.Context, g *ir.Graph, devices []target.Caps) ([]SplitPrice, error) {
+func SplitPrices(ctx context.Context, g *ir.Graph, devices []device.Caps) ([]SplitPrice, error) {
 	if err := errors.Join(runtime.CheckContext(ctx), g.Verify()); err != nil {
 		return nil, fmt.Errorf("split: %w", err)
 	}
@@ -130,14 +130,14 @@ func splitPrices(ctx context.Context, g *ir.Graph, list []member) ([]SplitPrice,
 
 // member is what is known of one of several devices.
 type member struct {
-	caps      target.Caps
+	caps      device.Caps
 	room      float64 // bytes for weights and states
 	processor bool
 	noInbox   bool // whether the host does not reach its memory
 }
 
 // gpu reports whether it need not see what the host or another device writes while it is at work.
-func (m member) gpu() bool { return !m.processor && m.caps.Type != target.DeviceCPU }
+func (m member) gpu() bool { return !m.processor && m.caps.Type != device.DeviceCPU }
 
 func (d Devices) members() []member {
 	var list []member
@@ -219,7 +219,7 @@ func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) 
 	for i, p := range parts {
 		m := list[p.Device]
 		if i > 0 {
-			pass := target.MachineOf(m.caps).Staged.LatencyNs
+			pass := device.MachineOf(m.caps).Staged.LatencyNs
 			ns += pass
 			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
 		}
@@ -269,7 +269,7 @@ func (m member) price(ctx context.Context, g *ir.Graph) (float64, error) {
 	}
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: target.Bindings(m.caps), Weigh: glsl.Weigh},
+		Limits:  passes.Limits{Bindings: device.Bindings(m.caps), Weigh: glsl.Weigh},
 		Pricer:  pricer(m.caps),
 	})
 	if err != nil {

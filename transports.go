@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -85,13 +85,13 @@ type choices struct {
 // wayPrice is a way and what an exchange takes.
 type wayPrice struct {
 	way
-	target.Link
+	device.Link
 	untold bool // whether it is to be tried yet
 }
 
 // choicesOf are the ways of such devices.
 func choicesOf(list []member) choices {
-	c, machine := choices{ranks: len(list)}, target.MachineOf(list[0].caps)
+	c, machine := choices{ranks: len(list)}, device.MachineOf(list[0].caps)
 	software := !slices.ContainsFunc(list, member.gpu)
 	switch {
 	case software && list[0].processor:
@@ -103,7 +103,7 @@ func choicesOf(list []member) choices {
 	}
 	c.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false},
 		{wayCopied, machine.Copied, true}}
-	if slices.ContainsFunc(list, func(m member) bool { return target.MachineOf(m.caps).Copied == target.Link{} }) {
+	if slices.ContainsFunc(list, func(m member) bool { return device.MachineOf(m.caps).Copied == device.Link{} }) {
 		c.drop(wayCopied)
 	}
 	if i := slices.IndexFunc(list, func(m member) bool { return m.noInbox }); i >= 0 {
@@ -151,7 +151,7 @@ func (m *choices) how(exchanges []int) string {
 		switch ns := m.price(w, exchanges); {
 		case math.IsInf(ns, 1):
 			text += fmt.Sprintf("; %v: places for all of them have more than %d MiB", w.way, relayedWords>>18)
-		case w.Link != (target.Link{}):
+		case w.Link != (device.Link{}):
 			text += fmt.Sprintf("; %v: %v a run at most", w.way, digits(time.Duration(ns)))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -53,7 +53,7 @@ func bundleOf(t *testing.T, build func(b *frontend.Builder)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	generic, err := target.Profile("generic")
+	generic, err := device.Profile("generic")
 	if err != nil {
 		t.Fatal(err)
 	}

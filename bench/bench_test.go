@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -184,7 +184,7 @@ func tensors(t *testing.T, c *bench.Case, g *ir.Graph, op ir.Op) map[string]*ir.
 }
 
 func TestShare(t *testing.T) {
-	c := bench.Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 100}}
+	c := bench.Ceilings{Machine: device.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 100}}
 	for _, tt := range []struct {
 		p            bench.Precision
 		gbps, tflops float64

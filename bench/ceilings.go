@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -31,7 +31,7 @@ const (
 
 // Ceilings are the measured peak rates of a device, reached by kernels that do nothing else.
 type Ceilings struct {
-	target.Machine
+	device.Machine
 	Note string `json:"note,omitempty"` // why one is missing
 }
 
@@ -157,9 +157,9 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 	return c, nil
 }
 
-func copyKernel(caps target.Caps) probe {
+func copyKernel(caps device.Caps) probe {
 	bytes := int64(256 << 20)
-	if caps.Type == target.DeviceCPU {
+	if caps.Type == device.DeviceCPU {
 		bytes = 32 << 20
 	}
 	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), read: bytes, write: bytes,
@@ -167,14 +167,14 @@ func copyKernel(caps target.Caps) probe {
 }
 
 // probeGroups is how many workgroups of 256 keep every core of a device busy.
-func probeGroups(caps target.Caps) uint32 {
-	if caps.Type == target.DeviceCPU {
+func probeGroups(caps device.Caps) uint32 {
+	if caps.Type == device.DeviceCPU {
 		return 64
 	}
 	return max(caps.Cores, 128) * 16
 }
 
-func fmaKernel(caps target.Caps) probe {
+func fmaKernel(caps device.Caps) probe {
 	rounds := 512
 	groups := probeGroups(caps)
 	return probe{
@@ -185,21 +185,21 @@ func fmaKernel(caps target.Caps) probe {
 
 // matrixKernel multiplies f16 or i8. It is without source where the device has
 // no matrix units for them.
-func matrixKernel(caps target.Caps, t ir.DType) probe {
-	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", target.Component("f32")
+func matrixKernel(caps device.Caps, t ir.DType) probe {
+	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", device.Component("f32")
 	if t == ir.I8 {
 		elem, sum, sums = "int8_t", "int", "i32"
 	}
-	c := target.Component(t.String())
-	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
-		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup
+	c := device.Component(t.String())
+	i := slices.IndexFunc(caps.Matrices, func(m device.MatrixShape) bool {
+		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == device.ScopeSubgroup
 	})
 	if !caps.Features.CooperativeMatrix || i < 0 {
 		return probe{name: name}
 	}
 	m := caps.Matrices[i]
 	rounds := 256
-	if caps.Type == target.DeviceCPU {
+	if caps.Type == device.DeviceCPU {
 		rounds = 16
 	}
 	groups := probeGroups(caps) / 2

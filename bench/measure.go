@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -38,8 +38,8 @@ const (
 )
 
 // withDefaults replaces zero fields by the defaults for a device.
-func (o Options) withDefaults(caps target.Caps) Options {
-	cpu := caps.Type == target.DeviceCPU
+func (o Options) withDefaults(caps device.Caps) Options {
+	cpu := caps.Type == device.DeviceCPU
 	if o.Warm == 0 {
 		o.Warm = gpuWarm
 		if cpu {
@@ -61,8 +61,8 @@ func (o Options) withDefaults(caps target.Caps) Options {
 const rotated = 192 << 20
 
 // CopiesFor returns how many copies of that many bytes are beyond the cache.
-func CopiesFor(caps target.Caps, bytes int64) int {
-	if caps.Type == target.DeviceCPU {
+func CopiesFor(caps device.Caps, bytes int64) int {
+	if caps.Type == device.DeviceCPU {
 		return 1 // main memory and a cache that other programs use too
 	}
 	return int(min(max((rotated+bytes-1)/max(bytes, 1), 1), 256))
@@ -154,7 +154,7 @@ func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Dur
 		before := times
 		times = again
 		if before != nil && 1.03*float64(again[len(again)/2]) >= float64(before[len(before)/2]) ||
-			dev.Caps().Type == target.DeviceCPU {
+			dev.Caps().Type == device.DeviceCPU {
 			break
 		}
 		warm = 0 // the device is already warm

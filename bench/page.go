@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // The lines of docs/PERFORMANCE.md between which WritePage's output belongs.
@@ -65,7 +65,7 @@ func (p *page) head(b *Baseline, reached, goals int) {
 		p.printf("driver %s, Vulkan %s, ", r.Driver, r.API)
 	}
 	p.printf("%s, vkc %s%s.\n", r.Date.Format(time.DateOnly), r.Version, r.compiledFor())
-	if r.Ceilings.Machine != (target.Machine{}) {
+	if r.Ceilings.Machine != (device.Machine{}) {
 		p.ceilings(r.Ceilings)
 	}
 	if goals > 0 {

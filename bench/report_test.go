@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -20,7 +20,7 @@ import (
 func sample() *Report {
 	return &Report{
 		Format: ReportFormat, Device: "card <1>", Driver: "d 1", API: "1.3.0", Version: "v1", Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 50, MatrixF16: 500}},
+		Ceilings: Ceilings{Machine: device.Machine{CopyGBps: 1000, VectorF32: 50, MatrixF16: 500}},
 		Results: []Result{
 			{Suite: "matmul", Name: "matmul/f16/64x64x64", Status: OK, Micros: 100, TFlops: 200, GBps: 10, Share: 0.4, Bound: "arithmetic", Flops: 2e10, Moved: 1e6, Kernels: 1, Schedules: []string{"tile", "map"}},
 			{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 50, GBps: 960, Share: 0.96, Bound: "memory", Moved: 4.8e7, Kernels: 1},
@@ -164,7 +164,7 @@ func TestReportFile(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	r := sample()
-	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 7}},
+	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{Machine: device.Machine{CopyGBps: 7}},
 		Results: []Result{
 			{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 40}, {Suite: "memory", Name: "new", Status: OK}, {Suite: "ops", Name: "last", Status: OK},
 		}}
@@ -294,7 +294,7 @@ func TestShape(t *testing.T) {
 // ceiling of what stays in the cache, and experts that no token picks are not
 // counted.
 func TestNoShareAboveOne(t *testing.T) {
-	r := &Report{Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90,
+	r := &Report{Ceilings: Ceilings{Machine: device.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90,
 		MatrixI8: 100}}, Results: []Result{
 		{Name: "beats the copy", Status: OK, Precision: NoFlops, GBps: 1470},
 		{Name: "half of that", Status: OK, Precision: NoFlops, GBps: 735},
@@ -305,7 +305,7 @@ func TestNoShareAboveOne(t *testing.T) {
 		{Name: "wrong", Status: Wrong, Precision: VectorF32, TFlops: 99},
 	}}
 	r.Settle()
-	if want := (Ceilings{Machine: target.Machine{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96,
+	if want := (Ceilings{Machine: device.Machine{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96,
 		MatrixI8: 200}}); r.Ceilings != want {
 		t.Errorf("ceilings %+v, want %+v", r.Ceilings, want)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -24,7 +24,7 @@ type Runner struct {
 	NoCache  bool        // compile anew
 	// Target, if set, is the target to compile for instead of the device. It allows comparing a profile's schedules
 	// with the device's own.
-	Target *target.Caps
+	Target *device.Caps
 	// NoTuning ignores the measurements of vkc tune.
 	NoTuning bool
 	// Trace, if set, receives a profiled run of each case after timing.
@@ -189,7 +189,7 @@ func (l *loaded) start(ctx context.Context, c *Case) error {
 func (r *Runner) compile(ctx context.Context, g *ir.Graph, beside *vkc.Program) (*vkc.Program, error) {
 	opt := vkc.CompileOptions{NoCache: r.NoCache, Beside: beside}
 	if r.NoTuning {
-		opt.Tuning = target.Tuning{}
+		opt.Tuning = device.Tuning{}
 	}
 	if r.Target == nil {
 		return r.Device.Compile(ctx, g, opt)

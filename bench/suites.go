@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -18,8 +18,8 @@ const (
 )
 
 // ScaleFor returns the scale that suits a device.
-func ScaleFor(caps target.Caps) Scale {
-	if caps.Type == target.DeviceCPU {
+func ScaleFor(caps device.Caps) Scale {
+	if caps.Type == device.DeviceCPU {
 		return Tiny
 	}
 	return Full

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // maxScheduleShown bounds the column of schedules, in bytes.
@@ -145,7 +145,7 @@ func (r *Report) Summary() string {
 	c := r.Ceilings
 	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed", len(r.Results), r.compiledFor(),
 		n[OK], n[Refused], n[Wrong], n[Failed])
-	if c.Machine == (target.Machine{}) {
+	if c.Machine == (device.Machine{}) {
 		return text
 	}
 	text += fmt.Sprintf("\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // TestBundleOptions: what a bundle says that it was made for is checked as what a caller says is.
 func TestBundleOptions(t *testing.T) {
 	needDevice(t)
-	caps, err := target.Profile("generic")
+	caps, err := device.Profile("generic")
 	if err != nil {
 		t.Fatal(err)
 	}

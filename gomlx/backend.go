@@ -11,7 +11,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/pkg/errors"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -40,7 +40,7 @@ var _ compute.Backend = (*Backend)(nil)
 // there is none the processor, without Vulkan.
 func New(device string) (*Backend, error) {
 	d, err := vkc.OpenDevice(device)
-	if err == nil && device == "" && d.Caps().Type == target.DeviceCPU {
+	if err == nil && device == "" && d.Caps().Type == device.DeviceCPU {
 		if err = d.Close(); err == nil {
 			d, err = vkc.OpenDevice("cpu")
 		}

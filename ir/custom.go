@@ -92,7 +92,7 @@ type CustomKernel struct {
 	// 1 where there are none.
 	Grid [3][]GridRule
 	// Needs lists features that the text uses besides those that its dtypes take,
-	// by their names in target.Caps.Has, such as "subgroup_basic".
+	// by their names in device.Caps.Has, such as "subgroup_basic".
 	Needs []string
 }
 

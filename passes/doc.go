@@ -14,7 +14,7 @@
 // kernels then change how operands are stored and what is fused or split.
 //
 // Nothing here knows a device. Whatever depends on one is asked of a function in
-// [Options], which package vkc fills in with those of codegen/target; without
+// [Options], which package vkc fills in with those of codegen/device and codegen/schedule; without
 // them the passes do nothing that only pays on some devices. What a pass leaves
 // can be printed (State.Text, or `vkc dump --after PASS`), and tests compare it.
 package passes

@@ -22,7 +22,7 @@ type Pricer interface {
 	StoreScores(bytes int64) bool
 	// Time estimates how many nanoseconds some work takes.
 	Time(kernel.Work) float64
-	// Has reports whether the device has a feature, by its name in target.Caps.Has.
+	// Has reports whether the device has a feature, by its name in device.Caps.Has.
 	Has(feature string) bool
 	// Layout returns how the blocks of a weight are to lie that some kernels read.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout

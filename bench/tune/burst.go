@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -100,7 +100,7 @@ const (
 func (s *stand) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
 	warm := gpuWarm
 	switch {
-	case s.caps.Type == target.DeviceCPU:
+	case s.caps.Type == device.DeviceCPU:
 		warm = cpuWarm
 	case s.warm:
 		warm = gpuRewarm

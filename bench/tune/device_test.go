@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/tunefile"
@@ -21,7 +22,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // testLab is the device, or the test is skipped.
-func testLab(t *testing.T) *device {
+func testLab(t *testing.T) *lab {
 	t.Helper()
 	t.Setenv(cachefile.EnvDir, t.TempDir())
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -36,7 +37,7 @@ func testLab(t *testing.T) *device {
 }
 
 // everyFamily has a kernel of each family, most with a symbol.
-func everyFamily(t *testing.T, c target.Caps) []*Kernel {
+func everyFamily(t *testing.T, c device.Caps) []*Kernel {
 	t.Helper()
 	g, err := frontend.Build("families", func(b *frontend.Builder) {
 		T := b.Sym("T", 24)
@@ -111,7 +112,7 @@ func TestDeviceRefusesWrong(t *testing.T) {
 	if err != nil || len(kernels) != 1 {
 		t.Fatal(kernels, err)
 	}
-	standard, _, err := target.Select(kernels[0].Kernel, lab.caps)
+	standard, _, err := schedule.Select(kernels[0].Kernel, lab.caps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestUntouched(t *testing.T) {
 // TestOtherCode times a kernel as devices that are not processors do: after code of another.
 func TestOtherCode(t *testing.T) {
 	lab := testLab(t)
-	lab.caps.Type = target.DeviceIntegrated
+	lab.caps.Type = device.DeviceIntegrated
 	g, err := frontend.Build("map", func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 1024).Exp()) })
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestOtherCode(t *testing.T) {
 	if s.other == nil {
 		t.Fatal("nothing runs before the kernel")
 	}
-	standard, _, err := target.Select(kernels[0].Kernel, lab.caps)
+	standard, _, err := schedule.Select(kernels[0].Kernel, lab.caps)
 	if err != nil {
 		t.Fatal(err)
 	}

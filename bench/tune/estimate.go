@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -18,24 +18,24 @@ import (
 // NewEstimator returns a Lab that runs no kernels. It estimates the time of a schedule from the driver's statistics of
 // the compiled kernel, if the driver reports any. It does not check results. The estimates rank the schedules of one
 // kernel; they are no measurements.
-func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
+func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 	if dev.IsCPU() || !dev.Caps().Features.PipelineExecutableProperties {
-		return nil, target.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
+		return nil, device.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
 			"(VK_KHR_pipeline_executable_properties), so there is nothing to estimate by", dev.Name())
 	}
 	d, err := newDevice(ctx, dev.Vulkan())
 	if err != nil {
-		return nil, target.Caps{}, err
+		return nil, device.Caps{}, err
 	}
 	d.capture = vk.CaptureStatistics
 	return estimator{d}, d.caps, nil
 }
 
-type estimator struct{ *device }
+type estimator struct{ *lab }
 
 // Open implements [Lab].
 func (e estimator) Open(_ context.Context, k *Kernel) (Stand, error) {
-	return &estimates{stand{device: e.device, kernel: k}}, nil
+	return &estimates{stand{lab: e.lab, kernel: k}}, nil
 }
 
 // estimates is a stand without buffers.
@@ -68,9 +68,9 @@ func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int)
 // A subgroup occupies a scheduler for its own cycles. It also waits for memory while no other subgroup can run, which
 // depends on the occupancy. Drivers assume a fixed trip count for loops, and would so favor schedules with more,
 // shorter trips: estimate scales cycles by the real number of steps.
-func estimate(k *Kernel, s kernel.Schedule, caps target.Caps, cost runtime.KernelCost, workgroups float64,
+func estimate(k *Kernel, s kernel.Schedule, caps device.Caps, cost runtime.KernelCost, workgroups float64,
 	workgroup, subgroup int) float64 {
-	machine := target.MachineOf(caps)
+	machine := device.MachineOf(caps)
 	width := float64(cmp.Or(subgroup, int(caps.SubgroupSize), 1))
 	cycles := cmp.Or(cost[runtime.InverseThroughput], cost[runtime.Instructions],
 		cost[runtime.CodeSize]/instructionBytes)

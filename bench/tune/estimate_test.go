@@ -5,15 +5,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime"
 )
 
 // TestEstimate: what costs more takes longer, and nothing takes less than its memory traffic.
 func TestEstimate(t *testing.T) {
-	caps, err := target.Profile("amd-rdna3")
+	caps, err := device.Profile("amd-rdna3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s: %v ns, and %v without", name, slower, plain)
 		}
 	}
-	machine := target.MachineOf(caps)
+	machine := device.MachineOf(caps)
 	if least := float64(k.step.Moved) / machine.CopyGBps; time(1, func(runtime.KernelCost) {}) < least {
 		t.Errorf("less than the %v ns that copying takes", least)
 	}

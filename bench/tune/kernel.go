@@ -8,15 +8,16 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // Kernel is a kernel to tune.
 type Kernel struct {
 	*kernel.Kernel
-	Key     string // target.TuningKey
+	Key     string // schedule.TuningKey
 	About   string // for people
 	Symbols map[string]int64
 	Uses    int // steps that run it, of all graphs
@@ -27,7 +28,7 @@ type Kernel struct {
 
 // Kernels returns the distinct kernels of a graph, ordered by decreasing estimated time. symbols gives the values of
 // symbols in the measurement; a missing symbol has its bound.
-func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
+func Kernels(ctx context.Context, g *ir.Graph, caps device.Caps, symbols map[string]int64) ([]*Kernel, error) {
 	low, err := vkc.Lower(ctx, g, caps, nil)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[str
 	var list []*Kernel
 	for i, k := range low.Kernels {
 		list = append(list, &Kernel{
-			Kernel: k, Key: target.TuningKey(k), About: about(k, values), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
+			Kernel: k, Key: schedule.TuningKey(k), About: about(k, values), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
 		})
 	}
 	return Merge(list), nil
@@ -47,7 +48,7 @@ func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[str
 
 // about describes a kernel and the lengths at which it is measured.
 func about(k *kernel.Kernel, symbols map[string]int64) string {
-	text := target.Label(k)
+	text := schedule.Label(k)
 	for i, name := range k.Symbols() {
 		text += fmt.Sprintf("%s %s=%d", map[bool]string{true: " at", false: ","}[i == 0], name, symbols[name])
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
@@ -21,9 +21,9 @@ import (
 )
 
 // device is the Lab of a Vulkan device.
-type device struct {
+type lab struct {
 	dev   *vk.Device
-	caps  target.Caps
+	caps  device.Caps
 	tools *spirv.Toolchain
 	cache string
 	// capture selects the driver's pipeline data to keep.
@@ -34,19 +34,19 @@ type device struct {
 
 // NewLab returns the Lab of a Vulkan device, and the caps to generate kernels for: the device without the features that
 // the GLSL tools are too old to compile.
-func NewLab(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
+func NewLab(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 	if dev.IsCPU() {
-		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists "+
+		return nil, device.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists "+
 			"those that are there", dev.Name())
 	}
 	d, err := newDevice(ctx, dev.Vulkan())
 	if err != nil {
-		return nil, target.Caps{}, err
+		return nil, device.Caps{}, err
 	}
 	return d, d.caps, nil
 }
 
-func newDevice(ctx context.Context, dev *vk.Device) (*device, error) {
+func newDevice(ctx context.Context, dev *vk.Device) (*lab, error) {
 	root, err := cachefile.Root()
 	if err != nil {
 		root = ""
@@ -59,12 +59,12 @@ func newDevice(ctx context.Context, dev *vk.Device) (*device, error) {
 		return nil, err
 	}
 	caps, _, err := toolcaps.Expressible(ctx, tools, dev.Caps())
-	return &device{dev: dev, caps: caps, tools: tools, cache: root}, err
+	return &lab{dev: dev, caps: caps, tools: tools, cache: root}, err
 }
 
 // Open implements [Lab].
-func (d *device) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
-	s := &stand{device: d, kernel: k}
+func (d *lab) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
+	s := &stand{lab: d, kernel: k}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -100,7 +100,7 @@ type trial struct {
 
 // stand is a kernel on a device, with buffers that all its schedules share.
 type stand struct {
-	*device
+	*lab
 	kernel  *Kernel
 	trials  []trial // the first is the one that is timed
 	made    []interface{ Close() error }

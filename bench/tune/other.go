@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -39,7 +39,7 @@ func otherSource() string {
 
 // openOther makes the kernel of long code. A processor keeps code as it keeps data, and needs none.
 func (s *stand) openOther(ctx context.Context) error {
-	if s.caps.Type == target.DeviceCPU {
+	if s.caps.Type == device.DeviceCPU {
 		return nil
 	}
 	sh := spirv.Shader{Name: "other code", Source: otherSource(), TargetEnv: "vulkan1.1"}

@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -45,7 +46,7 @@ func (e *WrongError) Unwrap() error { return e.Err }
 
 // Options adjusts [Tune].
 type Options struct {
-	Caps target.Caps
+	Caps device.Caps
 	// Budget is how long to measure; a chunk of schedules that was begun is
 	// finished. 0 is without end, and less than that measures nothing.
 	Budget time.Duration
@@ -99,7 +100,7 @@ func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, 
 	}
 	if opt.Chunk == 0 {
 		opt.Chunk = 12
-		if opt.Caps.Type == target.DeviceCPU {
+		if opt.Caps.Type == device.DeviceCPU {
 			opt.Chunk = 6
 		}
 	}
@@ -151,14 +152,14 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 }
 
 // newJob starts from the measurements of an earlier tuning at the same lengths.
-func newJob(k *Kernel, file *tunefile.File, caps target.Caps) *job {
+func newJob(k *Kernel, file *tunefile.File, caps device.Caps) *job {
 	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
 	// Times at other lengths do not compare.
 	if old := file.Find(k.Key); old != nil && slices.Equal(old.Lengths, j.record.Lengths) {
 		j.record = *old
 		j.record.Measured = slices.Clone(old.Measured)
 	}
-	list := target.Variants(k.Kernel, caps)
+	list := schedule.Variants(k.Kernel, caps)
 	if len(list) == 0 {
 		j.dead = errors.New("it has no schedule on this device")
 		return j
@@ -319,7 +320,7 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	margin := Margin
-	if t.opt.Caps.Type == target.DeviceCPU {
+	if t.opt.Caps.Type == device.DeviceCPU {
 		margin = CPUMargin
 	}
 	if err := j.race(ctx, stand, list, right, margin); err != nil {
@@ -429,7 +430,7 @@ func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, ma
 	if float64(times[best]) >= (1-margin)*float64(times[0]) {
 		best = 0
 	}
-	won := target.Tuned{Schedule: list[in[best]], Micros: micros(times[best])}
+	won := device.Tuned{Schedule: list[in[best]], Micros: micros(times[best])}
 	for n := range in {
 		if us := micros(times[n]); n != best && (won.Next == 0 || us < won.Next) {
 			won.Next = us

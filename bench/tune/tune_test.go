@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
@@ -81,9 +82,9 @@ func (s *fakeStand) Close() error {
 	return nil
 }
 
-func caps(t testing.TB, name string) target.Caps {
+func caps(t testing.TB, name string) device.Caps {
 	t.Helper()
-	c, err := target.Profile(name)
+	c, err := device.Profile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func caps(t testing.TB, name string) target.Caps {
 }
 
 // twoKernels are a large map and a small reduction.
-func twoKernels(t testing.TB, c target.Caps) []*Kernel {
+func twoKernels(t testing.TB, c device.Caps) []*Kernel {
 	t.Helper()
 	g, err := frontend.Build("two", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 1024, 1024)
@@ -137,7 +138,7 @@ func TestTuneFindsTheBest(t *testing.T) {
 			t.Errorf("row %d: %+v", i, r)
 		}
 		k := kernels[i]
-		s, reason, _, err := target.SelectTuned(k.Kernel, c, file.Tuning())
+		s, reason, _, err := schedule.SelectTuned(k.Kernel, c, file.Tuning())
 		if err != nil || s != r.Schedule || !strings.HasPrefix(reason, "tuned: 50 us, next best ") {
 			t.Errorf("select: %v (%s), %v", s, reason, err)
 		}
@@ -161,9 +162,9 @@ func TestTuneKeepsTheDefault(t *testing.T) {
 	} {
 		here := c
 		if tt.cpu {
-			here.Type = target.DeviceCPU
+			here.Type = device.DeviceCPU
 		}
-		standard, _, err := target.Select(kernels[0].Kernel, here)
+		standard, _, err := schedule.Select(kernels[0].Kernel, here)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +213,7 @@ func TestTuneRefusesWrong(t *testing.T) {
 func TestTuneDefaultIsWrong(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	kernels := twoKernels(t, c)
-	standard, _, _ := target.Select(kernels[0].Kernel, c)
+	standard, _, _ := schedule.Select(kernels[0].Kernel, c)
 	lab := &fakeLab{micros: byWorkgroup(64), wrong: func(s kernel.Schedule) bool { return s == standard }}
 	file := tunefile.New(c)
 	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: c})

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -82,7 +82,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 		"vulkan (the best), cpu, an index of vkc devices, or part of a name; with -m also a list such as 0,1, each of "+
 			"which has some of the model's layers")
 	flags.StringVar(&f.target, "target", "",
-		"compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
+		"compile for a profile, not for the device as it is: "+strings.Join(device.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: "+
 		"tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
@@ -108,7 +108,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 // device.
 func (f *benchFlags) check() error {
 	if f.target != "" {
-		if err := oneOf("target", f.target, target.Profiles()); err != nil {
+		if err := oneOf("target", f.target, device.Profiles()); err != nil {
 			return err
 		}
 	}
@@ -275,7 +275,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	defer bar.end()
 	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache, NoTuning: f.tuning.none}
 	if report.Target = f.target; f.target != "" {
-		caps, err := target.Profile(f.target)
+		caps, err := device.Profile(f.target)
 		if err != nil {
 			return nil, err
 		}

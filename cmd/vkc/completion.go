@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -24,7 +24,7 @@ var flagValues = map[string]func() []string{
 	"scale":     func() []string { return []string{"auto", "full", "tiny"} },
 	"stage":     func() []string { return stages },
 	"suite":     bench.Suites,
-	"target":    func() []string { return append([]string{"auto"}, target.Profiles()...) },
+	"target":    func() []string { return append([]string{"auto"}, device.Profiles()...) },
 	"type":      quantizeTypes,
 }
 

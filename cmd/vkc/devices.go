@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -22,11 +22,11 @@ type deviceEntry struct {
 	Problem string `json:"problem,omitempty"` // why it cannot be used
 	// features that VKC_DISABLE turned off
 	Disabled []string     `json:"disabled,omitempty"`
-	Caps     *target.Caps `json:"caps"`
+	Caps     *device.Caps `json:"caps"`
 }
 
 // perGraph reports whether --device auto takes the device or the CPU fast path, as is faster.
-func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == target.DeviceCPU }
+func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == device.DeviceCPU }
 
 // devicesInfo is the output of vkc devices --json.
 type devicesInfo struct {
@@ -79,14 +79,14 @@ programs are compiled for it where it is not.`,
 }
 
 // writeProfile writes a device as a profile.
-func (a *app) writeProfile(device, path string) (err error) {
+func (a *app) writeProfile(want, path string) (err error) {
 	if !strings.HasSuffix(path, ".json") {
 		return usagef("--profile %s: want a FILE.json, by which --target tells files from names", path)
 	}
 	if err := writable("profile", path); err != nil {
 		return err
 	}
-	dev, err := vkc.OpenDevice(device)
+	dev, err := vkc.OpenDevice(want)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *app) writeProfile(device, path string) (err error) {
 	measured, _ := tunefile.DeviceTuning(dev.Caps()) // an unusable tuning file is ignored
 	note := fmt.Sprintf("Written by vkc %s from %s, %s %s.", vkc.Version(), dev.Name(), dev.Caps().DriverName,
 		dev.Caps().DriverInfo)
-	text, err := target.EncodeProfile(measured.On(dev.Caps()), measured.Tuning(), note)
+	text, err := device.EncodeProfile(measured.On(dev.Caps()), measured.Tuning(), note)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (a *app) printDevices(info devicesInfo) error {
 			fmt.Fprintf(w, "  \tcannot be used: %s\n", d.Problem)
 		}
 		if len(d.Disabled) > 0 {
-			fmt.Fprintf(w, "  \twithout %s, by $%s\n", strings.Join(d.Disabled, ", "), target.DisableEnv)
+			fmt.Fprintf(w, "  \twithout %s, by $%s\n", strings.Join(d.Disabled, ", "), device.DisableEnv)
 		}
 	}
 	fmt.Fprintf(w, "%s cpu\tCPU fast path\tkernels for the processor\n", auto)

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // TestDoctorTellsTheLoaderFromTheDriver: what is said to be missing is what is
 // missing.
 func TestDoctorTellsTheLoaderFromTheDriver(t *testing.T) {
-	old := deviceEntry{Problem: "it has Vulkan 1.0", Caps: &target.Caps{Name: "old"}}
+	old := deviceEntry{Problem: "it has Vulkan 1.0", Caps: &device.Caps{Name: "old"}}
 	tests := []struct {
 		name    string
 		info    devicesInfo

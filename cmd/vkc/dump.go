@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -348,7 +348,7 @@ func (d *dumper) split() error {
 	if err != nil {
 		return err
 	}
-	ways, err := vkc.SplitPrices(d.ctx, d.graph, slices.Repeat([]target.Caps{caps}, d.flags.split))
+	ways, err := vkc.SplitPrices(d.ctx, d.graph, slices.Repeat([]device.Caps{caps}, d.flags.split))
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/passes"
 )
 
 // dumpFiles writes a program into a directory: graph.ir, plan.txt, and for
 // each kernel NN-NAME.kernel (its IR), .comp (GLSL) and .spv (SPIR-V).
-func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning target.Tuning) error {
+func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tuning) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -15,7 +15,7 @@ import (
 // targetHelp describes the --target flag.
 func targetHelp() string {
 	return "what to compile for: auto (the best device here) or a profile (" +
-		strings.Join(target.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
+		strings.Join(device.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
 }
 
 // tuningFlags are those of commands that compile.
@@ -36,12 +36,12 @@ func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 }
 
 // choose returns what to compile for, and the tuning; given are the target's own.
-func (f *tuningFlags) choose(caps target.Caps, own target.Tuning) (target.Caps, target.Tuning, error) {
+func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, device.Tuning, error) {
 	switch {
 	case f.none && f.file != "":
 		return caps, nil, usagef("--tuning and --no-tuning exclude each other")
 	case f.none:
-		return caps, target.Tuning{}, nil
+		return caps, device.Tuning{}, nil
 	case f.file != "":
 		measured, err := tunefile.ReadTuning(f.file)
 		return measured.On(caps), measured.Tuning(), err
@@ -62,20 +62,20 @@ const anyTarget = "generic"
 
 // targetCaps returns what to compile for, and its tuning. Where nothing is asked
 // for that is the device here, or what any device runs where there is none.
-func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tuning, error) {
+func (a *app) targetCaps(want string, f *tuningFlags) (device.Caps, device.Tuning, error) {
 	if strings.HasSuffix(want, ".json") {
-		caps, own, err := target.ReadProfile(want)
+		caps, own, err := device.ReadProfile(want)
 		if err != nil {
 			return caps, nil, err
 		}
 		return f.choose(caps, own)
 	}
 	if want != "" && !strings.EqualFold(want, "auto") {
-		caps, err := target.Profile(want)
+		caps, err := device.Profile(want)
 		if err != nil {
 			return caps, nil, usagef("--target: %w", err)
 		}
-		own, err := target.ProfileTuning(want)
+		own, err := device.ProfileTuning(want)
 		if err != nil {
 			return caps, nil, err
 		}
@@ -89,10 +89,10 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 			anyTarget, oneLine(err))
 		return a.targetCaps(anyTarget, f)
 	case missing:
-		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err,
-			strings.Join(target.Profiles(), ", "))
+		return device.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err,
+			strings.Join(device.Profiles(), ", "))
 	case err != nil:
-		return target.Caps{}, nil, err
+		return device.Caps{}, nil, err
 	}
 	defer dev.Close()
 	if want == "" {

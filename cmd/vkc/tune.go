@@ -18,7 +18,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/bench/tune"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -152,7 +152,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	if file.Machine == (target.Machine{}) && !f.list && !f.estimate {
+	if file.Machine == (device.Machine{}) && !f.list && !f.estimate {
 		if len(args) > 0 { // what cannot be tuned is refused before the device is measured, which takes seconds
 			if _, err := a.tuneKernels(ctx, args, symbols, caps, f); err != nil {
 				return err
@@ -234,7 +234,7 @@ func progressText(p tune.Progress) string {
 }
 
 // tuneKernels returns the kernels of the graph or of the chosen cases.
-func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps target.Caps,
+func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps device.Caps,
 	f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
 		g, err := f.graph.read(args[0])
@@ -282,7 +282,7 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 
 // tuneFile opens the file of the device, or makes one where there is none that
 // can be gone on with.
-func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
+func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
 	read := tunefile.Read
 	if path = f.output; path == "" {
 		path, read = tunefile.Path(caps), tunefile.ReadCached
@@ -330,8 +330,8 @@ type tuneInfo struct {
 	File    string    `json:"file"`
 	Kernels []tuneRow `json:"kernels"`
 	// Machine and Tuning are as a profile may carry them.
-	Machine target.Machine `json:"machine"`
-	Tuning  target.Tuning  `json:"tuning"`
+	Machine device.Machine `json:"machine"`
+	Tuning  device.Tuning  `json:"tuning"`
 }
 
 type tuneRow struct {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -241,7 +241,7 @@ func TestDevices(t *testing.T) {
 		if d.Auto {
 			auto++
 		}
-		if d.Auto && d.Caps.Type == target.DeviceCPU {
+		if d.Auto && d.Caps.Type == device.DeviceCPU {
 			reference = "* cpu "
 		}
 		if d.Caps.Name == "" || d.Caps.MaxInvocations == 0 {

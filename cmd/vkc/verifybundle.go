@@ -9,8 +9,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/generator"
 )
 
@@ -153,10 +153,10 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 
 // profileTuning returns the tuning of the profile that describes a device of that
 // name, or nil.
-func profileTuning(device string) target.Tuning {
-	for _, profile := range target.Profiles() {
-		if caps, err := target.Profile(profile); err == nil && caps.Name == device {
-			tuning, _ := target.ProfileTuning(profile) // one that cannot be read chose nothing
+func profileTuning(name string) device.Tuning {
+	for _, profile := range device.Profiles() {
+		if caps, err := device.Profile(profile); err == nil && caps.Name == name {
+			tuning, _ := device.ProfileTuning(profile) // one that cannot be read chose nothing
 			return tuning
 		}
 	}

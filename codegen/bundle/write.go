@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -44,7 +44,7 @@ type Meta struct {
 	// tools, the device, and the hash of the tuning, if any.
 	Generator string       `json:"generator,omitempty"`
 	Tools     string       `json:"tools,omitempty"`
-	Target    *target.Caps `json:"target,omitempty"`
+	Target    *device.Caps `json:"target,omitempty"`
 	Tuning    string       `json:"tuning,omitempty"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -29,7 +29,7 @@ func (e *emitter) newAttention() *attention {
 	if f.s.Splits > 1 && e.k.Parallel[f.ax.Split].Is(1) {
 		e.fail("the kernel is to be split into %d first", f.s.Splits)
 	}
-	g, err := target.AttentionGrid(e.k, e.sched, e.caps)
+	g, err := schedule.AttentionGrid(e.k, e.sched, e.caps)
 	if err != nil {
 		e.fail("%v", err)
 		return nil
@@ -43,7 +43,7 @@ func (e *emitter) newAttention() *attention {
 
 // placeAxis places the workgroup along one axis. The last queries of a causal
 // attention see most keys, or the first of a reversed one: they begin first.
-func (f *attention) placeAxis(t target.AxisTiles, place, count text) {
+func (f *attention) placeAxis(t schedule.AxisTiles, place, count text) {
 	extent := f.k.Parallel[t.Axis]
 	switch {
 	case extent.Is(1):
@@ -123,7 +123,7 @@ func (f *attention) keyRange() (first, end text) {
 	end = f.named("keys", end)
 	start := primary("0u")
 	if f.k.SkipsFirst() {
-		step := uintLit(max(target.AttentionStep(f.s), 1))
+		step := uintLit(max(schedule.AttentionStep(f.s), 1))
 		start = f.named("start", binary("*", binary("/", f.firstSeen(f.query0), step), step))
 	}
 	splits := f.k.Parallel[f.ax.Split]
@@ -144,7 +144,7 @@ func (f *attention) keyLoop(first, end text, step int) text {
 
 // splitLength prints how many keys a split has: whole steps, but for the last.
 func (f *attention) splitLength(splits int64) text {
-	tile, keys := int64(max(target.AttentionStep(f.s), 1)), target.SplitKeys(f.k, f.s)
+	tile, keys := int64(max(schedule.AttentionStep(f.s), 1)), schedule.SplitKeys(f.k, f.s)
 	if keys.IsStatic() {
 		each := (keys.Add + splits - 1) / splits
 		return uintLit((each + tile - 1) / tile * tile)
@@ -211,7 +211,7 @@ func (f *attention) storeRow(first text, lanes, quads int, column func(n text) t
 	f.storeOnce(first)
 	f.repeat("n", quads, func(n text) {
 		at := f.named("quad", column(n))
-		if all := target.ValueQuads(f.width); all < lanes*quads {
+		if all := schedule.ValueQuads(f.width); all < lanes*quads {
 			f.openGuard("if (%s < %du)", at.s, all)
 			defer f.close()
 		}
@@ -261,7 +261,7 @@ func (f *attention) storeQuad(quad, sum text) {
 // ifRow writes a body for a row of the tile, if that exists.
 func (f *attention) ifRow(r text, body func()) {
 	queries := f.k.Parallel[f.ax.Query]
-	if !target.DivisibleBy(queries, f.queries()) {
+	if !schedule.DivisibleBy(queries, f.queries()) {
 		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)).s)
 		defer f.close()
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -32,7 +32,7 @@ func TestFlashMatrixOfBlocks(t *testing.T) {
 			output "y" %%5
 		}`, format))
 		k := kernels[len(kernels)-1]
-		s, _, err := target.Select(k, caps)
+		s, _, err := schedule.Select(k, caps)
 		check(t, err)
 		if s.Variant != kernel.VarFlashMatrix2 {
 			t.Fatalf("%s: %v, want %s", format, s, kernel.VarFlashMatrix2)

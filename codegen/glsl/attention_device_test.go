@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
@@ -192,7 +193,7 @@ func TestAttentionOnDevice(t *testing.T) {
 
 // attentionSchedules lists different schedules for a graph's attention, among
 // them one of every variant and way to share its tile.
-func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64) []kernel.Schedule {
+func attentionSchedules(t *testing.T, g *ir.Graph, caps device.Caps, seed uint64) []kernel.Schedule {
 	t.Helper()
 	s, err := passes.Run(g, passes.Options{})
 	check(t, err)
@@ -203,7 +204,7 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var fit []kernel.Schedule
 	for _, name := range []string{"generic", "nvidia-h100", "amd-rdna3", "lavapipe"} {
-		for _, c := range target.Candidates(k, profile(t, name)) {
+		for _, c := range schedule.Candidates(k, profile(t, name)) {
 			c.Schedule.Subgroup = min(c.Schedule.Subgroup, int(caps.SubgroupSize))
 			c.Schedule.LanesPerRow = min(c.Schedule.LanesPerRow, c.Schedule.Subgroup)
 			if c.Schedule.Variant == kernel.VarFlashVec && c.Schedule.Subgroup > 0 {
@@ -236,7 +237,7 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 }
 
 // stepSchedules lists small tiles that are kept step by step, paired or not.
-func stepSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kernel.Schedule {
+func stepSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.Schedule {
 	var fit []kernel.Schedule
 	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
 	pick := func(list ...int) int { return list[rng.IntN(len(list))] }
@@ -254,14 +255,14 @@ func stepSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kernel.
 }
 
 // matrixSchedules lists schedules on matrix units that a device can run.
-func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kernel.Schedule {
+func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.Schedule {
 	var fit []kernel.Schedule
 	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
-	if caps.Type == target.DeviceCPU && k.Attention.Dot.Add > 32 {
+	if caps.Type == device.DeviceCPU && k.Attention.Dot.Add > 32 {
 		return nil // half a minute in the driver's compiler
 	}
 	largest := 64 * 2 // keys by strips of a subgroup
-	if caps.Type == target.DeviceCPU {
+	if caps.Type == device.DeviceCPU {
 		largest = 32 // beyond, its compiler takes ten seconds for a kernel
 		if k.Attention.Mask != nil || k.Attention.Window > 0 {
 			largest = 16 // two fragments of keys, across which masks and windows go
@@ -299,11 +300,11 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 		return 1
 	}
 	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Parts: split}},
-		func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 			if k.Family == kernel.FamilyAttention {
 				return sched, dev.Caps(), nil
 			}
-			other, _, err := target.Select(k, dev.Caps())
+			other, _, err := schedule.Select(k, dev.Caps())
 			return other, dev.Caps(), err
 		})
 	check(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -35,9 +35,9 @@ func (e *emitter) emitFlashMatrix() {
 	if m.inRegisters {
 		e.need(NeedCoopMat2, NeedMaintenance4)
 	}
-	m.parts, m.subgroups = target.FlashParts(e.sched), e.sched.Workgroup/e.sched.Subgroup
+	m.parts, m.subgroups = schedule.FlashParts(e.sched), e.sched.Workgroup/e.sched.Subgroup
 	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, e.sched.TileN/m.frag
-	m.strips, m.stages = target.FlashStrips(e.sched), max(e.sched.Stages, 1)
+	m.strips, m.stages = schedule.FlashStrips(e.sched), max(e.sched.Stages, 1)
 	m.declare()
 	m.readQueries()
 	first, end := m.keyRange()
@@ -91,8 +91,8 @@ func (m *flashMatrix) declare() {
 	m.tiles = m.share("uvec4", "tiles", m.stages*s.TileN*(m.keyPitch()+m.valuePitch()))
 	m.scratch = m.share("float", "fragments", m.subgroups*m.frag*m.frag)
 	if !m.inRegisters {
-		m.shared = m.share("float", "scores", m.subgroups*m.frag*target.ScorePitch(s))
-		m.weights = m.share("uint", "weights", m.subgroups*m.frag*target.WeightPitch(s))
+		m.shared = m.share("float", "scores", m.subgroups*m.frag*schedule.ScorePitch(s))
+		m.weights = m.share("uint", "weights", m.subgroups*m.frag*schedule.WeightPitch(s))
 	}
 	m.row0 = primary(m.variable("uint", "row0", times(quotient(primary("gl_SubgroupID"), m.parts, m.subgroups),
 		m.strips*m.frag)))
@@ -127,8 +127,10 @@ func (m *flashMatrix) declare() {
 }
 
 // keyPitch and valuePitch are the distances between lines of a tile, in octets.
-func (m *flashMatrix) keyPitch() int   { return target.StagedPitch(int(m.a.Dot.Add), target.OctetElems) }
-func (m *flashMatrix) valuePitch() int { return target.StagedPitch(m.width, target.OctetElems) }
+func (m *flashMatrix) keyPitch() int {
+	return schedule.StagedPitch(int(m.a.Dot.Add), schedule.OctetElems)
+}
+func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
 
 func (m *flashMatrix) of(array string, count int, i text) string { return elementOf(array, count, i).s }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -27,7 +27,7 @@ func (m *flashMatrix) run(first, end text) {
 		defer m.close()
 	}
 	m.begin(first)
-	key0 := m.keyLoop(first, end, target.AttentionStep(m.s))
+	key0 := m.keyLoop(first, end, schedule.AttentionStep(m.s))
 	m.comment("One tile.")
 	m.step(key0, whole, 0)
 	m.comment("The next; past the last key it has no weight.")
@@ -98,13 +98,13 @@ func (m *flashMatrix) valueTile(stage int) text {
 
 // rounds is how many octets of a tile of lines that long each invocation moves.
 func (m *flashMatrix) rounds(width int) int {
-	total := m.s.TileN * (width / target.OctetElems)
+	total := m.s.TileN * (width / schedule.OctetElems)
 	return (total + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
 // octets has the workgroup go over the octets of a tile of lines that long.
 func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
-	per := width / target.OctetElems
+	per := width / schedule.OctetElems
 	total := lines * per
 	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
 		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))),
@@ -115,13 +115,13 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 // octet prints eight neighbours of an operand as f16, in four words: as they
 // lie in memory where they do, or decoded together, else computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
-	w := target.Unrounded(v, ir.F16)
+	w := schedule.Unrounded(v, ir.F16)
 	halves := w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16
 	switch {
-	case halves && m.k.LoadsVector(w, a.axis, target.OctetElems):
+	case halves && m.k.LoadsVector(w, a.axis, schedule.OctetElems):
 		b := m.buffers[w.Bind]
-		return primary(fmt.Sprintf("%s[%s]", m.view(b, target.OctetElems),
-			b.subscript(binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)))))
+		return primary(fmt.Sprintf("%s[%s]", m.view(b, schedule.OctetElems),
+			b.subscript(binary("/", m.indexAt(w.Index, a.axis, at), uintLit(schedule.OctetElems)))))
 	case m.loadsOctets(w, a):
 		return call(m.octetDecoder(m.buffers[w.Bind]), m.indexAt(w.Index, a.axis, at).narrow())
 	}
@@ -138,14 +138,14 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 // readQueries brings the tile's rows into fragments, by way of the tiles.
 func (m *flashMatrix) readQueries() {
 	s, dot, pitch := m.s, int(m.a.Dot.Add), m.keyPitch()
-	lines := target.FlashQueryLines(m.k, s)
+	lines := schedule.FlashQueryLines(m.k, s)
 	for first := 0; first < s.TileM; first += lines {
 		last := min(first+lines, s.TileM)
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
 			m.bindRow(m.named("row", plus(uintLit(first), line)))
 			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s,
-				m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
+				m.octet(m.a.Q, m.dotAxis(), times(octet, schedule.OctetElems)).s)
 		})
 		m.line("barrier();")
 		if lines < s.TileM {
@@ -156,7 +156,7 @@ func (m *flashMatrix) readQueries() {
 		m.repeat("i", m.strips, func(i text) {
 			line := plus(remainder(m.row0, lines, s.TileM), times(i, m.frag))
 			m.repeat("n", m.dots, func(n text) {
-				at := plus(times(line, pitch), times(plus(times(m.part, m.dots), n), m.frag/target.OctetElems))
+				at := plus(times(line, pitch), times(plus(times(m.part, m.dots), n), m.frag/schedule.OctetElems))
 				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n),
 					m.tiles, at.s, pitch)
 			})
@@ -184,7 +184,7 @@ func (m *flashMatrix) scoreAt(scores string, i, j text) string {
 // are rounded as they are packed and not before: rounding is a dozen instructions for
 // each element, and the code of a fetch is there for every round of every tile.
 func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
-	width, v := int(a.extent.Add), target.Unrounded(v, ir.F16)
+	width, v := int(a.extent.Add), schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
 	first, known := literalOf(key0)
 	end, endKnown := literalOf(m.end)
@@ -196,7 +196,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 		} else {
 			m.bindAxis(m.ax.Key, call("min", key, binary("-", m.end, uintLit(1))))
 		}
-		x := m.octet(v, a, times(octet, target.OctetElems))
+		x := m.octet(v, a, times(octet, schedule.OctetElems))
 		if values && cut && !inside {
 			x = ternary(binary("<", key, m.end), x, primary("uvec4(0u)"))
 		}
@@ -206,7 +206,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 
 // put writes what fetch has read to a tile of shared memory.
 func (m *flashMatrix) put(next string, width int, tile text) {
-	pitch := target.StagedPitch(width, target.OctetElems)
+	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
 		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)).s, m.of(next, m.rounds(width), i))
 	})
@@ -228,7 +228,7 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 	})
 	m.repeat("n", m.dots, func(n text) {
 		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(plus(times(m.part, m.dots), n),
-			m.frag/target.OctetElems))), m.keyPitch(), "Column")
+			m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
 		m.repeat("i", m.strips, func(i text) {
 			sum := m.scoreAt(scores, i, j)
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", sum, m.query(i, n), b, sum)
@@ -241,7 +241,7 @@ func (m *flashMatrix) multiplyValues(scores string, j, place text) {
 	weight := m.weightOfFragment(scores, j)
 	m.repeat("n", m.cols, func(n text) {
 		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(plus(times(m.part, m.cols), n),
-			m.frag/target.OctetElems))), m.valuePitch(), "Row")
+			m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
 		m.repeat("i", m.strips, func(i text) {
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", m.sum(i, n), weight(i), b, m.sum(i, n))
 		})

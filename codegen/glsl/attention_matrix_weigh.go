@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // weigh makes weights of the scores, or gets ready to, and corrects the sums
@@ -125,13 +125,15 @@ func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 }
 
 // evenly reports whether the keys are whole pairs of tiles.
-func (m *flashMatrix) evenly() bool { return target.DivisibleBy(m.k.Fold, target.AttentionStep(m.s)) }
+func (m *flashMatrix) evenly() bool {
+	return schedule.DivisibleBy(m.k.Fold, schedule.AttentionStep(m.s))
+}
 
 // weighInShared does so in shared memory: the invocations of a row take equal
 // parts of its scores.
 func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	s := m.s
-	scorePitch, weightPitch := target.ScorePitch(s), target.WeightPitch(s)
+	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
 	each := s.TileN / m.lanesPerRow()
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",

@@ -1,7 +1,7 @@
 package glsl
 
 import (
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -38,16 +38,16 @@ type flashSteps struct {
 // shareSteps declares the tiles. Keys and values take turns in one.
 func (t *flashTile) shareSteps() {
 	s := t.s
-	t.qTile = t.share("vec4", "tile_q", target.FlashDepth(t.k, s)*target.StepPitch(s.TileM))
-	t.kTile = t.share("vec4", "tile", 2*target.FlashStage(t.k, s))
-	t.weights = t.share("vec4", "weights", s.TileN*target.StepPitch(s.TileM))
+	t.qTile = t.share("vec4", "tile_q", schedule.FlashDepth(t.k, s)*schedule.StepPitch(s.TileM))
+	t.kTile = t.share("vec4", "tile", 2*schedule.FlashStage(t.k, s))
+	t.weights = t.share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
 // overSteps goes over the keys with tiles that are kept step by step.
 func (t *flashTile) overSteps(first, end text) {
 	s := t.s
-	f := &flashSteps{flashTile: t, stage: target.FlashStage(t.k, s), tile: t.kTile,
-		keyQuads: s.TileK / 4, valueQuads: target.ValueQuads(t.width)}
+	f := &flashSteps{flashTile: t, stage: schedule.FlashStage(t.k, s), tile: t.kTile,
+		keyQuads: s.TileK / 4, valueQuads: schedule.ValueQuads(t.width)}
 	f.keyRounds = (s.TileN*f.keyQuads + s.Workgroup - 1) / s.Workgroup
 	f.valueRounds = (s.TileK*f.valueQuads + s.Workgroup - 1) / s.Workgroup
 	f.nextKeys = f.array("vec4", "next_keys", f.keyRounds)
@@ -63,7 +63,7 @@ func (t *flashTile) overSteps(first, end text) {
 	f.putKeys(primary("0u"))
 	f.line("barrier();")
 	f.openScope()
-	f.ahead("d", ir.D(target.FlashDepth(f.k, s)), s.TileK,
+	f.ahead("d", ir.D(schedule.FlashDepth(f.k, s)), s.TileK,
 		tileStages{f.stage, f.fetchKeys(key0), f.putKeys, f.multiplyKeys})
 	f.close()
 
@@ -84,10 +84,10 @@ func (t *flashTile) overSteps(first, end text) {
 func (f *flashSteps) stageQueries() {
 	s, over := f.s, f.dotAxis()
 	f.comment("Stage queries.")
-	d0 := f.loop("d0", primary("0u"), uintLit(target.FlashDepth(f.k, s)), s.TileK)
+	d0 := f.loop("d0", primary("0u"), uintLit(schedule.FlashDepth(f.k, s)), s.TileK)
 	f.flashTile.stage(s.TileM, f.keyQuads, func(line, quad text) {
 		f.bindRow(line)
-		v := f.quad(f.a.Q, over, plus(d0, times(quad, 4)), "q4", target.DivisibleBy(over.extent, s.TileK))
+		v := f.quad(f.a.Q, over, plus(d0, times(quad, 4)), "q4", schedule.DivisibleBy(over.extent, s.TileK))
 		f.takeApart(f.qTile, plus(d0, times(quad, 4)), primary("0u"), line, s.TileM, v)
 	})
 	f.close()
@@ -99,7 +99,7 @@ func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v 
 		v = primary(f.variable("vec4", "quad4", v))
 	}
 	f.repeat("depth", 4, func(depth text) {
-		place := plus(times(plus(step, depth), target.StepPitch(lines)), quotient(line, 4, lines))
+		place := plus(times(plus(step, depth), schedule.StepPitch(lines)), quotient(line, 4, lines))
 		f.line("%s[%s][%s] = %s[%s];", tile, plus(from, place).s, remainder(line, 4, lines).s, v.s, depth.s)
 	})
 }
@@ -110,7 +110,7 @@ func (f *flashSteps) fetchKeys(key0 text) func(d0 text) {
 		over := f.dotAxis()
 		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad text) {
 			f.bindAxis(f.ax.Key, primary(f.variable("uint", "key", f.limit(plus(key0, line), f.k.Fold, f.s.TileN))))
-			v := f.quad(f.a.K, over, plus(d0, times(quad, 4)), "k4", target.DivisibleBy(over.extent, f.s.TileK))
+			v := f.quad(f.a.K, over, plus(d0, times(quad, 4)), "k4", schedule.DivisibleBy(over.extent, f.s.TileK))
 			f.line("%s = %s;", elementOf(f.nextKeys, f.keyRounds, i).s, v.s)
 		})
 	}
@@ -159,7 +159,7 @@ func (f *flashSteps) keepWeights() {
 	f.repeat("i", s.ThreadM/4, func(i text) {
 		f.repeat("j", s.ThreadN, func(j text) {
 			row := func(n int) text { return primary(f.of(f.score, plus(times(i, 4), uintLit(n)), j)) }
-			place := plus(times(f.keyOf(j), target.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
+			place := plus(times(f.keyOf(j), schedule.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
 			f.line("%s[%s] = %s;", f.weights, place.s, call("vec4", row(0), row(1), row(2), row(3)).s)
 		})
 	})
@@ -169,7 +169,7 @@ func (f *flashSteps) keepWeights() {
 func (f *flashSteps) multiplyKeys(d0, stage text) {
 	s := f.s
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j text) text {
-		return plus(stage, plus(times(depth, target.StepPitch(s.TileN)), plus(f.lane, times(j, f.lanes))))
+		return plus(stage, plus(times(depth, schedule.StepPitch(s.TileN)), plus(f.lane, times(j, f.lanes))))
 	}, func(i, j text) string { return f.fourOf(f.score, i, j) })
 }
 
@@ -192,7 +192,7 @@ func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, othe
 	f.repeat("depth", s.TileK, func(depth text) {
 		left := f.array("vec4", name, s.ThreadM/4)
 		f.repeat("i", s.ThreadM/4, func(i text) {
-			place := plus(times(plus(first, depth), target.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
+			place := plus(times(plus(first, depth), schedule.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
 			f.line("%s = %s[%s];", elementOf(left, s.ThreadM/4, i).s, rows, place.s)
 		})
 		right := f.array("vec4", otherName, others)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // emitFlashTile writes an attention for any device. Some lanes share a row: each
@@ -20,7 +20,7 @@ func (e *emitter) emitFlashTile() {
 	}
 	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN},
 		strip: s.TileM / s.ThreadM}
-	t.quads = target.FlashQuads(f.width, t.lanes)
+	t.quads = schedule.FlashQuads(f.width, t.lanes)
 	t.lane, t.row = e.placeInTile(self, t.lanes, "lane_of_row", "row0")
 	t.declare()
 	first, end := t.keyRange()
@@ -54,10 +54,10 @@ func (t *flashTile) declare() {
 	if s.Steps {
 		t.shareSteps()
 	} else {
-		pitch := target.TilePitch(s.TileK)
+		pitch := schedule.TilePitch(s.TileK)
 		t.qTile = t.share("vec4", "tile_q", s.TileM*pitch)
 		t.kTile = t.share("vec4", "tile_k", s.TileN*pitch)
-		t.vTile = t.share("vec4", "tile_v", s.TileK*target.ValueQuads(t.width))
+		t.vTile = t.share("vec4", "tile_v", s.TileK*schedule.ValueQuads(t.width))
 		t.weights = t.share("float", "weights", s.TileM*(s.TileN+1))
 	}
 	if s.Subgroup == 0 {
@@ -106,18 +106,18 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 		t.line("%s = 0.0;", elementOf(sums, s.ThreadM*s.ThreadN, i).s)
 	})
 	d0 := t.loop("d0", primary("0u"), uintLit(over.extent.Add), s.TileK)
-	all := target.DivisibleBy(over.extent, s.TileK)
+	all := schedule.DivisibleBy(over.extent, s.TileK)
 	t.comment("Stage queries and keys.")
 	t.stage(s.TileM, s.TileK/4, func(line, quad text) {
 		t.bindRow(line)
 		v := t.quad(q, over, plus(d0, times(quad, 4)), "q4", all)
-		t.line("%s[%s] = %s;", t.qTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
+		t.line("%s[%s] = %s;", t.qTile, plus(times(line, schedule.TilePitch(s.TileK)), quad).s, v.s)
 	})
 	t.stage(s.TileN, s.TileK/4, func(line, quad text) {
 		key := primary(t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN)))
 		t.bindAxis(t.ax.Key, key)
 		v := t.quad(k, over, plus(d0, times(quad, 4)), "k4", all)
-		t.line("%s[%s] = %s;", t.kTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
+		t.line("%s[%s] = %s;", t.kTile, plus(times(line, schedule.TilePitch(s.TileK)), quad).s, v.s)
 	})
 	t.line("barrier();")
 	t.multiply(sums)
@@ -145,7 +145,7 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 // multiply adds the products of the staged vectors to the sums.
 func (t *flashTile) multiply(sums string) {
 	s := t.s
-	pitch := target.TilePitch(s.TileK)
+	pitch := schedule.TilePitch(s.TileK)
 	t.line("")
 	quad := t.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	keys := t.array("vec4", "keys4", s.ThreadN)
@@ -265,7 +265,7 @@ func (t *flashTile) acrossLanes(array, op string) {
 // that any row sees count as 0, whatever stands there.
 func (t *flashTile) addValues(key0, end text) {
 	s := t.s
-	quads := target.ValueQuads(t.width)
+	quads := schedule.ValueQuads(t.width)
 	t.line("")
 	v0 := t.loop("v0", primary("0u"), uintLit(s.TileN), s.TileK)
 	t.comment("Stage values.")

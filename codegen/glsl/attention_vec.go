@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -24,8 +24,8 @@ func (e *emitter) emitFlashVec() {
 	}
 	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM,
 		teams: s.Workgroup / s.LanesPerRow}
-	v.dots = target.FlashQuads(int(f.a.Dot.Add), v.lanes)
-	v.quads = target.FlashQuads(f.width, v.lanes)
+	v.dots = schedule.FlashQuads(int(f.a.Dot.Add), v.lanes)
+	v.quads = schedule.FlashQuads(f.width, v.lanes)
 	v.lane = primary(v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup)))
 	v.team = primary(v.variable("uint", "team", quotient(self, v.lanes, s.Workgroup)))
 	v.readQueries()
@@ -238,7 +238,7 @@ func (v *flashVec) meet() {
 // joinSubgroups joins the results of subgroups in shared memory: each
 // invocation then has some vectors of some rows.
 func (v *flashVec) joinSubgroups(subgroups int) {
-	quads := target.ValueQuads(v.width)
+	quads := schedule.ValueQuads(v.width)
 	results := v.rows * quads
 	sums := v.share("vec4", "shared_sums", subgroups*results)
 	stats := v.share("vec2", "shared_weights", subgroups*v.rows)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -78,7 +78,7 @@ func TestNoBranchPerElement(t *testing.T) {
 	for name, graph := range graphs {
 		kernels, symbols := lowered(t, graph)
 		for _, k := range kernels {
-			s, _, err := target.Select(k, caps)
+			s, _, err := schedule.Select(k, caps)
 			check(t, err)
 			sh, err := emit(k, s, caps, symbols)
 			check(t, err)

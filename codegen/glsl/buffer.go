@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // buffer is a binding as the text sees it.
@@ -27,7 +27,7 @@ type buffer struct {
 	early bool
 	// access names the functions that read and write it, if it is seen as words.
 	access map[string]string
-	// far says that the binding holds the buffer's address; see [target.ByAddress].
+	// far says that the binding holds the buffer's address; see [schedule.ByAddress].
 	far bool
 	// wide says that positions in it have 64 bits, and byRows that it is large enough to be reached row by row.
 	wide, byRows bool
@@ -47,7 +47,7 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	if unusable(name) || wordNames[name] && e.inWords(&buffer{Binding: b}) {
 		name += "_data"
 	}
-	far := target.ByAddress(e.k, b, e.caps)
+	far := schedule.ByAddress(e.k, b, e.caps)
 	if far {
 		name += "_far" // a macro's name, and never one of a vector's components
 		e.need(NeedAddress)
@@ -370,7 +370,7 @@ func (e *emitter) arrayOf(b *buffer, width int) array {
 	} else if b.DType.IsBlock() {
 		a.typ = blockUnits[kernel.BlockUnit(b.DType)].name
 	}
-	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
+	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
 		a.typ, a.name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
 	} else if width > 1 {
 		a.typ, a.name = fmt.Sprintf("%s%d", e.scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)

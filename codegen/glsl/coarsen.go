@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -13,7 +13,7 @@ import (
 // several, whose number has the place of the fold axis, which maps do not have.
 // It returns the shared values.
 func (e *emitter) coarsen() []*kernel.Expr {
-	rep, ok := target.RepetitionOf(e.k)
+	rep, ok := schedule.RepetitionOf(e.k)
 	if !ok {
 		e.fail("no outer axis to take several points along")
 		return nil

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -90,9 +91,9 @@ func numbered(source string) string {
 	return strings.Join(lines, "\n")
 }
 
-func profile(t *testing.T, name string) target.Caps {
+func profile(t *testing.T, name string) device.Caps {
 	t.Helper()
-	caps, err := target.Profile(name)
+	caps, err := device.Profile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestRandomGraphsCompile(t *testing.T) {
 		for _, sym := range s.Program.Symbols {
 			symbols = append(symbols, sym.Name)
 		}
-		device := target.Kinds()[int(seed)%len(target.Kinds())]
+		device := device.Kinds()[int(seed)%len(device.Kinds())]
 		for i, k := range s.Kernels {
 			name := fmt.Sprintf("seed%d_%d_%s_%s", seed, i, k.Name, device)
 			if source, ok := emitFor(t, k, profile(t, device), symbols); ok {
@@ -133,10 +134,10 @@ func TestRandomGraphsCompile(t *testing.T) {
 
 // emitFor generates a kernel as it is chosen for a device, unless the device
 // lacks what it needs.
-func emitFor(t *testing.T, k *kernel.Kernel, caps target.Caps, symbols []string) (source string, ok bool) {
+func emitFor(t *testing.T, k *kernel.Kernel, caps device.Caps, symbols []string) (source string, ok bool) {
 	t.Helper()
-	sched, _, err := target.Select(k, caps)
-	var missing *target.MissingError
+	sched, _, err := schedule.Select(k, caps)
+	var missing *schedule.MissingError
 	if errors.As(err, &missing) {
 		return "", false
 	}
@@ -161,4 +162,4 @@ func envOf(source string) string {
 }
 
 // envFor is what shaders are compiled for on devices of Vulkan 1.2 and later, which is what most tests ask for.
-func envFor(needs []string) string { return glsl.TargetEnv(needs, target.Version(1, 2, 0)) }
+func envFor(needs []string) string { return glsl.TargetEnv(needs, device.Version(1, 2, 0)) }

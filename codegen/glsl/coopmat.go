@@ -1,7 +1,7 @@
 package glsl
 
 import (
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -91,7 +91,7 @@ func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
 	if !st.along {
 		line, octet = times(step, c.s.FragK), c.overOctet(at)
 	}
-	offset := plus(plus(plus(stage, uintLit(st.base)), times(line, target.StagedPitch(st.inner, c.unit))), octet)
+	offset := plus(plus(plus(stage, uintLit(st.base)), times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
 	c.loadStaged(st, name, offset)
 }
 
@@ -100,22 +100,22 @@ func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
 // there. Every subgroup has a place of its own.
 func (c *coopMat) pass() {
 	s := c.s
-	wide, per16 := c.cols(), target.UnitsOf16(c.k, s)
-	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > target.MatrixUnits(c.k, s)) {
+	wide, per16 := c.cols(), schedule.UnitsOf16(c.k, s)
+	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > schedule.MatrixUnits(c.k, s)) {
 		wide--
 	}
-	pitch := target.CoopMatResultPitch(s, wide)
+	pitch := schedule.CoopMatResultPitch(s, wide)
 	quads := wide * s.FragN / 4
 	total := s.FragM * quads
 	c.comment("Results pass through shared memory, %d by %d of each subgroup at a time.", s.FragM, wide*s.FragN)
-	place := c.named("place", times(primary("gl_SubgroupID"), len(c.products)*target.CoopMatResult(s, wide)))
+	place := c.named("place", times(primary("gl_SubgroupID"), len(c.products)*schedule.CoopMatResult(s, wide)))
 	c.repeat("i", c.rows(), func(i text) {
 		c.repeat("j", c.cols()/wide, func(j text) {
 			for n, p := range c.products {
 				for f := range wide {
 					sum := elementOf(p.sums, c.rows()*c.cols(),
 						plus(times(i, c.cols()), plus(times(j, wide), uintLit(f))))
-					at := plus(place, uintLit(n*target.CoopMatResult(s, wide)+f*s.FragN/4))
+					at := plus(place, uintLit(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
@@ -133,7 +133,7 @@ func (c *coopMat) pass() {
 }
 
 func (c *coopMat) resultRoom(wide int) int {
-	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.products) * target.CoopMatResult(c.s, wide)
+	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.products) * schedule.CoopMatResult(c.s, wide)
 }
 
 // finishFragments stores the results that a subgroup has in shared memory. All is written out: of a loop in a loop
@@ -145,8 +145,8 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 		quad := c.named("quad", remainder(slot, quads, total))
 		var sums []text
 		for n, p := range c.products {
-			at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))),
-				plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
+			at := plus(plus(place, uintLit(n*schedule.CoopMatResult(s, wide))),
+				plus(times(line, schedule.CoopMatResultPitch(s, wide)), quad))
 			sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
 		}
 		row = c.named("row", plus(row, line))
@@ -161,7 +161,7 @@ func (c *coopMat) resultQuad(at text) text {
 	switch {
 	case c.quads == floatQuads:
 		return call("uintBitsToFloat", element(at))
-	case target.UnitsOf16(c.k, c.s) == 1:
+	case schedule.UnitsOf16(c.k, c.s) == 1:
 		return call(c.quads.vector, element(at))
 	}
 	low := c.named("half", times(at, 2))

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -34,7 +34,7 @@ type tensor struct {
 	layout string
 	buffer string // the array
 	base   text   // where element (0, 0) is; of an operand in runs every step finds it
-	plain  target.Plain
+	plain  schedule.Plain
 }
 
 // emitCoopMat2 writes a product on matrix units of workgroup scope.
@@ -105,7 +105,7 @@ func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
 
 // operandTensor declares the layout of an operand.
 func (c *coopMat2) operandTensor(o *matOperand) *tensor {
-	p, ok := target.PlainOperand(c.k, o.value, o.axis, c.dtype)
+	p, ok := schedule.PlainOperand(c.k, o.value, o.axis, c.dtype)
 	if !ok {
 		c.fail("operand %s is not loaded as it lies in memory", o.name)
 		return &tensor{}
@@ -115,8 +115,8 @@ func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 	if p.Along {
 		outer, inner = inner, outer
 	}
-	clamp := target.EdgeOf(c.k, c.s, o.axis) == target.EdgeClamped ||
-		target.EdgeOf(c.k, c.s, c.fold) == target.EdgeClamped
+	clamp := schedule.EdgeOf(c.k, c.s, o.axis) == schedule.EdgeClamped ||
+		schedule.EdgeOf(c.k, c.s, c.fold) == schedule.EdgeClamped
 	c.declareLayout(t.layout, clamp, outer, inner, p)
 	if p.Run > 0 {
 		return t
@@ -131,15 +131,15 @@ func (c *coopMat2) partial() bool { return c.reaches(c.row) || c.reaches(c.col) 
 
 // reaches reports whether some tile may reach beyond an axis of the result.
 func (m *matMul) reaches(axis int) bool {
-	e := target.EdgeOf(m.k, m.s, axis)
-	return e == target.EdgeOverread || e == target.EdgeClamped
+	e := schedule.EdgeOf(m.k, m.s, axis)
+	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
 }
 
 // declareLayout declares the layout of a tensor of two axes, the inner one of
 // stride 1. Where tiles may be partial, elements beyond its ends are read as 0
 // and not written. Of an operand in runs it is what a step along the
 // contraction takes.
-func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p target.Plain) {
+func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p schedule.Plain) {
 	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
 	if clamp {
 		mode = "gl_CooperativeMatrixClampModeConstantNV"
@@ -148,8 +148,8 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p ta
 	sizes := [2]text{c.dim(c.extent(outer)), c.dim(c.extent(inner))}
 	spare := false
 	for i, axis := range []int{outer, inner} {
-		if !clamp && target.EdgeOf(c.k, c.s, axis) == target.EdgeOverread { // tiles read on in memory
-			sizes[i], spare = uintLit(target.WholeTiles(c.k, c.s, axis)), spare || i == 1
+		if !clamp && schedule.EdgeOf(c.k, c.s, axis) == schedule.EdgeOverread { // tiles read on in memory
+			sizes[i], spare = uintLit(schedule.WholeTiles(c.k, c.s, axis)), spare || i == 1
 		}
 	}
 	if p.Run > 0 {
@@ -285,14 +285,14 @@ func (c *coopMat2) storeResults() {
 	c.widenSums()
 	var tiles, single []kernel.Store
 	for _, s := range c.k.Stores {
-		_, _, tile := target.TensorStore(c.k, s)
+		_, _, tile := schedule.TensorStore(c.k, s)
 		switch {
 		case s.PerElement:
 			c.fail("a matrix product has no elements to store besides its results")
 			return
 		case !tile:
 			single = append(single, s)
-		case target.IntegerTile(c.k, s):
+		case schedule.IntegerTile(c.k, s):
 			c.storeTile(s)
 		default:
 			tiles = append(tiles, s)
@@ -316,7 +316,7 @@ func (c *coopMat2) storeResults() {
 // widenSums makes sums in f16 f32, unless they are stored in f16 as they are.
 func (c *coopMat2) widenSums() {
 	asTheyAre := !slices.ContainsFunc(c.k.Stores, func(s kernel.Store) bool {
-		_, _, tile := target.TensorStore(c.k, s)
+		_, _, tile := schedule.TensorStore(c.k, s)
 		return !tile || s.Value.Kind != kernel.ExprAcc || c.k.Bindings[s.Bind].DType != c.sums
 	})
 	if c.sums == ir.F16 && !asTheyAre {
@@ -339,16 +339,16 @@ func (c *coopMat2) convertSums() {
 // storeTile writes a tile of results.
 func (c *coopMat2) storeTile(s kernel.Store) {
 	b := c.buffers[s.Bind]
-	base, pitch, _ := target.TensorStore(c.k, s)
+	base, pitch, _ := schedule.TensorStore(c.k, s)
 	c.comment("Store a tile of %s.", b.base)
 	values := c.resultTiles(s)
-	convert := b.DType != c.sums && !target.IntegerTile(c.k, s)
+	convert := b.DType != c.sums && !schedule.IntegerTile(c.k, s)
 	if convert && b.DType != c.dtype {
 		c.needMatrix(b.DType)
 	}
 	name := c.fresh(c.scope, "layout_"+b.base)
 	c.openScope()
-	c.declareLayout(name, c.partial(), c.row, c.col, target.Plain{Pitch: pitch})
+	c.declareLayout(name, c.partial(), c.row, c.col, schedule.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
 	at := c.coordinate(base).s
 	for i, p := range c.pieces {
@@ -463,7 +463,7 @@ func (c *coopMat2) bindSums() {
 		return
 	}
 	kernel.Walk(c.k.Roots(), func(v *kernel.Expr) {
-		if target.IsFloatSum(v) {
+		if schedule.IsFloatSum(v) {
 			c.bindValue(v, primary(c.products[v.Args[0].Acc].sums))
 		}
 	})

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -86,27 +86,27 @@ func planeProducts() []matCase {
 }
 
 // fragments gives the fragment of a device's matrix units for a dtype.
-func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
-	c, sums := target.Component(t.String()), target.Component("f32")
+func fragments(caps device.Caps, t ir.DType) (device.MatrixShape, bool) {
+	c, sums := device.Component(t.String()), device.Component("f32")
 	switch t {
 	case ir.I8:
 		sums = "i32"
 	case ir.U8:
 		sums = "u32"
 	}
-	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
+	i := slices.IndexFunc(caps.Matrices, func(m device.MatrixShape) bool {
 		// or f16 of the same shape
-		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup
+		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == device.ScopeSubgroup
 	})
 	if i < 0 {
-		return target.MatrixShape{}, false
+		return device.MatrixShape{}, false
 	}
 	return caps.Matrices[i], true
 }
 
 // coopMat is a schedule of sm x sn subgroups that hold fm x fn fragments each,
 // in steps of fk fragments.
-func coopMat(caps target.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
+func coopMat(caps device.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
 	m, ok := fragments(caps, t)
 	sub := int(caps.SubgroupSize)
 	return kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub,
@@ -133,7 +133,7 @@ func inPieces(s kernel.Schedule, down, across int) kernel.Schedule {
 // matrixCases are those products under schedules for matrix units of both
 // kinds, as far as a device can run them, and for each that it cannot the
 // reason.
-func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []string) {
+func matrixCases(caps device.Caps, seed uint64) (cases []matCase, refused []string) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	for _, c := range matrixProducts() {
 		var schedules []kernel.Schedule
@@ -169,7 +169,7 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 }
 
 // emitCases writes the shaders of cases.
-func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader, []spirv.Shader) {
+func emitCases(t *testing.T, caps device.Caps, cases []matCase) ([]*glsl.Shader, []spirv.Shader) {
 	t.Helper()
 	shaders, sources := make([]*glsl.Shader, len(cases)), make([]spirv.Shader, len(cases))
 	for i, c := range cases {
@@ -191,7 +191,7 @@ func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader,
 // matrix units, and takes them through compiler, optimizer and validator.
 func TestMatrixUnitsCompile(t *testing.T) {
 	t.Parallel()
-	for _, name := range target.Kinds() {
+	for _, name := range device.Kinds() {
 		caps := profile(t, name)
 		if !caps.Features.CooperativeMatrix {
 			continue
@@ -217,7 +217,7 @@ func TestMatrixUnitsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
 	cases, refused := matrixCases(caps, 2)
-	if caps.Type == target.DeviceCPU { // its driver compiles too slowly for all
+	if caps.Type == device.DeviceCPU { // its driver compiles too slowly for all
 		for i := range cases {
 			if i%2 == 0 {
 				cases[i/2] = cases[i]

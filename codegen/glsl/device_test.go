@@ -10,9 +10,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
@@ -39,7 +40,7 @@ func TestRandomSchedules(t *testing.T) {
 			caps.Features.Storage8, caps.Features.Storage16 = false, false
 		}
 		n, err := deviceCase{dev, caps, tools, seed}.run()
-		var gap *target.MissingError
+		var gap *schedule.MissingError
 		if err != nil && !errors.As(err, &gap) {
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -53,7 +54,7 @@ func TestRandomSchedules(t *testing.T) {
 
 type deviceCase struct {
 	dev   *vk.Device
-	caps  target.Caps // which of what the device has may be used
+	caps  device.Caps // which of what the device has may be used
 	tools *spirv.Toolchain
 	seed  uint64
 }
@@ -72,7 +73,7 @@ func (c deviceCase) run() (runs int, err error) {
 	tight := c.caps // so few workgroups that they go around
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
 	s, text, err := buildWith(g, anyWay(c.caps, rng),
-		func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 			caps := c.caps
 			if goesAround(k.Family) && rng.IntN(3) == 0 {
 				caps = tight
@@ -123,7 +124,7 @@ func goesAround(f kernel.Family) bool {
 }
 
 // anyWay stores, splits and rounds at random, as far as that is legal.
-func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
+func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{Pricer: passtest.Choices{
 		Operands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
 			p := k.Products[0]
@@ -208,13 +209,13 @@ func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 
 // build lowers a graph and generates its kernels, one shader a step.
 func build(g *ir.Graph,
-	choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+	choose func(*kernel.Kernel) (kernel.Schedule, device.Caps, error)) (*passes.State, []string, error) {
 	return buildWith(g, passes.Options{}, choose)
 }
 
 // buildWith is build with options of the passes.
 func buildWith(g *ir.Graph, opt passes.Options,
-	choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+	choose func(*kernel.Kernel) (kernel.Schedule, device.Caps, error)) (*passes.State, []string, error) {
 	s, err := passes.Run(g, opt)
 	if err != nil {
 		return nil, nil, err
@@ -243,11 +244,11 @@ func buildWith(g *ir.Graph, opt passes.Options,
 
 // anySchedule picks a schedule that a device can run: one of those worth
 // trying, changed at random as far as it stays legal.
-func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Schedule, error) {
-	if gaps := target.Missing(k, caps); len(gaps) > 0 {
-		return kernel.Schedule{}, &target.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Schedule, error) {
+	if gaps := schedule.Missing(k, caps); len(gaps) > 0 {
+		return kernel.Schedule{}, &schedule.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
 	}
-	all := target.Candidates(k, caps)
+	all := schedule.Candidates(k, caps)
 	for range 40 {
 		s := all[rng.IntN(len(all))].Schedule
 		switch k.Family {
@@ -289,7 +290,7 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 			return s, nil
 		}
 	}
-	s, _, err := target.Select(k, caps)
+	s, _, err := schedule.Select(k, caps)
 	return s, err
 }
 

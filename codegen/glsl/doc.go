@@ -2,7 +2,7 @@
 //
 // Start from [Emit], which makes a [Shader] of a kernel and its schedule:
 //
-//	schedule, _, err := target.Select(k, caps)
+//	schedule, _, err := schedule.Select(k, caps)
 //	shader, err := glsl.Emit(k, schedule, caps, nil)
 //	fmt.Println(shader.Source)
 //

@@ -3,8 +3,8 @@ package glsl
 import (
 	"math/bits"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -185,7 +185,7 @@ func (e *emitter) toFloat(x *kernel.Expr, to ir.DType, v text) text {
 	switch {
 	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
 		return e.round(to, e.coerce(src, dst, v))
-	case to == ir.F32 && src == "uint" && target.RoundsWordsTwice(e.caps):
+	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(e.caps):
 		e.helper("word_to_float", src)
 		return call("word_to_float", v)
 	case to == ir.F32:
@@ -242,7 +242,7 @@ func (e *emitter) wordOf(t ir.DType, v text) text {
 	switch s := e.scalar(t); {
 	case t == ir.F32:
 		return call("floatBitsToUint", v)
-	case t == ir.F16 && target.LosesHalfInfinity(e.caps):
+	case t == ir.F16 && device.LosesHalfInfinity(e.caps):
 		return primary(e.bits(t, v.s))
 	case t == ir.F16:
 		return call("packHalf2x16", call("vec2", v, primary("0.0")))

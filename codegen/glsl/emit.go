@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -17,7 +18,7 @@ import (
 // comparison into a maximum, which is wrong for infinities and NaN. It is part of
 // SPIR-V 1.4, and of an extension before; where it names floatControls, spirv-opt 2026.4 removes no dead
 // stores. Without them lavapipe's compiler takes seconds for a matvec that is
-// unrolled far, and minutes for the farthest; see [target.DearBranches].
+// unrolled far, and minutes for the farthest; see [device.DearBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `
@@ -82,7 +83,7 @@ func (p parts) text(workgroup int) string {
 // Emit writes the GLSL of a kernel under a schedule. symbols lists the
 // program's symbols in the order of their values in the params buffer. An
 // error says which kernel cannot be written and why.
-func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*Shader, error) {
+func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*Shader, error) {
 	e := newEmitter(k, s, caps, symbols)
 	e.check()
 	if e.err == nil && k.Family == kernel.FamilyCustom {
@@ -102,11 +103,11 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	all := append(pointers(functions), &main)
 	e.foldFar(all)
 	buffers := e.declarations(all)
-	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s),
+	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, s),
 		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
 	sh.parts = parts{about: e.about(), extensions: e.extensions(), modes: e.modes(), buffers: buffers, shared: e.shared,
 		functions: functions, main: main}
-	if target.LosesNaN(caps) {
+	if device.LosesNaN(caps) {
 		sh.parts.macros = keepNaN(all)
 	}
 	sh.Source = sh.parts.text(s.Workgroup)
@@ -189,7 +190,7 @@ func (e *emitter) check() {
 	if e.err != nil {
 		return
 	}
-	if err := target.Check(e.k, e.sched, e.caps); err != nil {
+	if err := schedule.Check(e.k, e.sched, e.caps); err != nil {
 		e.fail("%w", err)
 	}
 }
@@ -212,7 +213,7 @@ func (e *emitter) about() string {
 // modes are how the shader is executed, beyond what is usual.
 func (e *emitter) modes() (modes []string) {
 	extension := floatControls
-	if target.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
+	if device.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
 	if e.needs[NeedPreserveNaN] {

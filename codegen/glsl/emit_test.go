@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -240,12 +240,12 @@ func TestKeepsNaN(t *testing.T) {
 	k.Stores[0].Value = b.Apply(ir.OpExp, ir.F32, nil, b.Apply(ir.OpTanh, ir.F32, nil, x))
 	lavapipe := profile(t, "lavapipe")
 	swiftShader, plain := lavapipe, lavapipe
-	swiftShader.VendorID = target.VendorGoogle
+	swiftShader.VendorID = device.VendorGoogle
 	plain.Features.PreserveNaN32 = false
 	const keeps = "#define exp(x) mix(exp(x), x, isnan(x))\n"
 	sources := map[string]string{}
 	for name, c := range map[string]struct {
-		caps target.Caps
+		caps device.Caps
 		want int
 	}{"lavapipe": {lavapipe, 0}, "swiftshader": {swiftShader, 1}, "plain": {plain, 1}} {
 		source, _ := emitFor(t, k, c.caps, nil)
@@ -266,10 +266,10 @@ func TestKeepsHalfInfinity(t *testing.T) {
 	k.Stores[0].Value = b.Cast(ir.I32, b.Apply(ir.OpBitcast, ir.U16, nil, x))
 	lavapipe := profile(t, "lavapipe")
 	swiftShader := lavapipe
-	swiftShader.VendorID = target.VendorGoogle
+	swiftShader.VendorID = device.VendorGoogle
 	sources := map[string]string{}
 	for name, c := range map[string]struct {
-		caps target.Caps
+		caps device.Caps
 		want bool
 	}{"lavapipe": {lavapipe, true}, "swiftshader": {swiftShader, false}} {
 		source, _ := emitFor(t, k, c.caps, nil)

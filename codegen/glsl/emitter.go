@@ -5,8 +5,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -15,7 +15,7 @@ import (
 type emitter struct {
 	k       *kernel.Kernel
 	sched   kernel.Schedule
-	caps    target.Caps
+	caps    device.Caps
 	symbols []string
 	// symbolNames are the variables that hold their values.
 	symbolNames map[string]string
@@ -76,7 +76,7 @@ func (s *scope) block() *scope {
 	return s
 }
 
-func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbols []string) *emitter {
+func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []string) *emitter {
 	root := newScope(nil, "void main()")
 	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, symbolNames: map[string]string{},
 		root: root, scope: root,

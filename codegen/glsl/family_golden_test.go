@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -257,7 +257,7 @@ func TestGolden(t *testing.T) {
 	for _, c := range goldenCases {
 		kernels, symbols := lowered(t, c.graph)
 		for i, k := range kernels {
-			s, _, err := target.Select(k, caps)
+			s, _, err := schedule.Select(k, caps)
 			check(t, err)
 			if c.schedule != nil {
 				s = c.schedule(s)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // groupWriter writes a kernel that groups elements by number: a workgroup counts
@@ -47,7 +47,7 @@ func (e *emitter) emitGroup() {
 	run := binary("/", plus(fold, uintLit(lanes-1)), uintLit(lanes))
 	run = w.named("run", run)
 	begin, end := binary("*", primary(w.self), run), binary("+", primary("begin"), run)
-	if !target.DivisibleBy(w.k.Fold, int(lanes)) {
+	if !schedule.DivisibleBy(w.k.Fold, int(lanes)) {
 		begin, end = call("min", begin, fold), call("min", end, fold)
 	}
 	w.line("uint begin = %s, end = %s;", begin.s, end.s)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -14,7 +14,7 @@ import (
 // along the lines of what it stores.
 type tileWriter struct {
 	*emitter
-	target.Transposition
+	schedule.Transposition
 	local  text
 	inner  side
 	other  side
@@ -32,12 +32,12 @@ type side struct {
 
 // emitMapTile writes a map through tiles in shared memory.
 func (e *emitter) emitMapTile() {
-	tr, ok := target.TranspositionOf(e.k)
+	tr, ok := schedule.TranspositionOf(e.k)
 	if !ok {
 		e.fail("nothing to read through tiles")
 		return
 	}
-	t := &tileWriter{emitter: e, Transposition: tr, pitch: target.TransposePitch(e.sched.TileM)}
+	t := &tileWriter{emitter: e, Transposition: tr, pitch: schedule.TransposePitch(e.sched.TileM)}
 	t.inner, t.other = t.newSide(tr.Inner, e.sched.TileN), t.newSide(tr.Other, e.sched.TileM)
 	t.local = primary(e.variable("uint", "local", primary("gl_LocalInvocationID.x")))
 	opened := e.outerLoop(2, t.rest())

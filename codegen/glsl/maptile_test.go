@@ -6,9 +6,9 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -68,7 +68,7 @@ func TestTranspositionsOnDevice(t *testing.T) {
 	few := dev.Caps()
 	few.MaxWorkgroupCount = [3]uint32{1, 2, 1}
 	for name, graph := range transpositions {
-		for _, caps := range []target.Caps{dev.Caps(), few} {
+		for _, caps := range []device.Caps{dev.Caps(), few} {
 			for _, tile := range [][3]int{{32, 64, 128}, {32, 32, 32}, {8, 16, 8}} {
 				t.Run(fmt.Sprintf("%s %v of %d", name, tile, caps.MaxWorkgroupCount[0]), func(t *testing.T) {
 					g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
@@ -83,9 +83,9 @@ func TestTranspositionsOnDevice(t *testing.T) {
 }
 
 func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
-	caps target.Caps) {
+	caps device.Caps) {
 	t.Helper()
-	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, target.Caps, error) { return sched, caps, nil })
+	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) { return sched, caps, nil })
 	check(t, err)
 	for i, sh := range s.Program.Shaders {
 		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -60,7 +60,7 @@ func (m *matMul) operand(list *[]*matOperand, v *kernel.Expr, axis int) *matOper
 			return o
 		}
 	}
-	o := &matOperand{value: v, axis: axis, along: target.FoldContiguous(m.k, v, axis)}
+	o := &matOperand{value: v, axis: axis, along: schedule.FoldContiguous(m.k, v, axis)}
 	*list = append(*list, o)
 	return o
 }
@@ -81,7 +81,7 @@ func numberedName(base string, i, count int) string {
 
 // placeWorkgroup says which rows, columns and batch a workgroup computes.
 func (m *matMul) placeWorkgroup() {
-	g, err := target.MatMulGrid(m.k, m.s, m.caps)
+	g, err := schedule.MatMulGrid(m.k, m.s, m.caps)
 	if err != nil {
 		m.fail("%v", err)
 		return
@@ -95,13 +95,13 @@ func (m *matMul) placeWorkgroup() {
 		if m.s.Band > 1 && dim < 2 {
 			continue
 		}
-		m.placeFactors(dim, factors, func(f target.AxisTiles, place, _ text) { m.placeAxis(f, place) })
+		m.placeFactors(dim, factors, func(f schedule.AxisTiles, place, _ text) { m.placeAxis(f, place) })
 	}
 }
 
 // placeFactors calls place for what a dimension of the grid goes over, with where the
 // workgroup is along each axis and how many tiles there are.
-func (e *emitter) placeFactors(dim int, factors []target.AxisTiles, place func(f target.AxisTiles, at, count text)) {
+func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles, place func(f schedule.AxisTiles, at, count text)) {
 	id := primary("gl_WorkGroupID." + gridAxis[dim])
 	for i, f := range factors {
 		at, count := id, e.tiles(f)
@@ -114,7 +114,7 @@ func (e *emitter) placeFactors(dim int, factors []target.AxisTiles, place func(f
 
 // placeBand gives workgroups their tiles in bands of rows: down the band, then
 // on to the next column. The last band may have fewer rows.
-func (m *matMul) placeBand(g target.MatGrid) {
+func (m *matMul) placeBand(g schedule.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
 	across, down := m.wholeTiles(cols), m.wholeTiles(rows)
 	tile := primary(
@@ -135,11 +135,11 @@ func (m *matMul) placeBand(g target.MatGrid) {
 }
 
 // wholeTiles is the number of tiles along an axis that no symbol changes.
-func (e *emitter) wholeTiles(f target.AxisTiles) int64 {
+func (e *emitter) wholeTiles(f schedule.AxisTiles) int64 {
 	return (e.k.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
 
-func (m *matMul) placeAxis(f target.AxisTiles, place text) {
+func (m *matMul) placeAxis(f schedule.AxisTiles, place text) {
 	extent := m.k.Parallel[f.Axis]
 	if f.Tile > 1 {
 		place = binary("*", place, uintLit(f.Tile))
@@ -158,7 +158,7 @@ func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 }
 
 // tiles prints the number of tiles along an axis.
-func (e *emitter) tiles(f target.AxisTiles) text {
+func (e *emitter) tiles(f schedule.AxisTiles) text {
 	d := e.k.Parallel[f.Axis]
 	if d.IsStatic() {
 		return uintLit(e.wholeTiles(f))
@@ -426,7 +426,7 @@ func (e *emitter) allOf(values []*kernel.Expr) text {
 // product has its sums in a vector.
 func (m *matMul) finishQuad(row, col text, sums []text) {
 	width := m.extent(m.col)
-	if !target.DivisibleBy(width, 4) || m.k.Guard != nil && m.k.Guard.Col != nil {
+	if !schedule.DivisibleBy(width, 4) || m.k.Guard != nil && m.k.Guard.Col != nil {
 		m.repeat("part", 4, func(part text) {
 			var at []text
 			for _, s := range sums {
@@ -481,7 +481,7 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	if !one {
 		// The last step fetches its own tiles once more, in vain, where tiles are whole: without a branch
 		// around them, loads and what becomes of what they load overlap with the products.
-		next, again := plus(at, uintLit(step)), extent.IsStatic() && target.DivisibleBy(extent, step)
+		next, again := plus(at, uintLit(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
 		if again {
 			next = call("min", next, uintLit(extent.Add-int64(step)))
 		}

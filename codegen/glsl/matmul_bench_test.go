@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -36,7 +36,7 @@ func BenchmarkMatVec(b *testing.B) {
 
 func benchSchedules(b *testing.B, dev *vk.Device, name string, p product) {
 	seen := map[kernel.Schedule]bool{}
-	for _, c := range target.Candidates(p.kernel(), dev.Caps()) {
+	for _, c := range schedule.Candidates(p.kernel(), dev.Caps()) {
 		if seen[c.Schedule] || fits(p.kernel(), c.Schedule, dev.Caps()) != nil {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -29,7 +29,7 @@ var (
 // but where every invocation reads operands from memory by itself: the devices
 // for which that is good have no instruction for packed ones.
 func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
-	t, ok := target.ByteProducts(k)
+	t, ok := schedule.ByteProducts(k)
 	if !ok {
 		return floatQuads
 	}
@@ -56,7 +56,7 @@ func (q quadKind) typ() string {
 func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 	a := along{m.fold, m.k.Fold}
 	convert := func(word text) text { return m.coerce("uint", m.quads.word, word) }
-	if !target.DivisibleBy(a.extent, 4) || o.value.Kind != kernel.ExprLoad || !m.isVector(o.value, a) {
+	if !schedule.DivisibleBy(a.extent, 4) || o.value.Kind != kernel.ExprLoad || !m.isVector(o.value, a) {
 		m.helper("pack_bytes", "ivec4")
 		return convert(call("pack_bytes", m.quadAlong(o.value, m.fold, k, all, o.quadName())))
 	}

@@ -12,10 +12,11 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
@@ -379,7 +380,7 @@ func matCases() []matCase {
 
 // randomMatCases are products of random shape, type and fusion, each under a
 // random schedule that passes Check.
-func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
+func randomMatCases(t *testing.T, caps device.Caps, count int) []matCase {
 	t.Helper()
 	r := rand.New(rand.NewPCG(11, 13))
 	coin := func() bool { return r.IntN(2) == 0 }
@@ -406,7 +407,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 		case 1:
 			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
 		default:
-			p.m = d(1 + r.IntN(2*target.MaxMatVecRows))
+			p.m = d(1 + r.IntN(2*schedule.MaxMatVecRows))
 			subgroup := []int{0, int(caps.SubgroupSize)}[r.IntN(2)]
 			s = vec(rowsOfMatVec(p.m.Static()), power(6), power(6), power(3), subgroup)
 		}
@@ -419,7 +420,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 
 // normCases are products of few rows that have the factor of a norm. The factor joins the rows and the sums, and
 // no weight: how rows are read matters, and each format has a case.
-func normCases(caps target.Caps) []matCase {
+func normCases(caps device.Caps) []matCase {
 	var cases []matCase
 	for _, c := range slices.Concat(matCases(), blockCases()) {
 		c.name, c.p.norm = c.name+" of a norm", true
@@ -481,9 +482,9 @@ func TestMatMulOnDevice(t *testing.T) {
 const maxModule = 128 << 10
 
 // notLong skips a case that a device in software would compile for long.
-func notLong(t *testing.T, caps target.Caps, module []byte) {
+func notLong(t *testing.T, caps device.Caps, module []byte) {
 	t.Helper()
-	if caps.Type == target.DeviceCPU && len(module) > maxModule {
+	if caps.Type == device.DeviceCPU && len(module) > maxModule {
 		t.Skipf("%d bytes of SPIR-V, more than %d: %s would compile it for long", len(module), maxModule, caps.Name)
 	}
 }
@@ -523,7 +524,7 @@ func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 }
 
 // reliable returns the schedule's subgroup size if the device has it, else 0.
-func reliable(caps target.Caps, s kernel.Schedule) int {
+func reliable(caps device.Caps, s kernel.Schedule) int {
 	shared := s.Coarsen > 0 || s.RoundRows
 	if own := int(caps.SubgroupSize); shared && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
 		return own // whatever it is, rows are shared by whole subgroups

@@ -1,6 +1,8 @@
 package glsl
 
-import "github.com/vkc-go/vkc/codegen/target"
+import (
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
 
 // emitMatDirect writes a product without shared memory and barriers, for
 // devices on which both are plain loops over memory. An invocation computes
@@ -58,7 +60,7 @@ func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperan
 }
 
 func (m *matMul) directQuad(o *matOperand, k0, q text) text {
-	return m.quad(o, plus(k0, times(q, 4)), target.DivisibleBy(m.k.Fold, m.s.TileK))
+	return m.quad(o, plus(k0, times(q, 4)), schedule.DivisibleBy(m.k.Fold, m.s.TileK))
 }
 
 // bindRow binds the row axis to row i of the tile.

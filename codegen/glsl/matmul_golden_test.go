@@ -4,10 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -45,7 +46,7 @@ func TestMatMulGolden(t *testing.T) {
 	for _, c := range cases {
 		k := c.p.kernel()
 		caps := profile(t, c.device)
-		s, _, err := target.Select(k, caps)
+		s, _, err := schedule.Select(k, caps)
 		check(t, err)
 		sh, err := emit(k, s, caps, k.Symbols())
 		check(t, err)
@@ -65,10 +66,10 @@ func TestMatMulGolden(t *testing.T) {
 func TestNeedsAgree(t *testing.T) {
 	bare := profile(t, "nvidia-h100")
 	bare.Features.Storage8, bare.Features.Storage16, bare.Features.Int64 = false, false, false
-	for _, caps := range []target.Caps{profile(t, "nvidia-h100"), bare} {
+	for _, caps := range []device.Caps{profile(t, "nvidia-h100"), bare} {
 		for _, dtype := range ir.DTypes() {
 			k := product{m: d(64), n: d(256), k: d(256), a: ir.F32, b: dtype, transB: true}.kernel()
-			s, _, err := target.Select(k, caps)
+			s, _, err := schedule.Select(k, caps)
 			check(t, err)
 			sh, err := emit(k, s, caps, nil)
 			if err != nil {
@@ -77,7 +78,7 @@ func TestNeedsAgree(t *testing.T) {
 				}
 				continue // a block format without kernels yet
 			}
-			promised := target.Needs(k)
+			promised := schedule.Needs(k)
 			for _, n := range []string{glsl.NeedPreserveNaN, glsl.NeedPreserveNaN64, glsl.NeedStorage8,
 				glsl.NeedStorage16, glsl.NeedInt64} { // used where there, done without elsewhere
 				if caps.Has(n) {

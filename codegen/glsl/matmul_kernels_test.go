@@ -1,9 +1,10 @@
 package glsl_test
 
 import (
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -190,11 +191,11 @@ func (p product) kernel() *kernel.Kernel {
 }
 
 // emit is [glsl.Emit] under a schedule that is settled first, as selection does.
-func emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*glsl.Shader, error) {
-	return glsl.Emit(k, target.Settle(k, s, caps), caps, symbols)
+func emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*glsl.Shader, error) {
+	return glsl.Emit(k, schedule.Settle(k, s, caps), caps, symbols)
 }
 
-// fits is [target.Check] of such a schedule.
-func fits(k *kernel.Kernel, s kernel.Schedule, caps target.Caps) error {
-	return target.Check(k, target.Settle(k, s, caps), caps)
+// fits is [schedule.Check] of such a schedule.
+func fits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	return schedule.Check(k, schedule.Settle(k, s, caps), caps)
 }

@@ -2,7 +2,7 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // Tiles that are kept step by step along the contraction: of every step an
@@ -15,7 +15,7 @@ func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	if !value.plain() {
 		value = primary(m.variable("vec4", o.quadName(), value))
 	}
-	pitch := target.StepPitch(m.extentOf(o))
+	pitch := schedule.StepPitch(m.extentOf(o))
 	m.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(times(quad, 4), depth), pitch), quotient(line, 4, m.extentOf(o)))
 		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s,
@@ -26,7 +26,7 @@ func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 // across reports whether an operand is moved four of its lines at a time, which are neighbours in memory: they are
 // neighbours in a step of the tile, too.
 func (m *matTile) across(o *matOperand) bool {
-	return m.s.Steps && target.FoursAcross(m.k, o.value, o.axis)
+	return m.s.Steps && schedule.FoursAcross(m.k, o.value, o.axis)
 }
 
 // eachAcross writes body for the vectors of four lines of a tile that an invocation moves: their number among its own,
@@ -48,7 +48,7 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 	}
 	m.eachAcross(o, func(i, four, depth text) {
 		at := plus(origin, times(four, 4))
-		if !target.DivisibleBy(extent, m.extentOf(o)) { // what comes of the last four again is not stored
+		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // what comes of the last four again is not stored
 			at = call("min", at, m.coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
 		at = primary(m.variable("uint", m.paraName(o.axis), at))
@@ -68,7 +68,7 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 
 // putAcross stores four lines of an operand's tile in a step of it.
 func (m *matTile) putAcross(o *matOperand, stage, four, depth, value text) {
-	place := plus(times(depth, target.StepPitch(m.extentOf(o))), four)
+	place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), four)
 	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s, value.s)
 }
 
@@ -82,7 +82,7 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 			for _, o := range list {
 				vectors[o] = m.array("vec4", o.name+base, count)
 				m.repeat("i", count, func(i text) {
-					place := plus(times(depth, target.StepPitch(m.extentOf(o))), plus(at, times(i, apart)))
+					place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), plus(at, times(i, apart)))
 					m.line("%s = %s[%s];", elementOf(vectors[o], count, i).s, m.tiles[o],
 						plus(times(stage, m.tileSize(o)), place).s)
 				})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // emitMatTile writes a product in tiles: a workgroup computes TileM x TileN
@@ -106,9 +106,9 @@ func (m *matMul) extentOf(o *matOperand) int {
 // tileSize is the room of an operand's tile, in vectors.
 func (m *matMul) tileSize(o *matOperand) int {
 	if m.s.Steps {
-		return m.s.TileK * target.StepPitch(m.extentOf(o))
+		return m.s.TileK * schedule.StepPitch(m.extentOf(o))
 	}
-	return m.extentOf(o) * target.TilePitch(m.s.TileK)
+	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
 }
 
 // takeTurns stages and multiplies in turns.
@@ -181,7 +181,7 @@ func (m *matTile) put(o *matOperand, stage, line, quad, value text) {
 		m.putSteps(o, stage, line, quad, value)
 		return
 	}
-	place := plus(times(stage, m.tileSize(o)), plus(times(line, target.TilePitch(m.s.TileK)), quad))
+	place := plus(times(stage, m.tileSize(o)), plus(times(line, schedule.TilePitch(m.s.TileK)), quad))
 	m.line("%s[%s] = %s;", m.tiles[o], place.s, value.s)
 }
 
@@ -231,7 +231,7 @@ func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value t
 // multiply adds the products of the tiles in a stage to the sums.
 func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	s := m.s
-	pitch := target.TilePitch(s.TileK)
+	pitch := schedule.TilePitch(s.TileK)
 	m.line("")
 	quad := m.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	read := func(o *matOperand, line text) text {

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -69,12 +70,12 @@ func timeTiles(t *testing.T, dev *vk.Device, what string) {
 
 // timedTiles lists the chosen tile and large ones that the device can run, as
 // they are, paired, in steps, and both.
-func timedTiles(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
-	chosen, _, err := target.Select(k, caps)
+func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	chosen, _, err := schedule.Select(k, caps)
 	check(t, err)
 	all := []kernel.Schedule{chosen}
 	add := func(s kernel.Schedule) {
-		if target.Check(k, s, caps) == nil && !slices.Contains(all, s) {
+		if schedule.Check(k, s, caps) == nil && !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}

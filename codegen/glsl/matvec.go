@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -39,7 +39,7 @@ func (e *emitter) emitMatVec() {
 	v.reader, v.rows = readers[s.Decode](v), v.source()
 	v.biasSubnormals()
 	if s.Coarsen > 0 {
-		if target.SumsRowsFirst(s) {
+		if schedule.SumsRowsFirst(s) {
 			v.shareRowSums()
 		}
 		v.unrollColumns()
@@ -191,7 +191,7 @@ func (v *matVec) shareTables() {
 // the results, an invocation each.
 func (v *matVec) meet(shared partials) {
 	results, parts := v.partials()
-	if !target.SumsRowsFirst(v.s) {
+	if !schedule.SumsRowsFirst(v.s) {
 		v.shareRowSums()
 	}
 	v.line("barrier();")

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -22,7 +23,7 @@ func blockRun(s kernel.Schedule, run int) kernel.Schedule {
 
 // withCopies is a schedule that decodes by lookup, where the format has them.
 func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule {
-	if table, ok := target.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
+	if table, ok := schedule.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
 		s.Tables, s.Copies = true, copies
 	}
 	return s
@@ -72,7 +73,7 @@ func blockCases() []matCase {
 		p.m, p.bytes, p.a, s.StageRows = d(1+i%8), true, ir.I8, false
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
 		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // which meet in the table, on some devices by lanes
-		for table, ok := target.LookupTableOf(t); ok && table.Entries*copies < sums; copies *= 2 {
+		for table, ok := schedule.LookupTableOf(t); ok && table.Entries*copies < sums; copies *= 2 {
 		}
 		s = withCopies(t, s, s.TileK, copies)
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows of bytes", t, p.m), p: p, s: s})
@@ -125,14 +126,14 @@ func held(s kernel.Schedule) kernel.Schedule {
 }
 
 func isHeld(p product, s kernel.Schedule) bool {
-	caps, err := target.Profile("nvidia-h100")
-	return err == nil && target.Settle(p.kernel(), s, caps).Held
+	caps, err := device.Profile("nvidia-h100")
+	return err == nil && schedule.Settle(p.kernel(), s, caps).Held
 }
 
 // takesDigits reports whether settling leaves a schedule its digits.
 func takesDigits(p product, s kernel.Schedule) bool {
-	caps, err := target.Profile("nvidia-h100")
-	return err == nil && target.Settle(p.kernel(), s, caps).Digits > 0
+	caps, err := device.Profile("nvidia-h100")
+	return err == nil && schedule.Settle(p.kernel(), s, caps).Digits > 0
 }
 
 // roundedCases are one row in runs of 64: rounded in shared memory, where rows

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -26,7 +26,7 @@ func newLookupReader(v *matVec) bReader {
 	switch {
 	case f.Octets.Masks == ir.ThirdMasks:
 		r.less = 3
-	case f.Octets.Masks == ir.SignMasks && v.s.IntDot && v.s.ThreadM < target.ManyRows:
+	case f.Octets.Masks == ir.SignMasks && v.s.IntDot && v.s.ThreadM < schedule.ManyRows:
 		r.less = 1
 	}
 	return r
@@ -61,7 +61,7 @@ func (t lookupTable) word(i text) string {
 // the functions that read them.
 func (v *matVec) shareLookup() {
 	t := v.run.DType
-	size, _ := target.LookupTableOf(t)
+	size, _ := schedule.LookupTableOf(t)
 	f, _ := ir.BlockFormatOf(t)
 	v.lookup = &lookupTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.s.Copies}

@@ -2,7 +2,7 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // prefetched are words of B that invocations have asked for and not looked at.
@@ -22,11 +22,11 @@ func (v *matVec) prefetchSectors() prefetched {
 	p.name = v.fresh(v.scope, "early")
 	o := v.b[0]
 	b := v.blockBuffer(o)
-	i := target.LargestPlane(b.DType)
+	i := schedule.LargestPlane(b.DType)
 	blocks := int(v.k.Fold.Add) / b.DType.BlockElems()
 	bytes := kernel.PlanesOf(b.DType)[i].Bytes
-	sectors := blocks * bytes / target.SectorBytes // of a column
-	all := target.PrefetchSectors(v.k, v.s)
+	sectors := blocks * bytes / schedule.SectorBytes // of a column
+	all := schedule.PrefetchSectors(v.k, v.s)
 	b.early = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
 	v.line("uint %s%s; // blocks, asked for while the row is made ready", p.name, arraySize(p.count))
@@ -40,7 +40,7 @@ func (v *matVec) prefetchSectors() prefetched {
 			v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(sectors))), v.col, v.s.TileN)))
 		v.bindAxis(v.col, col)
 		first := times(v.blockOf(o, primary("0u")), bytes/4)
-		within := times(binary("%", sector, uintLit(sectors)), target.SectorBytes/4)
+		within := times(binary("%", sector, uintLit(sectors)), schedule.SectorBytes/4)
 		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n).s, b.name,
 			plus(plus(uintLit(base/4), first), within).s)
 	})

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -46,7 +47,7 @@ func askingCases() []matCase {
 
 // rowsOfMatVec is how many rows of a product a matvec has in a workgroup: all, or half of them.
 func rowsOfMatVec(rows int) int {
-	if rows > target.MaxMatVecRows {
+	if rows > schedule.MaxMatVecRows {
 		return (rows + 1) / 2
 	}
 	return rows
@@ -54,7 +55,7 @@ func rowsOfMatVec(rows int) int {
 
 // randomBlockCases are products of one to sixteen rows by blocks of every format,
 // under random schedules that pass Check: shapes that nothing divides, too.
-func randomBlockCases(caps target.Caps, count int) []matCase {
+func randomBlockCases(caps device.Caps, count int) []matCase {
 	r := rand.New(rand.NewPCG(*vecsSeed, 19))
 	coin := func() bool { return r.IntN(2) == 0 }
 	own := max(int(caps.SubgroupSize), 1)
@@ -65,7 +66,7 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 			k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
 			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0, layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
 		if r.IntN(3) == 0 {
-			p.m = d(1 + r.IntN(2*target.MaxMatVecRows))
+			p.m = d(1 + r.IntN(2*schedule.MaxMatVecRows))
 		}
 		if r.IntN(3) == 0 {
 			p.batch = []ir.Dim{d(1 + r.IntN(3))}

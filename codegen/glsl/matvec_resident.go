@@ -2,7 +2,7 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // resident are the runs of A that an invocation meets the blocks of all its columns
@@ -76,7 +76,7 @@ func (v *matVec) loadResident() resident {
 		v.prefetchBlocks(rows)
 	}
 	v.rows.ready()
-	if tile := target.ResidentTile(v.k, v.s); tile > 0 {
+	if tile := schedule.ResidentTile(v.k, v.s); tile > 0 {
 		v.loadThroughTile(rows, tile)
 	} else {
 		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })

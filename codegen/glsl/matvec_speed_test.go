@@ -16,10 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -145,8 +146,8 @@ func (l speedLine) product(n, depth int) product {
 
 // schedules lists what a line asks for and the device can run, the chosen one
 // first.
-func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
-	chosen, _, err := target.Select(k, caps)
+func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	chosen, _, err := schedule.Select(k, caps)
 	check(t, err)
 	list := []kernel.Schedule{chosen}
 	if len(l.options) == 0 {
@@ -207,7 +208,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 
 // matrixSchedules lists what a line asks for on matrix units: subgroups along
 // columns and contraction, fragments of columns each, and depth of a step.
-func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
+func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	var list []kernel.Schedule
 	for _, sn := range l.options["sn"] {
 		for _, sk := range l.options["sk"] {

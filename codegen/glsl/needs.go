@@ -3,10 +3,10 @@ package glsl
 import (
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// Device features that a shader may need, by their names in target.Caps.Has.
+// Device features that a shader may need, by their names in device.Caps.Has.
 const (
 	NeedStorage8        = "storage8"              // 8-bit elements in storage buffers
 	NeedStorage16       = "storage16"             // 16-bit elements in storage buffers
@@ -72,7 +72,7 @@ func customNeeds() (names []string) {
 
 // TargetEnv returns the environment that a shader with these needs is compiled
 // for, on a device of some version of Vulkan: 1.2, or what it asks for instead.
-func TargetEnv(needs []string, api target.APIVersion) string {
+func TargetEnv(needs []string, api device.APIVersion) string {
 	switch {
 	case slices.Contains(needs, NeedCoopMat2):
 		return "vulkan1.3"

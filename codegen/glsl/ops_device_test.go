@@ -6,8 +6,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -172,8 +173,8 @@ func TestOpsOnDevice(t *testing.T) {
 	var states []*passes.State
 	var sources []string
 	for _, c := range cases {
-		s, text, err := build(c.graph, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-			sched, _, err := target.Select(k, dev.Caps())
+		s, text, err := build(c.graph, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+			sched, _, err := schedule.Select(k, dev.Caps())
 			return sched, dev.Caps(), err
 		})
 		if err != nil {

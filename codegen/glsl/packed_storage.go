@@ -9,7 +9,7 @@ import (
 )
 
 // Devices without 8-bit or 16-bit elements in storage buffers see a buffer of them as
-// words of 32 bits, as target.Caps.InWords says: what lies in memory is the same, so that
+// words of 32 bits, as device.Caps.InWords says: what lies in memory is the same, so that
 // hosts, other kernels and other devices notice nothing. Elements are read out of their
 // word. Neighbours that fill words are written as words. An element alone is written by
 // atomics that touch its own bits and no others, since other invocations write the rest

@@ -5,7 +5,7 @@ import (
 	"unicode"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -24,7 +24,7 @@ func (e *emitter) quad(v *kernel.Expr, a along, k text, base string, all bool) t
 
 // quadOf is quad for vectors of any kind.
 func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base string, all bool) text {
-	whole := target.DivisibleBy(a.extent, 4)
+	whole := schedule.DivisibleBy(a.extent, 4)
 	if whole && all && e.isVector(v, a) {
 		return e.vectorQuad(q, v, a, k)
 	}
@@ -120,13 +120,13 @@ func (e *emitter) as(typ string, v *kernel.Expr) text {
 // extent that steps go over: they divide it, or it has that many from there.
 func wholeStep(d ir.Dim, from text, step int) bool {
 	first, known := literalOf(from)
-	return target.DivisibleBy(d, step) || known && first.v+int64(step) <= d.Min()
+	return schedule.DivisibleBy(d, step) || known && first.v+int64(step) <= d.Min()
 }
 
 // limit keeps a coordinate below an extent, unless tiles of that many divide
 // it. Where it is used the extent is not 0.
 func (e *emitter) limit(x text, d ir.Dim, tile int) text {
-	if target.DivisibleBy(d, tile) {
+	if schedule.DivisibleBy(d, tile) {
 		return x
 	}
 	return e.capped(x, d)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -13,14 +13,14 @@ import (
 // that they are best decoded to f16 together.
 func decodesOctets(t ir.DType) bool {
 	f, ok := ir.BlockFormatOf(t)
-	return ok && f.Run%target.OctetElems == 0
+	return ok && f.Run%schedule.OctetElems == 0
 }
 
 // loadsOctets reports whether eight neighbours of an operand are decoded together by
 // an octetDecoder.
 func (e *emitter) loadsOctets(v *kernel.Expr, a along) bool {
 	return v.Kind == kernel.ExprLoad && decodesOctets(e.k.Bindings[v.Bind].DType) &&
-		target.DivisibleBy(a.extent, target.OctetElems) && v.Index.Adjacent(a.axis, target.OctetElems)
+		schedule.DivisibleBy(a.extent, schedule.OctetElems) && v.Index.Adjacent(a.axis, schedule.OctetElems)
 }
 
 // octetDecoder returns the function that decodes eight neighbours of a buffer

@@ -13,7 +13,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -51,7 +51,7 @@ func TestProgramsAreReadable(t *testing.T) {
 		}
 		g, err := c.Graph(c.Sizes)
 		check(t, err)
-		for _, p := range target.Kinds() {
+		for _, p := range device.Kinds() {
 			addSources(t, sources, c.Name, p, g)
 		}
 	}
@@ -68,7 +68,7 @@ func TestRandomProgramsAreReadable(t *testing.T) {
 	for seed := range uint64(40) {
 		g, err := graphgen.New(seed, graphgen.Options{Straight: true})
 		check(t, err)
-		for _, p := range target.Kinds() {
+		for _, p := range device.Kinds() {
 			addSources(t, sources, fmt.Sprintf("seed %d", seed), p, g)
 		}
 	}

@@ -3,8 +3,8 @@ package glsl
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -174,7 +174,7 @@ func (r *rowWriter) finishPlace(f fold) string {
 }
 
 // shuffleOps is what exchanging values inside a subgroup takes.
-const shuffleOps = target.SubgroupBasic | target.SubgroupShuffle
+const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
 
 // bySubgroup reports whether lanes exchange values inside subgroups.
 func (r *rowWriter) bySubgroup() bool {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -28,7 +28,7 @@ func BenchmarkScan(b *testing.B) {
 		for _, lanes := range []int{64, 128, 256, 512, 1024} {
 			s := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4, LanesPerRow: lanes,
 				Subgroup: int(dev.Caps().SubgroupSize)}
-			if target.Check(k, s, dev.Caps()) == nil {
+			if schedule.Check(k, s, dev.Caps()) == nil {
 				b.Run(fmt.Sprintf("chunk=%d/lanes=%d", chunk, lanes), func(b *testing.B) { benchKernel(b, dev, k, s) })
 			}
 		}

@@ -1,6 +1,8 @@
 package glsl
 
-import "github.com/vkc-go/vkc/codegen/target"
+import (
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
 
 // selectWriter writes a kernel that stores the first elements of a row's order
 // without ordering the rest. It finds the last of them by radix selection: it
@@ -22,9 +24,9 @@ func (e *emitter) emitSelect() {
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
 	e.overSpace(r.place, func() {
 		w := &selectWriter{rowWriter: r, each: e.sched.Cache}
-		w.bins, w.sums = r.share("uint", "bins", target.SelectBins), r.share("uint", "sums", e.sched.Workgroup)
-		w.found = r.share("uint", "found", target.SelectFound)
-		w.selected = r.sharedPlaces(target.SelectPlaces(e.k))
+		w.bins, w.sums = r.share("uint", "bins", schedule.SelectBins), r.share("uint", "sums", e.sched.Workgroup)
+		w.found = r.share("uint", "found", schedule.SelectFound)
+		w.selected = r.sharedPlaces(schedule.SelectPlaces(e.k))
 		w.loadOwn()
 		last, lastPlace := w.findLast()
 		w.collect(last, lastPlace)
@@ -59,31 +61,31 @@ func (w *selectWriter) loadOwn() {
 // findLast returns the key and the coordinate of the last element that is
 // taken.
 func (w *selectWriter) findLast() (key, place string) {
-	w.comment("Find the last element to take, %d bits of its key and then of its place at a time.", target.SelectBits)
+	w.comment("Find the last element to take, %d bits of its key and then of its place at a time.", schedule.SelectBits)
 	key, place = w.variable("uint", "last_key", primary("0u")), w.variable("uint", "last_place", primary("0u"))
 	keyBits, placeBits := w.variable("uint", "known_key", primary("0u")), w.variable("uint",
 		"known_place", primary("0u"))
 	rank := w.variable("uint", "rank", w.dim(w.k.Take))
-	keyRounds, rounds := 3, 3+(bitsOf(w.k.Fold.Max())+target.SelectBits-1)/target.SelectBits
+	keyRounds, rounds := 3, 3+(bitsOf(w.k.Fold.Max())+schedule.SelectBits-1)/schedule.SelectBits
 	w.open("for (uint round = 0u; round < %du; ++round)", rounds)
 	w.line("bool by_key = round < %du;", keyRounds)
-	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", target.SelectBits,
-		rounds-1, target.SelectBits)
-	bin := w.lanesOver("bin", uintLit(target.SelectBins))
+	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", schedule.SelectBits,
+		rounds-1, schedule.SelectBits)
+	bin := w.lanesOver("bin", uintLit(schedule.SelectBins))
 	w.line("%s[%s] = 0u;", w.bins, bin.s)
 	w.close()
 	w.line("barrier();")
 	n, j := w.eachOwn()
 	w.line("uint key = %s[%s];", w.own, n)
 	w.line("if ((key & %s) == %s && (%s & %s) == %s) atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u);",
-		keyBits, key, j, placeBits, place, w.bins, j, target.SelectBins-1)
+		keyBits, key, j, placeBits, place, w.bins, j, schedule.SelectBins-1)
 	w.close()
 	w.line("barrier();")
 	w.findBin(rank)
 	w.line("%s = %s[1];", rank, w.found)
 	w.open("if (by_key)")
 	w.line("%s |= %s[0] << shift;", key, w.found)
-	w.line("%s |= %du << shift;", keyBits, target.SelectBins-1)
+	w.line("%s |= %du << shift;", keyBits, schedule.SelectBins-1)
 	w.line("// All of the bin are taken: places do not matter.")
 	w.open("if (%s == %s[2])", rank, w.found)
 	w.line("%s |= ~%s;", key, keyBits)
@@ -93,7 +95,7 @@ func (w *selectWriter) findLast() (key, place string) {
 	w.close()
 	w.open("else")
 	w.line("%s |= %s[0] << shift;", place, w.found)
-	w.line("%s |= %du << shift;", placeBits, target.SelectBins-1)
+	w.line("%s |= %du << shift;", placeBits, schedule.SelectBins-1)
 	w.close()
 	w.close()
 	return key, place
@@ -103,7 +105,7 @@ func (w *selectWriter) findLast() (key, place string) {
 // and its rank among those.
 func (w *selectWriter) findBin(rank string) {
 	lanes := w.sched.Workgroup
-	per := target.SelectBins / lanes
+	per := schedule.SelectBins / lanes
 	w.line("uint first_bin = %s * %du, own_bins = 0u;", w.local.s, per)
 	w.line("for (uint b = 0u; b < %du; ++b) own_bins += %s[first_bin + b];", per, w.bins)
 	w.line("uint up_to = own_bins;")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,7 +19,7 @@ import (
 // repeat one line or column, and added to the sums in f32.
 type skinny struct {
 	*matVec
-	target.Skinny
+	schedule.Skinny
 	unit     string // the type that shared memory consists of
 	ownCol   text   // the subgroup's first column in the tile
 	weights  map[*matOperand]*stagedStrips
@@ -44,7 +44,7 @@ func (e *emitter) emitSkinny() {
 	}
 	e.need(NeedCoopMat, NeedMemoryModel)
 	r := &skinny{matVec: &matVec{matMul: m, self: self}, weights: map[*matOperand]*stagedStrips{}}
-	r.Skinny, _ = target.SkinnyOf(e.k)
+	r.Skinny, _ = schedule.SkinnyOf(e.k)
 	e.needMatrix(r.Element)
 	t := r.blockBuffer(r.b[0]).DType
 	r.run = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
@@ -126,7 +126,7 @@ func (r *skinny) accumulate() {
 	fetch(times(r.part, s.TileK))
 	r.close()
 	r.line("")
-	even := target.DivisibleBy(r.k.Fold, step) // all subgroups have as many steps
+	even := schedule.DivisibleBy(r.k.Fold, step) // all subgroups have as many steps
 	var k0 text
 	if even {
 		k0 = r.rolled("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -16,8 +17,8 @@ import (
 
 // skinnySchedule is a schedule of sn by sk subgroups, along columns and
 // contraction, that hold frags fragments of columns each, in steps of depth.
-func skinnySchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
-	r, ok := target.SkinnyOf(k)
+func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
+	r, ok := schedule.SkinnyOf(k)
 	if !ok {
 		return kernel.Schedule{}, false
 	}
@@ -26,7 +27,7 @@ func skinnySchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int
 		return kernel.Schedule{}, false
 	}
 	for _, f := range caps.Matrices { // the fewest rows
-		if f.A == m.A && f.B == m.B && f.C == target.Component(r.Sums().String()) && f.R == f.C &&
+		if f.A == m.A && f.B == m.B && f.C == device.Component(r.Sums().String()) && f.R == f.C &&
 			f.N < m.N && f.K == m.K {
 			m = f
 		}
@@ -39,9 +40,9 @@ func skinnySchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int
 
 // skinnyCases are products of every format that matrix units take, by rows of
 // floats and of bytes.
-func skinnyCases(caps target.Caps) (cases []matCase, refused []string) {
+func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 	for i, t := range blockTypes() {
-		f, ok := target.SkinnyFormatOf(t)
+		f, ok := schedule.SkinnyFormatOf(t)
 		if !ok {
 			continue
 		}
@@ -102,7 +103,7 @@ func TestSkinnyOnDevice(t *testing.T) {
 	if len(cases) == 0 {
 		t.Skipf("%s has no matrix units for these: %s", dev.Caps().Name, refused[0])
 	}
-	if dev.Caps().Type == target.DeviceCPU {
+	if dev.Caps().Type == device.DeviceCPU {
 		cases = slices.DeleteFunc(cases, func(c matCase) bool {
 			return !slices.Contains([]string{"q4_0 by i8", "q4_1 by i8", "q5_0 by f32", "q5_1 by i8", "q6_K by i8",
 				"iq2_xxs by f32", "mxfp4 by i8"}, c.name)
@@ -138,7 +139,7 @@ func TestSkinnyValues(t *testing.T) {
 	for _, dt := range []ir.DType{ir.Q8_0, ir.Q6_K} { // neither has an offset, which would make infinities NaN
 		p := product{m: d(len(rows)), n: d(16), k: d(256), a: ir.F32, b: dt, transB: true}
 		k := p.kernel()
-		f, _ := target.SkinnyFormatOf(dt)
+		f, _ := schedule.SkinnyFormatOf(dt)
 		s, ok := skinnySchedule(dev.Caps(), k, 1, 1, 1, f.Span)
 		if err := fits(k, s, dev.Caps()); !ok || err != nil {
 			t.Skipf("%s has no matrix units for this: %v", dev.Caps().Name, err)

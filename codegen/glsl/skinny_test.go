@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -12,7 +12,7 @@ import (
 // runs have them.
 func TestMatFormats(t *testing.T) {
 	for _, dt := range ir.BlockFormats() {
-		m, ok := target.SkinnyFormatOf(dt)
+		m, ok := schedule.SkinnyFormatOf(dt)
 		if f, _ := ir.BlockFormatOf(dt); ok == f.Activations {
 			t.Errorf("%s: whether matrix units take it should be otherwise", dt)
 		}

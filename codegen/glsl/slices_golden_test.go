@@ -3,8 +3,8 @@ package glsl_test
 import (
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -45,7 +45,7 @@ func TestSlicesGolden(t *testing.T) {
 	if len(s.Kernels) != 1 {
 		t.Fatalf("%d kernels, want one:\n%s", len(s.Kernels), s.Text())
 	}
-	sched, _, err := target.Select(s.Kernels[0], caps)
+	sched, _, err := schedule.Select(s.Kernels[0], caps)
 	check(t, err)
 	sh, err := emit(s.Kernels[0], sched, caps, nil)
 	check(t, err)

@@ -2,7 +2,7 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // emitSort writes a kernel that orders each row in shared memory by a bitonic
@@ -12,7 +12,7 @@ import (
 func (e *emitter) emitSort() {
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
 	e.overSpace(r.place, func() {
-		p := r.sharedPlaces(target.SortPlaces(e.k))
+		p := r.sharedPlaces(schedule.SortPlaces(e.k))
 		r.loadKeys(p)
 		r.network(p)
 		r.storePlaces(p)

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // staging brings operands of matrix units to shared memory, in 16 bits and in
 // octets: eight neighbours along whichever axis the operand lies in memory.
-// Bytes go in as many neighbours as target.UnitElems says, 16 where it can be.
+// Bytes go in as many neighbours as schedule.UnitElems says, 16 where it can be.
 // What is said of octets here is true of those, too. There are two stages, so that one is filled while the other is
 // multiplied;
 // in between, the octets wait in registers.
@@ -45,15 +45,15 @@ type staged struct {
 
 // newStaging gives every operand that is to be staged its part of a stage.
 func (m *matMul) newStaging(self text) *staging {
-	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k), unit: target.UnitElems(m.k, m.s),
+	c := &staging{matMul: m, self: self, sums: schedule.SumsDType(m.k), unit: schedule.UnitElems(m.k, m.s),
 		unitType: "uvec4"}
-	c.dtype, _ = target.MatrixDType(m.k)
-	if target.UnitsOf16(m.k, m.s) == 2 {
+	c.dtype, _ = schedule.MatrixDType(m.k)
+	if schedule.UnitsOf16(m.k, m.s) == 2 {
 		c.unitType = "uvec2"
 	}
 	c.needMatrix(c.dtype)
 	c.stageOperands()
-	if n := target.MatrixUnits(m.k, m.s); n > 0 {
+	if n := schedule.MatrixUnits(m.k, m.s); n > 0 {
 		c.tiles = m.share(c.unitType, "tiles", n)
 	}
 	return c
@@ -100,10 +100,10 @@ func (e *emitter) fragment(t ir.DType, use string) string {
 // stageOperands gives every operand its part of a stage.
 func (c *staging) stageOperands() {
 	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {
-		if !target.Staged(c.k, c.s, o.value, o.axis) {
+		if !schedule.Staged(c.k, c.s, o.value, o.axis) {
 			continue
 		}
-		st := &staged{matOperand: o, value: target.Unrounded(o.value, c.dtype), base: c.octets}
+		st := &staged{matOperand: o, value: schedule.Unrounded(o.value, c.dtype), base: c.octets}
 		st.extent = c.s.TileM
 		if o.axis == c.col {
 			st.extent = c.s.TileN
@@ -115,7 +115,7 @@ func (c *staging) stageOperands() {
 		st.raw = c.isRaw(st)
 		st.units = st.lines * st.inner / c.unit
 		st.rounds = (st.units + c.s.Workgroup - 1) / c.s.Workgroup
-		c.octets += target.StagedUnits(o.along, st.extent, c.s.TileK, c.unit)
+		c.octets += schedule.StagedUnits(o.along, st.extent, c.s.TileK, c.unit)
 		c.operands = append(c.operands, st)
 	}
 	for _, st := range c.operands {
@@ -126,7 +126,7 @@ func (c *staging) stageOperands() {
 // isRaw reports whether the neighbours of an octet are aligned in memory, in the
 // dtype that matrix units take.
 func (c *staging) isRaw(st *staged) bool {
-	return target.UnitLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype, c.unit)
+	return schedule.UnitLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype, c.unit)
 }
 
 // shiftedOctets makes the text have the function that reads eight 16-bit
@@ -138,7 +138,7 @@ func (c *staging) shiftedOctets(b *buffer) string {
 		return name
 	}
 	c.tables[name] = true
-	octets := c.view(b, target.OctetElems)
+	octets := c.view(b, schedule.OctetElems)
 	c.decoders = append(c.decoders, parseDefinition(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i to i+7.
 uvec4 NAME(uint i) {
@@ -232,16 +232,16 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 			b.subscript(binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit))))
 		return
 	}
-	if target.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
+	if schedule.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
 		value := call(c.shiftedOctets(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).narrow())
-		if st.axis == c.fold && !target.DivisibleBy(c.k.Fold, target.OctetElems) {
+		if st.axis == c.fold && !schedule.DivisibleBy(c.k.Fold, schedule.OctetElems) {
 			c.helper("first_halves", "uvec4")
 			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
 		}
 		c.line("%s = %s;", dst, value.s)
 		return
 	}
-	if w, ok := target.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
+	if w, ok := schedule.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
 		c.windowOctet(w, st, inner, dst)
 		return
 	}
@@ -253,7 +253,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.byteOctet(st, inner, dst)
 		return
 	}
-	whole := target.DivisibleBy(c.extent(st.axis), target.OctetElems)
+	whole := schedule.DivisibleBy(c.extent(st.axis), schedule.OctetElems)
 	low := c.quadAlong(st.value, st.axis, inner, true, st.name+"_low")
 	high := c.quadAlong(st.value, st.axis, plus(inner, uintLit(4)), whole, st.name+"_high")
 	c.line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
@@ -262,7 +262,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 // unitView is a buffer as an array of octets.
 func (c *staging) unitView(b *buffer) string {
 	if !c.dtype.IsInteger() {
-		return c.view(b, target.OctetElems)
+		return c.view(b, schedule.OctetElems)
 	}
 	c.need(c.storageNeeds(b)...)
 	b.units[c.unit] = true
@@ -273,7 +273,7 @@ func (c *staging) unitView(b *buffer) string {
 // they are staged.
 func (c *staging) byteOctet(st *staged, inner text, dst string) {
 	c.helper("pack_bytes", "ivec4")
-	whole := target.DivisibleBy(c.extent(st.axis), c.unit)
+	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
 	for i := range c.unit / 4 {
 		at := plus(inner, uintLit(4*i))
 		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.name, i))
@@ -296,7 +296,7 @@ func (c *staging) pack(quad text) string {
 // put writes an invocation's octets to the tile in a stage.
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
-		at := plus(plus(plus(stage, uintLit(st.base)), times(line, target.StagedPitch(st.inner, c.unit))), octet)
+		at := plus(plus(plus(stage, uintLit(st.base)), times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
 		c.line("%s[%s] = %s;", c.tiles, at.s, elementOf(st.next, st.rounds, i).s)
 	})
 }
@@ -324,7 +324,7 @@ func (c *staging) loadStaged(st *staged, name string, offset text) {
 		layout = "ColumnMajor"
 	}
 	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s,
-		target.StagedPitch(st.inner, c.unit), layout)
+		schedule.StagedPitch(st.inner, c.unit), layout)
 }
 
 // overOctet prints a multiple of an octet's elements in octets.

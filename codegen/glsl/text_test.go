@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // scratch is an emitter for tests of its parts.
 func scratch() *emitter {
-	return newEmitter(&kernel.Kernel{Name: "test"}, kernel.Schedule{}, target.Caps{}, []string{"T"})
+	return newEmitter(&kernel.Kernel{Name: "test"}, kernel.Schedule{}, device.Caps{}, []string{"T"})
 }
 
 func TestParentheses(t *testing.T) {

@@ -4,13 +4,13 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // windowOctet sets dst to eight neighbours of a window: two octets of memory,
 // shifted, with 0 for those outside.
-func (c *staging) windowOctet(w target.Window, st *staged, inner text, dst string) {
+func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst string) {
 	c.openScope()
 	defer c.close()
 	c.bindAxis(st.axis, inner)
@@ -47,7 +47,7 @@ func (c *staging) windowFunction(b *buffer) string {
 		return name
 	}
 	c.tables[name] = true
-	octets := c.view(b, target.OctetElems)
+	octets := c.view(b, schedule.OctetElems)
 	c.decoders = append(c.decoders, parseDefinition(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.
 uvec4 NAME(int i, int first, int end) {

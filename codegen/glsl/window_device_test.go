@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
@@ -129,12 +130,12 @@ func TestConvolutionsOfBytes(t *testing.T) {
 func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, opt passes.Options,
 	sched kernel.Schedule) []string {
 	t.Helper()
-	s, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	s, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 		if k.Family != kernel.FamilyMatMul {
-			s, _, err := target.Select(k, dev.Caps())
+			s, _, err := schedule.Select(k, dev.Caps())
 			return s, dev.Caps(), err
 		}
-		if err := target.Check(k, sched, dev.Caps()); err != nil {
+		if err := schedule.Check(k, sched, dev.Caps()); err != nil {
 			t.Skip(err)
 		}
 		return sched, dev.Caps(), nil

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -31,8 +32,8 @@ func TestConvolutionGolden(t *testing.T) {
 			opt.Pricer = passtest.Choices{Take: gains(caps)}
 		}
 		g := c.graph(t, ir.F16)
-		_, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-			s, _, err := target.Select(k, caps)
+		_, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+			s, _, err := schedule.Select(k, caps)
 			return s, caps, err
 		})
 		check(t, err)
@@ -60,12 +61,12 @@ func TestStoredConvolutionsCompile(t *testing.T) {
 				continue
 			}
 			_, text, err := buildWith(c.graph(t, ir.F16), implicitGEMMs,
-				func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+				func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 					if k.Family == kernel.FamilyMatMul {
-						s := target.Settle(k, sched, caps)
-						return s, caps, target.Check(k, s, caps)
+						s := schedule.Settle(k, sched, caps)
+						return s, caps, schedule.Check(k, s, caps)
 					}
-					s, _, err := target.Select(k, caps)
+					s, _, err := schedule.Select(k, caps)
 					return s, caps, err
 				})
 			check(t, err)
@@ -85,6 +86,6 @@ func compileTexts(t *testing.T, text []string) {
 }
 
 // gains takes what a device gains by.
-func gains(caps target.Caps) func(kernel.Rewrite) bool {
-	return func(r kernel.Rewrite) bool { return target.NewPricer(caps).Price(r).Gain() > 0 }
+func gains(caps device.Caps) func(kernel.Rewrite) bool {
+	return func(r kernel.Rewrite) bool { return schedule.NewPricer(caps).Price(r).Gain() > 0 }
 }

@@ -4,21 +4,21 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // windowWriter writes a kernel whose rows are windows that overlap: an invocation folds a block of them, and computes
 // what they share once for each place.
 type windowWriter struct {
 	*rowWriter
-	windows target.Windows
+	windows schedule.Windows
 	rows    int
 	shared  []*kernel.Expr // in terms of row and tap
 	atPlace []*kernel.Expr // the same in terms of their place
 }
 
 func (e *emitter) emitWindows() {
-	w, ok := target.WindowsOf(e.k)
+	w, ok := schedule.WindowsOf(e.k)
 	if !ok {
 		e.fail("the rows are no windows that overlap")
 		return
@@ -49,13 +49,13 @@ func (b *windowWriter) run() {
 	f := fold{Phase: phase, typ: b.computeType(accType(phase))}
 	b.needType(f.typ)
 	f.value = b.beginRows(f, phase.Name)
-	b.each(target.WindowRest, "", "rest", b.windows.Rest)
+	b.each(schedule.WindowRest, "", "rest", b.windows.Rest)
 	kept, part := b.keepPlaces(), f
 	apart := phase.Combine == kernel.CombineSum && b.k.Fold.Max() > maxPlainSum
 	if apart {
 		part.value = b.beginRows(f, phase.Name+"_part")
 	}
-	tap := b.each(target.WindowTap, unroll, "tap", b.windows.Taps)
+	tap := b.each(schedule.WindowTap, unroll, "tap", b.windows.Taps)
 	row := b.eachRow()
 	place := plus(times(row, b.windows.Step), times(tap, b.windows.Apart))
 	for i, v := range b.shared {
@@ -80,7 +80,7 @@ func (b *windowWriter) run() {
 
 // eachRow opens a loop over the rows of a block.
 func (b *windowWriter) eachRow() text {
-	return b.each(target.WindowRow, unroll, "row_of_block", b.rows)
+	return b.each(schedule.WindowRow, unroll, "row_of_block", b.rows)
 }
 
 // beginRows declares what rows fold at its identity, and returns that of the row of a loop.
@@ -102,7 +102,7 @@ func (b *windowWriter) keepPlaces() (names []string) {
 		names = append(names, b.fresh(b.scope, "kept_"+b.valueName(v)))
 		b.line("%s %s[%d];", typ, names[len(names)-1], places)
 	}
-	place := b.each(target.WindowPlace, unroll, "place", places)
+	place := b.each(schedule.WindowPlace, unroll, "place", places)
 	for i, value := range b.eval(b.atPlace...) {
 		b.line("%s[%s] = %s;", names[i], place.s, value)
 	}

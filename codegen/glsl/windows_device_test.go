@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -58,12 +59,12 @@ func TestWindows(t *testing.T) {
 		g := c.graph(t)
 		sizes := 0
 		for rows := 2; rows < 16; rows++ {
-			s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-				if w, ok := target.WindowsOf(k); !ok || w.Axis != c.axis {
+			s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+				if w, ok := schedule.WindowsOf(k); !ok || w.Axis != c.axis {
 					t.Fatalf("%s: windows along %d of %v (%t), want %d", c.name, w.Axis, k.Parallel, ok, c.axis)
 				}
 				sched := kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: 64, Vec: 1, Coarsen: rows}
-				return sched, dev.Caps(), target.Check(k, sched, dev.Caps())
+				return sched, dev.Caps(), schedule.Check(k, sched, dev.Caps())
 			})
 			if err != nil {
 				continue // the block does not divide the axis

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -106,7 +107,7 @@ func timeWindows(t *testing.T, dev *vk.Device, what string) {
 }
 
 // waysOfWindows are an invocation a row, two of them, and blocks of all sizes.
-func waysOfWindows(k *kernel.Kernel, caps target.Caps) (all []kernel.Schedule) {
+func waysOfWindows(k *kernel.Kernel, caps device.Caps) (all []kernel.Schedule) {
 	ways := []kernel.Schedule{{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1},
 		{Variant: kernel.VarRowGroup, Workgroup: 256, Vec: 1, LanesPerRow: 2, Subgroup: int(caps.SubgroupSize)}}
 	for rows := 2; rows < 25; rows++ {
@@ -115,7 +116,7 @@ func waysOfWindows(k *kernel.Kernel, caps target.Caps) (all []kernel.Schedule) {
 		}
 	}
 	for _, s := range ways {
-		if target.Check(k, s, caps) == nil {
+		if schedule.Check(k, s, caps) == nil {
 			all = append(all, s)
 		}
 	}

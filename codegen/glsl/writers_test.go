@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // TestWriters: every variant that selection knows has a writer, and no other does.
 func TestWriters(t *testing.T) {
 	known := map[kernel.Variant]bool{}
-	for _, v := range target.AllVariants() {
+	for _, v := range schedule.AllVariants() {
 		known[v] = true
 		if writers[v] == nil && v != kernel.VarCustom { // which is written already
 			t.Errorf("%s has no writer", v)

@@ -127,7 +127,7 @@ type MatVec struct {
 	// Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
-	// target.Settle derives the fields below.
+	// schedule.Settle derives the fields below.
 	Decode Decode `json:"decode,omitempty"`
 	IntDot bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
 	// products of floats are added one by one to a running sum that spans scales
@@ -172,7 +172,7 @@ type CoopMat2 struct {
 	Unroll int `json:"unroll,omitempty"`
 
 	// HideSteps hides the number of steps from the driver, which would otherwise unroll by 8 and run out of registers.
-	// target.Settle derives it.
+	// schedule.Settle derives it.
 	HideSteps bool `json:"hide_steps,omitempty"`
 }
 

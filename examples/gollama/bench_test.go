@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -24,7 +24,7 @@ func BenchmarkForward(b *testing.B) {
 	defer m.close()
 	b.Run("reference", func(b *testing.B) { benchModel(b, m, "cpu", nil) })
 	b.Run("device", func(b *testing.B) { benchModel(b, m, "vulkan", nil) })
-	generic, err := target.Profile("generic")
+	generic, err := device.Profile("generic")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func BenchmarkForward(b *testing.B) {
 
 // benchModel runs the model on a device, compiled for what it is unless caps
 // say otherwise.
-func benchModel(b *testing.B, m *model, device string, caps *target.Caps) {
+func benchModel(b *testing.B, m *model, device string, caps *device.Caps) {
 	dev, err := vkc.OpenDevice(device)
 	vktest.Need(b, err)
 	defer dev.Close()

@@ -19,8 +19,8 @@ import (
 	"github.com/vkc-go/vkc/bench/tune"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
@@ -165,7 +165,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 			device := strings.TrimSpace(caps.Name + ", " + caps.DriverName + " " + caps.DriverInfo)
 			rows = append(rows, compiled{Device: device,
 				Case: s.name, Kernel: k.Name, Family: k.Family, Schedule: low.Schedules[i].String(),
-				Registers: target.Registers(k, low.Schedules[i], caps)})
+				Registers: schedule.Registers(k, low.Schedules[i], caps)})
 			shaders = append(shaders, sh)
 			sources = append(sources, spirv.Shader{Name: sh.Name, Source: low.GLSL[n],
 				TargetEnv: glsl.TargetEnv(sh.Needs, caps.API)})

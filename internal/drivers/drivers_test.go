@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -24,7 +24,7 @@ type driver struct {
 	profile string // that it wrote, or that describes its device
 	of      string // the profile that stands for the kind of device; "" where this one does
 	notes   []string
-	machine target.Machine
+	machine device.Machine
 	memory  uint64 // of the device, where the driver takes this machine's for it
 	sample  bool   // whether a plain test compiles for it
 	runs    bool   // whether it runs kernels: vkc verify --ops does that, and it has no statistics
@@ -41,7 +41,7 @@ var drivers = []driver{
 			"L2 before 96 MB of Infinity Cache.",
 			"Of its 960 GB/s of memory a copy is taken to reach 800; arithmetic is of its maker's data sheet, " +
 				"launches are guessed."},
-		machine: target.Machine{CopyGBps: 800, MatrixF16: 123, MatrixI8: 123, VectorF32: 61, LaunchNs: 5000}},
+		machine: device.Machine{CopyGBps: 800, MatrixF16: 123, MatrixI8: 123, VectorF32: 61, LaunchNs: 5000}},
 	{name: "radv:navi33", profile: "amd-rdna3-navi33", of: "amd-rdna3"},
 	{name: "radv:gfx1201", profile: "amd-rdna4", of: "amd-rdna3"},
 	{name: "turnip:630", profile: "qualcomm-adreno630", of: "qualcomm-adreno740", memory: 6 << 30},
@@ -52,13 +52,13 @@ var drivers = []driver{
 			"Its 67 GB/s of memory serve all of the chip, of which a copy is taken to reach 40; arithmetic is from " +
 				"published " +
 				"figures, launches are guessed."},
-		machine: target.Machine{CopyGBps: 40, MatrixF16: 3.7, MatrixI8: 7.4, VectorF32: 1.8, LaunchNs: 10000}},
+		machine: device.Machine{CopyGBps: 40, MatrixF16: 3.7, MatrixI8: 7.4, VectorF32: 1.8, LaunchNs: 10000}},
 	{name: "turnip:830", profile: "qualcomm-adreno830", of: "qualcomm-adreno740", memory: 12 << 30},
 	{name: "honeykrisp", profile: "apple-m1", of: "generic", sample: true, memory: 8 << 30,
 		notes: []string{"Of its 68 GB/s of memory, which serve all of the chip, a copy is taken to reach 58; " +
 			"arithmetic is of its " +
 			"maker's data sheet, launches are guessed."},
-		machine: target.Machine{CopyGBps: 58, MatrixF16: 2.6, MatrixI8: 2.6, VectorF32: 2.6, LaunchNs: 10000}},
+		machine: device.Machine{CopyGBps: 58, MatrixF16: 2.6, MatrixI8: 2.6, VectorF32: 2.6, LaunchNs: 10000}},
 	{name: "nvk:190", profile: "nvidia-ada-nvk", of: "nvidia-h100", sample: true},
 	{name: "swiftshader", profile: "swiftshader", of: "lavapipe", runs: true,
 		notes: []string{"Google's driver for processors: subgroups of 4, 32 KiB of shared memory, no 8-bit storage."}},
@@ -148,7 +148,7 @@ func TestGoldenProfiles(t *testing.T) {
 	for _, d := range drivers {
 		t.Run(d.profile, func(t *testing.T) {
 			t.Parallel()
-			var caps target.Caps
+			var caps device.Caps
 			if err := json.Unmarshal(on(t, d, "caps"), &caps); err != nil {
 				t.Fatal(err)
 			}
@@ -159,10 +159,10 @@ func TestGoldenProfiles(t *testing.T) {
 			version := caps.DriverName + " " + strings.TrimSpace(caps.DriverInfo)
 			notes := append([]string{fmt.Sprintf("As reported by %s, run without the device (scripts/with-driver %s).",
 				strings.TrimSpace(version), d.name)}, d.notes...)
-			if d.machine == (target.Machine{}) {
+			if d.machine == (device.Machine{}) {
 				notes = append(notes, "Nothing was measured: it is taken to be as fast as "+d.of+", core for core.")
 			}
-			text, err := target.EncodeVariant(caps, d.of, notes...)
+			text, err := device.EncodeVariant(caps, d.of, notes...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -89,8 +89,8 @@ func TestManyOperands(t *testing.T) {
 
 // TestManyOperandsLower takes them as far as GLSL for every profile.
 func TestManyOperandsLower(t *testing.T) {
-	for _, profile := range target.Kinds() {
-		caps, err := target.Profile(profile)
+	for _, profile := range device.Kinds() {
+		caps, err := device.Profile(profile)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir/optest"
 )
 
@@ -12,7 +12,7 @@ import (
 // types and no storage of bytes, the generic device little but storage of 16 bits.
 func TestNeedsAreThere(t *testing.T) {
 	for _, name := range []string{"swiftshader", "generic"} {
-		caps, err := target.Profile(name)
+		caps, err := device.Profile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

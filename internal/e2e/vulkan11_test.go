@@ -5,7 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
@@ -15,10 +15,10 @@ import (
 // of SPIR-V 1.3, and random graphs give what the reference gives.
 func TestVulkan11(t *testing.T) {
 	before := openDevice(t).Caps()
-	t.Setenv(target.DisableEnv, "vulkan1.2")
+	t.Setenv(device.DisableEnv, "vulkan1.2")
 	dev := openDevice(t)
 	caps := dev.Caps()
-	if caps.API != target.Version(1, 1, 0) || caps.DriverName != before.DriverName ||
+	if caps.API != device.Version(1, 1, 0) || caps.DriverName != before.DriverName ||
 		caps.SubgroupSize != before.SubgroupSize || caps.SubgroupOps != before.SubgroupOps ||
 		caps.MaxAllocation != before.MaxAllocation || caps.DeviceUUID != before.DeviceUUID {
 		t.Errorf("as a device of Vulkan 1.1 it is\n%+v\nof\n%+v", caps, before)

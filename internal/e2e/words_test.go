@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -26,8 +26,8 @@ func TestBytesCompileAnywhere(t *testing.T) {
 		x = x.MatMulT(b.Weight("output.weight", ir.F32, 10, 128)).Add(b.Weight("output.bias", ir.F32, 10))
 		b.Output("class", x.Argmax(-1).Cast(ir.I64).Add(b.Input("first", ir.I64, n)))
 	})
-	for _, name := range target.Kinds() {
-		caps, err := target.Profile(name)
+	for _, name := range device.Kinds() {
+		caps, err := device.Profile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -24,7 +24,7 @@ var missing = regexp.MustCompile(`feature (\w+):|(max\w+) \d+:`)
 // backends returns the section of docs/OPS.md on the dtypes that each op supports per profile. It compiles a case of
 // each op and dtype for every profile.
 func backends() (string, error) {
-	profiles := target.Kinds()
+	profiles := device.Kinds()
 	filter, dtypes := oneOfEach()
 	columns := map[string]map[ir.Op]string{}
 	for _, name := range profiles {
@@ -81,7 +81,7 @@ func names(list []ir.DType) string {
 
 // compileFor returns the ops and dtypes that the profile does not support, by op.
 func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error) {
-	caps, err := target.Profile(profile)
+	caps, err := device.Profile(profile)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -23,7 +24,7 @@ import (
 var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, src := range []embed.FS{
-		ir.Source(), kernel.Source(), passes.Source(), plan.Source(), target.Source(), glsl.Source(),
+		ir.Source(), kernel.Source(), passes.Source(), plan.Source(), device.Source(), schedule.Source(), glsl.Source(),
 	} {
 		files, err := src.ReadDir(".")
 		if err != nil {

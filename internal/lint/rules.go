@@ -51,12 +51,13 @@ var Rules = []Rule{
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
 	{"passes/partition", []string{"ir"}, nil, "it divides a graph before there are kernels, and needs no other pass"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},
-	{"codegen/target", []string{"ir", "codegen/kernel"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},
-	{"codegen/glsl", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16, xsync}, "the generator is a pure function of kernel and schedule"},
+	{"codegen/device", []string{"ir", "codegen/kernel"}, nil, "a device is described by plain data, which the runtime fills in and a profile has"},
+	{"codegen/schedule", []string{"ir", "codegen/kernel", "codegen/device"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},
+	{"codegen/glsl", []string{"ir", "codegen/kernel", "codegen/device", "codegen/schedule"}, []string{float16, xsync}, "the generator is a pure function of kernel and schedule"},
 	{"codegen/spirv", nil, []string{xsync, xsys}, "it drives compilers over text and bytes, and knows nothing of graphs"},
-	{"codegen/bundle", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16}, "a bundle is read where there is no compiler"},
+	{"codegen/bundle", []string{"ir", "codegen/kernel", "codegen/device"}, []string{float16}, "a bundle is read where there is no compiler"},
 	{"runtime", []string{"ir"}, []string{float16}, "what both backends share"},
-	{"runtime/vk", []string{"ir", "runtime", "codegen/kernel", "codegen/bundle", "codegen/target"}, []string{float16, goki, xsync, xsys}, "a program that only runs a bundle stays small: no passes, no generator"},
+	{"runtime/vk", []string{"ir", "runtime", "codegen/kernel", "codegen/bundle", "codegen/device"}, []string{float16, goki, xsync, xsys}, "a program that only runs a bundle stays small: no passes, no generator"},
 	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync, xsys}, "the processor as a backend"},
 	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
@@ -76,7 +77,7 @@ type Closure struct {
 
 // Closures holds the promises about whole dependency trees, which must hold even if Rules change.
 var Closures = []Closure{
-	{"runtime/vk", []string{"passes", "codegen/glsl", "codegen/spirv", "frontend"}, "a program that only runs a bundle carries no compiler"},
+	{"runtime/vk", []string{"passes", "codegen/glsl", "codegen/schedule", "codegen/spirv", "frontend"}, "a program that only runs a bundle carries no compiler"},
 	{"ir/interp", []string{"passes", "codegen", "runtime"}, "the reference must not rest on what it checks"},
 	{"frontend", []string{"passes", "codegen", "runtime"}, "building a graph must not need a compiler or a device"},
 }

@@ -5,33 +5,33 @@ package toolcaps
 import (
 	"context"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // toolFeatures are the features that only newer compilers support: whether a device has one, and how to remove it.
 // Without it, kernels use the code path of devices that lack the feature, which is as correct and slower.
 var toolFeatures = []struct {
 	name spirv.Feature
-	has  func(c *target.Caps) bool
-	drop func(c *target.Caps)
+	has  func(c *device.Caps) bool
+	drop func(c *device.Caps)
 }{
-	{spirv.CoopMat, func(c *target.Caps) bool { return c.Features.CooperativeMatrix }, func(c *target.Caps) {
+	{spirv.CoopMat, func(c *device.Caps) bool { return c.Features.CooperativeMatrix }, func(c *device.Caps) {
 		c.Features.CooperativeMatrix, c.Matrices = false, nil
 		c.Features.CooperativeMatrix2, c.Matrix2 = false, nil // an extension of the former
 	}},
-	{spirv.CoopMat2, func(c *target.Caps) bool { return c.Features.CooperativeMatrix2 }, func(c *target.Caps) {
+	{spirv.CoopMat2, func(c *device.Caps) bool { return c.Features.CooperativeMatrix2 }, func(c *device.Caps) {
 		c.Features.CooperativeMatrix2, c.Matrix2 = false, nil
 	}},
-	{spirv.IntDot, func(c *target.Caps) bool { return c.Features.IntegerDotProduct }, func(c *target.Caps) {
+	{spirv.IntDot, func(c *device.Caps) bool { return c.Features.IntegerDotProduct }, func(c *device.Caps) {
 		c.Features.IntegerDotProduct = false
 	}},
-	{spirv.BFloat16, func(c *target.Caps) bool { return c.Features.BFloat16 || c.Features.BFloat16Matrix },
-		func(c *target.Caps) {
+	{spirv.BFloat16, func(c *device.Caps) bool { return c.Features.BFloat16 || c.Features.BFloat16Matrix },
+		func(c *device.Caps) {
 			c.Features.BFloat16, c.Features.BFloat16Matrix = false, false
 		}},
-	{spirv.Float8, func(c *target.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix },
-		func(c *target.Caps) {
+	{spirv.Float8, func(c *device.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix },
+		func(c *device.Caps) {
 			c.Features.Float8, c.Features.Float8Matrix = false, false
 		}},
 }
@@ -39,7 +39,7 @@ var toolFeatures = []struct {
 // Expressible returns the device to compile for: caps without the features that the tools are too old to compile, and
 // the names of those features. If no tools are installed it returns caps unchanged, since only cached programs can be
 // used then.
-func Expressible(ctx context.Context, tools *spirv.Toolchain, caps target.Caps) (target.Caps, []string, error) {
+func Expressible(ctx context.Context, tools *spirv.Toolchain, caps device.Caps) (device.Caps, []string, error) {
 	if tools.Ready() != nil {
 		return caps, nil, nil
 	}
@@ -48,7 +48,7 @@ func Expressible(ctx context.Context, tools *spirv.Toolchain, caps target.Caps) 
 
 // expressible removes from caps every feature that the compiler lacks, and returns their names. It calls features only
 // if the device has one of the features in question.
-func expressible(caps target.Caps, features func() (map[spirv.Feature]bool, error)) (target.Caps, []string, error) {
+func expressible(caps device.Caps, features func() (map[spirv.Feature]bool, error)) (device.Caps, []string, error) {
 	var without []string
 	for _, f := range toolFeatures {
 		if !f.has(&caps) {

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 )
 
-func profile(t *testing.T, name string) target.Caps {
+func profile(t *testing.T, name string) device.Caps {
 	t.Helper()
-	caps, err := target.Profile(name)
+	caps, err := device.Profile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

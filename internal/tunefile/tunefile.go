@@ -21,8 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
@@ -65,10 +65,10 @@ type Measurement struct {
 
 // Kernel is all that was measured of a kernel.
 type Kernel struct {
-	Key      string        `json:"key"`                  // target.TuningKey
+	Key      string        `json:"key"`                  // schedule.TuningKey
 	About    string        `json:"about"`                // for people
 	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols in the measurement
-	Best     *target.Tuned `json:"best,omitempty"`       // the fastest schedule, which compilations use
+	Best     *device.Tuned `json:"best,omitempty"`       // the fastest schedule, which compilations use
 	Default  float64       `json:"default_us,omitempty"` // of the schedule that is taken without tuning
 	Measured []Measurement `json:"measured"`
 }
@@ -81,7 +81,7 @@ type File struct {
 	Generator string   `json:"generator"` // the code generator that made the measured kernels
 	Kernels   []Kernel `json:"kernels"`
 	// Machine is how fast the device is, measured before any kernel.
-	Machine target.Machine `json:"machine,omitzero"`
+	Machine device.Machine `json:"machine,omitzero"`
 	// Estimated means that nothing was run: times are computed from the driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
 }
@@ -95,22 +95,22 @@ type envelope struct {
 
 // DeviceID identifies a kind of device and its driver. Measurements are valid for one DeviceID. The measured speed of
 // the device is not part of it.
-func DeviceID(caps target.Caps) string {
-	caps.Machine = target.Machine{}
+func DeviceID(caps device.Caps) string {
+	caps.Machine = device.Machine{}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID,
 		caps.DriverName, caps.DriverVersion, caps.DriverInfo))
 	return hex.EncodeToString(sum[:])
 }
 
 // New returns an empty file for a device.
-func New(caps target.Caps) *File {
+func New(caps device.Caps) *File {
 	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo),
 		ID: DeviceID(caps), Generator: generator.ID()}
 }
 
 // Path returns where vkc tune keeps the measurements of a device with its driver,
 // or "" where caches are off.
-func Path(caps target.Caps) string {
+func Path(caps device.Caps) string {
 	root, err := cachefile.Root()
 	if err != nil || root == "" {
 		return ""
@@ -319,11 +319,11 @@ func (f *File) Find(key string) *Kernel {
 }
 
 // Tuning returns the best schedules. It returns nil for a nil file.
-func (f *File) Tuning() target.Tuning {
+func (f *File) Tuning() device.Tuning {
 	if f == nil {
 		return nil
 	}
-	t := target.Tuning{}
+	t := device.Tuning{}
 	for _, k := range f.Kernels {
 		if k.Best != nil {
 			won := *k.Best
@@ -335,8 +335,8 @@ func (f *File) Tuning() target.Tuning {
 }
 
 // On returns caps with the measured speeds of the machine.
-func (f *File) On(caps target.Caps) target.Caps {
-	if f != nil && f.Machine != (target.Machine{}) {
+func (f *File) On(caps device.Caps) device.Caps {
+	if f != nil && f.Machine != (device.Machine{}) {
 		meet := cmp.Or(caps.Machine.MeetNs, f.Machine.MeetNs)
 		caps.Machine = f.Machine
 		caps.Machine.MeetNs = meet
@@ -347,7 +347,7 @@ func (f *File) On(caps target.Caps) target.Caps {
 // DeviceTuning returns the measurements of vkc tune on a device, or nil if it never ran there. It returns an error if
 // the file is unusable: damaged, measured by another version of vkc, or writable by another user. Only speed depends on
 // the result.
-func DeviceTuning(caps target.Caps) (*File, error) {
+func DeviceTuning(caps device.Caps) (*File, error) {
 	path := Path(caps)
 	if path == "" {
 		return nil, nil
@@ -385,7 +385,7 @@ func (e *ForeignError) Error() string { return e.Why }
 
 // Fits reports, as a [*ForeignError], whether the measurements are of another
 // device or driver, or of kernels that another generator made.
-func (f *File) Fits(caps target.Caps) error {
+func (f *File) Fits(caps device.Caps) error {
 	if f.ID != DeviceID(caps) {
 		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver),
 			caps.Name, strings.TrimSpace(caps.DriverName+" "+caps.DriverInfo))}

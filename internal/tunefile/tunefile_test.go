@@ -11,14 +11,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-func caps(t testing.TB, name string) target.Caps {
+func caps(t testing.TB, name string) device.Caps {
 	t.Helper()
-	c, err := target.Profile(name)
+	c, err := device.Profile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func sample(t testing.TB) *File {
 	s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
 	other := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 128, Vec: 4}
 	f.Kernels = []Kernel{{
-		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Lengths: []int64{3}, Default: 12, Best: &target.Tuned{Schedule: other, Micros: 9, Next: 12},
+		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Lengths: []int64{3}, Default: 12, Best: &device.Tuned{Schedule: other, Micros: 9, Next: 12},
 		Measured: []Measurement{{Schedule: s, Status: OK, Micros: 12}, {Schedule: other, Status: OK, Micros: 9}, {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 1, Vec: 1}, Status: Wrong, Why: "1 of 2"}},
 	}}
 	return f
@@ -76,7 +76,7 @@ func TestFits(t *testing.T) {
 	older.Generator = "older"
 	for name, tt := range map[string]struct {
 		file *File
-		caps target.Caps
+		caps device.Caps
 		want string
 	}{
 		"this device":       {f, here, ""},
@@ -194,7 +194,7 @@ func FuzzParse(f *testing.F) {
 
 // What a device is not used for stays so, whatever was measured of it.
 func TestOnKeepsWhatIsOff(t *testing.T) {
-	caps, err := target.Profile("nvidia-h100")
+	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestOnKeepsWhatIsOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &File{Machine: target.Machine{CopyGBps: 77}}
+	f := &File{Machine: device.Machine{CopyGBps: 77}}
 	if m := f.On(off).Machine; m.CopyGBps != 77 || m.MeetNs >= 0 {
 		t.Errorf("a device without persistent kernels was measured: %+v", m)
 	}

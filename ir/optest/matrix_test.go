@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -26,8 +26,8 @@ func TestMatrixUnits(t *testing.T) {
 	if !caps.Features.CooperativeMatrix {
 		t.Skipf("%s has no matrix units", dev.Name())
 	}
-	if caps.Type == target.DeviceCPU {
-		caps.Type, caps.VendorID = target.DeviceDiscrete, 0
+	if caps.Type == device.DeviceCPU {
+		caps.Type, caps.VendorID = device.DeviceDiscrete, 0
 	}
 	units := 0
 	report, err := optest.Run(context.Background(),

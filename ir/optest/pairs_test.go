@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir/optest"
 )
 
@@ -35,6 +35,6 @@ func TestPairs(t *testing.T) {
 		}
 	}
 	runAs(t, dev, caps, optest.Options{Filter: inPairs}, 40, inNoShader)
-	caps.SubgroupOps = target.SubgroupBasic
+	caps.SubgroupOps = device.SubgroupBasic
 	runAs(t, dev, caps, optest.Options{Filter: longRows}, 5, inNoShader)
 }

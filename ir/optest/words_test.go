@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -105,7 +105,7 @@ func TestWidePositions(t *testing.T) {
 }
 
 // runAs runs at least so many cases as on a device of other caps, and compares; look sees every program.
-func runAs(t *testing.T, dev *vkc.Device, caps target.Caps, cases optest.Options, least int,
+func runAs(t *testing.T, dev *vkc.Device, caps device.Caps, cases optest.Options, least int,
 	look func(*kernel.Program)) {
 	t.Helper()
 	report, err := optest.Run(context.Background(),

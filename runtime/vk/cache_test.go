@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
@@ -58,13 +58,13 @@ func FuzzDecodeCache(f *testing.F) {
 }
 
 func TestCacheIdentity(t *testing.T) {
-	base := DeviceInfo{Caps: target.Caps{VendorID: 1, DeviceUUID: "aa", DriverUUID: "bb", PipelineCacheUUID: "cc",
+	base := DeviceInfo{Caps: device.Caps{VendorID: 1, DeviceUUID: "aa", DriverUUID: "bb", PipelineCacheUUID: "cc",
 		DriverVersion: 7}}
-	for name, change := range map[string]func(*target.Caps){
-		"device":         func(c *target.Caps) { c.DeviceUUID = "ab" },
-		"driver":         func(c *target.Caps) { c.DriverUUID = "ab" },
-		"cache UUID":     func(c *target.Caps) { c.PipelineCacheUUID = "ab" },
-		"driver version": func(c *target.Caps) { c.DriverVersion = 8 },
+	for name, change := range map[string]func(*device.Caps){
+		"device":         func(c *device.Caps) { c.DeviceUUID = "ab" },
+		"driver":         func(c *device.Caps) { c.DriverUUID = "ab" },
+		"cache UUID":     func(c *device.Caps) { c.PipelineCacheUUID = "ab" },
+		"driver version": func(c *device.Caps) { c.DriverVersion = 8 },
 	} {
 		other := base
 		if change(&other.Caps); cacheIdentity(&other) == cacheIdentity(&base) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // deviceInfo converts the result of the C probe to Go.
@@ -44,13 +44,13 @@ func deviceInfo(p *C.vkc_probe) DeviceInfo {
 
 const computeStage = 0x20 // VK_SHADER_STAGE_COMPUTE_BIT
 
-func caps(p *C.vkc_probe) target.Caps {
-	c := target.Caps{
+func caps(p *C.vkc_probe) device.Caps {
+	c := device.Caps{
 		// NVK's name ends in a space.
 		Name: strings.TrimSpace(goString(p.name[:])), VendorID: uint32(p.vendor_id), DeviceID: uint32(p.device_id),
 		Type:     deviceType(uint32(p._type)),
 		DriverID: uint32(p.driver_id), DriverName: goString(p.driver_name[:]), DriverInfo: goString(p.driver_info[:]),
-		DriverVersion: uint32(p.driver_version), API: target.APIVersion(p.api_version),
+		DriverVersion: uint32(p.driver_version), API: device.APIVersion(p.api_version),
 
 		SubgroupSize: uint32(p.subgroup_size), MinSubgroupSize: uint32(p.min_subgroup_size),
 		MaxSubgroupSize:      uint32(p.max_subgroup_size),
@@ -67,7 +67,7 @@ func caps(p *C.vkc_probe) target.Caps {
 		DeviceUUID: uuid(p.device_uuid), DriverUUID: uuid(p.driver_uuid), PipelineCacheUUID: uuid(p.pipeline_cache_uuid),
 	}
 	if p.subgroup_stages&computeStage != 0 {
-		c.SubgroupOps = target.SubgroupOps(p.subgroup_ops)
+		c.SubgroupOps = device.SubgroupOps(p.subgroup_ops)
 	}
 	if c.Features.CooperativeMatrix {
 		c.Matrices = matrixShapes(p.matrix[:p.matrix_count])
@@ -78,12 +78,12 @@ func caps(p *C.vkc_probe) target.Caps {
 	return c
 }
 
-func features(p *C.vkc_probe) target.Features {
+func features(p *C.vkc_probe) device.Features {
 	f := &p.features
 	on := func(b C.uint32_t) bool { return b != 0 }
 	// The driver may offer cooperative matrices only in stages other than compute.
 	matrix := on(f.cooperative_matrix) && p.matrix_stages&computeStage != 0
-	return target.Features{
+	return device.Features{
 		Float16: on(f.float16), Float64: on(f.float64), Int8: on(f.int8), Int16: on(f.int16), Int64: on(f.int64),
 		Storage8: on(f.storage8), Storage16: on(f.storage16),
 		PushConstant8: on(f.push_constant8), PushConstant16: on(f.push_constant16),
@@ -107,7 +107,7 @@ func features(p *C.vkc_probe) target.Features {
 }
 
 // nativeFeatures lists the shader features to enable on a device, as C flags. It is the inverse of features.
-func nativeFeatures(f *target.Features) C.vkc_features {
+func nativeFeatures(f *device.Features) C.vkc_features {
 	flag := func(on bool) C.uint32_t {
 		if on {
 			return 1
@@ -146,9 +146,9 @@ func nativeFeatures(f *target.Features) C.vkc_features {
 	}
 }
 
-func matrix2(p *C.vkc_probe) *target.Matrix2 {
+func matrix2(p *C.vkc_probe) *device.Matrix2 {
 	f := &p.features
-	return &target.Matrix2{
+	return &device.Matrix2{
 		WorkgroupScope: f.cm2_workgroup_scope != 0, FlexibleDimensions: f.cm2_flexible_dimensions != 0,
 		Reductions: f.cm2_reductions != 0, Conversions: f.cm2_conversions != 0, PerElement: f.cm2_per_element != 0,
 		TensorAddressing: f.cm2_tensor_addressing != 0, BlockLoads: f.cm2_block_loads != 0,
@@ -158,11 +158,11 @@ func matrix2(p *C.vkc_probe) *target.Matrix2 {
 	}
 }
 
-func matrixShapes(list []C.vkc_matrix) []target.MatrixShape {
-	var shapes []target.MatrixShape
+func matrixShapes(list []C.vkc_matrix) []device.MatrixShape {
+	var shapes []device.MatrixShape
 	for i := range list {
 		m := &list[i]
-		shapes = append(shapes, target.MatrixShape{
+		shapes = append(shapes, device.MatrixShape{
 			M: uint32(m.m), N: uint32(m.n), K: uint32(m.k),
 			A: component(uint32(m.a)), B: component(uint32(m.b)), C: component(uint32(m.c)), R: component(uint32(m.r)),
 			Scope: scope(uint32(m.scope)), Saturating: m.saturating != 0, Invocations: uint32(m.invocations),
@@ -172,42 +172,42 @@ func matrixShapes(list []C.vkc_matrix) []target.MatrixShape {
 }
 
 // components maps VkComponentTypeKHR.
-var components = map[uint32]target.Component{
+var components = map[uint32]device.Component{
 	0: "f16", 1: "f32", 2: "f64", 3: "i8", 4: "i16", 5: "i32", 6: "i64", 7: "u8", 8: "u16", 9: "u32", 10: "u64",
 	1000141000: "bf16", 1000491002: "f8e4m3", 1000491003: "f8e5m2",
 }
 
-func component(c uint32) target.Component {
+func component(c uint32) device.Component {
 	if name, ok := components[c]; ok {
 		return name
 	}
-	return target.Component(fmt.Sprintf("component-%d", c))
+	return device.Component(fmt.Sprintf("component-%d", c))
 }
 
 // scope maps VkScopeKHR.
-func scope(s uint32) target.Scope {
+func scope(s uint32) device.Scope {
 	switch s {
 	case 2:
-		return target.ScopeWorkgroup
+		return device.ScopeWorkgroup
 	case 3:
-		return target.ScopeSubgroup
+		return device.ScopeSubgroup
 	}
-	return target.Scope(fmt.Sprintf("scope-%d", s))
+	return device.Scope(fmt.Sprintf("scope-%d", s))
 }
 
 // deviceType maps VkPhysicalDeviceType.
-func deviceType(t uint32) target.DeviceType {
+func deviceType(t uint32) device.DeviceType {
 	switch t {
 	case 1:
-		return target.DeviceIntegrated
+		return device.DeviceIntegrated
 	case 2:
-		return target.DeviceDiscrete
+		return device.DeviceDiscrete
 	case 3:
-		return target.DeviceVirtual
+		return device.DeviceVirtual
 	case 4:
-		return target.DeviceCPU
+		return device.DeviceCPU
 	}
-	return target.DeviceOther
+	return device.DeviceOther
 }
 
 func triple(v [3]C.uint32_t) [3]uint32 { return [3]uint32{uint32(v[0]), uint32(v[1]), uint32(v[2])} }

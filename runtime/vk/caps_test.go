@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -35,8 +35,8 @@ func TestCapsAreProbed(t *testing.T) {
 		}
 		return true
 	})
-	for _, of := range []reflect.Type{reflect.TypeFor[target.Caps](), reflect.TypeFor[target.Features](),
-		reflect.TypeFor[target.Matrix2](), reflect.TypeFor[target.MatrixShape]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[device.Caps](), reflect.TypeFor[device.Features](),
+		reflect.TypeFor[device.Matrix2](), reflect.TypeFor[device.MatrixShape]()} {
 		for i := range of.NumField() {
 			// vkc tune measures Machine, and only tests set MaxPosition.
 			name := of.Field(i).Name
@@ -51,8 +51,8 @@ func TestCapsAreProbed(t *testing.T) {
 // this very driver, code made for either is the same.
 func TestProfileIsTheDevice(t *testing.T) {
 	caps := vktest.Device(t, vk.DeviceOptions{}).Caps()
-	for _, name := range target.Profiles() {
-		p, err := target.Profile(name)
+	for _, name := range device.Profiles() {
+		p, err := device.Profile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,17 +6,17 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // DeviceInfo describes a device that need not be open. It is plain data.
 type DeviceInfo struct {
 	Index         int // in Instance.Devices
-	Caps          target.Caps
+	Caps          device.Caps
 	Heaps         []MemoryHeap
 	MemoryTypes   []MemoryType
 	QueueFamilies []QueueFamily
-	// Disabled lists the features that [target.DisableEnv] turns off. Caps does not have them.
+	// Disabled lists the features that [device.DisableEnv] turns off. Caps does not have them.
 	Disabled []string
 	// Problem says why this package cannot use the device. It is empty if it can.
 	Problem string
@@ -66,7 +66,7 @@ func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 
 // family is the device's queue family for kernels.
 func (info *DeviceInfo) family() (index int, ok bool) {
-	return computeFamily(info.QueueFamilies, target.QueueApart(info.Caps))
+	return computeFamily(info.QueueFamilies, device.QueueApart(info.Caps))
 }
 
 // copyFamily picks the queue family for copies that overlap kernels. A family that has only transfers is backed by
@@ -84,7 +84,7 @@ func copyFamily(families []QueueFamily, compute int) int {
 func (info *DeviceInfo) families() (list [queueCount]int) {
 	compute, _ := info.family()
 	list = [queueCount]int{kernelQueue: compute, copyQueue: compute}
-	if !slices.Contains(info.Disabled, target.TransferQueue) {
+	if !slices.Contains(info.Disabled, device.TransferQueue) {
 		list[copyQueue] = copyFamily(info.QueueFamilies, compute)
 	}
 	return list
@@ -107,9 +107,9 @@ func problem(info *DeviceInfo) string {
 }
 
 // preference orders device types, best first.
-var preference = map[target.DeviceType]int{
-	target.DeviceDiscrete: 0, target.DeviceIntegrated: 1, target.DeviceVirtual: 2, target.DeviceOther: 3,
-	target.DeviceCPU: 4,
+var preference = map[device.DeviceType]int{
+	device.DeviceDiscrete: 0, device.DeviceIntegrated: 1, device.DeviceVirtual: 2, device.DeviceOther: 3,
+	device.DeviceCPU: 4,
 }
 
 // Choose picks a device. want is "", "auto" or "vulkan" for any device, an index, or a part of a name in any case.

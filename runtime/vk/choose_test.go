@@ -5,22 +5,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
-func info(index int, name string, t target.DeviceType, memory uint64, problem string) DeviceInfo {
-	return DeviceInfo{Index: index, Caps: target.Caps{Name: name, Type: t, DeviceMemory: memory}, Problem: problem}
+func info(index int, name string, t device.DeviceType, memory uint64, problem string) DeviceInfo {
+	return DeviceInfo{Index: index, Caps: device.Caps{Name: name, Type: t, DeviceMemory: memory}, Problem: problem}
 }
 
 func TestChoose(t *testing.T) {
-	cpu := info(0, "llvmpipe (LLVM 19)", target.DeviceCPU, 64<<30, "")
-	igpu := info(1, "Intel(R) Iris(R) Xe", target.DeviceIntegrated, 32<<30, "")
-	small := info(2, "GeForce GTX 1650", target.DeviceDiscrete, 4<<30, "")
-	big := info(3, "GeForce RTX 4090", target.DeviceDiscrete, 24<<30, "")
-	twin := info(4, "GeForce RTX 4090", target.DeviceDiscrete, 24<<30, "")
-	virtual := info(5, "virtio", target.DeviceVirtual, 8<<30, "")
-	other := info(6, "strange", target.DeviceOther, 90<<30, "")
-	old := info(7, "Old card", target.DeviceDiscrete, 99<<30, "it has Vulkan 1.0.0; 1.2 is needed")
+	cpu := info(0, "llvmpipe (LLVM 19)", device.DeviceCPU, 64<<30, "")
+	igpu := info(1, "Intel(R) Iris(R) Xe", device.DeviceIntegrated, 32<<30, "")
+	small := info(2, "GeForce GTX 1650", device.DeviceDiscrete, 4<<30, "")
+	big := info(3, "GeForce RTX 4090", device.DeviceDiscrete, 24<<30, "")
+	twin := info(4, "GeForce RTX 4090", device.DeviceDiscrete, 24<<30, "")
+	virtual := info(5, "virtio", device.DeviceVirtual, 8<<30, "")
+	other := info(6, "strange", device.DeviceOther, 90<<30, "")
+	old := info(7, "Old card", device.DeviceDiscrete, 99<<30, "it has Vulkan 1.0.0; 1.2 is needed")
 
 	tests := []struct {
 		name    string
@@ -44,7 +44,7 @@ func TestChoose(t *testing.T) {
 		{"name", []DeviceInfo{cpu, igpu, big}, "iris", 1, []string{`contains "iris"`}},
 		{"name of two", []DeviceInfo{cpu, small, big}, "geforce", 3, []string{"best of 2"}},
 		{"CPU by name", []DeviceInfo{big, cpu}, "llvm", 0, nil},
-		{"name with an unusable match", []DeviceInfo{old, info(8, "old CPU", target.DeviceCPU, 1, "")}, "old", 8, nil},
+		{"name with an unusable match", []DeviceInfo{old, info(8, "old CPU", device.DeviceCPU, 1, "")}, "old", 8, nil},
 	}
 	for _, test := range tests {
 		index, why, err := Choose(test.devices, test.want)
@@ -133,7 +133,7 @@ func TestCopyFamily(t *testing.T) {
 		if got := copyFamily(test.families, 0); got != test.want {
 			t.Errorf("%s: family %d, want %d", test.name, got, test.want)
 		}
-		info := DeviceInfo{QueueFamilies: test.families, Disabled: []string{target.TransferQueue}}
+		info := DeviceInfo{QueueFamilies: test.families, Disabled: []string{device.TransferQueue}}
 		if got := info.families(); got[copyQueue] != got[kernelQueue] {
 			t.Errorf("%s, turned off: families %v", test.name, got)
 		}
@@ -142,14 +142,14 @@ func TestCopyFamily(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	good := func() DeviceInfo {
-		return DeviceInfo{Caps: target.Caps{API: target.Version(1, 1, 0), Features: target.Features{Timeline: true}},
+		return DeviceInfo{Caps: device.Caps{API: device.Version(1, 1, 0), Features: device.Features{Timeline: true}},
 			QueueFamilies: []QueueFamily{{QueueCompute, 1, 64}}}
 	}
 	if d := good(); problem(&d) != "" {
 		t.Errorf("a good device has the problem %q", problem(&d))
 	}
 	for want, spoil := range map[string]func(*DeviceInfo){
-		"Vulkan 1.0.9":     func(d *DeviceInfo) { d.Caps.API = target.Version(1, 0, 9) },
+		"Vulkan 1.0.9":     func(d *DeviceInfo) { d.Caps.API = device.Version(1, 0, 9) },
 		"timeline":         func(d *DeviceInfo) { d.Caps.Features.Timeline = false },
 		"no compute queue": func(d *DeviceInfo) { d.QueueFamilies = nil },
 	} {

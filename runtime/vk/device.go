@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // DeviceOptions tune a device. The zero value is the usual choice.
@@ -191,7 +191,7 @@ func (d *Device) Info() DeviceInfo {
 }
 
 // Caps returns the device's capabilities.
-func (d *Device) Caps() target.Caps { return d.Info().Caps }
+func (d *Device) Caps() device.Caps { return d.Info().Caps }
 
 // MemoryStats counts the device memory of this device's buffers.
 func (d *Device) MemoryStats() MemoryStats {

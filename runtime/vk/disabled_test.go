@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -89,7 +89,7 @@ func TestDisabledFeaturesAreHeard(t *testing.T) {
 	}
 	skipWhereMessagesFail(t)
 	clearAfter(t)
-	heard := func(t *testing.T, feature string, code []byte) (caps target.Caps, messages string) {
+	heard := func(t *testing.T, feature string, code []byte) (caps device.Caps, messages string) {
 		d := vktest.Device(t, vk.DeviceOptions{})
 		if p, err := d.NewPipeline(vk.PipelineDesc{Name: feature, Code: code}); err == nil {
 			p.Close()
@@ -101,7 +101,7 @@ func TestDisabledFeaturesAreHeard(t *testing.T) {
 	tried := 0
 	for _, row := range capabilities {
 		t.Run(row.features, func(t *testing.T) {
-			t.Setenv(target.DisableEnv, "")
+			t.Setenv(device.DisableEnv, "")
 			code := emptyShader(row.extension, slices.Concat(row.besides, []uint32{row.capability})...)
 			caps, messages := heard(t, row.features, code)
 			first, _, _ := strings.Cut(row.features, ",")
@@ -112,7 +112,7 @@ func TestDisabledFeaturesAreHeard(t *testing.T) {
 				t.Fatalf("with the feature: %s", messages)
 			}
 			tried++
-			t.Setenv(target.DisableEnv, row.features)
+			t.Setenv(device.DisableEnv, row.features)
 			caps, messages = heard(t, row.features, code)
 			if caps.Has(first) || !strings.Contains(messages, "VUID-VkShaderModuleCreateInfo-pCode-08740") {
 				t.Errorf("without the feature the device has it: %t; the layers say: %s", caps.Has(first), messages)

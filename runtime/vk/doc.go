@@ -27,6 +27,6 @@
 // Without cgo the package has the same API, and [Open] returns an error that wraps [ErrUnavailable]. On a machine
 // without a Vulkan loader it does the same.
 //
-// Devices need Vulkan 1.1 with timeline semaphores. Everything else is optional; target.Caps of package codegen/target
+// Devices need Vulkan 1.1 with timeline semaphores. Everything else is optional; device.Caps of package codegen/device
 // describes it.
 package vk

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // Instance is an open Vulkan loader with its list of devices. Its methods may be called concurrently.
@@ -22,15 +22,15 @@ type Instance struct {
 }
 
 // newestAPI is the newest version of Vulkan that this package uses.
-var newestAPI = target.Version(1, 3, 0)
+var newestAPI = device.Version(1, 3, 0)
 
 // Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps [ErrUnavailable]
 // if the machine has no Vulkan. An instance without devices is no error here.
 func Open() (*Instance, error) {
-	disabled := strings.FieldsFunc(os.Getenv(target.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
-	newest, err := target.Caps{API: newestAPI}.Without(disabled...)
+	disabled := strings.FieldsFunc(os.Getenv(device.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
+	newest, err := device.Caps{API: newestAPI}.Without(disabled...)
 	if err != nil {
-		return nil, fmt.Errorf("vk: $%s: %w", target.DisableEnv, err)
+		return nil, fmt.Errorf("vk: $%s: %w", device.DisableEnv, err)
 	}
 	native, err := openNative(newest.API)
 	if err != nil {
@@ -57,7 +57,7 @@ func (inst *Instance) probe(disabled []string) error {
 		}
 		info.Index, info.Disabled = i, disabled
 		if info.Caps, err = info.Caps.Without(disabled...); err != nil {
-			return fmt.Errorf("vk: $%s: %w", target.DisableEnv, err)
+			return fmt.Errorf("vk: $%s: %w", device.DisableEnv, err)
 		}
 		inst.infos = append(inst.infos, info)
 	}
@@ -66,11 +66,11 @@ func (inst *Instance) probe(disabled []string) error {
 }
 
 // APIVersion is the Vulkan version in use. A device's own version may be lower.
-func (inst *Instance) APIVersion() target.APIVersion {
+func (inst *Instance) APIVersion() device.APIVersion {
 	if inst == nil {
 		return 0
 	}
-	return target.APIVersion(inst.native.apiVersion())
+	return device.APIVersion(inst.native.apiVersion())
 }
 
 // Devices lists the devices in the driver's order, including those with a Problem.

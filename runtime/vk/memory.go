@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -72,7 +72,7 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 
 // largestBuffer is the size limit of one buffer. It may exceed the driver's guaranteed allocation size, because Vulkan
 // lets us request more: the driver then reports that it is out of memory.
-func largestBuffer(caps *target.Caps) uint64 { return caps.MaxBuffer }
+func largestBuffer(caps *device.Caps) uint64 { return caps.MaxBuffer }
 
 func (d *Device) checkSize(name string, size int64) error {
 	caps := &d.info.Caps

@@ -1,6 +1,8 @@
 package vk
 
-import "github.com/vkc-go/vkc/codegen/target"
+import (
+	"github.com/vkc-go/vkc/codegen/device"
+)
 
 // MemoryHeap is a physical pool of memory.
 type MemoryHeap struct {
@@ -129,8 +131,8 @@ func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unif
 // unifiedMemory reports whether host and device share their memory. That holds if the device is integrated or a CPU, or
 // has only device-local heaps, and the host can map such memory. A discrete card with fully mappable memory does not
 // count: reading it over the bus is slow.
-func unifiedMemory(t target.DeviceType, heaps []MemoryHeap, types []MemoryType) bool {
-	shared := t == target.DeviceIntegrated || t == target.DeviceCPU
+func unifiedMemory(t device.DeviceType, heaps []MemoryHeap, types []MemoryType) bool {
+	shared := t == device.DeviceIntegrated || t == device.DeviceCPU
 	if !shared {
 		for _, h := range heaps {
 			if !h.DeviceLocal {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 const (
@@ -78,19 +78,19 @@ func TestChooseMemoryTypes(t *testing.T) {
 func TestUnifiedMemory(t *testing.T) {
 	tests := []struct {
 		name  string
-		t     target.DeviceType
+		t     device.DeviceType
 		heaps []MemoryHeap
 		types []MemoryType
 		want  bool
 	}{
-		{"H100", target.DeviceDiscrete, h100Heaps, h100Types, false},
-		{"small BAR", target.DeviceDiscrete, smallBARHeaps, smallBARTypes, false},
-		{"CPU", target.DeviceCPU, unifiedHeaps, unifiedTypes, true},
-		{"APU", target.DeviceIntegrated, apuHeaps, apuTypes, true},
-		{"discrete with one heap", target.DeviceDiscrete, unifiedHeaps, unifiedTypes, true},
-		{"mobile", target.DeviceIntegrated, mobileHeaps, mobileTypes, true},
-		{"integrated, out of the host's reach", target.DeviceIntegrated, unifiedHeaps, []MemoryType{{0, dl}, {0, hv | hc}}, false},
-		{"only with a feature", target.DeviceIntegrated, unifiedHeaps, []MemoryType{{0, dl | hv | hc | 0x40}}, false},
+		{"H100", device.DeviceDiscrete, h100Heaps, h100Types, false},
+		{"small BAR", device.DeviceDiscrete, smallBARHeaps, smallBARTypes, false},
+		{"CPU", device.DeviceCPU, unifiedHeaps, unifiedTypes, true},
+		{"APU", device.DeviceIntegrated, apuHeaps, apuTypes, true},
+		{"discrete with one heap", device.DeviceDiscrete, unifiedHeaps, unifiedTypes, true},
+		{"mobile", device.DeviceIntegrated, mobileHeaps, mobileTypes, true},
+		{"integrated, out of the host's reach", device.DeviceIntegrated, unifiedHeaps, []MemoryType{{0, dl}, {0, hv | hc}}, false},
+		{"only with a feature", device.DeviceIntegrated, unifiedHeaps, []MemoryType{{0, dl | hv | hc | 0x40}}, false},
 	}
 	for _, test := range tests {
 		if got := unifiedMemory(test.t, test.heaps, test.types); got != test.want {

@@ -21,7 +21,7 @@ import (
 
 	goki "github.com/goki/vulkan"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // This file holds every call into C: each method is one call. It uses github.com/goki/vulkan where that is safe, for
@@ -62,7 +62,7 @@ var (
 )
 
 // openNative creates an instance that uses Vulkan up to the given version.
-func openNative(newest target.APIVersion) (nativeInstance, error) {
+func openNative(newest device.APIVersion) (nativeInstance, error) {
 	loadMutex.Lock()
 	defer loadMutex.Unlock()
 	if problem := C.vkc_load(); problem != nil {
@@ -148,7 +148,7 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 // createDevice creates a device with one queue of each given family. It enables the features in use that the device
 // supports.
 func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
-	use *target.Features) (nativeDevice, Result) {
+	use *device.Features) (nativeDevice, Result) {
 	var dev *C.vkc_device
 	var ask C.int
 	if robust {

@@ -5,7 +5,7 @@ package vk
 import (
 	"unsafe"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 )
 
 // Without cgo openNative fails, so no instance or device exists and none of these methods is called. They give the
@@ -22,12 +22,12 @@ const unreachable = Result(-13)
 var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
 	"use the CPU device or rebuild with CGO_ENABLED=1", ErrNoCgo}
 
-func openNative(target.APIVersion) (nativeInstance, error)       { return nativeInstance{}, errNoCgo }
+func openNative(device.APIVersion) (nativeInstance, error)       { return nativeInstance{}, errNoCgo }
 func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }
 func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }
 func (nativeInstance) probe(physicalDevice) (DeviceInfo, Result) { return DeviceInfo{}, unreachable }
-func (nativeInstance) createDevice(physicalDevice, [queueCount]int, bool, *target.Features) (nativeDevice, Result) {
+func (nativeInstance) createDevice(physicalDevice, [queueCount]int, bool, *device.Features) (nativeDevice, Result) {
 	return nativeDevice{}, unreachable
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -56,18 +56,18 @@ func TestDisabled(t *testing.T) {
 	}
 	before := inst.Devices()
 	inst.Close()
-	t.Setenv(target.DisableEnv, "subgroup,storage16")
+	t.Setenv(device.DisableEnv, "subgroup,storage16")
 	if inst, err = vk.Open(); err != nil {
 		t.Fatal(err)
 	}
 	for i, d := range inst.Devices() {
-		if c := d.Caps; c.SubgroupOps&target.SubgroupBasic != 0 || c.Features.Storage16 ||
+		if c := d.Caps; c.SubgroupOps&device.SubgroupBasic != 0 || c.Features.Storage16 ||
 			c.Features.Storage8 != before[i].Caps.Features.Storage8 || len(d.Disabled) != 2 {
 			t.Errorf("%s without %q: subgroups %v, features %+v", c.Name, d.Disabled, c.SubgroupOps, c.Features)
 		}
 	}
 	inst.Close()
-	t.Setenv(target.DisableEnv, "storage17")
+	t.Setenv(device.DisableEnv, "storage17")
 	if inst, err = vk.Open(); err == nil {
 		inst.Close()
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -45,7 +45,7 @@ type LoadOptions struct {
 	// them.
 	Statistics bool
 	// Machine is the device's peak rates, for profiles.
-	Machine target.Machine
+	Machine device.Machine
 }
 
 // Executable is a program on a device. Its weights are uploaded, its kernels compiled, and its commands recorded once;
@@ -95,7 +95,7 @@ type Executable struct {
 	kept      places         // of outputs, by port, shared by asynchronous runs: see sharedKept
 	between   func() error   // the host's part of an exchange between devices; nil for nothing
 	guards    *guards        // nil without LoadOptions.Guards
-	machine   target.Machine // LoadOptions.Machine
+	machine   device.Machine // LoadOptions.Machine
 	recorded  recordings
 }
 

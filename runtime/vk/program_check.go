@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/spv"
 )
 
@@ -103,7 +103,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	return nil
 }
 
-func (l *gapList) shader(caps *target.Caps, s *kernel.Shader) {
+func (l *gapList) shader(caps *device.Caps, s *kernel.Shader) {
 	user := "kernel " + s.Name
 	for _, feature := range s.Needs {
 		if !caps.Has(feature) {
@@ -148,7 +148,7 @@ func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 
 // hasSubgroupSize reports whether a kernel can rely on full subgroups of that size: the device has no other size, or it
 // lets the pipeline require one.
-func hasSubgroupSize(caps *target.Caps, n int) bool {
+func hasSubgroupSize(caps *device.Caps, n int) bool {
 	size := uint32(n)
 	if size == caps.MinSubgroupSize && size == caps.MaxSubgroupSize {
 		return true
@@ -158,14 +158,14 @@ func hasSubgroupSize(caps *target.Caps, n int) bool {
 }
 
 // bind checks the size of a buffer bound to a kernel, directly or by address.
-func (l *gapList) bind(caps *target.Caps, b *kernel.Buffer, byAddress bool) {
+func (l *gapList) bind(caps *device.Caps, b *kernel.Buffer, byAddress bool) {
 	if size := uint64(b.Bytes); size > caps.MaxStorageRange && !byAddress {
 		l.addSize(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
 			formatBytes(caps.MaxStorageRange))
 	}
 }
 
-func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
+func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	user := fmt.Sprintf("%s %s", b.Kind, b.Name)
 	size := uint64(b.Bytes)
 	if b.Kind == kernel.BufTemp {
@@ -180,7 +180,7 @@ func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
 }
 
 // grids checks the workgroup counts at the bounds of all symbols, where they are largest.
-func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
+func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	bounds := map[string]int64{}
 	for _, s := range p.Symbols {
 		bounds[s.Name] = s.Bound

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // smallDevice has the least that Vulkan promises.
 func smallDevice() *Device {
 	d := &Device{info: DeviceInfo{
-		Caps: target.Caps{Name: "small", SubgroupSize: 32, MinSubgroupSize: 32, MaxSubgroupSize: 32,
+		Caps: device.Caps{Name: "small", SubgroupSize: 32, MinSubgroupSize: 32, MaxSubgroupSize: 32,
 			MaxSharedMemory: 16 << 10,
 			MaxInvocations:  128, MaxWorkgroupSize: [3]uint32{128, 128, 64}, MaxWorkgroupCount: [3]uint32{65535, 65535, 65535},
 			MaxStorageBuffers: 4, MaxStorageRange: 1 << 27, StorageAlignment: 256, MaxAllocation: 1 << 30, MaxBuffer: 1 << 30},

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -212,7 +212,7 @@ func TestProgramChain(t *testing.T) {
 			if name == "staged" && s.StagingBytes != 2*tensor {
 				t.Errorf("%d bytes of staging memory; want %d", s.StagingBytes, 2*tensor)
 			}
-			if name == "direct" && d.Caps().Type == target.DeviceCPU && s.StagingBytes != 0 {
+			if name == "direct" && d.Caps().Type == device.DeviceCPU && s.StagingBytes != 0 {
 				t.Errorf("%d bytes of staging memory where none is needed", s.StagingBytes)
 			}
 			if text := e.Device(); !strings.Contains(text, d.Caps().Name) {
@@ -486,7 +486,7 @@ func TestProgramPipelineCache(t *testing.T) {
 	if s := chain(t, 10).load(d).Stats(); s.CacheErr != nil {
 		t.Error(s.CacheErr)
 	}
-	if _, err := os.Stat(d.CachePath()); err != nil && d.Caps().Type == target.DeviceCPU {
+	if _, err := os.Stat(d.CachePath()); err != nil && d.Caps().Type == device.DeviceCPU {
 		t.Errorf("no cache after loading: %v", err)
 	}
 	blocked := dir + "/file"

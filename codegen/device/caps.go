@@ -1,0 +1,349 @@
+package device
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// DeviceType says how a device is attached, which decides how it is preferred and fed.
+type DeviceType string
+
+// The device types of Vulkan.
+const (
+	DeviceOther      DeviceType = "other"
+	DeviceIntegrated DeviceType = "integrated"
+	DeviceDiscrete   DeviceType = "discrete"
+	DeviceVirtual    DeviceType = "virtual"
+	DeviceCPU        DeviceType = "cpu"
+)
+
+// SubgroupOps is the set of subgroup operations that compute shaders may use
+// (VkSubgroupFeatureFlagBits, with the same bit values).
+type SubgroupOps uint32
+
+// The subgroup operations.
+const (
+	SubgroupBasic SubgroupOps = 1 << iota
+	SubgroupVote
+	SubgroupArithmetic
+	SubgroupBallot
+	SubgroupShuffle
+	SubgroupShuffleRelative
+	SubgroupClustered
+	SubgroupQuad
+	SubgroupPartitionedNV
+	SubgroupRotate
+	SubgroupRotateClustered
+)
+
+// Has reports whether all of want are supported.
+func (s SubgroupOps) Has(want SubgroupOps) bool { return s&want == want }
+
+// Component is the element type of a cooperative matrix, in this project's dtype names where there is
+// one: f16 bf16 f32 f64 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64; "component-N" for types unknown here.
+type Component string
+
+// Scope is the set of invocations that hold a cooperative matrix together.
+type Scope string
+
+// The scopes that devices report.
+const (
+	ScopeSubgroup  Scope = "subgroup"
+	ScopeWorkgroup Scope = "workgroup"
+)
+
+// MatrixShape is one multiplication R[M,N] = A[M,K] * B[K,N] + C[M,N] that a device offers. In
+// [Matrix2].Dims the sizes are granularities: any multiple up to [Matrix2].MaxDimension may be used.
+type MatrixShape struct {
+	M     uint32    `json:"m"`
+	N     uint32    `json:"n"`
+	K     uint32    `json:"k"`
+	A     Component `json:"a"`
+	B     Component `json:"b"`
+	C     Component `json:"c"`
+	R     Component `json:"r"`
+	Scope Scope     `json:"scope"`
+	// Saturating is set for integer products whose accumulation saturates.
+	Saturating bool `json:"saturating,omitempty"`
+	// Invocations is the workgroup size the shape is for; 0 at subgroup scope.
+	Invocations uint32 `json:"invocations,omitempty"`
+}
+
+// Matrix2 is VK_NV_cooperative_matrix2: its features, limits, and flexible shapes.
+type Matrix2 struct {
+	WorkgroupScope     bool `json:"workgroupScope"`
+	FlexibleDimensions bool `json:"flexibleDimensions"`
+	Reductions         bool `json:"reductions"`
+	Conversions        bool `json:"conversions"`
+	PerElement         bool `json:"perElement"`
+	TensorAddressing   bool `json:"tensorAddressing"`
+	BlockLoads         bool `json:"blockLoads"`
+
+	// MaxWorkgroup is the largest workgroup that may use workgroup scope, in invocations.
+	MaxWorkgroup uint32 `json:"maxWorkgroup"`
+	// MaxDimension bounds M, N and K of a flexible shape.
+	MaxDimension uint32 `json:"maxDimension"`
+	// ReservedShared is how many bytes of shared memory the driver takes for itself at workgroup scope.
+	ReservedShared uint32        `json:"reservedShared"`
+	Dims           []MatrixShape `json:"dims,omitempty"`
+}
+
+// Features are the optional abilities of a device that generated code or the runtime may use.
+type Features struct {
+	Float16        bool `json:"float16"` // arithmetic, not only storage
+	Float64        bool `json:"float64"`
+	Int8           bool `json:"int8"` // arithmetic, not only storage
+	Int16          bool `json:"int16"`
+	Int64          bool `json:"int64"`
+	Storage8       bool `json:"storage8"`  // 8-bit elements in storage buffers
+	Storage16      bool `json:"storage16"` // 16-bit elements in storage buffers
+	PushConstant8  bool `json:"pushConstant8"`
+	PushConstant16 bool `json:"pushConstant16"`
+
+	BufferDeviceAddress    bool `json:"bufferDeviceAddress"`
+	ScalarBlockLayout      bool `json:"scalarBlockLayout"`
+	MemoryModel            bool `json:"memoryModel"`
+	MemoryModelDeviceScope bool `json:"memoryModelDeviceScope"`
+	IntegerDotProduct      bool `json:"integerDotProduct"`
+	AtomicFloat32Add       bool `json:"atomicFloat32Add"`       // in storage buffers
+	SharedAtomicFloat32Add bool `json:"sharedAtomicFloat32Add"` // in shared memory
+
+	SubgroupSizeControl   bool `json:"subgroupSizeControl"`   // a kernel may ask for its subgroup size
+	FullSubgroups         bool `json:"fullSubgroups"`         // a kernel may ask for no partial subgroups
+	SubgroupExtendedTypes bool `json:"subgroupExtendedTypes"` // 8-, 16- and 64-bit subgroup operands
+	MaximalReconvergence  bool `json:"maximalReconvergence"`
+
+	WorkgroupExplicitLayout bool `json:"workgroupExplicitLayout"` // shared memory may be aliased
+	ZeroInitWorkgroup       bool `json:"zeroInitWorkgroup"`
+
+	BFloat16           bool `json:"bfloat16"`
+	BFloat16Matrix     bool `json:"bfloat16Matrix"`
+	Float8             bool `json:"float8"`
+	Float8Matrix       bool `json:"float8Matrix"`
+	CooperativeMatrix  bool `json:"cooperativeMatrix"` // in compute shaders; its shapes are Caps.Matrices
+	CooperativeMatrix2 bool `json:"cooperativeMatrix2"`
+
+	// PreserveNaN16, 32 and 64: signed zeros, infinities and NaNs survive arithmetic where a
+	// shader asks for it (SignedZeroInfNanPreserve); PreserveDenorm likewise for subnormals.
+	PreserveNaN16    bool `json:"preserveNaN16"`
+	PreserveNaN32    bool `json:"preserveNaN32"`
+	PreserveNaN64    bool `json:"preserveNaN64"`
+	PreserveDenorm16 bool `json:"preserveDenorm16"`
+	PreserveDenorm32 bool `json:"preserveDenorm32"`
+
+	// The rest concerns the runtime, not generated code.
+
+	Sync2                        bool `json:"sync2"`
+	Timeline                     bool `json:"timeline"`
+	Maintenance4                 bool `json:"maintenance4"` // LocalSizeId, as --target-env vulkan1.3 emits
+	PushDescriptor               bool `json:"pushDescriptor"`
+	PipelineExecutableProperties bool `json:"pipelineExecutableProperties"`
+	MemoryBudget                 bool `json:"memoryBudget"`
+	CalibratedTimestamps         bool `json:"calibratedTimestamps"`
+	ExternalMemoryHost           bool `json:"externalMemoryHost"`
+	PortabilitySubset            bool `json:"portabilitySubset"` // a layered implementation, such as MoltenVK
+}
+
+// APIVersion is a Vulkan version, packed as Vulkan packs it; its text is "major.minor.patch".
+type APIVersion uint32
+
+// Version packs a Vulkan version.
+func Version(major, minor, patch uint32) APIVersion {
+	return APIVersion(major<<22 | minor<<12 | patch)
+}
+
+// AtLeast reports whether v is the given version or a newer one.
+func (v APIVersion) AtLeast(major, minor uint32) bool { return v >= Version(major, minor, 0) }
+
+// SPIRV returns the last minor version of SPIR-V 1.x that a device of this version takes (Vulkan, appendix "Vulkan
+// Environment for SPIR-V").
+func (v APIVersion) SPIRV() int {
+	switch {
+	case v.AtLeast(1, 3):
+		return 6
+	case v.AtLeast(1, 2):
+		return 5
+	case v.AtLeast(1, 1):
+		return 3
+	}
+	return 0
+}
+
+// String is "major.minor.patch".
+func (v APIVersion) String() string {
+	return fmt.Sprintf("%d.%d.%d", v>>22&0x7f, v>>12&0x3ff, v&0xfff)
+}
+
+// MarshalText writes "major.minor.patch".
+func (v APIVersion) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads "major.minor" or "major.minor.patch".
+func (v *APIVersion) UnmarshalText(text []byte) error {
+	var part [3]uint32
+	limit := [3]uint64{0x7f, 0x3ff, 0xfff}
+	fields := strings.Split(string(text), ".")
+	if len(fields) != 2 && len(fields) != 3 {
+		return fmt.Errorf("device: Vulkan version %q: want major.minor.patch", text)
+	}
+	for i, field := range fields {
+		n, err := strconv.ParseUint(field, 10, 32)
+		if err != nil || n > limit[i] {
+			return fmt.Errorf("device: Vulkan version %q: %q is no number from 0 to %d", text, field, limit[i])
+		}
+		part[i] = uint32(n)
+	}
+	*v = Version(part[0], part[1], part[2])
+	return nil
+}
+
+// Caps is what there is to know about a device before generating code for it. A probe of a live device
+// fills it, or a profile file; it is plain data and marshals to JSON and back without loss.
+// Sizes are in bytes. A zero means unknown where the field says so, and absent elsewhere.
+type Caps struct {
+	Name     string     `json:"name"`
+	VendorID uint32     `json:"vendorID"`
+	DeviceID uint32     `json:"deviceID"`
+	Type     DeviceType `json:"type"`
+
+	DriverID      uint32     `json:"driverID"` // VkDriverId
+	DriverName    string     `json:"driverName"`
+	DriverInfo    string     `json:"driverInfo"`    // the driver's version in its maker's own words
+	DriverVersion uint32     `json:"driverVersion"` // vendor-specific packing; equal means same driver
+	API           APIVersion `json:"api"`
+
+	// SubgroupSize is the default; with Features.SubgroupSizeControl a kernel may ask for any power of
+	// two from MinSubgroupSize to MaxSubgroupSize, if RequiredSubgroupSize is set too.
+	SubgroupSize         uint32      `json:"subgroupSize"`
+	MinSubgroupSize      uint32      `json:"minSubgroupSize"`
+	MaxSubgroupSize      uint32      `json:"maxSubgroupSize"`
+	RequiredSubgroupSize bool        `json:"requiredSubgroupSize"`
+	SubgroupOps          SubgroupOps `json:"subgroupOps"`
+
+	MaxSharedMemory   uint32    `json:"maxSharedMemory"`   // per workgroup
+	MaxInvocations    uint32    `json:"maxInvocations"`    // per workgroup
+	MaxWorkgroupSize  [3]uint32 `json:"maxWorkgroupSize"`  // per dimension
+	MaxWorkgroupCount [3]uint32 `json:"maxWorkgroupCount"` // per dimension of a dispatch
+	MaxPushConstants  uint32    `json:"maxPushConstants"`
+
+	MaxStorageBuffers uint32 `json:"maxStorageBuffers"` // bound to one kernel
+	MaxStorageRange   uint64 `json:"maxStorageRange"`   // of one binding
+	// MaxPosition is the largest position of an element that kernels compute in 32 bits; beyond they use 64. 0 is
+	// 2^32-1; tests set less, so that small tensors meet what large ones do.
+	MaxPosition      uint32 `json:"maxPosition,omitempty"`
+	StorageAlignment uint64 `json:"storageAlignment"` // of a binding's offset
+	MaxAllocation    uint64 `json:"maxAllocation"`    // of one piece of device memory
+	MaxBuffer        uint64 `json:"maxBuffer"`
+	// HostPointerAlignment is what importing host memory asks for; 0 without Features.ExternalMemoryHost.
+	HostPointerAlignment uint64 `json:"hostPointerAlignment,omitempty"`
+
+	// TimestampPeriod is nanoseconds per tick; TimestampBits says how many bits of a timestamp count,
+	// 0 if the compute queue has none.
+	TimestampPeriod float32 `json:"timestampPeriod"`
+	TimestampBits   uint32  `json:"timestampBits"`
+
+	// Cores is the number of streaming multiprocessors or compute units, SubgroupsPerCore how many
+	// subgroups one keeps resident; 0 where unknown.
+	Cores            uint32 `json:"cores,omitempty"`
+	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
+
+	// Machine is what was measured of the device, by vkc tune or for a profile; zero where it was not.
+	Machine Machine `json:"machine,omitzero"`
+
+	// UnifiedMemory: host and device share their memory, so that weights need no staging copy.
+	UnifiedMemory bool `json:"unifiedMemory"`
+	// DeviceMemory is the size of the largest device-local heap.
+	DeviceMemory uint64 `json:"deviceMemory"`
+
+	Features Features      `json:"features"`
+	Matrices []MatrixShape `json:"matrices,omitempty"` // VK_KHR_cooperative_matrix
+	Matrix2  *Matrix2      `json:"matrix2,omitempty"`  // nil without Features.CooperativeMatrix2
+
+	// The UUIDs in hex tell devices, drivers and pipeline cache formats apart on one machine.
+	DeviceUUID        string `json:"deviceUUID,omitempty"`
+	DriverUUID        string `json:"driverUUID,omitempty"`
+	PipelineCacheUUID string `json:"pipelineCacheUUID,omitempty"`
+}
+
+// Position32 is the largest position of an element that kernels compute in 32 bits.
+func (c Caps) Position32() int64 {
+	if c.MaxPosition == 0 {
+		return math.MaxUint32
+	}
+	return int64(c.MaxPosition)
+}
+
+// fingerprintVersion changes when the meaning of a field that Fingerprint covers changes.
+const fingerprintVersion = "vkc caps 1\n"
+
+// Fingerprint is the SHA-256, in hex, of all that generated code may depend on. Left out, so that
+// nothing that generates code may look at them: names, the driver's version and text, the patch level
+// of the API, the UUIDs, and the sizes of memory. A cache of what a driver has made (VkPipelineCache)
+// must therefore be keyed by UUID and driver version besides. The order of shapes does not matter.
+func (c Caps) Fingerprint() string {
+	c.Name, c.DriverName, c.DriverInfo, c.DriverVersion = "", "", "", 0
+	c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID = "", "", ""
+	c.DeviceMemory, c.HostPointerAlignment = 0, 0
+	c.API &^= 0xfff
+	c.Matrices = sortedShapes(c.Matrices)
+	if c.Matrix2 != nil {
+		m := *c.Matrix2
+		m.Dims = sortedShapes(m.Dims)
+		c.Matrix2 = &m
+	}
+	// Marshalling plain structs cannot fail, short of a NaN in TimestampPeriod.
+	if c.TimestampPeriod != c.TimestampPeriod {
+		c.TimestampPeriod = 0
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		text = fmt.Appendf(nil, "%+v", c)
+	}
+	sum := sha256.Sum256(append([]byte(fingerprintVersion), text...))
+	return hex.EncodeToString(sum[:])
+}
+
+func sortedShapes(shapes []MatrixShape) []MatrixShape {
+	shapes = slices.Clone(shapes)
+	slices.SortFunc(shapes, func(a, b MatrixShape) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	})
+	return shapes
+}
+
+// hasMatrix reports whether the device offers products of m by n results and k deep at subgroup scope, exactly: of
+// operands and of sums with these components.
+func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
+	want := MatrixShape{M: uint32(m), N: uint32(n), K: uint32(k), A: operands, B: operands, C: sums, R: sums,
+		Scope: ScopeSubgroup}
+	return c.Features.CooperativeMatrix && slices.Contains(c.Matrices, want)
+}
+
+// canRelyOn reports whether a kernel may be written for subgroups of n: there
+// is no other size, or it can be asked for, full subgroups included.
+func (c Caps) CanRelyOn(n int) bool {
+	size := uint32(n)
+	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {
+		return true
+	}
+	return size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize &&
+		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
+}
+
+// Offers reports whether a tile of a workgroup, or every piece of it, is a whole
+// number of the steps that the device has for that size of workgroup.
+func (m *Matrix2) Offers(s kernel.Schedule, c, sums Component) bool {
+	down, across := s.Pieces()
+	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
+		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c &&
+			d.C == sums && d.R == sums &&
+			s.TileM%(down*int(d.M)) == 0 && s.TileN%(across*int(d.N)) == 0 && s.TileK%int(d.K) == 0
+	})
+}

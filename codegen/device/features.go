@@ -1,0 +1,62 @@
+package device
+
+import (
+	"reflect"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// subgroupFeatures are the names of subgroup operations in [Caps.Has].
+var subgroupFeatures = map[string]SubgroupOps{
+	"subgroup_basic":      SubgroupBasic,
+	"subgroup_arithmetic": SubgroupArithmetic,
+	"subgroup_shuffle":    SubgroupShuffle,
+	"subgroup_vote":       SubgroupVote,
+}
+
+// Has reports whether the device has the feature of that name: the name in
+// JSON of a field of [Features] ("storage16", "float64"), or "subgroup_basic",
+// "subgroup_arithmetic" or "subgroup_shuffle". A name that is no feature's is
+// one that no device has.
+func (c Caps) Has(feature string) bool {
+	if ops, ok := subgroupFeatures[feature]; ok {
+		return c.SubgroupOps.Has(ops)
+	}
+	v := reflect.ValueOf(c.Features)
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("json") == feature {
+			return v.Field(i).Bool()
+		}
+	}
+	return false
+}
+
+// StorageFeature returns the feature that a buffer of that dtype needs to be
+// read and written in its own element size, or "".
+func StorageFeature(t ir.DType) string {
+	switch {
+	case t == ir.F64:
+		return "float64"
+	case t == ir.I64:
+		return "int64"
+	case t.IsBlock() && t.BlockBytes()%2 == 0:
+		return "storage16" // blocks are arrays of 16-bit words
+	case t.IsBlock() || t.BlockBytes() == 1:
+		return "storage8"
+	case t.BlockBytes() == 2:
+		return "storage16"
+	}
+	return ""
+}
+
+// InWords reports whether kernels see buffers of that dtype as words of 32 bits, since
+// the device has no elements of 8 bits, or of 16, in them. Any device has words.
+func (c Caps) InWords(t ir.DType) bool {
+	switch StorageFeature(t) {
+	case "storage8":
+		return !c.Features.Storage8
+	case "storage16":
+		return !c.Features.Storage16
+	}
+	return false
+}

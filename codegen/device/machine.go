@@ -1,0 +1,85 @@
+package device
+
+import (
+	"cmp"
+	"sync"
+)
+
+// Machine is how fast a device is: whether another kernel, or the same work done twice, is worth it is weighed in
+// these. Vulkan reports none of it. A zero was not measured.
+type Machine struct {
+	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written a second, which are bytes in a nanosecond
+	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations a second on matrix units, a multiply-add being two
+	MatrixI8  float64 `json:"i8_tops"`    // likewise
+	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
+	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
+	// MeetNs is what it takes workgroups, one on each core, to wait for one another in a kernel; 0 or less: there are
+	// no persistent kernels.
+	MeetNs float64 `json:"meet_ns,omitempty"`
+	// Relayed, Copied and Staged are how values come to another device of the machine: by way of the host's memory
+	// while kernels wait until the host tells them to go on, copied from card to card between programs that end, and
+	// by way of the host's memory between those. There are no copies from card to card where Copied is zero.
+	Relayed Link `json:"relayed,omitzero"`
+	Copied  Link `json:"copied,omitzero"`
+	Staged  Link `json:"staged,omitzero"`
+}
+
+// Link is what an exchange takes in which each of two devices gives the other some bytes.
+type Link struct {
+	LatencyNs float64 `json:"latency_ns"` // of a few
+	GBps      float64 `json:"gbps"`       // of bytes that each gives: those in a nanosecond, when there are many
+}
+
+// Time is how many nanoseconds an exchange takes of so many bytes from each.
+func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
+
+// machineOf is the machine of a device: what was measured of it, and for the rest as much for each of its cores as
+// the device of a profile has, which stands for its class.
+func machineOf(caps Caps, profile string) Machine {
+	of := profileCaps()[profile]
+	times := float64(CoresOf(caps)) / float64(CoresOf(of))
+	m := caps.Machine
+	m.CopyGBps = cmp.Or(m.CopyGBps, times*of.Machine.CopyGBps)
+	m.MatrixF16 = cmp.Or(m.MatrixF16, times*of.Machine.MatrixF16)
+	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
+	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
+	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
+	m.MeetNs = cmp.Or(m.MeetNs, of.Machine.MeetNs)
+	relayed, staged := measuredLinks()
+	m.Relayed = cmp.Or(m.Relayed, of.Machine.Relayed, relayed)
+	m.Copied = cmp.Or(m.Copied, of.Machine.Copied)
+	m.Staged = cmp.Or(m.Staged, of.Machine.Staged, staged)
+	return m
+}
+
+// CoresOf returns the number of a device's cores, or a guess where it does not report it.
+func CoresOf(caps Caps) int64 {
+	switch {
+	case caps.Cores > 0:
+		return int64(caps.Cores)
+	case caps.Type == DeviceDiscrete:
+		return 32
+	}
+	return 8
+}
+
+// measuredLinks are what exchanges take on the first profile of which that is known: on others nobody measured it.
+func measuredLinks() (relayed, staged Link) {
+	for _, name := range Profiles() {
+		m := profileCaps()[name].Machine
+		relayed, staged = cmp.Or(relayed, m.Relayed), cmp.Or(staged, m.Staged)
+	}
+	return relayed, staged
+}
+
+// MachineOf returns how fast a device is: what was measured of it, and for the rest what its class takes it for.
+func MachineOf(caps Caps) Machine { return classOf(caps).machine(caps) }
+
+// profileCaps are the caps of all profiles. A test reads each.
+var profileCaps = sync.OnceValue(func() map[string]Caps {
+	all := map[string]Caps{}
+	for _, name := range Profiles() {
+		all[name], _ = Profile(name)
+	}
+	return all
+})

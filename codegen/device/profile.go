@@ -1,0 +1,170 @@
+package device
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
+)
+
+//go:embed profiles/*.json
+var profileFiles embed.FS
+
+// profileFile is what a file of profiles/ holds: the caps of one device, what a
+// reader should know about where they come from, and what was measured there.
+type profileFile struct {
+	Notes []string `json:"notes"`
+	// VariantOf names the profile that stands for the kind of device, if this is another device of it.
+	VariantOf string `json:"variant_of,omitempty"`
+	Caps      Caps   `json:"caps"`
+	// Tuning is schedules that were measured on the device, as vkc tune --json
+	// prints them.
+	Tuning Tuning `json:"tuning,omitempty"`
+}
+
+// Profiles returns the names of the built-in device profiles, in alphabetical order.
+func Profiles() []string {
+	entries, err := profileFiles.ReadDir("profiles")
+	if err != nil {
+		return nil // the folder is embedded; there is no way to lose it
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".json")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Kinds returns the names of the built-in profiles that stand for a kind of device: those that tables compare,
+// and whose decisions are kept in golden/decisions. The others are variants of one of these.
+func Kinds() []string {
+	return slices.DeleteFunc(Profiles(), func(name string) bool {
+		f, err := readProfile(name)
+		return err == nil && f.VariantOf != ""
+	})
+}
+
+// Profile returns the caps of a built-in profile, for compiling without the
+// device at hand. An unknown name is an error that lists the nearest ones.
+func Profile(name string) (Caps, error) {
+	f, err := readProfile(name)
+	return f.Caps, err
+}
+
+// ProfileNotes says, line by line, which device a profile models and where its
+// figures come from.
+func ProfileNotes(name string) ([]string, error) {
+	f, err := readProfile(name)
+	return f.Notes, err
+}
+
+// ProfileTuning returns the schedules that a profile carries: those that were
+// measured on its device. Most carry none.
+func ProfileTuning(name string) (Tuning, error) {
+	f, err := readProfile(name)
+	return f.Tuning, err
+}
+
+func readProfile(name string) (profileFile, error) {
+	if have := Profiles(); !slices.Contains(have, name) {
+		return profileFile{}, fmt.Errorf("device: no device profile %q (files end in .json); nearest: %s (all: %s)",
+			name, strings.Join(filefmt.Nearest(name, have, 2), ", "), strings.Join(have, ", "))
+	}
+	text, err := profileFiles.ReadFile(path.Join("profiles", name+".json"))
+	if err != nil {
+		return profileFile{}, fmt.Errorf("device: profile %s: %w", name, err)
+	}
+	return parseProfile(name, text)
+}
+
+func parseProfile(name string, text []byte) (profileFile, error) {
+	var f profileFile
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields() // a misspelt limit would silently be 0
+	if err := dec.Decode(&f); err != nil {
+		return profileFile{}, fmt.Errorf("device: profile %s: %w: want what vkc devices --profile FILE.json writes",
+			name, err)
+	}
+	if err := f.Caps.check(); err != nil {
+		return profileFile{}, fmt.Errorf("device: profile %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// maxProfileBytes bounds a profile's file: one with the tuning of many kernels has some 100 KB.
+const maxProfileBytes = 4 << 20
+
+// ReadProfile reads a file that EncodeProfile made: the caps of a device, and the schedules that were measured there.
+func ReadProfile(path string) (Caps, Tuning, error) {
+	text, err := filefmt.Head(path, maxProfileBytes+1)
+	if err == nil && len(text) > maxProfileBytes {
+		err = fmt.Errorf("%s has over %d bytes, which no device profile has", path, maxProfileBytes)
+	}
+	if err != nil {
+		return Caps{}, nil, fmt.Errorf("device: %w", err)
+	}
+	f, err := parseProfile(path, text)
+	return f.Caps, f.Tuning, err
+}
+
+// EncodeProfile is the text of a profile: of caps without what tells one device of a kind from another, notes on
+// where they are from, and the schedules that were measured there.
+func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
+	return profileFile{Notes: notes, Caps: caps, Tuning: tuning}.encode()
+}
+
+// EncodeVariant is the text of a built-in profile of a device that is of a kind with that of another profile.
+func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
+	return profileFile{Notes: notes, VariantOf: of, Caps: caps}.encode()
+}
+
+func (f profileFile) encode() ([]byte, error) {
+	f.Caps.DeviceUUID, f.Caps.DriverUUID, f.Caps.PipelineCacheUUID = "", "", ""
+	text, err := json.MarshalIndent(f, "", "  ")
+	return append(text, '\n'), err
+}
+
+// check refuses caps that no Vulkan device has.
+func (c Caps) check() error {
+	sizes := func(list ...uint32) bool { // powers of two, in order
+		for i, n := range list {
+			if n&(n-1) != 0 || n == 0 || n > 128 || i > 0 && n < list[i-1] {
+				return false
+			}
+		}
+		return true
+	}
+	times := []float64{c.Machine.CopyGBps, c.Machine.MatrixF16, c.Machine.MatrixI8, c.Machine.VectorF32,
+		c.Machine.LaunchNs, c.Machine.Relayed.LatencyNs, c.Machine.Relayed.GBps, c.Machine.Copied.LatencyNs,
+		c.Machine.Copied.GBps, c.Machine.Staged.LatencyNs, c.Machine.Staged.GBps, float64(c.TimestampPeriod)}
+	for _, rule := range []struct {
+		holds bool
+		what  string
+	}{
+		{c.Name != "" && c.Type != "", "a name and a type"},
+		{c.API.AtLeast(1, 1), "Vulkan 1.1 or newer"},
+		{c.MaxSharedMemory >= 16384, "shared memory of 16384 bytes, which Vulkan asks for"},
+		{c.MaxInvocations >= 128 && c.MaxWorkgroupSize[0] >= 128, "workgroups of 128, which Vulkan asks for"},
+		{slices.Min(c.MaxWorkgroupCount[:]) >= 65535, "grids of 65535 workgroups, which Vulkan asks for"},
+		{c.MaxStorageRange >= 1<<27, "a storage range of 2^27 bytes, which Vulkan asks for"},
+		{c.MaxStorageRange < 1<<32, "a storage range below 2^32 bytes, which is all that Vulkan can say"},
+		{c.MaxAllocation >= min(c.MaxStorageRange, c.MaxBuffer, 1<<30), "allocations as large as its buffers"},
+		{c.StorageAlignment > 0 && c.StorageAlignment <= 256, "an alignment of storage of 1 to 256"},
+		{sizes(c.MinSubgroupSize, c.SubgroupSize, c.MaxSubgroupSize), "subgroup sizes of 1 to 128, in order"},
+		{c.Cores <= 1<<16 && c.SubgroupsPerCore <= 1<<10, "at most 2^16 cores of 2^10 subgroups"},
+		{len(c.Matrices) == 0 || c.Features.CooperativeMatrix, "matrix shapes only with cooperativeMatrix"},
+		{(c.Matrix2 != nil) == c.Features.CooperativeMatrix2, "matrix2 where there is cooperativeMatrix2"},
+		{slices.Min(times) >= 0 && slices.Max(times) <= 1e9, "times and rates of 0 to 10^9"},
+	} {
+		if !rule.holds {
+			return fmt.Errorf("the device %q lacks %s", c.Name, rule.what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package device
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Tuning holds, by [TuningKey], the schedules that won when they were measured
+// on a device. It is plain data: who reads it from where is no business of this
+// package. Nil and empty ones change nothing.
+type Tuning map[string]Tuned
+
+// Tuned is the schedule that won for a kernel.
+type Tuned struct {
+	Schedule kernel.Schedule `json:"schedule"`
+	Micros   float64         `json:"us"`                // the median time of a dispatch
+	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 where there was no other
+	// Estimated says that nothing was run: times are what a driver's statistics come to.
+	Estimated bool `json:"estimated,omitempty"`
+}
+
+// Hash identifies what a tuning chooses, for caches of what was made with it:
+// measuring again without another outcome leaves it as it is. It is empty
+// where nothing is chosen.
+func (t Tuning) Hash() string {
+	if len(t) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(t)) {
+		fmt.Fprintf(sum, "%s %#v\n", key, t[key].Schedule)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// String is what a schedule's reason says.
+func (t Tuned) String() string {
+	how := "tuned"
+	if t.Estimated {
+		how = "estimated"
+	}
+	if t.Next == 0 {
+		return fmt.Sprintf("%s: %.4g us", how, t.Micros)
+	}
+	return fmt.Sprintf("%s: %.4g us, next best %.4g", how, t.Micros, t.Next)
+}

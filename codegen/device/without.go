@@ -1,0 +1,126 @@
+package device
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// DisableEnv names the environment variable that turns features of devices off: their names in [Caps.Without], with
+// commas between them.
+const DisableEnv = "VKC_DISABLE"
+
+// switches are names for several features, each with those it turns off.
+var switches = map[string][]string{
+	"coopmat":           matrixFeatures,
+	"cooperativeMatrix": matrixFeatures,
+	"int_dot":           {"integerDotProduct"},
+	"subgroup":          slices.Collect(maps.Keys(subgroupFeatures)),
+	"subgroup_basic":    slices.Collect(maps.Keys(subgroupFeatures)),
+	"bfloat16":          {"bfloat16", "bfloat16Matrix"},
+	"float8":            {"float8", "float8Matrix"},
+}
+
+// versions are names for a version of Vulkan and all later ones, each with what a device is used as without them. The
+// features of the version stay, where the device has them as extensions.
+var versions = map[string]APIVersion{
+	"vulkan1.2": Version(1, 1, 0),
+	"vulkan1.3": Version(1, 2, 0),
+}
+
+var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat16Matrix", "float8Matrix"}
+
+// firstRuntimeFeature is the field of [Features] from which on they concern the runtime, which generated code does
+// without in any case.
+const firstRuntimeFeature = "Sync2"
+
+// TransferQueue is the name of a device's queue for copies alone, which the runtime does without where it is off.
+const TransferQueue = "transfer_queue"
+
+// prices are names for what a device is not used for, each with the price of it that turns it off, if it has one.
+var prices = map[string]func(*Machine){
+	"persistent":  func(m *Machine) { m.MeetNs = -1 },
+	TransferQueue: func(*Machine) {},
+}
+
+// Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
+// units, int_dot for dot products of bytes, subgroup for all of subgroups,
+// vulkan1.2 for that version and later ones, persistent for persistent kernels, transfer_queue for copies beside
+// kernels. What another feature is part of goes with it. A name of none of them is an error, which lists those there
+// are.
+func (c Caps) Without(features ...string) (Caps, error) {
+	for _, name := range features {
+		parts := []string{name}
+		if list, ok := switches[name]; ok {
+			parts = list
+		}
+		for _, part := range parts {
+			if !c.turnOff(part) {
+				return c, fmt.Errorf("no feature %q to turn off: there are %s", name, strings.Join(switchable(), ", "))
+			}
+		}
+	}
+	if c.API.SPIRV() < 6 {
+		c.Features.CooperativeMatrix2 = false // whose shaders are of SPIR-V 1.6
+	}
+	if !c.Features.CooperativeMatrix {
+		c.Matrices = nil
+	}
+	if !c.Features.CooperativeMatrix2 {
+		c.Matrix2 = nil
+	}
+	return c, nil
+}
+
+// turnOff turns one feature off, and reports whether there is one of that name.
+func (c *Caps) turnOff(feature string) bool {
+	if ops, ok := subgroupFeatures[feature]; ok {
+		c.SubgroupOps &^= ops
+		return true
+	}
+	if older, ok := versions[feature]; ok {
+		c.API = min(c.API, older)
+		return true
+	}
+	if off, ok := prices[feature]; ok {
+		off(&c.Machine)
+		return true
+	}
+	v := reflect.ValueOf(&c.Features).Elem()
+	i := slices.Index(codeFeatures(), feature)
+	if i >= 0 {
+		v.Field(i).SetBool(false)
+	}
+	return i >= 0
+}
+
+// codeFeatures are the names of the features that generated code may depend on, in the order of their fields.
+func codeFeatures() []string {
+	var names []string
+	t := reflect.TypeFor[Features]()
+	for i := 0; t.Field(i).Name != firstRuntimeFeature; i++ {
+		names = append(names, t.Field(i).Tag.Get("json"))
+	}
+	return names
+}
+
+// switchable are the names that Without takes, sorted.
+func switchable() []string {
+	names := codeFeatures()
+	for name := range switches {
+		names = append(names, name)
+	}
+	for name := range subgroupFeatures {
+		names = append(names, name)
+	}
+	for name := range versions {
+		names = append(names, name)
+	}
+	for name := range prices {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,30 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// amd: RDNA runs waves of 32 or 64 and GCN and CDNA waves of 64; the default
+// that the driver reports is the size its compiler prefers for compute. Shared
+// memory is 64 KiB, its banks are 32 words wide.
+func amd(caps device.Caps) heuristics {
+	t := generic(caps)
+	t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
+	t.mapWorkgroup = 256
+	t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16
+	t.tiles = []ratedTile{
+		{tile: tile{128, 128, 16, 8, 8}, Efficiency: 0.6},
+		{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55},
+		{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.37},
+		{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18},
+		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
+	}
+	if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.HasMatrix(16, 16, 16, f8, f32) {
+		t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 shares them out
+	}
+	t.unrolledRow = 128 // as radv has it (golden/drivers)
+	// A workgroup of two waves of 64: one column each.
+	t.vecWorkgroup, t.vecColumns = 128, 1
+	return t
+}

@@ -1,0 +1,506 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// flashShape is the size of an attention at the bound of every symbol.
+type flashShape struct {
+	Batch, Groups, Heads, Queries, Keys int64 // Heads share a group
+	Dot, Value                          int
+	Factor                              int // the vectors of an AttentionFactor, or 0
+}
+
+func flashShapeOf(k *kernel.Kernel) flashShape {
+	ax := k.AttentionAxes()
+	sh := flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
+		Heads:   k.Parallel[ax.Head].Max(),
+		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+	if f := k.Attention.Factor; f != nil {
+		sh.Factor = int(f.Dot.Add)
+	}
+	return sh
+}
+
+// attentions: the largest tile of rows that gives the device enough workgroups
+// and is mostly filled. Heads that share keys share a tile where one head's
+// queries would not fill it.
+func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
+	if k.CheckAttention() != nil {
+		return nil
+	}
+	all := append(h.flashVecCandidates(k), append(h.flashMatrixCandidates(k, caps), h.flashTileCandidates(k)...)...)
+	if n := flashSplitsOf(k); n > 1 { // it has been split
+		for i := range all {
+			all[i].Schedule.Splits = n
+		}
+	}
+	return all
+}
+
+// maxVecRows is up to how many rows an attention reads keys from memory anew
+// for each of them rather than sharing them in tiles.
+const maxVecRows = 16
+
+// flashVecCandidates: for few rows, which the heads that share keys all are,
+// reading keys and values once is all that matters. Runs of keys give the
+// device enough workgroups.
+func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
+	sh := flashShapeOf(k)
+	rows := sh.Queries * sh.Heads
+	if rows > maxVecRows || h.subgroup == 0 {
+		return nil
+	}
+	way := func(lanes, keys, wg int) Candidate {
+		splits := h.flashSplits(k, wg/lanes*keys)
+		return Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+			Subgroup: h.subgroup,
+			TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+			Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
+			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))}
+	}
+	var all []Candidate
+	if sh.Batch*sh.Groups <= h.cores {
+		all = h.flashAlone(k, way(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), way)
+	}
+	for _, lanes := range []int{h.flashLanes, 2 * h.flashLanes, 4 * h.flashLanes} {
+		lanes = min(lanes, h.subgroup)
+		for keys := h.flashKeys; keys >= 1; keys /= 2 {
+			for wg := h.flashWorkgroup; wg >= h.subgroup; wg /= 2 {
+				all = append(all, way(lanes, keys, wg))
+			}
+		}
+	}
+	return all
+}
+
+// flashAlone makes more of a way whose workgroups have a core each and read all their keys: so many invocations that a
+// step takes as many keys as there are on average, each fewer keys where registers run out (M-short-texts).
+func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
+	list []Candidate) {
+	for c.Schedule.Splits <= 1 && int64(c.Schedule.TileN) < meanKeys(k) && 2*c.Schedule.Workgroup <= h.flashMost {
+		s := c.Schedule
+		for s.Workgroup *= 2; s.ThreadN > 1 && h.registersOf(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
+		}
+		if h.registersOf(k, s)*s.Workgroup > flashRegisters {
+			break
+		}
+		c = way(s.LanesPerRow, s.ThreadN, s.Workgroup)
+		list = []Candidate{c}
+	}
+	return list
+}
+
+// flashRegisters is how many registers the invocations of a core share that h.flashMost is set for.
+const flashRegisters = 64 << 10
+
+// meanKeys is how many keys an attention has on average: a text grows from the first one on.
+func meanKeys(k *kernel.Kernel) int64 {
+	n := flashShapeOf(k).Keys
+	if !k.Fold.IsStatic() {
+		n = (n + 1) / 2
+	}
+	return n
+}
+
+// attentionTime estimates the time of an attention in nanoseconds by its arithmetic, or
+// says why that is not known.
+func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
+	s, _, err := Select(k, caps)
+	if err != nil {
+		return 0, err.Error()
+	}
+	if s.Variant == kernel.VarFlashTile {
+		return h.leastFlashTileTime(k), ""
+	}
+	rate, sh := h.VectorF32, flashShapeOf(k)
+	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
+		rate = h.MatrixF16
+	}
+	keys := k.KeysSeen(min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
+	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
+		float64(sh.Dot+sh.Value+sh.Factor)
+	return flops / (rate * 1e3), ""
+}
+
+// flashSplits is into how many runs keys are cut so that the device has enough
+// workgroups, and none a longer run than it likes: a power of two, each of
+// several steps. What joins the runs must take less time than they save.
+func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
+	sh, splits := flashShapeOf(k), 1
+	more := func() bool {
+		idle := sh.Batch*sh.Groups*int64(2*splits) <= h.fill
+		return idle || h.flashRun > 0 && sh.Keys > h.flashRun*int64(splits)
+	}
+	for splits < maxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
+		splits *= 2
+	}
+	stored := func(e *kernel.Expr) int { return kernel.Widened(e).DType.BlockBytes() }
+	run := float64(meanKeys(k)) * float64(sh.Dot*stored(k.Attention.K)+sh.Value*stored(k.Attention.V)) // bytes
+	rate := cmp.Or(h.flashGBps, h.CopyGBps/float64(h.cores))
+	if saved := (run - run/float64(splits)) / rate; saved <= h.LaunchNs {
+		return 0
+	}
+	return splits
+}
+
+// flashTileCandidates lists tiles by how long they are expected to take, each with the splits of keys that it takes
+// least time with and without any, and then those that fit any device.
+func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
+	sh := flashShapeOf(k)
+	type timed struct {
+		Candidate
+		time float64
+	}
+	var list []timed
+	for _, tl := range h.flashTiles {
+		heads, best := flashHeads(sh, tl.M), h.bestFlashSplits(k, tl)
+		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
+			groups, time := tl.flashGroups(sh, splits), h.flashTileTime(tl, sh, splits)
+			if splits > flashSplitsOf(k) {
+				time = h.flashSplitTime(tl, sh, splits)
+			}
+			reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N,
+				groups)
+			for _, subgroup := range slices.Compact([]int{h.subgroup, 0}) {
+				c := Candidate{tl.flashSchedule(heads, subgroup), reason}
+				if splits > 1 {
+					c.Schedule.Splits = splits
+				}
+				list = append(list, timed{c, time})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(a.time, b.time) })
+	var all []Candidate
+	for _, c := range list {
+		all = append(all, c.Candidate)
+	}
+	for _, tl := range generic(device.Caps{}).flashTiles {
+		heads := flashHeads(sh, tl.M)
+		reason := fmt.Sprintf("%d queries of %d heads a small tile, %d keys", tl.M/heads, heads, tl.N)
+		all = append(all, Candidate{tl.flashSchedule(heads, 0), reason})
+	}
+	return all
+}
+
+// flashSplitsOf is into how many runs the keys of an attention have been split.
+func flashSplitsOf(k *kernel.Kernel) int { return int(k.Parallel[k.AttentionAxes().Split].Add) }
+
+// bestFlashSplits is into how many runs of keys an attention in a tile is best split, if it has not been and its
+// extents are known.
+func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
+	sh, best := flashShapeOf(k), flashSplitsOf(k)
+	if best > 1 || !k.Fold.IsStatic() || !k.Parallel[k.AttentionAxes().Query].IsStatic() {
+		return best
+	}
+	least := h.flashTileTime(tl, sh, 1)
+	for n := 2; n <= maxSplits && int64(n*tl.N) <= sh.Keys; n++ {
+		if time := h.flashSplitTime(tl, sh, n); time < least {
+			best, least = n, time
+		}
+	}
+	return best
+}
+
+// splitMargin is how many times as fast an attention must be expected to be whose keys are split.
+const splitMargin = 1 / 0.9
+
+// flashGroups is how many workgroups an attention makes in tiles of so many rows, and so many runs of keys.
+func (t tile) flashGroups(sh flashShape, splits int) int64 {
+	heads := int64(flashHeads(sh, t.M))
+	return min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / heads *
+		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
+}
+
+// flashStart is for how many more keys a workgroup takes time that it begins and ends in (M-flash-f32).
+const flashStart = 64
+
+// flashTileTime estimates the time of an attention in a tile, in nanoseconds, over so many runs of keys at once.
+func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float64 {
+	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
+	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
+	depth := (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
+	return h.matrixTime(row, tl.flashGroups(sh, splits), depth, h.VectorF32)
+}
+
+// flashSplitTime is the time with that to store the results of the runs and to join them, times the margin.
+func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) float64 {
+	rows := float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries)
+	join := h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
+	return (h.flashTileTime(tl, sh, splits) + join) * splitMargin
+}
+
+// leastFlashTileTime is the least time of an attention in any tile, as it is split.
+func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
+	for _, tl := range h.flashTiles {
+		if time := h.flashTileTime(tl, flashShapeOf(k), flashSplitsOf(k)); least == 0 || time < least {
+			least = time
+		}
+	}
+	return least
+}
+
+func (t ratedTile) flashSchedule(heads, subgroup int) kernel.Schedule {
+	s := t.tile.flashSchedule(heads, subgroup)
+	s.Paired, s.Steps = t.Paired, t.Steps
+	return s
+}
+
+func (t tile) flashSchedule(heads, subgroup int) kernel.Schedule {
+	if lanes := t.N / t.ThreadN; !powerOfTwo(lanes) || lanes > subgroup {
+		subgroup = 0
+	}
+	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4,
+		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN, Subgroup: subgroup,
+		Flash: kernel.Flash{Heads: heads}}
+}
+
+// flashHeads is how many heads share a tile of that many rows: all that share
+// a key head if they divide it and the queries of one would not fill it.
+func flashHeads(sh flashShape, rows int) int {
+	if sh.Heads > 1 && sh.Queries < int64(rows) && int64(rows)%sh.Heads == 0 {
+		return int(sh.Heads)
+	}
+	return 1
+}
+
+// headsFirst reports whether the heads of a causal attention go in x and its
+// tiles of queries in y, so that the tiles of all heads that see most keys begin
+// first (see attention.placeAxis of package glsl) and the last to end are short
+// (M-causal). All heads read their keys and values at the same time then, which
+// are not to be much larger than the cache.
+func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
+	sh := flashShapeOf(k)
+	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
+	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
+	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) &&
+		bytes <= 2*heuristicsOf(caps).cache
+}
+
+// AttentionGrid puts tiles of queries in x, or in y where heads go first, heads
+// in the other, and batch and splits in z; where those are too long, all in x.
+func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
+	ax := k.AttentionAxes()
+	queries := []AxisTiles{{ax.Query, max(s.TileM/max(s.Heads, 1), 1)}}
+	var heads []AxisTiles
+	if s.Heads == 1 {
+		heads = append(heads, AxisTiles{ax.Head, 1})
+	}
+	heads = append(heads, AxisTiles{ax.Group, 1})
+	var outer []AxisTiles
+	for i := ax.Group - 1; i >= 0; i-- {
+		outer = append(outer, AxisTiles{i, 1})
+	}
+	first := MatGrid{queries, heads, outer}
+	if headsFirst(k, s, caps) {
+		first = MatGrid{heads, queries, outer}
+	}
+	for _, g := range []MatGrid{first, {join(queries, heads), nil, outer}, {join(queries, heads, outer), nil, nil}} {
+		if g.fits(k, caps) {
+			return g, nil
+		}
+	}
+	return MatGrid{}, fmt.Errorf("schedule: kernel %s: an attention over %v in tiles of %d rows has more workgroups "+
+		"than %s allows; split the batch",
+		k.Name, k.Parallel, s.TileM, caps.Name)
+}
+
+// flashTileShared is what the flash_tile variant shares: tiles of queries and
+// keys, the weights, a step of values, and what lanes of a row pass on where
+// subgroups are not relied on.
+func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
+	sh := flashShapeOf(k)
+	n := (s.TileM+s.TileN)*TilePitch(s.TileK)*16 + s.TileM*(s.TileN+1)*4 + s.TileK*ValueQuads(sh.Value)*16
+	if s.Steps {
+		n = ((FlashDepth(k, s)+s.TileN)*StepPitch(s.TileM) + 2*FlashStage(k, s)) * 16
+	}
+	if s.Subgroup == 0 {
+		n += s.TileM * (s.TileN / max(s.ThreadN, 1)) * 4
+	}
+	return n
+}
+
+// FlashDepth is how many steps of queries a flash_tile keeps that keeps its tiles step by step: whole steps of keys.
+func FlashDepth(k *kernel.Kernel, s kernel.Schedule) int {
+	return roundUp(flashShapeOf(k).Dot, s.TileK)
+}
+
+// FlashStage is how many vectors of four a step of its keys or its values takes, whichever are more.
+func FlashStage(k *kernel.Kernel, s kernel.Schedule) int {
+	return s.TileK * max(StepPitch(s.TileN), ValueQuads(flashShapeOf(k).Value))
+}
+
+// ValueQuads is how many vectors of four hold that many elements.
+func ValueQuads(n int) int { return (n + 3) / 4 }
+
+func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	sh := flashShapeOf(k)
+	switch {
+	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1 || s.Heads < 1:
+		return fmt.Errorf("tiles, thread tiles and heads must be at least 1")
+	case s.TileK < 4 || s.TileK%4 != 0:
+		return fmt.Errorf("steps of %d along the dot axis are no multiple of 4, the vectors in which operands are "+
+			"staged", s.TileK)
+	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0 || s.TileN%s.TileK != 0:
+		return fmt.Errorf("thread tiles or steps do not divide the tile")
+	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
+		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
+	}
+	if err := checkFlash(k, s, caps); err != nil {
+		return err
+	}
+	if err := checkRegisterTile(s); err != nil {
+		return err
+	}
+	lanes, apart := s.TileN/s.ThreadN, 1
+	if s.Paired && lanes > 1 {
+		apart = 2
+	}
+	if s.Subgroup > 0 && (apart*lanes > s.Subgroup || !powerOfTwo(lanes)) {
+		return fmt.Errorf("%d lanes of a row are no power of two within a subgroup of %d", lanes, s.Subgroup)
+	}
+	if s.Steps && sh.Factor > 0 {
+		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
+	}
+	scores := s.ThreadN
+	if sh.Factor > 0 {
+		scores *= 2
+	}
+	if n := s.ThreadM * (scores + 4*FlashQuads(sh.Value, lanes)); n > maxAccumulators {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
+	}
+	return nil
+}
+
+// checkFlash checks what all variants of an attention share.
+func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	sh := flashShapeOf(k)
+	if sh.Factor > 0 && s.Variant != kernel.VarFlashTile {
+		return fmt.Errorf("factors of weights are computed in tiles, by %s", kernel.VarFlashTile)
+	}
+	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
+		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads,
+			sh.Heads, s.TileM)
+	}
+	if err := checkSplits(k, s); err != nil {
+		return err
+	}
+	_, err := AttentionGrid(k, s, caps)
+	return err
+}
+
+// maxFlashVec is how many queries, sums and scores an invocation of flash_vec
+// keeps (M-flash-shapes).
+const maxFlashVec = 160
+
+func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	sh := flashShapeOf(k)
+	switch {
+	case s.Subgroup == 0:
+		return fmt.Errorf("the lanes that share a key must be in a subgroup whose size is relied on")
+	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow > s.Subgroup:
+		return fmt.Errorf("%d lanes a key are no power of two within a subgroup of %d", s.LanesPerRow, s.Subgroup)
+	case s.TileM < 1 || s.ThreadM != s.TileM || s.ThreadN < 1 || s.TileN != s.Workgroup/s.LanesPerRow*s.ThreadN:
+		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN,
+			s.Workgroup/s.LanesPerRow*s.ThreadN)
+	}
+	if n := s.TileM * (4*FlashQuads(sh.Dot, s.LanesPerRow) + 4*FlashQuads(sh.Value, s.LanesPerRow) +
+		s.ThreadN); n > maxFlashVec {
+		return fmt.Errorf("%d queries, sums and scores per invocation, more than %d spill", n, maxFlashVec)
+	}
+	return checkFlash(k, s, caps)
+}
+
+// flashVecShared is where the subgroups of a flash_vec workgroup join their
+// results: a row's sums, its largest score and its sum of weights.
+func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+	subgroups := s.Workgroup / max(s.Subgroup, 1)
+	if subgroups == 1 {
+		return 0
+	}
+	return subgroups * s.TileM * (ValueQuads(flashShapeOf(k).Value)*16 + 8)
+}
+
+// maxSplits is the most runs that the keys of an attention are cut into: the
+// kernel that joins them goes over them one after the other.
+const maxSplits = 128
+
+// checkSplits checks a schedule for a whole attention, which may say that it
+// is to be split, or for the runs of one that has been split.
+func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
+	have := k.Parallel[k.AttentionAxes().Split].Add
+	switch {
+	case s.Splits < 0 || s.Splits > maxSplits:
+		return fmt.Errorf("%d splits, want 0 to %d", s.Splits, maxSplits)
+	case have > 1 && int64(s.Splits) != have:
+		return fmt.Errorf("%d splits for an attention of %d", s.Splits, have)
+	case s.Splits > 1 && k.Fold.IsStatic() && int64(s.Splits-1)*splitLength(k, s) >= leastSeen(k):
+		return fmt.Errorf("the last of %d splits of %d keys would see none", s.Splits, splitLength(k, s))
+	}
+	return nil
+}
+
+// checkWhole checks that an attention that has not been split is not to be: it
+// is too late for that when its schedule is looked up.
+func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
+	if k.Family == kernel.FamilyAttention && s.Splits > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
+		return fmt.Errorf("%d splits for an attention that has not been split", s.Splits)
+	}
+	return nil
+}
+
+// AttentionStep is how many keys an attention takes a step of its loop: a tile,
+// or on matrix units a pair of them.
+func AttentionStep(s kernel.Schedule) int {
+	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
+		return 2 * s.TileN
+	}
+	return s.TileN
+}
+
+// splitLength is how many keys a split has: whole steps, but for the last.
+func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
+	step := int64(max(AttentionStep(s), 1))
+	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
+}
+
+// SplitKeys is over how many keys the splits of a workgroup's rows go together: all, or
+// those of their windows, from a whole step on.
+func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
+	if k.Attention.Window == 0 {
+		return k.Fold
+	}
+	most := k.Attention.Window + int64(s.TileM/max(s.Heads, 1)+AttentionStep(s))
+	if most >= k.Fold.Max() {
+		return k.Fold
+	}
+	return ir.D(int(most))
+}
+
+// leastSeen is how many keys every row is sure to see.
+func leastSeen(k *kernel.Kernel) int64 {
+	switch a := k.Attention; {
+	case !a.Causal:
+		return k.Fold.Max()
+	case a.Reversed && a.Window > 0:
+		return 0
+	case a.Reversed:
+		return 1
+	}
+	least := k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
+	if w := k.Attention.Window; w > 0 {
+		return min(least, w)
+	}
+	return least
+}
+
+// FlashQuads is how many vectors of four of a row's result each of its lanes
+// keeps.
+func FlashQuads(value, lanes int) int { return (ValueQuads(value) + lanes - 1) / lanes }

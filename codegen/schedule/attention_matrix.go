@@ -1,0 +1,170 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// flashMatrixTile is a tile of an attention on matrix units: Strips fragments of
+// rows for each subgroup of the workgroup, one where scores pass through shared
+// memory, and Keys at a time, in so many Stages; for vectors up to Width
+// elements, or any if that is 0. Parts subgroups share rows, if several.
+type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width, Parts int }
+
+// flashMatrixCandidates: the most rows that fill the device, by the variant
+// that keeps scores in registers where there is it.
+func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []Candidate {
+	frag := flashFragment(caps)
+	if frag == 0 || h.subgroup == 0 || !flashHalf(k) {
+		return nil
+	}
+	sh := flashShapeOf(k)
+	var fitting, rest []Candidate
+	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
+		var few []Candidate // the smallest tile first
+		for _, tl := range h.flashMatrices {
+			if variant == kernel.VarFlashMatrix && tl.Strips > 1 || variant == kernel.VarFlashMatrix2 && tl.Parts > 1 {
+				continue
+			}
+			rows := tl.Subgroups / max(tl.Parts, 1) * frag * tl.Strips
+			heads := flashHeads(sh, rows)
+			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
+				ceilDiv(sh.Queries*int64(heads), int64(rows))
+			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * h.subgroup, Vec: 4,
+				Subgroup: h.subgroup,
+				TileM:    rows, TileN: tl.Keys, Stages: tl.Stages,
+				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag, SubgroupsN: tl.Parts}},
+				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
+			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
+				continue
+			}
+			if 10*groups >= 9*(h.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
+				fitting = append(fitting, c)
+			} else {
+				few = append([]Candidate{c}, few...)
+			}
+		}
+		rest = append(rest, few...)
+	}
+	return append(fitting, rest...)
+}
+
+// flashFragment is the extent of the square fragments of f16 with f32 sums that
+// a device has, or 0.
+func flashFragment(caps device.Caps) int {
+	for _, n := range []int{16, 8} {
+		if caps.HasMatrix(n, n, n, component(ir.F16), component(ir.F32)) {
+			return n
+		}
+	}
+	return 0
+}
+
+// flashHalf reports whether the operands of an attention are f16, as matrix
+// units take them.
+func flashHalf(k *kernel.Kernel) bool {
+	a := k.Attention
+	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
+}
+
+// maxFlashWidth is the longest row of a result whose fragments fit the
+// registers of a subgroup.
+const maxFlashWidth = 256
+
+func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	sh := flashShapeOf(k)
+	f, parts := s.FragM, FlashParts(s)
+	switch {
+	case !flashHalf(k):
+		return fmt.Errorf("matrix units take f16, not queries, keys and values of %s, %s and %s", k.Attention.Q.DType,
+			k.Attention.K.DType, k.Attention.V.DType)
+	case f < OctetElems || s.FragN != f || s.FragK != f || f != flashFragment(caps):
+		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f,
+			s.FragN, s.FragK, flashFragment(caps))
+	case s.Subgroup < f || s.Subgroup%f != 0:
+		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
+	case parts > 1 && (s.Variant != kernel.VarFlashMatrix || s.Workgroup/s.Subgroup%parts != 0):
+		return fmt.Errorf("%d subgroups share rows: those of a workgroup, %d, are no multiple, or scores do not pass "+
+			"through shared memory", parts, s.Workgroup/s.Subgroup)
+	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup/parts*f*FlashStrips(s):
+		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM,
+			s.Workgroup/s.Subgroup/parts, f)
+	case FlashStrips(s) > 1 && s.Variant != kernel.VarFlashMatrix2:
+		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory",
+			FlashStrips(s))
+	case FlashStrips(s) > 1 && flashWords(sh, s) > maxFlashWords:
+		return fmt.Errorf("%d words of fragments per invocation, more than %d spill", flashWords(sh, s), maxFlashWords)
+	case s.Stages < 0 || s.Stages > 2:
+		return fmt.Errorf("%d tiles of keys in shared memory, want 1 or 2", s.Stages)
+	case s.TileN < f || s.TileN%f != 0 || s.TileN%(2*s.Subgroup/f) != 0:
+		return fmt.Errorf("tiles of %d rows and %d keys do not go together with fragments of %d", s.TileM, s.TileN, f)
+	case FlashQueryLines(k, s) < 1:
+		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f*FlashStrips(s))
+	case sh.Dot%(parts*f) != 0 || sh.Value%(parts*f) != 0:
+		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, parts*f)
+	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
+		return fmt.Errorf("vectors of %d and %d, longer than %d spill", sh.Dot, sh.Value, maxFlashWidth)
+	}
+	if s.Variant == kernel.VarFlashMatrix2 {
+		m2 := caps.Matrix2
+		switch {
+		case !caps.Features.CooperativeMatrix2 || m2 == nil || !m2.Reductions || !m2.Conversions || !m2.PerElement:
+			return fmt.Errorf("the device has no VK_NV_cooperative_matrix2 with reductions, conversions and " +
+				"per-element operations")
+		case !caps.Features.Maintenance4:
+			return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
+		}
+	}
+	return checkFlash(k, s, caps)
+}
+
+// FlashStrips is how many fragments of rows a subgroup of an attention on matrix
+// units has.
+func FlashStrips(s kernel.Schedule) int {
+	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
+}
+
+// FlashParts is how many subgroups of an attention on matrix units share rows.
+func FlashParts(s kernel.Schedule) int { return max(s.SubgroupsN, 1) }
+
+// FlashQueryLines is how many of a tile's queries pass through the room of the
+// tiles of keys and values at a time: whole subgroups' worth.
+func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
+	sh := flashShapeOf(k)
+	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
+	own := FlashStrips(s) * s.FragM
+	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/own*own)
+}
+
+// maxFlashWords is up to how many words of fragments an invocation keeps of
+// several strips of rows (M-flash-shapes).
+const maxFlashWords = 240
+
+// flashWords is how many words an invocation has of the fragments of queries,
+// sums, scores of two tiles, and weights.
+func flashWords(sh flashShape, s kernel.Schedule) int {
+	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
+	return FlashStrips(s) * s.FragM * row / s.Subgroup
+}
+
+// ScorePitch and WeightPitch are the distances, in floats and in pairs of f16,
+// between rows of scores and of weights in shared memory.
+func ScorePitch(s kernel.Schedule) int  { return s.TileN + 4 }
+func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
+
+// flashMatrixShared is as many tiles of keys and of values as there are stages, a
+// fragment for each subgroup, and where scores become weights in shared memory,
+// both.
+func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+	sh := flashShapeOf(k)
+	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
+	n := max(s.Stages, 1)*s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 +
+		rows*s.FragM*4
+	if s.Variant == kernel.VarFlashMatrix {
+		n += rows * (ScorePitch(s) + WeightPitch(s)) * 4
+	}
+	return n
+}

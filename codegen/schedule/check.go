@@ -1,0 +1,239 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Register budgets. Beyond, compilers spill accumulators to memory, which costs
+// more than any tile gains.
+const (
+	maxAccumulators = 128 // sums one invocation of a matrix product keeps
+	maxCached       = 64  // row elements one invocation keeps
+	maxBlockRun     = 256 // elements of a block one invocation of a matvec takes at once
+	maxAhead        = 16  // runs of it that are read before they are multiplied
+	maxCopies       = 32  // of an entry of a codebook, beside which others would share banks
+)
+
+// MaxMatVecRows is the most rows of A that a workgroup of the matvec variant takes: it reads
+// all of B once per that many rows. Up to mostMatVecRows are weighed against tiles.
+const MaxMatVecRows, mostMatVecRows = 8, 16
+
+// Check reports why a schedule cannot run a kernel on a device, or nil. It is
+// what makes a schedule from any source (a candidate, a tuning record, a bundle
+// made for another device) safe to generate code from.
+func Check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if gaps := Missing(k, caps); len(gaps) > 0 {
+		return &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+	}
+	return checkSchedule(k, s, caps)
+}
+
+// checkSchedule is [Check] for a kernel that lacks nothing on the device.
+func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	checks := []func(*kernel.Kernel, kernel.Schedule, device.Caps) error{checkFamily, checkWorkgroup, checkSubgroup,
+		checkStorage, checkVariant, checkShared, checkSettled}
+	for _, check := range checks {
+		if err := check(k, s, caps); err != nil {
+			return fmt.Errorf("schedule: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkStorage refuses variants that take neighbours as they lie in memory, where
+// the device cannot say what lies there, or where positions have 64 bits, of which
+// matrix units take 32.
+func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if !variants[s.Variant].onMatrixUnits() {
+		return nil
+	}
+	for _, b := range k.Bindings {
+		if caps.InWords(b.DType) {
+			return fmt.Errorf("matrix units take %s %q as it lies in memory, and the device has no %s", b.DType, b.Name,
+				device.StorageFeature(b.DType))
+		}
+		if isWide(caps, b) {
+			return fmt.Errorf("matrix units take positions of 32 bits, and %q has %d elements", b.Name, b.Elems)
+		}
+	}
+	return nil
+}
+
+// subgroupSums is what folding across a subgroup takes: shuffles rather than
+// arithmetic, which adds in an order of the driver's choice.
+const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
+
+// maxSubgroups is how many subgroups of a size that was asked for a workgroup
+// may have. Vulkan's limit, maxComputeWorkgroupSubgroups, is no part of Caps;
+// lavapipe has 32, and that many of 32 make the 1024 invocations of most GPUs.
+const maxSubgroups = 32
+
+func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if s.Variant == kernel.VarCustom {
+		return checkCustomWorkgroup(k.Custom, s, caps)
+	}
+	most := min(caps.MaxInvocations, caps.MaxWorkgroupSize[0])
+	if s.Workgroup < 1 || uint64(s.Workgroup) > uint64(most) {
+		return fmt.Errorf("workgroup of %d invocations, the device allows 1 to %d", s.Workgroup, most)
+	}
+	if s.Vec != 1 && s.Vec != 2 && s.Vec != 4 {
+		return fmt.Errorf("vectors of %d elements, want 1, 2 or 4", s.Vec)
+	}
+	return nil
+}
+
+func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	switch {
+	case s.Subgroup == 0:
+		return nil
+	case !powerOfTwo(s.Subgroup):
+		return fmt.Errorf("subgroup size %d is no power of two", s.Subgroup)
+	case !caps.SubgroupOps.Has(subgroupSums):
+		return fmt.Errorf("the device has no subgroup shuffles")
+	case !caps.CanRelyOn(s.Subgroup):
+		return fmt.Errorf("subgroups of %d cannot be relied on: the device has %d to %d, and size control is %v",
+			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl &&
+				caps.RequiredSubgroupSize)
+	case s.Workgroup%s.Subgroup != 0:
+		return fmt.Errorf("the workgroup is no whole number of subgroups of %d", s.Subgroup)
+	case s.Workgroup > s.Subgroup*maxSubgroups:
+		return fmt.Errorf("%d subgroups of %d in a workgroup, %d are sure to be allowed", s.Workgroup/s.Subgroup,
+			s.Subgroup, maxSubgroups)
+	}
+	return nil
+}
+
+func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if n := SharedBytes(k, s); uint64(n) > uint64(caps.MaxSharedMemory) {
+		return fmt.Errorf("%d bytes of shared memory, the device has %d", n, caps.MaxSharedMemory)
+	}
+	return nil
+}
+
+func checkRowSerial(_ *kernel.Kernel, s kernel.Schedule) error {
+	if s.LanesPerRow > 1 {
+		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
+	}
+	return checkRow(s)
+}
+
+func checkRowGroup(_ *kernel.Kernel, s kernel.Schedule) error {
+	if err := checkLanes(s); err != nil {
+		return err
+	}
+	return checkRow(s)
+}
+
+// checkLanes checks how lanes share rows.
+func checkLanes(s kernel.Schedule) error {
+	switch {
+	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow < 2:
+		return fmt.Errorf("%d lanes per row, want a power of two from 2", s.LanesPerRow)
+	case s.Workgroup%s.LanesPerRow != 0:
+		return fmt.Errorf("%d lanes per row do not divide the workgroup", s.LanesPerRow)
+	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0 && s.Subgroup%s.LanesPerRow != 0:
+		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", s.LanesPerRow, s.Subgroup)
+	}
+	return nil
+}
+
+// checkRow checks what both kinds of row schedule share.
+func checkRow(s kernel.Schedule) error {
+	if s.Cache > maxCached {
+		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
+	}
+	return nil
+}
+
+func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1:
+		return fmt.Errorf("tiles and thread tiles must be at least 1")
+	case s.TileK < 4 || s.TileK%4 != 0:
+		return fmt.Errorf("a tile depth of %d is no multiple of 4, the vectors in which operands are staged", s.TileK)
+	case s.Stages < 0 || s.Stages > 2:
+		return fmt.Errorf("%d stages of tiles, want 1 or 2", s.Stages)
+	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0:
+		return fmt.Errorf("thread tiles do not divide the tile")
+	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
+		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
+	}
+	if err := checkRegisterTile(s); err != nil {
+		return err
+	}
+	if _, bytes := ByteProducts(k); s.Steps && bytes {
+		return fmt.Errorf("bytes are kept row by row, four along the contraction in a word")
+	}
+	return checkAccumulators(k, s)
+}
+
+// checkRegisterTile checks how invocations share a tile.
+func checkRegisterTile(s kernel.Schedule) error {
+	switch {
+	case s.Paired && (s.TileM/s.ThreadM%2 != 0 || s.TileN/s.ThreadN%2 != 0):
+		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", s.TileM/s.ThreadM, s.TileN/s.ThreadN)
+	case s.Steps && (s.ThreadM%4 != 0 || s.ThreadN%4 != 0):
+		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", s.ThreadM, s.ThreadN)
+	}
+	return nil
+}
+
+func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {
+	if n := s.ThreadM * s.ThreadN * len(k.Products); n > maxAccumulators {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
+	}
+	return nil
+}
+
+func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	m := k.Parallel[len(k.Parallel)-2].Max()
+	switch {
+	case m > mostMatVecRows:
+		return fmt.Errorf("%d rows, matvec takes at most %d", m, mostMatVecRows)
+	case int64(s.TileM) < ceilDiv(m, matVecParts(m)) || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
+		return fmt.Errorf("every invocation must compute all %d rows, up to %d, or its part of them", m, MaxMatVecRows)
+	case s.ThreadN < 1 || s.TileN < 1 || s.TileN%s.ThreadN != 0:
+		return fmt.Errorf("thread columns do not divide the tile")
+	case s.TileK < 0 || s.TileK%4 != 0 || s.TileK > maxBlockRun:
+		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
+	case s.Ahead < 0 || s.Ahead > maxAhead:
+		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
+	case s.StageRows && (s.TileK < 16 || s.Ahead > 1 || blocksOf(k) == ir.Invalid || readsBytes(k)):
+		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements " +
+			"at least and not ahead")
+	case s.Tables && tableBytes(k) == 0:
+		return fmt.Errorf("there is no codebook to copy to shared memory")
+	case s.LanesPerRow < 1 || !powerOfTwo(s.LanesPerRow) && s.Subgroup == 0:
+		return fmt.Errorf("%d lanes per sum, want a power of two or a number of subgroups", s.LanesPerRow)
+	case s.Coarsen < 0 || s.TileN%(s.ThreadN*max(s.Coarsen, 1)) != 0:
+		return fmt.Errorf("%d passes do not divide the tile", s.Coarsen)
+	case s.Workgroup != s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow:
+		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow)
+	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
+		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
+	}
+	if s.Copies != 0 {
+		if err := checkLookup(k, s); err != nil {
+			return err
+		}
+	}
+	if err := checkResident(k, s, caps); err != nil {
+		return err
+	}
+	return checkAccumulators(k, s)
+}
+
+// readsBytes reports whether an A of a product is bytes.
+func readsBytes(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		_, _, ok := k.ByteRows(p.A)
+		return ok
+	})
+}
+
+func powerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }

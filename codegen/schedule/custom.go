@@ -1,0 +1,57 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// customSchedule is the one way in which a custom kernel runs.
+func customSchedule(c *kernel.Custom) kernel.Schedule {
+	wg := c.Kernel().Workgroup
+	return kernel.Schedule{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}
+}
+
+func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps device.Caps) error {
+	wg := c.Kernel().Workgroup
+	if s != customSchedule(c) {
+		return fmt.Errorf("custom op %s runs in workgroups of %v", c.Op, wg)
+	}
+	for i, n := range wg {
+		if uint64(n) > uint64(caps.MaxWorkgroupSize[i]) || uint64(s.Workgroup) > uint64(caps.MaxInvocations) {
+			return fmt.Errorf("custom op %s has workgroups of %v, the device allows %v and %d invocations: register "+
+				"it with a smaller Workgroup",
+				c.Op, wg, caps.MaxWorkgroupSize, caps.MaxInvocations)
+		}
+	}
+	return nil
+}
+
+func (h heuristics) customs(k *kernel.Kernel) []Candidate {
+	return []Candidate{{customSchedule(k.Custom), "as the op says"}}
+}
+
+func customShared(k *kernel.Kernel, _ kernel.Schedule) int { return k.Custom.Kernel().SharedBytes }
+
+// checkCustom refuses a dispatch that has too many workgroups at the bound of
+// every symbol.
+func checkCustom(k *kernel.Kernel, _ kernel.Schedule, caps device.Caps) error {
+	c := k.Custom
+	g, err := c.Grid()
+	if err != nil {
+		return err
+	}
+	for dim, factors := range g {
+		n, most := int64(1), int64(min(caps.MaxWorkgroupCount[dim], 1<<31-1))
+		for _, f := range factors {
+			n *= max(ceilDiv(f.Extent.Max(), f.Tile), 1)
+			if n > most {
+				return fmt.Errorf("custom op %s: grid dimension %d has up to %d workgroups or more, the device "+
+					"allows %d: use a larger tile, or spread the work over other dimensions",
+					c.Op, dim, n, most)
+			}
+		}
+	}
+	return nil
+}

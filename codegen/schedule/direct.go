@@ -1,0 +1,72 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// directs: tiles of the direct variant, for devices whose heuristics have one. Rows
+// are spread evenly over as few tiles as hold them, products share the columns
+// of an invocation, and workgroups shrink until there are enough.
+func (h heuristics) directs(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	if h.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
+		return nil // nothing is gained where a row is alone: matvec does as well
+	}
+	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(h.direct.M))))
+	columns := max(h.direct.ThreadN/len(k.Products), 1)
+	var all []Candidate
+	for wg := h.direct.workgroup(); wg >= smallest; wg /= 2 {
+		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(rows)) * ceilDiv(sh.N, int64(wg*columns))
+		if groups < h.fill && wg > smallest {
+			continue
+		}
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4, TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: h.direct.K},
+			fmt.Sprintf("%dx%dx%d straight from memory, %dx%d an invocation: %d workgroups", sh.M, sh.N, sh.K, rows, columns, groups),
+		})
+	}
+	return all
+}
+
+// cheapOperands reports whether all operands are mere loads at places that are
+// cheap to work out: linear in the coordinates, but for an A along the
+// contraction, as where heads were joined. The direct variant works places out
+// more often than the tile variant: those of an A once for a few columns only.
+func cheapOperands(k *kernel.Kernel) bool {
+	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
+	for _, p := range k.Products {
+		if !cheapLoad(p.A, row) || !cheapLoad(p.B, col, fold) {
+			return false
+		}
+	}
+	return true
+}
+
+// cheapLoad reports whether a value is a load, or a cast of one, linear in the
+// axes.
+func cheapLoad(v *kernel.Expr, axes ...int) bool {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
+		v = v.Args[0]
+	}
+	if v.Kind != kernel.ExprLoad {
+		return false
+	}
+	for _, axis := range axes {
+		if _, linear := v.Index.Stride(axis); !linear {
+			return false
+		}
+	}
+	return true
+}
+
+// checkDirect: an invocation has all rows of the tile, and columns a workgroup
+// apart.
+func checkDirect(k *kernel.Kernel, s kernel.Schedule) error {
+	if s.TileM != s.ThreadM {
+		return fmt.Errorf("invocations of %d rows do not share the %d of the tile", s.ThreadM, s.TileM)
+	}
+	return checkTile(k, s)
+}

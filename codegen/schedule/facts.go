@@ -1,0 +1,290 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// unknownExtent stands for products of extents that would overflow.
+const unknownExtent = int64(1) << 50
+
+// points returns how many points the axes span at the bound of every symbol.
+func points(dims []ir.Dim) int64 {
+	n := int64(1)
+	for _, d := range dims {
+		if m := max(d.Max(), 0); m > 0 && n > unknownExtent/m {
+			return unknownExtent
+		} else {
+			n *= m
+		}
+	}
+	return n
+}
+
+// matShape is the size of a matrix product at the bound of every symbol.
+type matShape struct{ Batch, M, N, K int64 }
+
+func matShapeOf(k *kernel.Kernel) matShape {
+	r := len(k.Parallel)
+	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(),
+		N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
+}
+
+// innerAxis returns the last parallel axis whose extent is not 1, or -1.
+func innerAxis(k *kernel.Kernel) int {
+	for i := len(k.Parallel) - 1; i >= 0; i-- {
+		if !k.Parallel[i].Is(1) {
+			return i
+		}
+	}
+	return -1
+}
+
+// DivisibleBy reports whether every value of d is a multiple of n.
+func DivisibleBy(d ir.Dim, n int) bool {
+	_, ok := d.Quo(int64(n))
+	return ok
+}
+
+// mapVec returns the largest power of two up to limit that divides the number
+// of points of a map. That many neighbours are asked for: settling leaves fewer where
+// the innermost axis has another length or nothing aligned.
+func mapVec(k *kernel.Kernel, limit int) int {
+	n := limit
+	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {
+		return 1 // each point has a condition of its own
+	}
+	for n > 1 && !pointsDivisibleBy(k.Parallel, n) {
+		n /= 2
+	}
+	return max(n, 1)
+}
+
+// pointsDivisibleBy reports whether the product of the dims is always a
+// multiple of n, a power of two.
+func pointsDivisibleBy(dims []ir.Dim, n int) bool {
+	for _, d := range dims {
+		for n > 1 && DivisibleBy(d, 2) {
+			d, _ = d.Quo(2)
+			n /= 2
+		}
+	}
+	return n <= 1
+}
+
+// rowVec returns the largest power of two up to limit such that this many
+// neighbours along a row can be taken together: the row is a multiple of it,
+// and what is stored per element, or where nothing is, some of what is loaded,
+// is one aligned vector.
+func rowVec(k *kernel.Kernel, limit int) int {
+	n := limit
+	for n > 1 && !rowVecFits(k, n) {
+		n /= 2
+	}
+	return max(n, 1)
+}
+
+func rowVecFits(k *kernel.Kernel, n int) bool {
+	axis := k.FoldAxis()
+	if !DivisibleBy(k.Fold, n) {
+		return false
+	}
+	for _, s := range k.Stores {
+		if s.PerElement && !s.Index.IsVector(axis, n) {
+			return false
+		}
+	}
+	loads := loadsAlong(k.Roots(), axis)
+	for _, x := range loads {
+		if x.IsVector(axis, n) {
+			return true
+		}
+	}
+	return len(loads) == 0
+}
+
+// loadsAlong returns the addresses, of all loads that the roots depend on, that
+// change along the axis.
+func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
+	var all []kernel.Index
+	kernel.Walk(roots, func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad && e.Index.Uses(axis) {
+			all = append(all, e.Index)
+		}
+	})
+	return all
+}
+
+// contiguous reports whether some load that the roots depend on reads
+// neighbouring elements along the axis.
+func contiguous(roots []*kernel.Expr, axis int) bool {
+	for _, x := range loadsAlong(roots, axis) {
+		if x.Adjacent(axis, 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// FoldContiguous reports whether an operand of a matrix product lies in memory
+// along the contraction axis rather than along its other axis. Neighbouring
+// invocations should then take neighbours along the contraction.
+func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
+	if _, ok := WindowLoad(k, operand, other); ok {
+		return false
+	}
+	roots := []*kernel.Expr{operand}
+	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
+}
+
+// FoursAcross reports whether an operand of a matrix product lies in memory along its other axis, so that four
+// neighbours there are read at once.
+func FoursAcross(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
+	return !FoldContiguous(k, operand, other) &&
+		k.VectorWidth(other, k.Parallel[other], 4, []*kernel.Expr{operand}, nil) == 4
+}
+
+// blocksOf returns the block format of the first B operand of a matrix product
+// that is a tensor of blocks as it stands in memory, or ir.Invalid.
+func blocksOf(k *kernel.Kernel) ir.DType {
+	for _, p := range k.Products {
+		if p.B.Kind != kernel.ExprLoad {
+			continue
+		}
+		if t := k.Bindings[p.B.Bind].DType; t.IsBlock() {
+			return t
+		}
+	}
+	return ir.Invalid
+}
+
+// readsTwice reports whether a row kernel goes over its row more than once.
+func readsTwice(k *kernel.Kernel) bool {
+	passes := len(k.Phases)
+	for _, s := range k.Stores {
+		if s.PerElement {
+			passes++
+			break
+		}
+	}
+	return passes > 1
+}
+
+// operands returns the number of different A and B operands of a product.
+func operands(k *kernel.Kernel) (a, b int) {
+	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		as[p.A], bs[p.B] = true, true
+	}
+	return len(as), len(bs)
+}
+
+// rowGroupShared is the room in which lanes that share a row pass on what they
+// have folded, unless they are of one subgroup.
+func rowGroupShared(k *kernel.Kernel, s kernel.Schedule) int {
+	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
+		return 0
+	}
+	return rowSlots(k, s)
+}
+
+func rowSlots(k *kernel.Kernel, s kernel.Schedule) int { return s.Workgroup * rowSlotBytes(k) }
+
+func groupShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
+}
+
+func sortShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
+}
+
+func selectShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
+}
+
+// tileShared is the room of the operands' tiles.
+func tileShared(k *kernel.Kernel, s kernel.Schedule) int {
+	a, b := operands(k)
+	if s.Steps {
+		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
+	}
+	vector := 16
+	if _, bytes := ByteProducts(k); bytes {
+		vector = 4
+	}
+	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
+}
+
+func matrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
+}
+
+// rowSlotBytes is what one invocation passes to others in the widest fold.
+func rowSlotBytes(k *kernel.Kernel) int {
+	n := 4
+	for _, p := range k.Phases {
+		switch {
+		case p.Combine == kernel.CombineArgmax || p.Combine == kernel.CombineArgmin:
+			n = max(n, 4+p.Value.DType.BlockBytes(), 8)
+		case p.Value.DType == ir.F64 || p.Value.DType == ir.I64:
+			n = max(n, 8)
+		}
+	}
+	return n
+}
+
+// TilePitch is the distance, in vectors of four, between rows of an operand's
+// tile in shared memory. It is odd, so that invocations which read the same
+// place of neighbouring rows hit different banks.
+func TilePitch(tileK int) int { return tileK/4 | 1 }
+
+// matVecShared is the room of partial sums that meet, and of codebooks.
+func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+	n := 0
+	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // or else they have room in the table
+		n = matVecPartialSums(k, s) * 4
+	}
+	switch {
+	case s.Copies > 0:
+		n += lookupTableBytes(k, s.Copies)
+	case s.Tables:
+		n += tableBytes(k)
+	}
+	n += 16 * ResidentTile(k, s)
+	if s.RoundRows && (rowsResident(k, s) || s.Coarsen == 0) {
+		a, _ := operands(k)
+		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup*s.RowBytes() + 4)
+	}
+	if s.StageRows {
+		a, _ := operands(k)
+		n += a * s.TileM * s.LanesPerRow * s.TileK * 4
+	}
+	return n + rowSumsShared(k, s)
+}
+
+// matVecPartialSums is how many partial sums of all results meet in shared
+// memory, and the room between those of different parts.
+func matVecPartialSums(k *kernel.Kernel, s kernel.Schedule) int {
+	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
+}
+
+// tableBytes is the size of all codebooks that a kernel reads.
+func tableBytes(k *kernel.Kernel) int {
+	n := 0
+	for _, b := range k.Bindings {
+		if b.Codebook != ir.Invalid {
+			n += int(bindingBytes(b))
+		}
+	}
+	return n
+}
+
+// StepPitch is the same between steps of an operand's tile of so many rows or
+// columns, where they are kept step by step. The vector too many makes what a
+// quad along the contraction is taken apart into hit different banks.
+func StepPitch(extent int) int { return extent/4 + 1 }
+
+// matVecPartials is how many partial sums of one result meet in shared memory.
+func matVecPartials(s kernel.Schedule) int {
+	return s.LanesPerRow / max(s.Subgroup, 1)
+}

@@ -1,0 +1,84 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// AxisTiles is one factor of a grid dimension: the tiles of that many points
+// along a parallel axis.
+type AxisTiles struct {
+	Axis int
+	Tile int
+}
+
+// MatGrid lays the workgroups of a matrix product out: per grid dimension its
+// factors, the one that changes fastest first.
+type MatGrid [3][]AxisTiles
+
+// Grid returns the workgroup counts of g for a kernel.
+func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
+	var out kernel.Grid
+	for d, factors := range g {
+		out[d] = []kernel.GridFactor{}
+		for _, f := range factors {
+			out[d] = append(out[d], kernel.GridFactor{Extent: k.Parallel[f.Axis], Tile: int64(f.Tile)})
+		}
+	}
+	return out
+}
+
+// MatMulGrid puts the columns of tiles in x, their rows in y and the batch in
+// z. Where y or z would be longer than the device allows (65535 on most), rows
+// or batch move to x, which is 2^31-1 long on NVIDIA and AMD. Where nothing
+// fits, the error names the product and the limits.
+func MatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
+	r := len(k.Parallel)
+	cols := []AxisTiles{{r - 1, max(s.TileN, 1)}}
+	rows := []AxisTiles{{r - 2, max(s.TileM, 1)}}
+	var batch []AxisTiles
+	for i := r - 3; i >= 0; i-- {
+		batch = append(batch, AxisTiles{i, 1})
+	}
+	layouts := []MatGrid{
+		{cols, rows, batch},
+		{join(cols, rows), nil, batch},
+		{join(cols, batch), rows, nil},
+		{join(cols, rows, batch), nil, nil},
+	}
+	for _, g := range layouts {
+		if g.fits(k, caps) {
+			return g, nil
+		}
+	}
+	return MatGrid{}, fmt.Errorf("schedule: kernel %s: a product of batch %d, %d rows and %d columns in tiles of "+
+		"%dx%d has more workgroups than %s allows (%d x %d x %d); split the batch or the rows",
+		k.Name, matShapeOf(k).Batch, matShapeOf(k).M, matShapeOf(k).N, s.TileM, s.TileN, caps.Name,
+		caps.MaxWorkgroupCount[0], caps.MaxWorkgroupCount[1], caps.MaxWorkgroupCount[2])
+}
+
+func join(lists ...[]AxisTiles) []AxisTiles {
+	var all []AxisTiles
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
+	for d, factors := range g {
+		n := int64(1)
+		for _, f := range factors {
+			n *= max(ceilDiv(k.Parallel[f.Axis].Max(), int64(f.Tile)), 1)
+			// kernel.Grid counts in int32 whatever the device allows.
+			if n > int64(min(caps.MaxWorkgroupCount[d], 1<<31-1)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

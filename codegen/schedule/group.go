@@ -1,0 +1,38 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// maxGroupLanes is how many invocations group at most: each counts its own run
+// of elements, and then adds up the counts of those before it.
+const maxGroupLanes = 256
+
+// groups: one workgroup for each number, which counts all elements and places
+// its own.
+func (h heuristics) groups(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1},
+			fmt.Sprintf("%s elements by %s", k.Fold, k.Parallel[0]),
+		})
+	}
+	return all
+}
+
+func checkGroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if err := k.CheckGroup(); err != nil {
+		return err
+	}
+	switch n := k.Parallel[0].Max(); {
+	case !powerOfTwo(s.Workgroup) || s.Vec != 1 || s.Subgroup != 0:
+		return fmt.Errorf("groups take a power of two invocations, and neither vectors nor subgroups")
+	case n > int64(caps.MaxWorkgroupCount[0]):
+		return fmt.Errorf("%d numbers to group by, the device allows %d workgroups", n, caps.MaxWorkgroupCount[0])
+	}
+	return nil
+}

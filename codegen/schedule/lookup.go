@@ -1,0 +1,75 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// LookupTable is what a matvec keeps in shared memory to decode eight neighbours
+// of a block format at once.
+type LookupTable struct {
+	Entries int  // of the codebook
+	Bytes   int  // of an entry: 4 or 8
+	Levels  bool // an entry is what the two nibbles of a byte stand for
+	Signs   SignTable
+}
+
+// SignTable is the table of signs besides: of seven and an even eighth, of four, or none. An entry
+// is a byte a sign, and there are as many copies as make lanes of a subgroup of 32 hit different banks.
+type SignTable struct{ Entries, Bytes, Copies int }
+
+var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
+
+// signTables are the tables of so many signs.
+var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
+
+// LookupTableOf returns the table of a format that has one. The eight elements of an entry of iq1 take a nibble each;
+// where quants are floats, an entry has the levels of a byte's two nibbles.
+func LookupTableOf(t ir.DType) (LookupTable, bool) {
+	f, ok := ir.BlockFormatOf(t)
+	if !ok || f.Octets == nil || f.Octets.Entries == 0 {
+		return LookupTable{}, false
+	}
+	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
+}
+
+// maxLookupRows is by how many rows of floats eight quants are looked up at once: more scale quants
+// before they multiply.
+const maxLookupRows = 2
+
+// lookupTableBytes is the size of all tables that a matvec keeps in so many
+// copies: of one format.
+func lookupTableBytes(k *kernel.Kernel, copies int) int {
+	t, _ := LookupTableOf(blocksOf(k))
+	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
+}
+
+// checkLookup reports why a matvec cannot decode eight neighbours at once: by one
+// format's table, from planes, in runs that have both planes of its quads, and
+// with room for the partial sums in the table once nothing reads it.
+func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
+	blocks := blocksOf(k)
+	t, ok := LookupTableOf(blocks)
+	switch {
+	case !ok || !s.Tables || s.StageRows && readsBytes(k):
+		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)
+	case !powerOfTwo(s.Copies) || s.Copies > maxCopies:
+		return fmt.Errorf("%d copies of a codebook, want a power of two up to %d", s.Copies, maxCopies)
+	case s.TileK < 8 || t.Levels && s.TileK < k.BlockRun(s).Form.Superblock():
+		return fmt.Errorf("runs of %d elements are too short to look up %s", s.TileK, blocks)
+	case s.TileM > maxLookupRows && !readsBytes(k) && !s.RoundRows:
+		return fmt.Errorf("%d rows of floats decode quads, up to %d look up", s.TileM, maxLookupRows)
+	case s.Coarsen == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
+		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
+			t.Entries*s.Copies)
+	}
+	for _, p := range k.Products {
+		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks ||
+			k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
+			return fmt.Errorf("lookups are of planes of one format")
+		}
+	}
+	return nil
+}

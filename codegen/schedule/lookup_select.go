@@ -1,0 +1,136 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// lookupVec is how products of one row read blocks of a format by lookup: in one
+// workgroup for every core, if there are columns for so many, since each fills
+// its tables first.
+type lookupVec struct {
+	run     int // elements that an invocation takes at once
+	lanes   int // invocations per sum; where the row is resident, as many as share it
+	columns int // that share the reading of A, at most
+	copies  int // of the codebook
+	rounds  lookupRounding
+}
+
+// lookupRounding is how a product that reads by lookup rounds its row to bytes, which
+// it keeps in shared memory; it does not if copies is 0.
+type lookupRounding struct {
+	copies int // of the codebook that there is room for
+	most   int // columns a core may have: every workgroup rounds the row
+	fewest int // columns of an invocation in the largest workgroups
+}
+
+// lookupWorkgroups are the invocations of a workgroup, the most first, and
+// fewestLookupColumns how many columns an invocation should have before there are
+// as many of them.
+var lookupWorkgroups = []int{1024, 512}
+
+const fewestLookupColumns = 4
+
+// lookupVecs lists the schedules of a product that reads by lookup, if its format
+// has such a way.
+func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	b := h.blocks[blocksOf(k)]
+	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
+	case sh.M != 1 || h.subgroup == 0 || h.perCore(sh) < fewLookupColumns ||
+		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+		return nil
+	case readsBytes(k):
+		return h.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
+	case rounds:
+		return h.lookupRounded(b.lookup, k, sh)
+	case h.perCore(sh) >= manyResidentColumns:
+		return h.lookupResident(b.lookupResident, k, sh)
+	}
+	return h.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, h.subnormals)
+}
+
+// fewLookupColumns is how many columns a core must have to fill tables for.
+const fewLookupColumns = 16
+
+// manyResidentColumns is how many columns a core must have for a row of floats to be resident (M-resident-rows).
+const manyResidentColumns = 64
+
+// lookupAsRead is lookupVecs of a row that is read as it is needed, by so many
+// columns of an invocation where there could be smaller workgroups.
+func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
+	if v.run == 0 {
+		return nil
+	}
+	lanes := max(v.lanes, h.subgroup)
+	for lanes > h.subgroup && int64(lanes*v.run) > sh.K {
+		lanes /= 2
+	}
+	var all []Candidate
+	for _, wg := range lookupWorkgroups {
+		groups := int64(wg / lanes)
+		rounds := ceilDiv(h.perCore(sh), groups*int64(v.columns))
+		cols := int(max(ceilDiv(h.perCore(sh), groups*rounds), 1))
+		if cols < fewest && wg != lookupWorkgroups[len(lookupWorkgroups)-1] {
+			continue
+		}
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, h.subgroup)
+		s.TileK, s.Tables, s.Copies, s.Subnormals = v.run, true, v.copies, subnormals
+		all = append(all,
+			Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core",
+				v.copies, h.perCore(sh))})
+	}
+	return all
+}
+
+// roundsBesideTables reports whether a product of so many columns by one row
+// rounds that itself.
+func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
+	each := ceilDiv(columns, max(h.fill/2, 1))
+	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
+}
+
+// lookupRounded is lookupVecs of a row that the product rounds to bytes; a longer
+// one leaves room for fewer copies of the codebook.
+func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
+	all := h.lookupAsRead(v, sh, v.rounds.fewest, false)
+	for i := range all {
+		s := &all[i].Schedule
+		s.RoundRows = true
+		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostResidentShared; {
+			s.Copies /= 2
+		}
+		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
+			"codebook, %d columns a core", s.Copies, h.perCore(sh))
+	}
+	return all
+}
+
+// lookupResident is lookupVecs of a row of floats that is resident in registers over several
+// passes.
+func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
+	lanes := 0
+	if v.run > 0 {
+		lanes = residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
+	}
+	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
+		return nil
+	}
+	groups := int64(max(lookupWorkgroups[0]/lanes, 1))
+	each := ceilDiv(h.perCore(sh), groups)
+	passes := ceilDiv(each, int64(v.columns))
+	cols := ceilDiv(each, passes)
+	if cols < fewestLookupColumns || cols*passes > maxResidentColumns {
+		return nil
+	}
+	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), h.subgroup)
+	s.Coarsen, s.TileK, s.Tables, s.Copies, s.Subnormals = int(passes), v.run, true, v.copies, h.subnormals
+	if !rowsResident(k, s) {
+		return nil
+	}
+	return []Candidate{{s,
+		fmt.Sprintf("1 row: resident in registers, over %d passes; eight quants at a time from %d copies of the codebook", passes, v.copies)}}
+}
+
+// perCore is how many columns each core has where each has one workgroup.
+func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.fill/2, 1)) }

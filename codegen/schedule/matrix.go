@@ -1,0 +1,299 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// OctetElems is how many neighbours of a 16-bit operand are moved at a time by
+// the variants on matrix units: 16 bytes.
+const OctetElems = 8
+
+// unitBytes is how many bytes of an operand are moved at a time.
+const unitBytes = 16
+
+// UnitElems is how many neighbours of an operand the variants on matrix units
+// move at a time and keep as one element of shared memory: as many as 16 bytes
+// hold, unless fragments are smaller.
+func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
+	t, ok := ByteProducts(k)
+	if !ok || s.Variant == kernel.VarCoopMat && (s.FragM|s.FragN|s.FragK)%unitBytes != 0 {
+		return OctetElems
+	}
+	return unitElems(t)
+}
+
+// unitElems is how many elements of a dtype 16 bytes hold.
+func unitElems(t ir.DType) int { return unitBytes / t.BlockBytes() }
+
+// UnitsOf16 is how many elements of shared memory are 16 bytes.
+func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
+	t, _ := MatrixDType(k)
+	return unitElems(t) / UnitElems(k, s)
+}
+
+// MatrixDType returns the dtype in which all products of a kernel may take
+// their operands on matrix units, F16, BF16, I8 or U8, and false where there is
+// none.
+func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
+	if len(k.Products) == 0 {
+		return ir.Invalid, false
+	}
+	t := k.Products[0].Operands
+	for _, p := range k.Products {
+		if p.Operands != t {
+			return ir.Invalid, false
+		}
+	}
+	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
+}
+
+// ByteProducts returns the dtype of the operands of products of bytes, I8 or
+// U8, and false for other products.
+func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
+	if len(k.Products) == 0 || k.Products[0].Sums() != ir.I32 {
+		return ir.Invalid, false
+	}
+	return k.Products[0].Operands, true
+}
+
+// SumsDType returns the dtype in which matrix units add the products of a
+// kernel up: F32, or F16 where all of them allow it, and I32 or U32, which have
+// the same bits, for bytes with and without a sign.
+func SumsDType(k *kernel.Kernel) ir.DType {
+	t, _ := MatrixDType(k)
+	switch t {
+	case ir.I8:
+		return ir.I32
+	case ir.U8:
+		return ir.U32
+	}
+	for _, p := range k.Products {
+		if !p.HalfSums || t != ir.F16 {
+			return ir.F32
+		}
+	}
+	return ir.F16
+}
+
+// laneSums is how many 32-bit registers an invocation needs for the results of
+// all products.
+func laneSums(k *kernel.Kernel, s kernel.Schedule) int {
+	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
+}
+
+// Unrounded looks through the casts that rounding to t makes needless: those
+// to t itself, and those of narrower floats to wider ones.
+func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
+		from := v.Args[0].DType
+		if v.DType != t && (v.DType != ir.F32 || from == ir.F64) {
+			break
+		}
+		v = v.Args[0]
+	}
+	return v
+}
+
+// Plain is a matrix operand that lies in memory as matrix units take it.
+type Plain struct {
+	Load  *kernel.Expr
+	Along bool // its inner axis, of stride 1, is the contraction
+	// Pitch is the stride of its outer axis, Base the place of the element at
+	// coordinate 0 of both.
+	Pitch, Base kernel.Index
+	// Run, where not 0, says that it lies so only along runs of the contraction
+	// that begin at multiples of Run. Base is then where a run begins.
+	Run int
+}
+
+// maxRun is the longest run of an operand that is looked for, and more than any
+// tile's step along the contraction.
+const maxRun = 256
+
+// PlainOperand describes an operand of a product that is a mere load of a
+// buffer of dtype t, linear in the contraction, or in runs of it, and in its
+// other axis, of which one has stride 1. It returns false for any other.
+func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plain, bool) {
+	v = Unrounded(v, t)
+	if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].DType != t || k.Bindings[v.Bind].Write {
+		return Plain{}, false
+	}
+	fold := k.FoldAxis()
+	along, okF := v.Index.Stride(fold)
+	across, okO := v.Index.Stride(other)
+	if okO && !okF {
+		return operandInRuns(k, v, other)
+	}
+	if !okF || !okO {
+		return Plain{}, false
+	}
+	p := Plain{Load: v, Base: v.Index.DropAxis(fold).DropAxis(other)}
+	switch one := kernel.Const(1); {
+	case along.Equal(one):
+		p.Along, p.Pitch = true, across
+	case across.Equal(one):
+		p.Pitch = along
+	default:
+		return Plain{}, false
+	}
+	// The strides are numbers of their own, not coordinates.
+	return p, !p.Pitch.Uses(fold) && !p.Pitch.Uses(other)
+}
+
+// operandInRuns describes a load that is linear in its other axis, and in runs of
+// the contraction.
+func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
+	p := Plain{Load: v, Along: true, Base: v.Index.DropAxis(other)}
+	p.Pitch, _ = v.Index.Stride(other)
+	if hasClamp(v.Index) || p.Pitch.Uses(k.FoldAxis()) || p.Pitch.Uses(other) {
+		return Plain{}, false
+	}
+	for p.Run = maxRun; p.Run >= OctetElems; p.Run /= 2 {
+		if n, ok := v.Index.RunStride(k.FoldAxis(), p.Run); ok && n == 1 && DivisibleBy(k.Fold, p.Run) {
+			return p, true
+		}
+	}
+	return Plain{}, false
+}
+
+// component names a dtype as matrix shapes do.
+func component(t ir.DType) device.Component { return device.Component(t.String()) }
+
+// checkMatrixUnits checks what both variants on matrix units need.
+func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	t, ok := MatrixDType(k)
+	switch {
+	case !ok:
+		return fmt.Errorf("matrix units take f16, bf16 or bytes, and the operands are no bytes and may not be rounded")
+	case !caps.Features.CooperativeMatrix || !caps.Features.MemoryModel:
+		return fmt.Errorf("the device has no cooperative matrices")
+	case t == ir.F16 && !caps.Features.Float16:
+		return fmt.Errorf("the device has no f16 arithmetic")
+	case t == ir.BF16 && !caps.Features.BFloat16Matrix:
+		return fmt.Errorf("the device's matrix units take no bf16")
+	case t.IsInteger() && !caps.Features.Int8:
+		return fmt.Errorf("the device has no 8-bit integers")
+	case !t.IsInteger() && !caps.Features.Storage16:
+		return fmt.Errorf("the device has no 16-bit storage")
+	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
+		return fmt.Errorf("tiles must be at least 1")
+	case s.Band > 1 && !bandFits(k, s, caps):
+		return fmt.Errorf("bands of %d rows of tiles, but the result has fewer of them, or one column, or they are "+
+			"not counted along two dimensions", s.Band)
+	}
+	return nil
+}
+
+// bandFits reports whether the tiles of a result can be gone through in bands,
+// of which the last may be in part.
+func bandFits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
+	r := len(k.Parallel)
+	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
+	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) ||
+		cols.Add <= int64(s.TileN) {
+		return false
+	}
+	g, err := MatMulGrid(k, s, caps)
+	return err == nil && len(g[0]) == 1 && len(g[1]) == 1
+}
+
+// maxLaneSums is how many registers of results one invocation may hold in
+// fragments of all products. Operand fragments come on top.
+const maxLaneSums = 128
+
+func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if err := checkMatrixUnits(k, s, caps); err != nil {
+		return err
+	}
+	t, _ := MatrixDType(k)
+	c, sums, unit := component(t), component(SumsDType(k)), UnitElems(k, s)
+	switch {
+	case s.Subgroup < 1:
+		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
+	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
+		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN,
+			s.Subgroup, s.Workgroup)
+	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(s.FragM, s.FragN, s.FragK, c, sums):
+		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
+	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
+		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
+	case s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 || s.FragM%unit != 0 || s.FragN%unit != 0 ||
+		s.FragK%unit != 0:
+		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", unit)
+	}
+	if n := laneSums(k, s); n > maxLaneSums {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
+	}
+	return nil
+}
+
+// StagedPitch is the distance, in units of so many elements, between lines of an
+// operand's tile that are inner elements long. It is odd, so that a fragment's
+// lines begin in different banks.
+func StagedPitch(inner, unit int) int { return inner/unit | 1 }
+
+// StagedUnits is the room of one operand's tile in shared memory: lines along
+// the contraction, or lines of the other axis.
+func StagedUnits(along bool, extent, tileK, unit int) int {
+	if along {
+		return extent * StagedPitch(tileK, unit)
+	}
+	return tileK * StagedPitch(extent, unit)
+}
+
+// matrixStages is how many tiles of each staged operand are in shared memory:
+// one is multiplied while the next is filled.
+const matrixStages = 2
+
+// Staged reports whether an operand of a product on matrix units passes
+// through shared memory: all do where subgroups hold fragments; where a
+// workgroup holds a tile, those that are not loaded as they lie in memory.
+func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
+	t, ok := MatrixDType(k)
+	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil
+}
+
+// MatrixStage is the room of all staged operands' tiles in one stage, in
+// elements of shared memory.
+func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
+	r := len(k.Parallel)
+	seen := map[*kernel.Expr]bool{}
+	n, unit := 0, UnitElems(k, s)
+	add := func(v *kernel.Expr, axis, extent int) {
+		if !seen[v] && Staged(k, s, v, axis) {
+			seen[v] = true
+			n += StagedUnits(FoldContiguous(k, v, axis), extent, s.TileK, unit)
+		}
+	}
+	for _, p := range k.Products {
+		add(p.A, r-2, s.TileM)
+		add(p.B, r-1, s.TileN)
+	}
+	return n
+}
+
+// MatrixUnits is all shared memory of a product on matrix units, in elements
+// of [UnitElems]: two stages of tiles. In their place the results of the coopmat variant pass
+// at the end, at least one fragment of each product from each subgroup at a
+// time.
+func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
+	stages := matrixStages * MatrixStage(k, s)
+	if s.Variant == kernel.VarCoopMat2 {
+		return stages
+	}
+	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
+}
+
+// CoopMatResult is the room, in units of 16 bytes, in which a subgroup passes
+// on 32-bit results of so many fragments side by side.
+func CoopMatResult(s kernel.Schedule, fragments int) int {
+	return s.FragM * CoopMatResultPitch(s, fragments)
+}
+
+// CoopMatResultPitch is the length of a row of those results, again in units
+// of 16 bytes, odd for the sake of banks.
+func CoopMatResultPitch(s kernel.Schedule, fragments int) int { return fragments*s.FragN/4 | 1 }

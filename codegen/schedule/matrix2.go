@@ -1,0 +1,187 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// checkCoopMat2 checks a tile that a whole workgroup holds, loaded and stored
+// by the device's tensor addressing.
+func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if err := checkMatrixUnits(k, s, caps); err != nil {
+		return err
+	}
+	m2 := caps.Matrix2
+	switch {
+	case !caps.Features.CooperativeMatrix2 || m2 == nil:
+		return fmt.Errorf("the device has no VK_NV_cooperative_matrix2")
+	case !m2.WorkgroupScope || !m2.FlexibleDimensions || !m2.TensorAddressing || !m2.Conversions || !m2.PerElement:
+		return fmt.Errorf("the device's VK_NV_cooperative_matrix2 lacks workgroup scope, flexible dimensions, " +
+			"tensor addressing, conversions or per-element operations")
+	case !caps.Features.Maintenance4:
+		return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
+	case uint64(s.Workgroup) > uint64(m2.MaxWorkgroup):
+		return fmt.Errorf("workgroup of %d invocations, matrices of workgroup scope allow %d",
+			s.Workgroup, m2.MaxWorkgroup)
+	case s.Unroll != 0 && !unrolls(k, s):
+		return fmt.Errorf("%d steps do not divide the %s of %d of its contraction, or operands are staged",
+			s.Unroll, k.Fold, s.TileK)
+	case uint64(max(s.TileM, s.TileN, s.TileK)) > uint64(m2.MaxDimension):
+		return fmt.Errorf("the tile is larger than matrices may be, %d", m2.MaxDimension)
+	}
+	t, _ := MatrixDType(k)
+	if t == ir.BF16 && !caps.Features.Int16 {
+		return fmt.Errorf("the device has no 16-bit integers, as which bf16 lies in buffers")
+	}
+	if s.PiecesM < 0 || s.PiecesN < 0 {
+		return fmt.Errorf("a tile in %dx%d pieces", s.PiecesM, s.PiecesN)
+	}
+	if !m2.Offers(s, component(t), component(SumsDType(k))) {
+		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM,
+			s.TileN, s.TileK, s.Workgroup)
+	}
+	if n := laneSums(k, s); n > maxLaneSums {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
+	}
+	if MatrixStage(k, s) == 0 {
+		return nil
+	}
+	if down, across := s.Pieces(); down*across > 1 {
+		return fmt.Errorf("a tile in pieces, of operands that are staged as a whole")
+	}
+	if unit := UnitElems(k, s); s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 {
+		return fmt.Errorf("tiles must be multiples of %d, the neighbours that are staged together", unit)
+	}
+	if n := SharedBytes(k, s) + int(m2.ReservedShared); n > int(caps.MaxSharedMemory) {
+		return fmt.Errorf("%d bytes of shared memory with the driver's own, the device has %d", n, caps.MaxSharedMemory)
+	}
+	return nil
+}
+
+// maxUnroll bounds how many steps are written out: more only take longer to compile.
+const maxUnroll = 64
+
+// unrolls reports whether the steps of a product can be written out Unroll at a time.
+func unrolls(k *kernel.Kernel, s kernel.Schedule) bool {
+	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
+		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
+}
+
+// stepsUnrolled is the largest number of steps up to most that divides those of a
+// product in a tile, or 0 where that is less than a third of most.
+func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
+	for n := most; n >= most/3; n-- {
+		if s.Unroll = n; unrolls(k, s) {
+			return n
+		}
+	}
+	return 0
+}
+
+// tensorAlignment is the alignment in bytes of where a tensor begins that
+// cooperative matrices are loaded from or stored to.
+const tensorAlignment = 16
+
+// checkTensorOperand reports why tensor addressing cannot load an operand as it
+// is, or nil.
+func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int, t ir.DType) error {
+	plain, ok := PlainOperand(k, v, other, t)
+	if !ok {
+		return fmt.Errorf("it is not loaded as it lies in memory")
+	}
+	inner, outer := k.Fold, k.Parallel[other]
+	switch {
+	case !plain.Along:
+		inner, outer = outer, inner
+	case plain.Run > 0 && (s.TileK < 1 || plain.Run%s.TileK != 0):
+		return fmt.Errorf("steps of %d do not divide its runs of %d", s.TileK, plain.Run)
+	case plain.Run > 0:
+		inner = ir.D(s.TileK)
+	}
+	if !rowsApart(plain.Pitch, inner, outer) {
+		return fmt.Errorf("its lines repeat or overlap")
+	}
+	if n := tensorAlignment / t.BlockBytes(); !plain.Base.RunAligned(k.FoldAxis(), n) {
+		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", tensorAlignment)
+	}
+	return nil
+}
+
+// rowsApart reports whether lines of inner elements that begin pitch apart do
+// not overlap, as the strides of a tensor must not; a single line cannot.
+func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
+	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
+}
+
+// TensorStore reports whether the results of a store can be written a tile at
+// a time: row-major, to a buffer that the kernel only writes, in values that
+// matrices can have. It returns where row 0, column 0 is and the distance
+// between rows.
+func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
+	b := k.Bindings[s.Bind]
+	if b.Read || k.Guard != nil || !matrixValue(k, s) {
+		return base, pitch, false
+	}
+	r := len(k.Parallel)
+	across, okC := s.Index.Stride(r - 1)
+	pitch, okR := s.Index.Stride(r - 2)
+	if !okC || !okR || !across.Equal(kernel.Const(1)) && !k.Parallel[r-1].Is(1) || pitch.Uses(r-1) || pitch.Uses(r-2) {
+		return base, pitch, false
+	}
+	if !rowsApart(pitch, k.Parallel[r-1], k.Parallel[r-2]) {
+		return base, pitch, false
+	}
+	base = s.Index.DropAxis(r - 2).DropAxis(r - 1)
+	n := int64(tensorAlignment / b.DType.BlockBytes())
+	return base, pitch, base.Multiple(n) == n
+}
+
+// matrixValue reports whether the values of a store can be computed as matrices
+// of the sums' own dtype or of floats: floats, of bytes those of sums that are
+// floats from the start; or integer sums as they are.
+func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
+	t := k.Bindings[s.Bind].DType
+	if IntegerTile(k, s) {
+		return true
+	}
+	return (t == ir.F32 || t == ir.F16 || t == ir.BF16) && floatSums(k, s.Value)
+}
+
+// IntegerTile reports whether a store is of integer sums as they are.
+func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
+	return s.Value.Kind == kernel.ExprAcc && s.Value.DType == ir.I32 && k.Bindings[s.Bind].DType == ir.I32
+}
+
+// maxUnsigned is the largest product of two bytes without a sign.
+const maxUnsigned = 255 * 255
+
+// floatSums reports whether a value takes sums as floats: that of any product
+// of floats, and of bytes one in which casts to f32 stand around the sums, if
+// matrices of unsigned sums, which stand for signed ones, convert to the same.
+func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
+	t, bytes := ByteProducts(k)
+	if !bytes {
+		return true
+	}
+	if t == ir.U8 && k.Fold.Max() > math.MaxInt32/maxUnsigned {
+		return false
+	}
+	float := v.Kind != kernel.ExprAcc
+	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
+		for _, a := range e.Args {
+			float = float && (a.Kind != kernel.ExprAcc || IsFloatSum(e))
+		}
+		e.Index.Walk(func(f *kernel.Factor) { float = float && (f.Value == nil || !f.Value.UsesAnyAcc()) })
+	})
+	return float
+}
+
+// IsFloatSum reports whether a value is an integer sum cast to f32.
+func IsFloatSum(v *kernel.Expr) bool {
+	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 && v.Args[0].Kind == kernel.ExprAcc &&
+		v.Args[0].DType == ir.I32
+}

@@ -1,0 +1,398 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matrixUnits lists the tiles on matrix units for a product that may take its
+// operands in 16 bits or less, the one expected to be fastest first.
+func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate {
+	if _, ok := MatrixDType(k); !ok {
+		return nil
+	}
+	sh := matShapeOf(k)
+	type ranked struct {
+		Candidate
+		cost float64
+	}
+	var all []ranked
+	for _, tl := range h.matrixTilesOf(k) {
+		s, ok := tl.schedule(k, caps)
+		if !ok {
+			continue
+		}
+		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
+			tl.M, tl.N, groups)
+		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.Products))
+		if slow := h.slowdown(k, s); slow.factor > 1 {
+			cost *= slow.factor
+			reason += ", " + slow.why
+		}
+		all = append(all, ranked{Candidate{s, reason}, cost})
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		switch {
+		case a.cost < b.cost:
+			return -1
+		case a.cost > b.cost:
+			return 1
+		}
+		return 0
+	})
+	list := make([]Candidate, len(all))
+	for i, r := range all {
+		list[i] = r.Candidate
+	}
+	return list
+}
+
+// matrixTilesOf lists the tiles for a kernel. Several products share a tile's
+// columns, so that it takes as many registers and as much shared memory as one.
+func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
+	list := slices.Clone(h.matrixTilesOfOne(k))
+	for i := range list {
+		if n := len(k.Products); list[i].N%(n*minTileN) == 0 {
+			list[i].N /= n
+		}
+	}
+	return list
+}
+
+// minTileN is the fewest columns that a product may have of a shared tile.
+const minTileN = 32
+
+// matrixTilesOfOne lists the tiles for a product like those of a kernel. Where
+// none were measured for bytes, those for 16 bits serve, twice as deep: they
+// take as much room.
+func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
+	list := slices.Clone(h.matrixTiles)
+	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {
+		list = slices.Clone(h.byteTiles)
+	} else if bytes {
+		for i := range list {
+			list[i].K *= 2
+		}
+	}
+	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
+	runs := inRuns(k)
+	return slices.DeleteFunc(list, func(tl matrixTile) bool {
+		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile, slower in convolutions
+			return runs || len(k.Products) > 1
+		}
+		return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
+	})
+}
+
+// peak is how many operations a nanosecond matrix units do of a kernel's products, in thousands.
+func (m machine) peak(k *kernel.Kernel) float64 {
+	if _, bytes := ByteProducts(k); bytes {
+		return m.MatrixI8
+	}
+	return m.MatrixF16
+}
+
+// matrixTime estimates the time of a product in nanoseconds: the workgroups run in
+// rounds of one or so many per core, and a round takes as long whether all cores
+// take part or one. Few workgroups of a core run at once and hide latency for one another: two reach twice of what
+// one does alone, three three times, up to what many reach. peak is what all cores reach.
+func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
+	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
+	switch {
+	case tl.Alone > 0 && groups <= h.cores:
+		efficiency, perCore = tl.Alone, 1
+	case tl.Alone > 0:
+		efficiency = min(efficiency, float64(ceilDiv(groups, h.cores))*tl.Alone)
+	}
+	rounds := ceilDiv(groups, h.cores*perCore)
+	flops := 2 * float64(rounds*perCore*h.cores*int64(tl.M)*int64(tl.N)) * float64(depth)
+	return flops / (efficiency * peak * 1e3)
+}
+
+// A part must be worth a workgroup's while, and a multiple of what tiles step
+// by.
+const (
+	maxParts           = 16
+	minPart            = 256 // on matrix units
+	minVectorPart      = 128 // else
+	partMultiple       = 64
+	vectorPartMultiple = 16
+)
+
+// partsFit reports whether a contraction can be split into so many parts that
+// are worth it.
+func partsFit(k *kernel.Kernel, parts int, units bool) bool {
+	multiple, least := vectorPartMultiple, int64(minVectorPart)
+	if units {
+		multiple, least = partMultiple, minPart
+	}
+	if _, bytes := ByteProducts(k); bytes {
+		multiple *= 2
+	}
+	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= least
+}
+
+// readTime is how long reading all that a kernel reads takes, in nanoseconds.
+func (h heuristics) readTime(k *kernel.Kernel) float64 {
+	time := 0.0
+	for _, b := range k.Bindings {
+		if !b.Write {
+			time += float64(bindingBytes(b)) / h.CopyGBps
+		}
+	}
+	return time
+}
+
+// bestMatrixTime estimates the time of a product whose contraction is split in
+// so many parts, the time to add them up included, and false where no tile
+// runs it on matrix units.
+func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int) (best float64, ok bool) {
+	sh, readTime := matShapeOf(k), h.readTime(k)
+	for _, tl := range h.matrixTilesOf(k) {
+		s, fits := tl.schedule(k, caps)
+		if !fits || Check(k, s, caps) != nil {
+			continue
+		}
+		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) *
+			ceilDiv(sh.N, int64(tl.N))
+		time := max(h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k))*float64(len(k.Products))*h.slowdown(k,
+			s).factor, readTime)
+		time += h.addingTime(k, parts)
+		if !ok || time < best {
+			best, ok = time, true
+		}
+	}
+	return best, ok
+}
+
+// addingTime is how long the sums of so many parts, which are f32, take to be written, read and added up.
+func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
+	if parts < 2 {
+		return 0
+	}
+	sh := matShapeOf(k)
+	results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
+	return h.LaunchNs + float64(parts)*results*8/h.CopyGBps
+}
+
+// bandOf is how many rows of tiles make a band, where B lies in rows along the
+// contraction or a tile's sums are in pieces (M-bands).
+func bandOf(k *kernel.Kernel, tl matrixTile) int {
+	_, bytes := ByteProducts(k) // whose pieces were measured without bands only where B is [K,N]
+	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
+	switch {
+	case tl.M*tl.N > 128*256:
+		return 4
+	case pieces && !bytes || FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+		return 8
+	}
+	return 0
+}
+
+// schedule fills a tile in for a kernel's dtype: fragments of the largest
+// shape that the device has and the tile is a multiple of.
+func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedule, bool) {
+	s := kernel.Schedule{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4, TileM: tl.M, TileN: tl.N, TileK: tl.K}
+	if tl.PiecesM > 1 {
+		s.PiecesM = tl.PiecesM
+	}
+	if tl.PiecesN > 1 {
+		s.PiecesN = tl.PiecesN
+	}
+	if tl.Variant == kernel.VarCoopMat2 {
+		if s.Band = bandOf(k, tl); !bandFits(k, s, caps) {
+			s.Band = 0
+		}
+		if tl.Unroll > 0 {
+			s.Unroll = stepsUnrolled(k, s, tl.Unroll)
+		}
+		return s, s.Unroll > 0 || tl.Unroll == 0
+	}
+	s.Subgroup, s.SubgroupsM, s.SubgroupsN = int(caps.SubgroupSize), tl.SubgroupsM, tl.SubgroupsN
+	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
+	t, _ := MatrixDType(k)
+	c, sums := component(t), component(SumsDType(k))
+	for _, m := range caps.Matrices {
+		fits := m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == device.ScopeSubgroup &&
+			tl.M%(tl.SubgroupsM*int(m.M)) == 0 && tl.N%(tl.SubgroupsN*int(m.N)) == 0 && tl.K%int(m.K) == 0
+		if fits && int(m.M*m.N*m.K) > s.FragM*s.FragN*s.FragK {
+			s.FragM, s.FragN, s.FragK = int(m.M), int(m.N), int(m.K)
+		}
+	}
+	return s, s.FragM > 0
+}
+
+// handicap is what slows a tile down on a product that does not suit it.
+type handicap struct {
+	factor float64
+	why    string
+}
+
+// slowdown estimates by how much a product is slower than one whose operands
+// lie in memory in whole tiles.
+func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
+	worst := handicap{factor: 1}
+	note := func(n handicap) {
+		if n.factor > worst.factor {
+			worst = n
+		}
+	}
+	if f := unrollCost(k, s); f > 1 {
+		note(handicap{f, "steps that are no multiple of 8"})
+	}
+	_, bytes := ByteProducts(k)
+	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		note(handicap{acrossCost(s), "bytes that lie across the contraction"})
+	}
+	dtype, _ := MatrixDType(k)
+	r, computed := len(k.Parallel), 0.0
+	for i, p := range k.Products {
+		for _, o := range []struct {
+			v    *kernel.Expr
+			axis int
+		}{{p.A, r - 2}, {p.B, r - 1}} {
+			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
+			switch {
+			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
+				note(handicap{h.clamped + float64(s.TileN)/512, "reads held back at the edges"})
+			case tensor:
+			case s.Variant == kernel.VarCoopMat2:
+				note(handicap{h.besideDriver, "operands staged beside the driver's own"})
+			case octetLoad(k, o.v, o.axis, dtype):
+			case isWindow(k, o.v, o.axis):
+				note(handicap{h.shifted, "windows shifted into place"})
+			case plainLoad(k, o.v, dtype):
+				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
+			case bytes && gathers(k, o.v):
+				note(handicap{h.gathered, "bytes gathered one by one"})
+			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // computed for the first product
+			case o.axis == r-2:
+				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
+			default:
+				computed += h.computedRows / float64(max(s.TileM, 1)) // once per row of tiles
+			}
+		}
+	}
+	if computed /= float64(len(k.Products)); computed > 0 { // of the time of all products
+		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
+	}
+	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
+		worst.factor *= h.seldomFull
+		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
+	}
+	return worst
+}
+
+// unrolledSteps is as how many the driver unrolls a known number of steps along
+// the contraction.
+const unrolledSteps = 8
+
+// hidesSteps reports whether the number of steps of a tile that tensor
+// addressing loads is better not known when the kernel is compiled: with those
+// left over by 8, the compiler runs out of registers (M-hidden-steps).
+func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
+	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
+		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
+}
+
+// unrollCost is by how much a tile of a workgroup is slower where its steps are
+// no multiple of 8. Tiles of workgroups are an extension of one vendor, so that this
+// is what its compiler does. Operands that are staged are multiplied in a loop that does
+// not hide its steps (M-hidden-steps).
+func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
+	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	switch {
+	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
+		return 1
+	case hidesSteps(k, s) && laneSums(k, s) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
+		return 1.14
+	case hidesSteps(k, s):
+		return 1.05
+	case laneSums(k, s) > 64:
+		return 3
+	}
+	return 1.06
+}
+
+// inRuns reports whether an operand lies along the contraction in runs, as the
+// windows of a stored argument do.
+func inRuns(k *kernel.Kernel) bool {
+	t, _ := MatrixDType(k)
+	r := len(k.Parallel)
+	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		a, okA := PlainOperand(k, p.A, r-2, t)
+		b, okB := PlainOperand(k, p.B, r-1, t)
+		return okA && a.Run > 0 || okB && b.Run > 0
+	})
+}
+
+// acrossCost is by how much a tile is slower where B is bytes [K,N] (M-i8): they are
+// gathered one by one on any device, for which there is an instruction on none.
+func acrossCost(s kernel.Schedule) float64 {
+	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
+		return 1.5
+	}
+	return 1.2 + 0.006*float64(s.TileK)
+}
+
+// gathers reports whether neighbours of an operand of bytes along the contraction are none in memory, from where words
+// of four could be taken.
+func gathers(k *kernel.Kernel, v *kernel.Expr) bool {
+	return slices.ContainsFunc(loadsAlong([]*kernel.Expr{v}, k.FoldAxis()), func(x kernel.Index) bool {
+		return !x.IsVector(k.FoldAxis(), 4)
+	})
+}
+
+// plainLoad reports whether an operand is a load of a buffer of dtype t.
+func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
+	v = Unrounded(v, t)
+	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
+}
+
+// octetLoad reports whether the neighbours of an operand of dtype t that are
+// moved together are 16 aligned bytes in memory, along whichever axis it is
+// staged.
+func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
+	return UnitLoad(k, v, other, t, unitElems(t))
+}
+
+// UnitLoad is [octetLoad] for as many neighbours as asked for.
+func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
+	_, extent := stagedAxis(k, v, other)
+	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)
+}
+
+// ShiftedLoad reports whether eight neighbours of an operand of a 16-bit dtype t
+// are 16 bytes in memory that need not be aligned.
+func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
+	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
+}
+
+// octetsApart reports whether an operand is a load along the axis it is staged
+// along, of octets that begin at a multiple of n elements.
+func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
+	axis, _ := stagedAxis(k, v, other)
+	if !plainLoad(k, v, t) {
+		return false
+	}
+	v = Unrounded(v, t)
+	if k.Bindings[v.Bind].Write {
+		return false
+	}
+	return v.Index.IsVector(axis, n)
+}
+
+// stagedAxis returns the axis along which an operand lies in memory.
+func stagedAxis(k *kernel.Kernel, v *kernel.Expr, other int) (axis int, extent ir.Dim) {
+	if FoldContiguous(k, v, other) {
+		return k.FoldAxis(), k.Fold
+	}
+	return other, k.Parallel[other]
+}

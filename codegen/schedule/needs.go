@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// remedies says, by feature, what would do without it.
+var remedies = map[string]string{
+	"float64":   "cast to f32",
+	"int64":     "use i32, which holds every index into a buffer",
+	"storage16": "store the tensor as f32, or compile for a device with 16-bit storage",
+	"storage8":  "store the tensor as i32, f32 or f16, or compile for a device with 8-bit storage",
+}
+
+// Needs returns the features that every way of running the kernel needs, by
+// their names in [Caps.Has], sorted. Storage of 8 and 16 bits is none of them, but for
+// custom kernels: what cannot be read in elements is read in words. Neither are 64-bit
+// integers, but for the text of custom ops: pairs of words do.
+func Needs(k *kernel.Kernel) []string {
+	var names []string
+	for name := range needs(k) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// needs gives for each needed feature what needs it.
+func needs(k *kernel.Kernel) map[string]string {
+	users := map[string]string{}
+	note := func(feature, user string) {
+		if _, ok := users[feature]; feature != "" && !ok {
+			users[feature] = user
+		}
+	}
+	for _, b := range k.Bindings {
+		feature := device.StorageFeature(b.DType)
+		if k.Custom == nil && feature != "float64" { // words and pairs of words do
+			continue
+		}
+		note(feature, fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
+	}
+	if k.Custom != nil {
+		for _, name := range k.Custom.Kernel().Needs {
+			note(name, fmt.Sprintf("custom op %s needs it", k.Custom.Op))
+		}
+	}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.DType == ir.F64 {
+			note("float64", "a value is f64")
+		}
+		is64 := func(v *kernel.Expr) bool { return v.DType == ir.I64 }
+		if e.Kind == kernel.ExprApply && e.Op.Info().Custom != nil && (is64(e) || slices.ContainsFunc(e.Args, is64)) {
+			note("int64", fmt.Sprintf("the text of %s computes with i64", e.Op))
+		}
+	})
+	return users
+}
+
+// Missing lists what the kernel needs and the device lacks, a line each that
+// names the feature or limit, what needs it, and what would do without it.
+func Missing(k *kernel.Kernel, caps device.Caps) []string {
+	var gaps []string
+	users := needs(k)
+	for _, feature := range Needs(k) {
+		if !caps.Has(feature) {
+			gap := fmt.Sprintf("feature %s: %s", feature, users[feature])
+			if r := remedies[feature]; r != "" {
+				gap += "; " + r
+			}
+			gaps = append(gaps, gap)
+		}
+	}
+	if n := len(k.Bindings); uint64(n) > uint64(caps.MaxStorageBuffers) {
+		gaps = append(gaps, fmt.Sprintf("maxStorageBuffers %d: the kernel binds %d buffers; "+
+			"a custom kernel can do with fewer if some of its tensors are made one",
+			caps.MaxStorageBuffers, n))
+	}
+	if !caps.Features.Int64 && k.LargestPosition() > float64(caps.Position32()) {
+		gaps = append(gaps, fmt.Sprintf("feature int64: positions reach %.0f, which 32 bits do not hold; split the "+
+			"tensor, or give symbols smaller bounds", k.LargestPosition()))
+	}
+	for _, b := range k.Bindings {
+		if caps.InWords(b.DType) && k.Custom == nil && isWide(caps, b) {
+			gaps = append(gaps, fmt.Sprintf("feature %s: buffer %q has %d elements of %s, and words are counted in "+
+				"32 bits; split the tensor", device.StorageFeature(b.DType), b.Name, b.Elems, b.DType))
+		}
+		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange && !ByAddress(k, b, caps) {
+			gaps = append(gaps,
+				fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a "+
+					"smaller dtype",
+					caps.MaxStorageRange, b.Name, bytes))
+		}
+	}
+	return gaps
+}
+
+// ByAddress reports whether a kernel reaches a buffer by its address: it is larger than the device lets a binding
+// be, which is 128 MiB on some. The binding then holds the address. Text of custom kernels reads bindings only.
+func ByAddress(k *kernel.Kernel, b kernel.Binding, caps device.Caps) bool {
+	return bindingBytes(b) > caps.MaxStorageRange && caps.Features.BufferDeviceAddress && k.Custom == nil
+}
+
+// isWide reports whether positions in a buffer have 64 bits.
+func isWide(caps device.Caps, b kernel.Binding) bool { return b.Elems-1 > caps.Position32() }
+
+// bindingBytes returns the size of a buffer at the bound of every symbol.
+func bindingBytes(b kernel.Binding) uint64 {
+	blocks := (b.Elems + int64(b.DType.BlockElems()) - 1) / int64(max(b.DType.BlockElems(), 1))
+	return uint64(max(blocks, 0)) * uint64(b.DType.BlockBytes())
+}
+
+// MissingError says that a device cannot run a kernel, however scheduled.
+type MissingError struct {
+	Kernel string   // its name
+	Device string   // Caps.Name
+	Gaps   []string // what [Missing] lists
+}
+
+// Error lists every gap.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("schedule: %s cannot run kernel %s: it lacks %s", e.Device, e.Kernel,
+		strings.Join(e.Gaps, "; and "))
+}

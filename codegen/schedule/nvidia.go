@@ -1,0 +1,110 @@
+package schedule
+
+import (
+	"maps"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// nvidia: subgroups of 32 without exception, 48 KiB of shared memory per
+// workgroup, up to 255 registers per invocation, and cores that hide latency
+// with many resident subgroups.
+func nvidia(caps device.Caps) heuristics {
+	t := generic(caps)
+	// What slows tiles down is M-handicaps, and M-conv-bytes.
+	t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
+		computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
+	// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
+	// what is sold for graphics since 2022.
+	t.cache = max(t.cache, int64(caps.Cores)*384<<10)
+	t.storesScores = true
+	t.coreRegisters, t.coreShared = 64<<10, 48<<10
+	// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
+	// loads; larger workgroups only make the tail coarser.
+	t.mapWorkgroup = 256
+	// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
+	// flight, all kept in registers for the second pass.
+	t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
+	// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
+	t.tiles = []ratedTile{ // largest first
+		{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.765, Alone: 0.642},
+		{tile: tile{128, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.72, Alone: 0.73},
+		{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.7, Alone: 0.5},
+		{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.76, Alone: 0.592},
+		{tile: tile{96, 96, 16, 4, 12}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.67, Alone: 0.53},
+		{tile: tile{96, 64, 16, 12, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.69, Alone: 0.42},
+		{tile: tile{64, 64, 16, 8, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.66, Alone: 0.35},
+		{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.567, Alone: 0.35},
+		{tile: tile{32, 64, 16, 4, 4}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.56, Alone: 0.183},
+		{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.183, Alone: 0.1},
+		{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
+		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
+	}
+	// Of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other sizes of the
+	// same
+	// registers reach a fraction of them (M-tile-rates).
+	t.matrixTiles = []matrixTile{
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658}, // with f16 sums
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Efficiency: 0.593},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458}, // half as many steps to a multiple of 8
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.34},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234},
+		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35}, // decodes B half as often
+		// Only for f16 sums, in four parts (M-tile-rates).
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
+		// Gate and up of a feed-forward layer, together (M-tile-rates).
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.292},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.102},
+		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
+	}
+	t.byteTiles = nvidiaByteTiles
+	// The fastest of those measured for one query over 8192 keys (M-flash-shapes).
+	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
+	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
+	// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255
+	// registers spill
+	// (M-flash-shapes).
+	t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64, 0}, {8, 1, 32, 2, 128, 0}, {8, 1, 32, 1, 0, 0},
+		{4, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 0}, {2, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 2}, {4, 1, 16, 1, 0, 2}}
+	// Of f32, heads of 64 elements (M-flash-f32).
+	t.flashTiles = []ratedTile{
+		{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.475, Alone: 0.53},
+		{tile: tile{32, 128, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.45, Alone: 0.42},
+		{tile: tile{32, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.4, Alone: 0.39},
+		{tile: tile{16, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.335, Alone: 0.19},
+		{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.32}, // 38 KiB at 128 elements a head
+		{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.23},
+		{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.325, Alone: 0.21},
+		{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.23, Alone: 0.115},
+	}
+	// One subgroup per column reads 512 contiguous bytes of f32 a step. Four to a workgroup keep the columns of a
+	// workgroup
+	// close in memory. By one column, 8 rows of f32 bring 32 bytes of A through the cache for each element of B,
+	// so many
+	// rows share several columns (M-block-ways).
+	t.vecWorkgroup, t.vecColumns, t.vecRows = 128, 1, nvidiaRows
+	// Blocks: four columns share A, which takes more of the cache's bandwidth than the few bytes of B do. Four
+	// subgroups
+	// share a column, so that workgroups stay many (M-block-defaults).
+	t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
+	maps.Copy(t.blocks, nvidiaBlocks)
+	t.units, t.subnormals = nvidiaUnits, true
+	if caps.DriverID == device.DriverNVK {
+		t.registerFile = 64 << 10 // NVIDIA's own compiler was measured where its workgroups have less
+	} else {
+		t.registers = 264 // it is faster with what does not fit of these than in smaller tiles (M-flash-shared)
+	}
+	return t
+}

@@ -1,0 +1,312 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// nvidiaBlocks says how kernels of few rows read each block format. The times behind each row are M-block-ways
+// in docs/measurements; M-matvec-blocks, M-codebooks and M-skinny say what else was tried. Numbers of int8 rows
+// that were not measured follow those that q4_0, q8_0 and q4_K take.
+var nvidiaBlocks = map[ir.DType]blockHeuristics{
+	ir.Q4_0: inPlanes(
+		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true},
+		blockVec{rows: 1, run: 16, lanes: 256, workgroup: 256, columns: 8, subnormals: true},
+		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},
+		blockVec{rows: 3, run: 16, lanes: 128, columns: 8, subnormals: true},
+		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},
+		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},
+	).orBytes(
+		blockVec{rows: 1, depth: 4096, run: 32, lanes: 128, columns: 4},
+		blockVec{rows: 2, run: 32, lanes: 128, columns: 1},
+		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},
+		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
+	).withResident(
+		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192}),
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+	).rounding(
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1, held: true, longest: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1},
+	),
+	ir.Q4_1: inPlanes(
+		ahead(2, subnormal(16, 256, 4)),
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 2},
+		blockVec{rows: 4, run: 32, lanes: 64, columns: 2},
+		manyRows(32),
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+	).rounding(
+		residentVec{run: 32, columns: 4, occupancy: 896, ahead: 1, least: longRow},
+		residentVec{run: 32, columns: 4, occupancy: 896},
+	),
+	ir.Q5_0: inPlanes(
+		subnormal(16, 128, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 16, lanes: 256, columns: 4},
+		manyRows(32),
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+	).rounding(
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
+	),
+	ir.Q5_1: inPlanes(
+		subnormal(16, 256, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 256, columns: 4},
+		manyRows(32),
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
+	).rounding(
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
+	),
+	ir.Q8_0: inPlanes(
+		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},
+		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},
+		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
+		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
+		// M-batch
+		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, apart: true, columns: 4, subnormals: true, staged: true},
+		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true},
+	).orBytesFrom(2, // one row is as fast in floats, and needs no kernel before
+		blockVec{rows: 2, run: 32, lanes: 64, columns: 4},
+		blockVec{rows: 4, run: 16, lanes: 32, columns: 4},
+		blockVec{rows: 8, run: 16, lanes: 64, columns: 4},
+	),
+
+	ir.Q2_K: inPlanes(
+		subnormal(64, 64, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 4},
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
+	).rounding(
+		twoBitPacked(4, 2).upTo(64),
+		twoBitPacked(7, 2),
+	),
+	ir.Q3_K: inPlanes(
+		subnormal(64, 64, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 2},
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
+	).rounding(
+		twoBitPacked(4, 2).upTo(64),
+		twoBitPacked(2, 0),
+	),
+	ir.Q4_K: inPlanes(
+		blockVec{rows: 1, depth: 2048, run: 32, lanes: 64, columns: 8, subnormals: true},
+		blockVec{rows: 1, run: 32, lanes: 128, workgroup: 256, columns: 8, subnormals: true},
+		blockVec{rows: 2, run: 32, lanes: 64, columns: 8, subnormals: true},
+		blockVec{rows: 3, run: 32, lanes: 32, columns: 4, subnormals: true, staged: true},
+		blockVec{rows: 4, run: 32, lanes: 64, columns: 4, subnormals: true},
+		blockVec{rows: 7, run: 8, lanes: 128, columns: 4, subnormals: true},
+		blockVec{rows: 8, run: 16, lanes: 64, columns: 4, subnormals: true},
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 128, columns: 4},
+		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},
+	).withResident(
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow},
+	).rounding(
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 512},
+	),
+	ir.Q5_K: inPlanes(
+		subnormal(32, 64, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 2},
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
+		manyRows(32),
+	).withResident(
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow, most: 62},
+	).rounding(
+		residentVec{run: 64, columns: 4, occupancy: 512},
+	),
+	ir.Q6_K: inPlanes(
+		subnormal(32, 256, 4),
+	).orBytes(
+		blockVec{rows: 8, run: 64, lanes: 64, columns: 4},
+	).rounding(
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 512},
+	),
+	ir.TQ1_0: inPlanes(
+		subnormal(32, 64, 4),
+	).butTiles().orBytes(
+		blockVec{rows: 1, run: 256, lanes: 64, columns: 4},
+		manyRows(32),
+	),
+	ir.TQ2_0: inPlanes(
+		subnormal(64, 64, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 32, columns: 3},
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 8},
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
+	).rounding(twoBitPacked(4, 2)),
+
+	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often,
+	// and
+	// by lookup by one row of bytes, in many copies. Tiles read whole blocks where that is as fast (M-block-ways).
+	ir.IQ1_S: inPlanes(
+		looked(16, 128, 512, 4),
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true},
+		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true},
+	).orLookup(4).orRounded(4, 256, 2),
+	ir.IQ1_M: inPlanes(
+		looked(16, 64, 512, 8),
+	).butTiles().orBytes(
+		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true},
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
+	).orLookup(4).orRounded(4, 256, 2),
+	ir.IQ2_XXS: inPlanes(
+		staged(looked(32, 64, 256, 4)),
+	).orBytes(
+		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
+	).orLookup(16).orRounded(8, 64, 4).orLookupFloats(16, 4),
+	ir.IQ2_XS: inPlanes(
+		looked(16, 64, 256, 4),
+	).butTiles().orBytes(
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
+	).orLookup(8).orRounded(4, 64, 4).orLookupFloats(8, 2),
+	ir.IQ2_S: inPlanes(
+		looked(16, 64, 256, 4),
+	).orBytes(
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
+	).orLookup(4).orRounded(2, 256, 4).orLookupFloats(4, 2),
+	ir.IQ3_XXS: inPlanes(
+		looked(16, 64, 256, 4),
+	).butTiles().orBytes(
+		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
+	).orLookup(32).orRounded(16, 256, 2).orLookupFloats(32, 8),
+	ir.IQ3_S: inPlanes(
+		staged(looked(32, 64, 256, 4)),
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true},
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
+	).orLookup(16).orRounded(8, 256, 4).orLookupFloats(16, 8),
+	ir.IQ4_NL: inPlanes(
+		staged(looked(16, 128, 256, 4)),
+	).orLookup(32).orRounded(32, 256, 2),
+	ir.IQ4_XS: inPlanes(
+		looked(16, 128, 256, 8),
+	).butTiles().orLookup(32).orRounded(32, 256, 2),
+	ir.MXFP4: inPlanes(
+		staged(looked(16, 128, 256, 8)),
+	).orLookup(32).orRounded(32, 256, 2),
+}
+
+// nvidiaRows says how kernels of few rows read weights of f16 (M-block-ways). What a number of rows needs follows no
+// rule: 64 sums of an invocation are faster than 32.
+var nvidiaRows = blockVecs{
+	{rows: 1, depth: 2048, batched: true, lanes: 32, columns: 1},
+	{rows: 1, depth: 2048, lanes: 64, columns: 2},
+	{rows: 1, depth: 8192, lanes: 256, columns: 2},
+	{rows: 1, lanes: 256, columns: 1},
+	{rows: 3, lanes: 64, columns: 2},
+	{rows: 4, lanes: 32, columns: 1},
+	{rows: 5, lanes: 64, columns: 4},
+	{rows: 8, lanes: 32, columns: 8, whole: true},
+}
+
+// longRow is how many elements a row of floats has for holding it to pay (M-block-ways).
+const longRow = 12 << 10
+
+// twoBitPacked keeps one row resident for formats whose bytes are of four planes, by so many
+// columns in a pass, the blocks of some sectors asked for before it is rounded.
+func twoBitPacked(columns, prefetch int) residentVec {
+	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
+}
+
+// inDigits rounds rows of floats to three digits an element. Shorter ones were not measured as part of a model.
+func inDigits(v residentVec) residentVec {
+	v.digits, v.least = 3, 4096
+	return v
+}
+
+// upTo limits a way to so many columns of a core.
+func (v residentVec) upTo(columns int64) residentVec {
+	v.most = columns
+	return v
+}
+
+func inPlanes(floats ...blockVec) blockHeuristics {
+	return blockHeuristics{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
+}
+
+// butTiles leaves blocks as they are where only products of many rows read them.
+func (h blockHeuristics) butTiles() blockHeuristics {
+	h.tiles = kernel.LayoutBlocks
+	return h
+}
+
+func (h blockHeuristics) orBytes(bytes ...blockVec) blockHeuristics {
+	h.bytes = bytes
+	return h
+}
+
+// orLookup is for formats with codebooks, by one row of bytes; copies are those of
+// the codebook.
+func (h blockHeuristics) orLookup(copies int) blockHeuristics {
+	h.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
+	return h
+}
+
+// orRounded is where products that read by lookup round the row themselves: by up to
+// so many columns of a core.
+func (h blockHeuristics) orRounded(copies, most, fewest int) blockHeuristics {
+	h.lookup.rounds = lookupRounding{copies, most, fewest}
+	return h
+}
+
+// orLookupFloats is for formats with codebooks, by one row of floats; resident are the
+// copies where that is resident, which takes shared memory, too.
+func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
+	h.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
+	h.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
+	return h
+}
+
+// withResident and rounding add the ways in which one row is resident.
+func (h blockHeuristics) withResident(ways ...residentVec) blockHeuristics {
+	h.resident = ways
+	return h
+}
+
+func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
+	h.rounded = ways
+	return h
+}
+
+// orBytesFrom is orBytes where only so many rows are faster as bytes.
+func (h blockHeuristics) orBytesFrom(rows int64, bytes ...blockVec) blockHeuristics {
+	h.bytes, h.bytesFrom = bytes, rows
+	return h
+}
+
+// manyRows is how up to eight rows of bytes read blocks in runs of so many.
+func manyRows(run int) blockVec {
+	return blockVec{rows: MaxMatVecRows, run: run, lanes: 64, columns: 4}
+}
+
+// looked is for formats with codebooks.
+func looked(run, lanes, workgroup, columns int) blockVec {
+	return blockVec{run: run, lanes: lanes, workgroup: workgroup, columns: columns, subnormals: true, tables: true}
+}
+
+func staged(v blockVec) blockVec {
+	v.staged = true
+	return v
+}
+
+func subnormal(run, lanes, columns int) blockVec {
+	return blockVec{run: run, lanes: lanes, columns: columns, subnormals: true}
+}
+
+func ahead(n int, v blockVec) blockVec {
+	v.ahead = n
+	return v
+}

@@ -1,0 +1,26 @@
+package schedule
+
+import "github.com/vkc-go/vkc/codegen/kernel"
+
+// nvidiaByteTiles are tiles of products of bytes. Efficiencies are with B in rows along the contraction: of i8
+// 4096^3, and
+// of 512x4096x14336 from 64x64 down, of which Alone is twice that of f16. M-i8 and M-tile-rates have what is slower.
+var nvidiaByteTiles = []matrixTile{
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 128, Efficiency: 0.451},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.388},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 128, Efficiency: 0.43},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 128, Efficiency: 0.393},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 128, Efficiency: 0.316},
+	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 128, Efficiency: 0.272, Alone: 0.224},
+	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 256, Efficiency: 0.14, Alone: 0.112},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 64, Efficiency: 0.33},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 32, Efficiency: 0.328, Alone: 0.224},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 32, Efficiency: 0.322},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 32, Efficiency: 0.303},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 64, Efficiency: 0.253},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 128, Efficiency: 0.193},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 64, Efficiency: 0.221, Alone: 0.208},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 128, Efficiency: 0.124, Alone: 0.096},
+	{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 128, Efficiency: 0.116, Alone: 0.098},
+}

@@ -1,0 +1,105 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// What stored operands are padded to: tiles of the fastest way, and its steps, in
+// bytes.
+const (
+	storedDepthBytes = 128
+	storedRows       = 256
+)
+
+// storedDepth is what the contraction of stored operands of dtype t is padded to.
+func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
+
+// minRereads is how many tiles of the result must take an operand before
+// storing it is worth a thought.
+const minRereads = 4
+
+// waysToStore lists ways to store operands of a matrix product before it: all but those decoded
+// from blocks, which every tile decodes then, and those as well.
+func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
+	for _, decoded := range []bool{false, true} {
+		list := h.storedOperands(k, decoded)
+		if len(list) > 0 && (len(ways) == 0 || len(list) > len(ways[0])) {
+			ways = append(ways, list)
+		}
+	}
+	return ways
+}
+
+// storedOperands says how the operands of a matrix product are to lie that do not
+// lie as matrix units like them best: those that are computed, as from f32, or
+// whose rows do not begin at 16 bytes. Those decoded from blocks stay as they
+// are unless decoded is set. A product that is taken apart into bf16 has all of them stored, along the
+// axis that they lie along already.
+func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
+	dtype, ok := MatrixDType(k)
+	apart := k.Products[0].BF16x3
+	if apart {
+		dtype, ok = ir.BF16, k.Fold.IsStatic() && k.Fold.Add > 0
+	}
+	if !ok {
+		return nil
+	}
+	padded, seen := true, map[*kernel.Expr]bool{}
+	r, sh := len(k.Parallel), matShapeOf(k)
+	for _, p := range k.Products {
+		for i, v := range []*kernel.Expr{p.A, p.B} {
+			if seen[v] {
+				continue
+			}
+			seen[v] = true
+			rereads := ceilDiv([]int64{sh.N, sh.M}[i], 128)
+			stays := octetLoad(k, v, r-2+i, dtype) || !decoded && k.ReadsBlocks(v) || rereads < minRereads
+			if !apart && stays {
+				padded = false
+				continue
+			}
+			d := k.Parallel[r-2+i]
+			whole := DivisibleBy(d, storedRows)
+			o := kernel.StoredOperand{Operand: v, Across: apart && whole && !FoldContiguous(k, v, r-2+i)}
+			if d.IsStatic() && !whole {
+				o.Rows = roundUp(int(d.Add), storedRows)
+			}
+			list = append(list, o)
+		}
+	}
+	if !DivisibleBy(k.Fold, unitElems(dtype)) && !(padded && k.Fold.IsStatic()) {
+		return nil // its rows would begin anywhere again
+	}
+	for i := range list {
+		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
+			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth(dtype))
+		}
+	}
+	return list
+}
+
+// spare reports whether the operands along an axis of the result lie in buffers
+// that go on for whole tiles, as stored operands do.
+func spare(k *kernel.Kernel, axis int, tile int) bool {
+	t, ok := MatrixDType(k)
+	if !ok {
+		return false
+	}
+	rows := ceilDiv(k.Parallel[axis].Max(), int64(tile)) * int64(tile)
+	for _, p := range k.Products {
+		v := p.A
+		if axis == len(k.Parallel)-1 {
+			v = p.B
+		}
+		plain, ok := PlainOperand(k, v, axis, t)
+		if !ok || !plain.Along || !plain.Pitch.IsConst() {
+			return false
+		}
+		first, known := plain.Base.Upper()
+		if !known || first+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
+			return false
+		}
+	}
+	return true
+}

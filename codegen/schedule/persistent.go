@@ -1,0 +1,127 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Run is a run of steps that one persistent kernel may do.
+type Run struct {
+	First, Count int
+	Groups       int    // workgroups of the persistent kernel
+	Why          string // what it gains
+}
+
+// Runs proposes which steps of a program persistent kernels do, by what they gain: a launch for every barrier between
+// two steps, less what it takes workgroups to wait for one another, and to read through the cache that all cores share
+// what others have just written. All workgroups of a step must be on the device at a time, so that none waits for a
+// second round of them. It ends ahead of a kernel that it has already, whose code is then fetched once for both.
+func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
+	h := heuristicsOf(caps)
+	if h.MeetNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {
+		return nil
+	}
+	borders := p.Borders()
+	for i := p.Prepared; i < len(p.Steps); {
+		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.MeetingBinds}
+		best := Run{Count: 1}
+		bestGain := 0.0
+		for n := i; n < len(p.Steps); n++ {
+			begins := n == i && (p.Begins(n) || p.Steps[n].Barrier)
+			goesOn := n > i && p.Steps[n].Barrier && !borders[n]
+			if !begins && !goesOn || !r.add(n, kernels[n], schedules[n]) {
+				break
+			}
+			ends := n+1 == len(p.Steps) || p.Steps[n+1].Barrier
+			if gain := r.gain(); ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
+				bestGain = gain
+				best = Run{First: i, Count: n + 1 - i, Groups: int(r.groups), Why: fmt.Sprintf(
+					"%d workgroups; %d launches of %.2f us less, to wait in it takes %.2f: %.2f us gained", r.groups,
+					n-i, h.LaunchNs/1e3, h.meeting(r.groups)/1e3, gain/1e3)}
+			}
+		}
+		if best.Count > 1 {
+			runs = append(runs, best)
+		}
+		i += best.Count
+	}
+	return runs
+}
+
+// leastGain is which part of a launch is gained for each at least: estimates err by as much.
+const leastGain = 0.1
+
+// meeting is how many nanoseconds so many workgroups take to wait for one another: most of it the way to memory and
+// back, the rest that they count themselves one by one (M-persistent).
+func (m machine) meeting(groups int64) float64 {
+	return m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores))
+}
+
+// phases are steps that a persistent kernel may do.
+type phases struct {
+	h        heuristics
+	program  *kernel.Program
+	bindings int // that it may have
+
+	schedule  kernel.Schedule // of the first
+	shaders   map[int]bool
+	buffers   map[int]bool
+	written   map[int]bool
+	groups    int64 // workgroups of the step that has most
+	shared    int   // bytes, of all steps
+	registers int   // of the step that needs most
+	steps     int
+	reads     float64 // nanoseconds that reading takes what was written in the dispatch
+}
+
+// add takes a step in, unless the kernel cannot have it.
+func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
+	step := r.program.Steps[n]
+	if r.steps == 0 {
+		r.schedule, r.shaders, r.buffers, r.written = s, map[int]bool{}, map[int]bool{}, map[int]bool{}
+	}
+	groups, err := step.Grid.Eval(nil)
+	if err != nil || !step.Grid.IsStatic() || r.shaders[step.Shader] || k.Family == kernel.FamilyCustom ||
+		s.Variant == kernel.VarCoopMat2 || s.Workgroup != r.schedule.Workgroup || s.Subgroup != r.schedule.Subgroup {
+		return false
+	}
+	count := int64(groups[0]) * int64(groups[1]) * int64(groups[2])
+	for _, b := range step.Binds {
+		if b.Address {
+			return false
+		}
+		if r.written[b.Buffer] && b.Read {
+			r.reads += float64(count*r.program.Buffers[b.Buffer].Bytes) / r.h.cacheRate()
+		}
+		r.buffers[b.Buffer] = true
+	}
+	for _, b := range step.Binds {
+		r.written[b.Buffer] = r.written[b.Buffer] || b.Write
+	}
+	r.shaders[step.Shader] = true
+	r.groups = max(r.groups, count)
+	r.shared += SharedBytes(k, s)
+	r.registers = max(r.registers, r.h.registersOf(k, s))
+	r.steps++
+	return r.groups <= r.h.resident(s.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
+}
+
+// gain is how many nanoseconds the kernel takes less than the steps.
+func (r *phases) gain() float64 {
+	return float64(r.steps-1)*(r.h.LaunchNs-r.h.meeting(r.groups)) - r.reads
+}
+
+// resident is how many workgroups the device has room for at a time, as far as that is known. Drivers give kernels
+// fewer registers than registersOf says (M-persistent).
+func (h heuristics) resident(workgroup, registers, shared int) int64 {
+	each := h.coreInvocations / workgroup
+	if h.coreRegisters > 0 {
+		each = min(each, h.coreRegisters/(max(registers, 1)*workgroup))
+	}
+	if h.coreShared > 0 && shared > 0 {
+		each = min(each, h.coreShared/shared)
+	}
+	return h.cores * int64(each)
+}

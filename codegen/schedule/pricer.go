@@ -1,0 +1,232 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Pricer says of a device what rewrites of kernels pay on it, as passes ask. It serves one
+// program at a time, of whose equal kernels it estimates one.
+type Pricer struct {
+	Caps   device.Caps
+	device heuristics
+	times  map[timeKey]timed
+}
+
+type (
+	timeKey struct {
+		kernel.Identity
+		splits bool
+	}
+	timed struct {
+		time float64
+		why  string
+	}
+)
+
+// NewPricer returns the pricer of a device.
+func NewPricer(caps device.Caps) Pricer {
+	return Pricer{Caps: caps, device: heuristicsOf(caps), times: map[timeKey]timed{}}
+}
+
+// RoundRows is [WantsBytes].
+func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
+	return WantsBytes(t, rows, columns, p.Caps)
+}
+
+// ReadRows is [WantsBytes], where kernels can take blocks apart.
+func (p Pricer) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
+	return p.Caps.Features.Storage8 && p.Caps.Features.Storage16 && WantsBytes(t, rows, columns, p.Caps)
+}
+
+// StoreScores holds where the device's cache has room for them, if that was found to pay.
+func (p Pricer) StoreScores(bytes int64) bool {
+	return p.device.storesScores && bytes <= p.device.cache
+}
+
+// Time is by what the device's memory moves, and its launches.
+func (p Pricer) Time(w kernel.Work) float64 {
+	return kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)
+}
+
+// Has reports whether the device has a feature, by its name in [Caps.Has].
+func (p Pricer) Has(feature string) bool { return p.Caps.Has(feature) }
+
+// Layout returns how blocks suit those who read them.
+func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
+	return Layout(t, readers, p.Caps)
+}
+
+// Sizes returns what to try with a kernel.
+func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
+	t := p.device
+	switch {
+	case k.Family == kernel.FamilyAttention:
+		if sched, _, err := Select(k, p.Caps); err == nil && sched.Splits > 1 {
+			s.Parts = []int{sched.Splits}
+		}
+	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
+		_, units := t.bestMatrixTime(k, p.Caps, 1)
+		if units || k.Products[0].BF16x3 {
+			s.Operands = t.waysToStore(k)
+		}
+		if units && k.Fold.IsStatic() {
+			s.Tails = t.tails(k)
+		}
+		if units || t.splitsFloats(k, p.Caps) {
+			s.Parts = partsOf(k, units)
+		}
+	}
+	return s
+}
+
+// Price adds up what kernels take before and after a rewrite.
+func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
+	for _, k := range r.After {
+		for _, b := range k.Bindings {
+			if b.Write && (b.Elems > math.MaxInt32 || bindingBytes(b) > p.Caps.MaxStorageRange) {
+				return kernel.Estimate{Note: fmt.Sprintf("%s takes %d elements, which is too many for one buffer",
+					b.Name, b.Elems)}
+			}
+		}
+	}
+	before, launched, why := p.timeOf(r.Before, !r.LastSplit)
+	after, launches, unknown := p.timeOf(r.After, !r.LastSplit)
+	if why = cmp.Or(why, unknown); why != "" {
+		return kernel.Estimate{Note: why}
+	}
+	before += p.device.LaunchNs * float64(max(launched-launches, 0))
+	after += p.device.LaunchNs * float64(max(launches-launched, 0))
+	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
+}
+
+// timeOf is what kernels take that run one after another, how many these are, or why
+// that is not known. Those that only store weights otherwise run once.
+func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
+	for _, k := range list {
+		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
+			continue
+		}
+		key := timeKey{k.Identity(), splits}
+		e, ok := p.times[key]
+		if !ok {
+			e.time, e.why = p.device.kernelTime(k, p.Caps, splits)
+			p.times[key] = e
+		}
+		if e.why != "" {
+			return 0, 0, e.why
+		}
+		sum, run = sum+e.time, run+1
+	}
+	return sum, run, ""
+}
+
+// kernelTime estimates the time of a kernel without its launch, or says why it is not known.
+func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
+	switch {
+	case k.Family == kernel.FamilyRow:
+		return max(h.normTime()-h.LaunchNs, h.moveTime(k)), ""
+	case k.Family == kernel.FamilyAttention:
+		return h.attentionTime(k, caps)
+	case k.Family != kernel.FamilyMatMul:
+		return h.moveTime(k), ""
+	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
+		return h.matVecTime(k, caps)
+	}
+	if s, _, err := Select(k, caps); err == nil && s.Variant == kernel.VarSkinny {
+		return h.skinnyTime(k, s)
+	}
+	time, units := h.bestMatrixTime(k, caps, 1)
+	if !units {
+		if time = h.vectorTime(k, 1); time == 0 {
+			return 0, "no rates of tiles are known"
+		}
+	}
+	if splits && (units || h.splitsFloats(k, caps)) {
+		for _, n := range partsOf(k, units) {
+			if split, ok := h.bestMatrixTime(k, caps, n); ok {
+				time = min(time, split)
+			} else if !units {
+				time = min(time, h.vectorTime(k, n))
+			}
+		}
+	}
+	if matShapeOf(k).M <= mostMatVecRows {
+		if vec, why := h.matVecTime(k, caps); why == "" {
+			time = min(time, vec)
+		}
+	}
+	return time + h.storeTime(k), ""
+}
+
+// moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it reads.
+func (h heuristics) moveTime(k *kernel.Kernel) float64 {
+	loads := map[int]int64{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			loads[e.Bind]++
+		}
+	})
+	bytes := int64(0)
+	for bind, n := range loads {
+		b := k.Bindings[bind]
+		bytes += min(int64(bindingBytes(b)),
+			n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
+	}
+	return float64(bytes)/h.CopyGBps + h.storeTime(k)
+}
+
+// storeTime is how long writing what a kernel stores takes.
+func (h heuristics) storeTime(k *kernel.Kernel) float64 {
+	bytes := uint64(0)
+	for _, st := range k.Stores {
+		b, n, inner := k.Bindings[st.Bind], points(k.Parallel), innerAxis(k)
+		if st.PerElement {
+			n, inner = unknownExtent, k.FoldAxis()
+		}
+		moved := min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
+		if inner >= 0 && !st.Index.Adjacent(inner, 1) {
+			moved *= uint64(max(kernel.Sector/b.DType.BlockBytes(), 1))
+		}
+		bytes += moved
+	}
+	return float64(bytes) / h.CopyGBps
+}
+
+// partsOf lists into how many parts the contraction of a product, on matrix units or not, can be split that are
+// worth it.
+func partsOf(k *kernel.Kernel, units bool) (list []int) {
+	for n := 2; n <= maxParts && k.Fold.IsStatic() && partsFit(k, n, units); n *= 2 {
+		list = append(list, n)
+	}
+	return list
+}
+
+// tails lists where the last, partial tiles along rows and columns begin, in tiles of
+// any size.
+func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
+	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
+	for _, axis := range []int{row, col} {
+		for _, tl := range h.matrixTilesOf(k) {
+			tile, extent := int64(tl.N), k.Parallel[axis]
+			if axis == row {
+				tile = int64(tl.M)
+			}
+			from := extent.Add / tile * tile
+			// A few columns are a few rows with its sides exchanged: tiles would be mostly nothing.
+			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
+				!k.ReadsBlocks(p.B)
+			tail := kernel.Tail{Axis: axis, From: from, Swap: few}
+			if extent.IsStatic() && from > 0 && from < extent.Add && !slices.Contains(list, tail) {
+				list = append(list, tail)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,17 @@
+package schedule
+
+import "github.com/vkc-go/vkc/codegen/device"
+
+// qualcomm: Adreno runs waves of 64 or 128 and has its shared memory, 32 KiB, in
+// the shader processor. Many registers leave few waves resident, so that invocations
+// compute tiles of 4x4 at most.
+func qualcomm(caps device.Caps) heuristics {
+	t := generic(caps)
+	t.registers = 128               // of 192, which leave 2 waves of 16 on a core
+	t.registerFile = 44 << 10       // of 48 Ki: in workgroups of 512 what needs 90 of 96 spills (golden/drivers)
+	t.byteWord, t.unrolled = 3, 128 // as Mesa's compiler has it (golden/drivers)
+	t.rowLanes = 256
+	t.vecWorkgroup = 128
+	t.vecSums = 8 // each takes some 10 registers over blocks (golden/drivers)
+	return t
+}

@@ -1,0 +1,60 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// quantizers: an invocation for those elements of a block that share a scale.
+func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
+	if k.CheckQuantize() != nil {
+		return nil
+	}
+	var all []Candidate
+	for _, s := range slices.Backward(quantizeSchedules(k, max(min(h.rowWorkgroup, 64), smallest))) {
+		all = append(all, Candidate{s,
+			fmt.Sprintf("%d blocks, made by %d invocations each", points(k.Parallel), s.LanesPerRow)})
+	}
+	return all
+}
+
+func quantizeSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
+	return quantizeSchedules(k, 512)
+}
+
+// quantizeSchedules are all, of workgroups up to a size.
+func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Schedule {
+	lanes := kernel.QuantizeLanes(k.Quantized())
+	var all []kernel.Schedule
+	for wg := range doublings(max(smallest, lanes), max(most, lanes)) {
+		all = append(all, kernel.Schedule{Variant: kernel.VarQuantize, Workgroup: wg, Vec: 1, LanesPerRow: lanes})
+	}
+	return all
+}
+
+func checkQuantize(k *kernel.Kernel, s kernel.Schedule) error {
+	if err := k.CheckQuantize(); err != nil {
+		return err
+	}
+	if s.Vec != 1 || s.Subgroup != 0 {
+		return fmt.Errorf("blocks take neither vectors nor subgroups")
+	}
+	lanes := kernel.QuantizeLanes(k.Quantized())
+	if s.LanesPerRow != lanes || s.Workgroup%lanes != 0 {
+		return fmt.Errorf("%d invocations of %d make a block of %s, want %d, and whole blocks", s.LanesPerRow,
+			s.Workgroup, k.Quantized(), lanes)
+	}
+	return nil
+}
+
+// quantizeShared is the room in which invocations of a block exchange fits and codes of groups, and levels.
+func quantizeShared(k *kernel.Kernel, s kernel.Schedule) int {
+	if s.LanesPerRow < 2 {
+		return 0
+	}
+	const fit, code = 8, 4 // bytes of a group
+	return s.Workgroup*(fit+code) + s.Workgroup/s.LanesPerRow*k.Quantized().BlockElems()
+}

@@ -1,0 +1,104 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Registers estimates how many registers of 32 bits an invocation of a kernel has in use at once on a device, by what
+// it keeps through its loops: sums, operands, cached elements. It is 0 where nothing is known. The constants fit what
+// drivers report (golden/drivers).
+func Registers(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) int {
+	return heuristicsOf(caps).registersOf(k, s)
+}
+
+// fits reports whether invocations of a workgroup are likely to have the registers that they need.
+func (h heuristics) fits(k *kernel.Kernel, s kernel.Schedule) bool {
+	budget := h.registers
+	if h.registerFile > 0 {
+		budget = min(budget, h.registerFile/max(s.Workgroup, 1))
+	}
+	return h.registersOf(k, s) <= budget
+}
+
+func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
+	const others = 28 // addresses, bounds, loop counters
+	switch s.Variant {
+	case kernel.VarMatTile, kernel.VarMatDirect:
+		return s.ThreadM*s.ThreadN*len(k.Products) + s.ThreadM + s.ThreadN*len(k.Products) + others
+	case kernel.VarMatVec:
+		return h.matVecRegisters(k, s) + others
+	case kernel.VarRowSerial, kernel.VarRowGroup:
+		return h.rowRegisters(k, s) + others
+	case kernel.VarSelect:
+		return 2*s.Cache + others // a key and an index of each element
+	case kernel.VarFlashTile:
+		// Scores, and the part of the weighted values that a lane sums up.
+		sums := s.ThreadM * (s.ThreadN + 4*FlashQuads(flashShapeOf(k).Value, s.TileN/max(s.ThreadN, 1)))
+		return sums + s.ThreadM + s.ThreadN + others
+	case kernel.VarFlashVec:
+		// A lane's part of each query, and of its weighted values; of the keys at hand, and of their values; scores.
+		sh, lanes := flashShapeOf(k), max(s.LanesPerRow, 1)
+		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
+		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
+	case kernel.VarFlashMatrix:
+		return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and where lines of shared memory begin
+	default:
+		return 0
+	}
+}
+
+// rowRegisters is what an invocation keeps of a row, or what the compiler keeps where it writes loops over it out.
+func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
+	n := k.Fold.Max()
+	if s.Variant == kernel.VarRowSerial && readsTwice(k) && k.Fold.IsStatic() && n <= h.unrolledRow {
+		return int(n) * len(loadsAlong(k.Roots(), k.FoldAxis()))
+	}
+	return s.Cache
+}
+
+// matVecRegisters is what an invocation of a matvec has at hand of its rows and columns, and their sums.
+func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
+	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
+	lanes := int64(max(s.LanesPerRow, 1))
+	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one by one, of blocks too
+		steps, each := 1, int64(4) // elements, in as many words
+		if s.Decode == kernel.DecodeWords {
+			each = 16
+		}
+		if n := ceilDiv(k.Fold.Max(), lanes*each); k.Fold.IsStatic() && n*each*int64(rows*columns) <= h.unrolled {
+			steps = int(n)
+		}
+		return rows*columns + 4*steps*(rows+columns)
+	}
+	// A run of each row, and its scale and sum; of each column a run of quants of about four bits, scales and offset.
+	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
+	switch {
+	case s.RoundRows || readsBytes(k):
+		words := s.TileK / 4 * s.RowBytes()
+		row, column, apart = words, column*h.byteWord, words*(h.byteWord-1)
+	case rows > maxResidentRows: // blocks are decoded whole
+		row = min(row, 8)
+	}
+	if s.Coarsen > 0 && rowsResident(k, s) {
+		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
+	}
+	if s.Held { // beside those of the pass that follows
+		columns *= 2
+	}
+	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
+}
+
+// flashMatrixRegisters is what an invocation has of the fragments of queries, weights, sums and the scores of two
+// tiles, and of the keys and values on their way to shared memory.
+func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.Schedule) int {
+	lanes := s.Subgroup
+	if h.operandLanes > 0 {
+		lanes = min(lanes, h.operandLanes)
+	}
+	operands := s.FragM * (sh.Dot/FlashParts(s) + s.TileN) / 2 / max(lanes, 1)
+	sums := s.FragM * (sh.Value/FlashParts(s) + 2*s.TileN) / max(s.Subgroup, 1)
+	staged := s.TileN * (sh.Dot + sh.Value) / 2 / max(s.Workgroup, 1)
+	return FlashStrips(s)*(operands+sums) + staged
+}

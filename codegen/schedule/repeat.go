@@ -1,0 +1,132 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxShared is how many values of each point an invocation keeps for others.
+const maxShared = 4
+
+// Repetition says that the points of a map along one axis share values, so that
+// an invocation which takes several of them computes those once: the sines and
+// cosines of a rotary embedding are the same for all heads.
+type Repetition struct {
+	Axis   int
+	Shared []*kernel.Expr // the largest costly values that do not depend on Axis
+}
+
+// RepetitionOf finds the axis, other than the innermost, along which most
+// points of a map share costly values; its axes must be collapsed. Without any
+// such values it is the outermost.
+func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
+	inner := len(k.Parallel) - 1
+	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 {
+		return r, false
+	}
+	for a := range inner {
+		shared := sharedAlong(k, a)
+		if n := len(shared); n == 0 || n > maxShared {
+			continue
+		}
+		if len(r.Shared) == 0 || k.Parallel[a].Max() > k.Parallel[r.Axis].Max() {
+			r = Repetition{Axis: a, Shared: shared}
+		}
+	}
+	return r, true
+}
+
+// sharedAlong returns the largest values that contain something costly and do
+// not depend on an axis.
+func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
+	var list []*kernel.Expr
+	seen := map[*kernel.Expr]bool{}
+	var visit func(e *kernel.Expr)
+	visit = func(e *kernel.Expr) {
+		if seen[e] {
+			return
+		}
+		seen[e] = true
+		if !e.Uses(axis) {
+			if e.Kind == kernel.ExprApply && isCostly(e) {
+				list = append(list, e)
+			}
+			return
+		}
+		for _, a := range e.Args {
+			visit(a)
+		}
+	}
+	for _, s := range k.Stores {
+		visit(s.Value)
+	}
+	return list
+}
+
+// isCostly reports whether computing a value takes much longer than loading
+// one: functions whose arguments are reduced accurately.
+func isCostly(e *kernel.Expr) bool {
+	costly := false
+	kernel.Walk([]*kernel.Expr{e}, func(v *kernel.Expr) {
+		costly = costly || v.Kind == kernel.ExprApply && (v.Op == ir.OpSin || v.Op == ir.OpCos || v.Op == ir.OpTan)
+	})
+	return costly
+}
+
+// repeatedMaps are maps whose invocations take several points along an axis:
+// those that share costly values, and where it pays those that first load where
+// to load from, so that several such loads are under way at once.
+func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
+	r, ok := RepetitionOf(k)
+	why := "share costly values"
+	if len(r.Shared) == 0 {
+		ok, why = ok && h.coarsenGathers && gathersLittle(k), "are waited for together"
+	}
+	if !ok {
+		return nil
+	}
+	var all []Candidate
+	for coarsen := maxCoarsen; coarsen > 1; coarsen /= 2 {
+		for _, c := range h.maps(k) {
+			s := c.Schedule
+			s.Coarsen = coarsen
+			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < h.fill {
+				break // smaller workgroups would only hide that there are too few
+			}
+			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", coarsen, why)})
+		}
+	}
+	return all
+}
+
+// gathersLittle reports whether a map picks what it loads by loaded indices, and
+// four neighbours of it have less than 16 bytes, the longest load there is.
+func gathersLittle(k *kernel.Kernel) bool {
+	little := false
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprLoad {
+			return
+		}
+		t := k.Bindings[e.Bind].DType
+		e.Index.Walk(func(f *kernel.Factor) {
+			little = little || f.Kind == kernel.FactorValue && (t.IsBlock() || t.BlockBytes() < 4)
+		})
+	})
+	return little
+}
+
+// maxCoarsen is how many points along an axis an invocation takes at most. More gain nothing (M-rope-coarsening).
+const maxCoarsen = 4
+
+func checkCoarsen(k *kernel.Kernel, s kernel.Schedule) error {
+	if s.Coarsen < 2 {
+		return nil
+	}
+	r, ok := RepetitionOf(k)
+	if !ok || !DivisibleBy(k.Parallel[r.Axis], s.Coarsen) {
+		return fmt.Errorf("%d points at a time divide no outer axis", s.Coarsen)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// residentVec is how products of one row read blocks where the invocations of a
+// workgroup share the whole row, and what they have of it stays resident in registers
+// over several passes, each for other columns: nothing but the blocks is read then, and
+// floats are rounded to bytes once where they may be.
+type residentVec struct {
+	run        int   // elements that an invocation takes at once
+	columns    int   // of a pass
+	occupancy  int   // invocations of a core that share the columns
+	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
+	ahead      int   // passes whose blocks are asked for before rows are rounded, at most 1
+	held       bool  // what is asked for stays in registers
+	prefetch   int   // sectors that an invocation asks for before its row is rounded
+	digits     int   // of each element of a row of floats, if rows are rounded though they may not become bytes
+	products   int   // matrices that the row meets for this to pay, at least
+	least      int64 // elements of a row for this to pay
+	longest    int64 // elements of a row that are too many for this to pay; 0 is none
+	most       int64 // columns of a core for this to pay; 0 is any
+	subnormals bool
+	tables     bool
+}
+
+// maxResidentLanes is how many invocations share a row at most, and maxResidentColumns
+// how many columns they take in all passes, whose sums are in shared memory.
+const maxResidentLanes, maxResidentColumns = 512, 512
+
+// mostResidentShared is how much shared memory such a product may take.
+const mostResidentShared = 48 << 10
+
+// residentVec returns how a product of few rows keeps them, if its format has such a
+// way; rounds says that rows become bytes.
+func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
+	b := h.blocks[blocksOf(k)]
+	ways := b.resident
+	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
+		ways = b.rounded
+	}
+	i := slices.IndexFunc(ways, func(v residentVec) bool {
+		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.least &&
+			(v.longest == 0 || sh.K < v.longest) && (v.most == 0 || h.perCore(sh) <= v.most)
+	})
+	if i < 0 {
+		return v, rounds, false
+	}
+	return ways[i], rounds || ways[i].digits > 0, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
+		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
+}
+
+// residentVecs is the schedule of a product whose row is resident, if there is one.
+func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	v, rounds, ok := h.residentVec(k, sh)
+	if !ok {
+		return nil
+	}
+	fits := func(lanes, cols, groups int) bool {
+		s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
+		s.TileK, s.RoundRows, s.Digits, s.Coarsen = v.run, rounds, v.digits, 1
+		return h.fits(k, s)
+	}
+	// Fewer invocations share a row where a core has no registers for more, or else it meets fewer columns.
+	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
+	lanes, cols := most, v.columns
+	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
+		if lanes > h.subgroup {
+			lanes = residentLanes(sh.K, v.run, h.subgroup, lanes-h.subgroup)
+		} else {
+			lanes, cols = most, cols/2
+		}
+	}
+	groups := h.residentGroups(v, lanes)
+	for groups > 1 && !fits(lanes, cols, groups) {
+		groups--
+	}
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
+		if cols /= 2; cols == 0 {
+			cols, groups = 1, groups-1
+		}
+	}
+	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run at a time
+	if groups > 1 {
+		workgroups = max(workgroups, h.fill)
+	}
+	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
+	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
+	if rounds {
+		s.Digits, s.Ahead, s.Held, s.Prefetch = v.digits, v.ahead, v.held, v.prefetch
+	}
+	passes := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
+	switch {
+	case groups > 2:
+		passes = min((2*sh.Batch*sh.N/(int64(cols*groups)*workgroups)+1)/2, mostGroupedPasses)
+	case s.Ahead > 0 && passes > manyAheadPasses:
+		passes = ceilDiv(passes, 2)
+	}
+	for s.Coarsen = int(min(max(passes, 1), int64(maxResidentColumns/(cols*groups)))); s.Coarsen > 1; s.Coarsen /= 2 {
+		if s.TileN = cols * groups * s.Coarsen; SharedBytes(k, s) <= mostResidentShared {
+			break
+		}
+	}
+	if s.TileN = cols * groups * s.Coarsen; !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
+		return nil // where nothing is read less often, too
+	}
+	reason := "1 row: resident in registers"
+	switch {
+	case s.Digits > 1:
+		reason += fmt.Sprintf(", as %d bytes each", s.Digits)
+	case rounds:
+		reason += ", as bytes"
+	}
+	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
+}
+
+// mostGroupedPasses is how many passes more than two groups of invocations make: their rows are short, so that more
+// workgroups cost less than longer ones (M-resident-rows).
+const mostGroupedPasses = 3
+
+// manyAheadPasses is how many passes are better halved where the first is asked for: half of the workgroups then make
+// their row ready while others read blocks (M-resident-rows).
+const manyAheadPasses = 8
+
+// residentGroups is how many groups of so many invocations are one workgroup. Where as many workgroups as a core has
+// room for would leave an eighth of it empty, there are two, and more of them run (M-resident-rows).
+func (h heuristics) residentGroups(v residentVec, lanes int) int {
+	switch {
+	case v.groups > 1 && lanes*v.groups <= maxResidentLanes:
+		return v.groups
+	case v.occupancy%lanes*8 > v.occupancy:
+		return 2
+	}
+	return 1
+}
+
+// residentLanes is how many invocations share a row of depth elements in runs: as
+// many as runs, or an equal part of them, and most at most.
+func residentLanes(depth int64, run, subgroup, most int) int {
+	runs := ceilDiv(depth, int64(run))
+	steps := ceilDiv(runs, int64(most))
+	return roundUp(int(ceilDiv(runs, steps)), subgroup)
+}
+
+// rowsResident reports whether the invocations of a matvec over blocks can keep
+// what they meet of the rows in registers, over all passes.
+func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
+	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !s.RoundRows && !readsBytes(k) {
+		return false
+	}
+	a, _ := operands(k)
+	registers := ceilDiv(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
+	if s.RoundRows || readsBytes(k) {
+		registers = registers * int64(s.RowBytes()) / 4
+	}
+	return registers <= maxResidentRegisters
+}
+
+// ResidentTile is how many quads of a row pass through shared memory at a time on
+// their way into the registers where they stay, 0 for none: a share of as many for
+// every invocation, and whole blocks.
+func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
+	const most = 16 << 10 / 16
+	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
+		return 0
+	}
+	tile := most / s.Workgroup * s.Workgroup
+	if whole := roundUp(int(k.Fold.Add)/4, s.Workgroup); whole <= tile {
+		return whole
+	}
+	if tile*4%blocksOf(k).BlockElems() != 0 {
+		return 0
+	}
+	return tile
+}
+
+// maxResidentRegisters is how many registers of an invocation rows may take; from more than
+// maxResidentRows rows of floats on, blocks are decoded whole.
+const maxResidentRegisters, maxResidentRows = 64, 2
+
+// roundable reports whether the rows of a product by blocks may become bytes, and
+// the blocks hold small integers to multiply those by, or they are looked up. Blocks hold
+// none where their codebook is of floats.
+func roundable(k *kernel.Kernel, lookup bool) bool {
+	return meetsIntegers(k, lookup) &&
+		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
+}
+
+// meetsIntegers reports whether the blocks that rows meet hold small integers, or are looked up.
+func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
+	t := blocksOf(k)
+	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
+		return b.Codebook == t && b.DType.IsFloat()
+	})
+	return t != ir.Invalid && (lookup || !levels)
+}
+
+// maxDigits is how many digits a float is rounded to: of 22 bits and a sign.
+const maxDigits = 3
+
+// takesDigits reports whether sums of products with elements of [maxDigits] digits, below 2^22, fit 32 bits along
+// a strip of a run.
+func takesDigits(r kernel.BlockRun) bool {
+	f := r.Form
+	return f.Bias > 0 && !f.Affine && !f.Signed && !f.Levels && !f.Halved && 4*r.Quads*f.Bias < 1<<31>>22
+}
+
+// checkResident checks what a matvec with resident or rounded rows asks for.
+func checkResident(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	switch {
+	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):
+		return fmt.Errorf("rows of %d digits, want %d or none, where rows are rounded and resident", s.Digits,
+			maxDigits)
+	case s.Coarsen == 0 && !s.RoundRows && s.Prefetch == 0:
+		return nil
+	case s.Coarsen == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
+		return fmt.Errorf("rows become bytes only where they are of constant length and meet runs of blocks")
+	case s.LanesPerRow < 2 || s.StageRows:
+		return fmt.Errorf("rows are resident only where invocations share sums, and rows do not pass through " +
+			"shared memory all the time")
+	case s.Ahead > 1 || s.Ahead == 1 && (!s.RoundRows || s.Coarsen == 0):
+		return fmt.Errorf("blocks of one pass at most are asked for, and only before rows are rounded")
+	case s.Held && s.Ahead != 1:
+		return fmt.Errorf("blocks are held only that are asked for before rows are rounded")
+	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Coarsen == 0):
+		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and resident",
+			s.Prefetch, maxPrefetch)
+	case s.Coarsen > 0 && s.Ahead > 0 && s.Prefetch > 0:
+		return fmt.Errorf("blocks are asked for ahead or by sectors, not both")
+	case !s.RoundRows:
+		return nil
+	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !meetsIntegers(k, false)):
+		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
+	case s.Coarsen > 0 && !rowsResident(k, s):
+		return fmt.Errorf("rows that become bytes must be resident, and are too long or of no constant length")
+	case s.Subgroup < kernel.RoundedGroup/4:
+		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, kernel.RoundedGroup)
+	case !caps.Features.IntegerDotProduct:
+		return fmt.Errorf("%s has no dot products of bytes", caps.Name)
+	}
+	return nil
+}
+
+// maxPrefetch is how many sectors an invocation may ask for early, each in a
+// register, and SectorBytes what memory gives at once.
+const maxPrefetch, SectorBytes = 8, 32
+
+// LargestPlane returns the number of the plane that has most of a format's bytes.
+func LargestPlane(t ir.DType) int {
+	planes, largest := kernel.PlanesOf(t), 0
+	for i, p := range planes {
+		if p.Bytes > planes[largest].Bytes {
+			largest = i
+		}
+	}
+	return largest
+}

@@ -1,0 +1,210 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// blockMul is a product of rows of f32 by blocks in rows along the contraction.
+func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
+	mul := matrixMul(one, ir.D(m), ir.D(n), ir.D(k), ir.F16, true)
+	b, p := kernel.NewBuilder(), mul.Products[0]
+	mul.Bindings[0].DType, mul.Bindings[1].DType, mul.Bindings[2].DType = ir.F32, t, ir.F32
+	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"),
+		Name: "acc", Operands: ir.F32, ByteRows: byteRows}
+	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
+	if book := quant.Codebook(t); book != nil {
+		mul.Bindings = append(mul.Bindings, kernel.Binding{Name: "codebook", DType: book.DType, Read: true,
+			Elems: int64(book.Elems()), Codebook: t, Fixed: true})
+	}
+	return mul
+}
+
+// TestRoundableByCodebook: blocks whose codebook is of floats are not multiplied
+// as integers, whatever their format is called.
+func TestRoundableByCodebook(t *testing.T) {
+	for _, dt := range ir.DTypes() {
+		if !dt.IsBlock() {
+			continue
+		}
+		book := quant.Codebook(dt)
+		k := blockMul(1, 64, 4096, dt, true)
+		if want := book == nil || !book.DType.IsFloat(); roundable(k, false) != want || !roundable(k, true) {
+			t.Errorf("%s: rows may become bytes %v, want %v; by lookup %v", dt, roundable(k, false), want,
+				roundable(k, true))
+		}
+	}
+	k := blockMul(1, 64, 4096, ir.Q4_0, true) // stands for a new format with levels
+	k.Bindings = append(k.Bindings,
+		kernel.Binding{Name: "codebook", DType: ir.F32, Read: true, Elems: 16, Codebook: ir.Q4_0, Fixed: true})
+	if roundable(k, false) {
+		t.Error("rows may become bytes to meet levels that are floats")
+	}
+}
+
+func TestResidentLanes(t *testing.T) {
+	for _, c := range []struct {
+		depth int64
+		run   int
+		want  int
+	}{
+		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416}, {256, 64, 32}, {1 << 20, 32, 512},
+	} {
+		if got := residentLanes(c.depth, c.run, 32, maxResidentLanes); got != c.want {
+			t.Errorf("%d elements in runs of %d: %d lanes, want %d", c.depth, c.run, got, c.want)
+		}
+	}
+}
+
+// TestResidentCheck refuses rows that would not be resident, or must not round them.
+func TestResidentCheck(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	resident := matVecSchedule(matShape{M: 1}, 448, 4*14, 4, 448, 32)
+	resident.Coarsen, resident.TileK = 14, 32
+	rounds := resident
+	rounds.RoundRows = true
+	with := func(s kernel.Schedule, change func(*kernel.Schedule)) kernel.Schedule {
+		change(&s)
+		return s
+	}
+	slow := h100
+	slow.Features.IntegerDotProduct = false
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		s    kernel.Schedule
+		caps device.Caps
+		want string // in the error, or none
+	}{
+		{"resident", blockMul(1, 14336, 14336, ir.Q4_0, false), resident, h100, ""},
+		{"rounded", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, h100, ""},
+		{"passes that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen = 15 }), h100, "divide"},
+		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100, "may not become bytes"},
+		{"levels of any size", blockMul(1, 14336, 14336, ir.IQ4_NL, true), rounds, h100, "may not become bytes"},
+		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100, "too long"},
+		{"no passes", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN = 0, 4 }), h100, ""},
+		{"no passes, longer than resident", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
+		{"no passes, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.TileK = 0, 4, 0 }), h100, "constant length"},
+		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 8 }), h100, ""},
+		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 9 }), h100, "up to 8"},
+		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and resident"},
+		{"asks early in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and resident"},
+		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
+		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Prefetch = 1, 1 }), h100, "not both"},
+		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
+		{"held", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Held = 1, true }), h100, ""},
+		{"held, and not asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Held = true }), h100, ""},
+		{"digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, ""},
+		{"digits of sums that do not fit", blockMul(1, 14336, 4096, ir.Q8_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, "not settled"},
+		{"two digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 2, 128, 128 }), h100, "2 digits"},
+		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
+		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
+		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
+	} {
+		err := Check(c.k, c.s, c.caps)
+		if c.want == "" {
+			err = Check(c.k, Settle(c.k, c.s, c.caps), c.caps)
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want one with %q", c.what, err, c.want)
+		}
+	}
+}
+
+// TestResidentTile: rows pass through shared memory in whole blocks, a share for
+// every invocation.
+func TestResidentTile(t *testing.T) {
+	s := matVecSchedule(matShape{M: 1}, 448, 4, 4, 448, 32)
+	s.Coarsen, s.TileK = 1, 32
+	for _, c := range []struct {
+		depth, lanes int
+		dtype        ir.DType
+		want         int
+	}{
+		{14336, 448, ir.Q4_0, 896}, {14336, 448, ir.Q4_K, 896}, {1024, 32, ir.Q4_K, 256}, {2048, 96, ir.Q4_0, 576}, {11264, 352, ir.Q4_K, 704}, {8448, 288, ir.Q4_K, 0},
+	} {
+		s.Workgroup, s.LanesPerRow = c.lanes, c.lanes
+		if got := ResidentTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
+			t.Errorf("%d of %s on %d lanes: tile of %d quads, want %d", c.depth, c.dtype, c.lanes, got, c.want)
+		}
+	}
+}
+
+// TestResidentGroups: short rows share workgroups, rows that would leave room on a core
+// do so in pairs, and rows of floats are resident where that was measured to pay.
+func TestResidentGroups(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		dtype    ir.DType
+		n, depth int
+		rounds   bool
+		want     string
+	}{
+		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
+		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x48 vec=4 run=32 ahead=1 coarsen=3 rounds"},
+		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 ahead=1 coarsen=7 rounds"},
+		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 coarsen=2 rounds"},
+		{ir.Q4_K, 4096, 11008, true, "wg=384 rows=1x16 vec=4 run=64 coarsen=2 rounds"},
+		{ir.Q5_K, 14336, 14336, true, "wg=224 rows=1x56 vec=4 run=64 coarsen=14 rounds"},
+		{ir.Q4_0, 8192, 2048, true, "wg=256 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
+		{ir.Q4_0, 5120, 5120, true, "wg=160 rows=1x8 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_K, 4096, 4096, true, "wg=64 rows=1x4 vec=4 run=64 coarsen=1 rounds"},
+		{ir.Q4_0, 14336, 14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals coarsen=7"},
+		{ir.Q4_0, 4096, 11008, false, "wg=256 rows=1x8 vec=4 run=16 subnormals"},
+		{ir.Q5_K, 4096, 14336, false, "wg=224 rows=1x16 vec=4 run=64 subnormals coarsen=2"},
+		{ir.Q5_K, 14336, 14336, false, "wg=128 rows=1x8 vec=4 run=32 subnormals"},
+	} {
+		s, reason, err := Select(blockMul(1, c.n, c.depth, c.dtype, c.rounds), h100)
+		if err != nil || !strings.Contains(s.String(), c.want) {
+			t.Errorf("%s %dx%d: %s (%s), error %v, want %s", c.dtype, c.n, c.depth, s, reason, err, c.want)
+		}
+	}
+}
+
+// TestResidentProducts: gate and up, which one row meets together, take workgroups of two groups.
+func TestResidentProducts(t *testing.T) {
+	k := blockMul(1, 11008, 4096, ir.Q4_0, true)
+	k.Products = append(k.Products, k.Products[0])
+	s, reason, err := Select(k, profile(t, "nvidia-h100"))
+	want := "wg=256 rows=1x32 vec=4 run=32 ahead=1 coarsen=4 rounds"
+	if err != nil || !strings.Contains(s.String(), want) {
+		t.Errorf("%s (%s), error %v, want %s", s, reason, err, want)
+	}
+}
+
+// TestResidentSelect: one row is resident on a device that was measured, as bytes where
+// it may be, in passes that leave no core idle; more rows become bytes before.
+func TestResidentSelect(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		n      int
+		rounds bool
+		want   string
+	}{
+		{14336, true, "wg=448 rows=1x56 vec=4 run=32 coarsen=14 rounds"},
+		{4096, true, "wg=448 rows=1x16 vec=4 run=32 coarsen=4 rounds"},
+		{1024, true, "wg=448 rows=1x4 vec=4 run=32 coarsen=1 rounds"},
+		{64, true, "wg=448 rows=1x1 vec=4 run=32 coarsen=1 rounds"},
+		{128256, true, "wg=448 rows=1x488 vec=4 run=32 coarsen=122 rounds"},
+		{256000, true, "wg=448 rows=1x512 vec=4 run=32 coarsen=128 rounds"},
+		{14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals coarsen=7"},
+	} {
+		s, reason, err := Select(blockMul(1, c.n, 14336, ir.Q5_0, c.rounds), h100)
+		if err != nil || !strings.Contains(s.String(), c.want) {
+			t.Errorf("%d columns: %s (%s), error %v, want %s", c.n, s, reason, err, c.want)
+		}
+	}
+	s, _, err := Select(blockMul(1, 1<<17, 28672, ir.Q5_0, true), h100)
+	if err != nil || !s.RoundRows || s.Coarsen != 62 {
+		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer passes", s, err)
+	}
+	if WantsBytes(ir.Q5_0, one, ir.D(4096), h100) || !WantsBytes(ir.Q5_0, ir.D(2), ir.D(4096), h100) {
+		t.Error("rows of Q5_0 become bytes before the product if and only if there are several")
+	}
+}

@@ -1,0 +1,72 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// scans: as rows, one invocation per row where rows are short or lie side by
+// side in memory, else lanes share a row.
+func (h heuristics) scans(k *kernel.Kernel) []Candidate {
+	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
+	if k.Fold.Max() <= h.rowSerial || across {
+		return append(h.serialScans(k), h.groupScans(k)...)
+	}
+	return append(h.groupScans(k), h.serialScans(k)...)
+}
+
+func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	for wg := min(h.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarScanSerial, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: 1},
+			fmt.Sprintf("rows of %s, one invocation each", k.Fold),
+		})
+	}
+	return all
+}
+
+// groupScans gives each lane about rowPerLane elements.
+func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	fold := k.Fold.Max()
+	lanes := 2
+	for lanes < min(h.rowLanes, h.rowWorkgroup) && int64(lanes)*h.rowPerLane < fold {
+		lanes *= 2
+	}
+	for ; lanes >= 2; lanes /= 2 {
+		for wg := max(lanes, h.rowWorkgroup); wg >= max(lanes, smallest); wg /= 2 {
+			for _, subgroup := range []int{h.subgroup, 0} {
+				all = append(all, Candidate{
+					kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: lanes, Subgroup: subgroup},
+					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes))),
+				})
+			}
+		}
+	}
+	return all
+}
+
+// scanVec is rowVec for a scan, the end of whose rows must not fall between
+// neighbours either.
+func scanVec(k *kernel.Kernel, limit int) int {
+	n := rowVec(k, limit)
+	for n > 1 && k.Limit != nil && !DivisibleBy(k.Limit.Below, n) {
+		n /= 2
+	}
+	return n
+}
+
+func checkScan(k *kernel.Kernel, s kernel.Schedule) error {
+	if len(k.Phases) != 1 {
+		return fmt.Errorf("a scan of %d phases, want one", len(k.Phases))
+	}
+	if s.Variant == kernel.VarScanSerial {
+		if s.LanesPerRow > 1 {
+			return fmt.Errorf("%d lanes per row, a serial scan has one", s.LanesPerRow)
+		}
+		return nil
+	}
+	return checkLanes(s)
+}

@@ -1,0 +1,274 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Candidate is a schedule worth trying and why it is one.
+type Candidate struct {
+	Schedule kernel.Schedule
+	Reason   string
+}
+
+// Candidates lists the schedules worth trying for a kernel on a device, the
+// one expected to be fastest first; those that are likely to need more registers
+// than there are come last. Some may not pass [Check].
+func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
+	f, ok := families[k.Family]
+	if !ok {
+		return nil
+	}
+	h := heuristicsOf(caps)
+	var all, spilling []Candidate
+	for _, c := range f.candidates(h, k, caps) {
+		c.Schedule = Settle(k, c.Schedule, caps)
+		if !h.fits(k, c.Schedule) {
+			spilling = append(spilling, c)
+		} else {
+			all = append(all, c)
+		}
+	}
+	return append(all, spilling...)
+}
+
+// Select returns the first of [Candidates] that passes [Check], and the reason
+// for choosing it, which names what was passed over. A kernel that needs what
+// the device lacks is a [MissingError].
+func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason string, err error) {
+	if gaps := Missing(k, caps); len(gaps) > 0 {
+		return s, "", &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+	}
+	var first error
+	for i, c := range Candidates(k, caps) {
+		err := Check(k, c.Schedule, caps)
+		if err == nil {
+			reason = fmt.Sprintf("%s: %s", device.Class(caps), c.Reason)
+			if i > 0 {
+				reason += fmt.Sprintf(" (%d passed over; the first: %v)", i, first)
+			}
+			return c.Schedule, reason, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = fmt.Errorf("no variant runs family %q", k.Family)
+	}
+	return s, "", fmt.Errorf("schedule: no schedule for kernel %s on %s; the first tried: %w", k.Name, caps.Name, first)
+}
+
+// smallest is the workgroup size at which shrinking stops.
+const smallest = 8
+
+// maps: as wide vectors as alignment proves, and workgroups that shrink until
+// there are enough of them and the device allows their size.
+func (h heuristics) maps(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	vec := mapVec(k, 4)
+	n := points(k.Parallel) / int64(vec)
+	wg := h.mapWorkgroup
+	for wg > 64 && n/int64(wg) < h.fill {
+		wg /= 2
+	}
+	for ; wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec},
+			fmt.Sprintf("%d points, up to %d neighbours each", points(k.Parallel), vec),
+		})
+	}
+	return all
+}
+
+// rows: one invocation per row where rows are short, or where neighbouring rows
+// rather than neighbouring elements lie side by side; else lanes share a row.
+func (h heuristics) rows(k *kernel.Kernel) []Candidate {
+	fold, rows := k.Fold.Max(), points(k.Parallel)
+	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
+	serial := append(h.windows(k), h.serialRows(k)...)
+	switch {
+	case len(serial) > 0 && serial[0].Schedule.Variant == kernel.VarRowWindows:
+		return append(serial, h.groupRows(k)...)
+	case fold <= h.rowSerial:
+		return append(serial, h.groupRows(k)...)
+	case across && rows >= h.fill*int64(h.rowWorkgroup)/4:
+		for i := range serial {
+			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours",
+				rows)
+		}
+		return append(serial, h.groupRows(k)...)
+	}
+	return append(h.groupRows(k), serial...)
+}
+
+func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	vec := rowVec(k, 4)
+	cache := 0
+	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(h.rowCache) {
+		cache = roundUp(int(n), vec)
+	}
+	wg := min(h.rowWorkgroup, 64)
+	// Small workgroups join the runs of an attention faster (M-decode).
+	if few := max(h.subgroup, 32); h.subgroup > 0 && wg > few && points(k.Parallel) < h.fill*int64(wg) {
+		wg = few
+	}
+	for ; wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: wg, Vec: vec, LanesPerRow: 1, Cache: cache},
+			fmt.Sprintf("rows of %s fit one invocation each", k.Fold),
+		})
+	}
+	return all
+}
+
+// groupRows gives each lane about rowPerLane elements, and more lanes to rows
+// too few to fill the device.
+func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	fold, rows := k.Fold.Max(), points(k.Parallel)
+	vec := rowVec(k, 4)
+	lanes := 2
+	for lanes < h.rowLanes && int64(lanes)*h.rowPerLane < fold {
+		lanes *= 2
+	}
+	for lanes < h.rowLanes && rows*int64(lanes) < h.fill*int64(h.rowWorkgroup) && int64(lanes*vec*2) <= fold {
+		lanes *= 2
+	}
+	for ; lanes >= 2; lanes /= 2 {
+		wg := max(lanes, h.rowWorkgroup)
+		all = append(all, h.groupRow(k, lanes, wg, vec, h.subgroup))
+		// The same through shared memory, on fewer invocations if need be.
+		for ; wg >= max(lanes, smallest); wg /= 2 {
+			all = append(all, h.groupRow(k, lanes, wg, vec, 0))
+		}
+	}
+	return all
+}
+
+func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
+	s := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+	each := roundUp(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
+	if readsTwice(k) && k.Fold.IsStatic() && each <= h.rowCache {
+		s.Cache = each
+	}
+	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
+}
+
+// matVecs: for few rows, reading B once is all that matters.
+func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	if sh.M > mostMatVecRows {
+		return nil
+	}
+	parts := matVecParts(sh.M)
+	sh.M, sh.Batch = ceilDiv(sh.M, parts), sh.Batch*parts
+	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
+	v := h.fewRows(k, sh)
+	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
+		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+			all = append(all, h.alongFold(k, sh, wg)...)
+		} else {
+			all = append(all, h.acrossColumns(k, sh, wg))
+		}
+	}
+	return all
+}
+
+// alongFold: the lanes of a sum take neighbours along the contraction.
+func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
+	var all []Candidate
+	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
+	v := h.fewRows(k, sh)
+	least := min(v.lanesOf(sh.K, h.subgroup), wg)
+	fewest := h.vecColumns
+	switch {
+	case blocksOf(k) != ir.Invalid:
+		fewest = 1
+	case v.whole: // fewer were slower even where they fill the device
+		fewest = v.columns
+	}
+	add := func(lanes, subgroup int) {
+		if lanes > wg {
+			return
+		}
+		cols := v.columns
+		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.fill/2 {
+			cols /= 2 // rather than leave cores idle
+		}
+		for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
+			cols /= 2
+		}
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
+		s.TileK, s.Ahead, s.Subnormals, s.Tables = v.run, v.ahead, v.subnormals, v.tables
+		if v.whole {
+			s.TileM, s.ThreadM = v.rows, v.rows
+		}
+		for s.TileK > shortestRun && !h.fits(k, s) {
+			s.TileK /= 2
+		}
+		if v.staged {
+			s.StageRows = true
+			all = append(all, Candidate{s, reason + ", rows through shared memory"})
+			s.StageRows = false // where that takes too much
+		}
+		all = append(all, Candidate{s, reason})
+	}
+	if h.subgroup > 0 {
+		lanes, subgroup := least, h.subgroup
+		if v.apart {
+			subgroup = 0
+		}
+		each := shortestRun
+		if sh.M > 1 {
+			each = max(v.run, each) // M-batch
+		}
+		for subgroup > 0 && lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill &&
+			int64(lanes*each) <= sh.K {
+			lanes *= 2
+		}
+		add(lanes, subgroup)
+	}
+	add(min(h.vecLanes, wg), 0)
+	return all
+}
+
+// shortestRun is how many elements of a block an invocation takes at once at least.
+const shortestRun = 8
+
+// fewRows returns how a product of few rows is to read its B.
+func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
+	if b := blocksOf(k); b != ir.Invalid {
+		return h.blockVec(k, b, sh)
+	}
+	for _, v := range h.vecRows {
+		if int64(v.rows) >= sh.M && v.suits(sh) {
+			return v
+		}
+	}
+	return blockVec{columns: h.vecColumns}
+}
+
+// acrossColumns: neighbouring lanes take neighbouring columns, and groups of
+// lanes share the contraction when columns alone do not fill the device. At
+// least 16 columns stay side by side, so that memory is read in whole sectors.
+func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
+	lanes := 1
+	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {
+		lanes *= 2
+	}
+	return Candidate{matVecSchedule(sh, lanes, wg/lanes, 1, wg, 0),
+		fmt.Sprintf("%d rows: B is read once, along its columns", sh.M)}
+}
+
+func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel.Schedule {
+	m := int(max(sh.M, 1))
+	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+		TileM: m, ThreadM: m, TileN: tileN, ThreadN: threadN, Subgroup: subgroup}
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -1,0 +1,189 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// checkSettled refuses schedules that say something else than would be emitted.
+func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	if settled := Settle(k, s, caps); settled != s {
+		return fmt.Errorf("it is not settled: the kernel allows %q; see schedule.Settle", settled)
+	}
+	return nil
+}
+
+// settleMap says how many neighbours an invocation takes: as many of those asked for as lie together.
+func settleMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+	inner, most := len(k.Parallel)-1, min(s.Vec, mapVec(k, 4))
+	if s.Vec = 1; most > 1 {
+		s.Vec = k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
+	}
+	return s
+}
+
+// settleRow says the same of the elements of a row, and how many of them an invocation keeps in registers: all of
+// its share, where several passes over the row need a value and those asked for are enough, else none.
+func settleRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+	s.Vec = rowWidth(k, rowVec(k, s.Vec))
+	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
+	s.Cache = 0
+	if k.Fold.IsStatic() && each > 0 && each <= int64(given) && len(k.Kept()) > 0 {
+		s.Cache = int(each)
+	}
+	return s
+}
+
+// settleScan is settleRow for a scan, the end of whose rows must not fall between neighbours.
+func settleScan(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+	s.Vec = rowWidth(k, scanVec(k, s.Vec))
+	return s
+}
+
+func rowWidth(k *kernel.Kernel, most int) int {
+	stores := slices.DeleteFunc(slices.Clone(k.Stores), func(s kernel.Store) bool { return !s.PerElement })
+	return k.VectorWidth(k.FoldAxis(), k.Fold, most, k.Roots(), stores)
+}
+
+// ManyRows is from how many rows on a matvec decodes blocks whole, scales
+// included: an operation an element then costs less than one an element of every
+// row, which scaling sums of products and subtracting sums of rows take.
+const ManyRows = 3
+
+// settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
+// no rows of them, or rows are to be resident and cannot be.
+func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
+		return s // which does not pass [Check]
+	}
+	given := s
+	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
+	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
+	s.Digits, s.Held = 0, false
+	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !rowsResident(k, given) {
+		if takesFourWords(k) {
+			s.Decode = kernel.DecodeWords
+		}
+		return s
+	}
+	s.RoundRows, s.TileK = given.RoundRows, given.TileK
+	run := k.BlockRun(s)
+	row, _ := ir.BlockFormatOf(run.DType)
+	f, planes := run.Form, allPlanes(k)
+	bytes := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
+	s.IntDot = s.RoundRows || bytes && !f.Levels
+	switch ints := s.RoundRows || bytes; {
+	case planes && looksUp(run, given, ints):
+		s.Decode, s.IntDot = kernel.DecodeLookup, ints
+		if _, table := LookupTableOf(run.DType); table {
+			s.Copies = given.Copies
+		}
+	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
+		s.Decode = kernel.DecodeWhole
+	case row.Packed != nil && s.IntDot && s.ThreadM == 1 && planes && run.Quads == 4 &&
+		run.Strips == kernel.PackedPlanes:
+		s.Decode = kernel.DecodePacked
+	default:
+		s.Decode = kernel.DecodeStrips
+	}
+	if s.Decode == kernel.DecodeStrips && s.RoundRows && s.Coarsen > 0 && s.ThreadM == 1 && takesDigits(run) {
+		s.Digits = given.Digits
+	}
+	levels := f.Levels && s.Decode != kernel.DecodeLookup
+	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodePacked || !s.IntDot && !levels)
+	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
+	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
+		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
+	if s.Coarsen == 0 {
+		if given.Ahead > 1 {
+			s.Ahead = given.Ahead
+		}
+		return s
+	}
+	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // which hide what was asked for
+		s.Ahead = given.Ahead
+		s.Held = given.Held && s.Ahead > 0 && planes && run.Joined && row.Decode.ReadsOnce()
+	}
+	if s.RoundRows && planes {
+		s.Prefetch = min(given.Prefetch, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
+	}
+	return s
+}
+
+// settleCoopMat2 says whether steps are hidden.
+func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+	if s.TileK > 0 {
+		s.HideSteps = hidesSteps(k, s)
+	}
+	return s
+}
+
+func ceilDivInt(a, b int) int { return (a + b - 1) / b }
+
+// looksUp reports whether a run is decoded by eight quants: of digits where each
+// is a constant, in integers; else by a table, of which a schedule has copies.
+func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
+	f, ok := ir.BlockFormatOf(r.DType)
+	switch {
+	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
+		return false
+	case f.Octets.Masks == ir.ThirdMasks:
+		return ints && r.Elems == r.DType.BlockElems()
+	}
+	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)
+}
+
+// readsLong reports whether the quants of every strip are read eight or sixteen
+// bytes at a time. Products of floats are then added one by one onto sums that go on
+// over scales. Strips of two quads that share their bytes are faster as sums of their own (M-matvec-blocks).
+func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		b := k.Bindings[kernel.Widened(p.B).Bind]
+		return !r.Wide(b) && !r.Pairs(b)
+	})
+}
+
+// allPlanes reports whether all B of a product lie in planes.
+func allPlanes(k *kernel.Kernel) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		return k.Bindings[kernel.Widened(p.B).Bind].Layout != kernel.LayoutPlanes
+	})
+}
+
+// rowsOfBytes reports whether every A is bytes whose groups have a scale, along
+// the contraction as they stand in memory.
+func rowsOfBytes(k *kernel.Kernel) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		bytes, scale, ok := k.ByteRows(p.A)
+		return !ok || !bytes.Index.Adjacent(k.FoldAxis(), 16) || !k.InGroups(scale)
+	})
+}
+
+// takesFourWords reports whether all operands are bytes that lie along the
+// contraction in whole vectors of four words.
+func takesFourWords(k *kernel.Kernel) bool {
+	if _, ok := ByteProducts(k); !ok || !DivisibleBy(k.Fold, 16) {
+		return false
+	}
+	for _, p := range k.Products {
+		for _, v := range []*kernel.Expr{p.A, p.B} {
+			if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].Write || k.Bindings[v.Bind].DType.IsBlock() ||
+				!v.Index.Adjacent(k.FoldAxis(), 16) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// PrefetchSectors is how many sectors of the largest plane the first pass of a workgroup reads.
+func PrefetchSectors(k *kernel.Kernel, s kernel.Schedule) int {
+	t := k.BlockRows()
+	plane := kernel.PlanesOf(t)[LargestPlane(t)]
+	perColumn := int(k.Fold.Add) / t.BlockElems() * plane.Bytes / SectorBytes
+	return s.TileN / max(s.Coarsen, 1) * perColumn
+}

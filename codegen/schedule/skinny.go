@@ -1,0 +1,202 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxSkinnyRows is the most rows that the skinny variant takes at a time: each is a
+// line of the fragments of sums that a subgroup holds.
+const maxSkinnyRows = 32
+
+// Skinny is a skinny GEMM, a product of few rows by blocks, on matrix units. They
+// multiply quants, as they are, by rows that have a scale for each strip, a run of
+// elements whose quants share a scale. The sums of a strip are scaled by both in
+// f32, so that only the rows are rounded.
+type Skinny struct {
+	SkinnyFormat
+	// Element is what is multiplied: I8, or F16, which holds quants exactly.
+	Element ir.DType
+	// Parts is how many elements make one of a row. A row of bytes has one. A float
+	// is rounded to 2^-22 of the largest of its strip, as an integer of three bytes; or
+	// it is the sum of two halves, the second of what the first leaves.
+	Parts int
+}
+
+// SkinnyFormat says what matrix units have to know of a block format.
+type SkinnyFormat struct {
+	// Strip is how many elements share a scale, 16 or 32, and Span how many lie in
+	// memory together: what is decoded at once lies in a multiple of Span.
+	Strip, Span int
+	Affine      bool // there is an offset besides the scale
+	Levels      bool // quants are floats
+}
+
+// SkinnyFormatOf returns what matrix units have to know of a block format, and false
+// for those that the skinny variant does not take: of activations, not of weights.
+func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
+	f, ok := ir.BlockFormatOf(t)
+	if !ok || f.Activations {
+		return SkinnyFormat{}, false
+	}
+	m := SkinnyFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,
+		Levels: f.Levels}
+	if f.Interleaved() {
+		m.Span = f.Superblock()
+	}
+	return m, true
+}
+
+// SkinnyOf returns how matrix units compute a product of few rows by blocks, and
+// false where they cannot: it takes one A, of floats or of bytes with scales, and
+// blocks of one format in rows of whole blocks along the contraction.
+func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
+	t := blocksOf(k)
+	f, ok := SkinnyFormatOf(t)
+	if !ok || !k.Fold.IsStatic() || !DivisibleBy(k.Fold, t.BlockElems()) {
+		return Skinny{}, false
+	}
+	fold := k.FoldAxis()
+	for _, p := range k.Products {
+		b := p.B
+		if p.A != k.Products[0].A || b.Kind != kernel.ExprLoad || !b.Index.Adjacent(fold, t.BlockElems()) {
+			return Skinny{}, false
+		}
+		if bind := k.Bindings[b.Bind]; bind.DType != t || bind.Write {
+			return Skinny{}, false
+		}
+	}
+	if _, b := operands(k); b != len(k.Products) {
+		return Skinny{}, false
+	}
+	r := Skinny{SkinnyFormat: f, Parts: 2}
+	if r.Element = r.element(); r.Element == ir.I8 {
+		r.Parts = 3
+	}
+	if bytes, scale, ok := k.ByteRows(k.Products[0].A); ok {
+		if r.Parts = 1; !bytes.Index.Adjacent(fold, unitBytes) || !k.InGroups(scale) {
+			return Skinny{}, false
+		}
+	}
+	return r, true
+}
+
+// element is I8 where quants are bytes and a scale is for as many as a fragment is
+// deep.
+func (r Skinny) element() ir.DType {
+	if r.Strip == kernel.RoundedGroup && !r.Levels {
+		return ir.I8
+	}
+	return ir.F16
+}
+
+// Sums is the dtype in which matrix units add up.
+func (r Skinny) Sums() ir.DType {
+	if r.Element == ir.I8 {
+		return ir.I32
+	}
+	return ir.F32
+}
+
+// Unit is how many elements are one of shared memory: as many as 16 bytes hold,
+// unless fragments are smaller.
+func (r Skinny) Unit(s kernel.Schedule) int {
+	if r.Element == ir.I8 && s.FragK%unitBytes != 0 {
+		return OctetElems
+	}
+	return unitElems(r.Element)
+}
+
+// Pitch is the distance, in units, between lines of TileK elements in shared
+// memory. It is odd, so that lines begin in different banks.
+func (r Skinny) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
+
+// WeightUnits is the room that the quants of one B take in shared memory for all
+// subgroups, in units; in the end the sums of its product pass through it.
+func (r Skinny) WeightUnits(s kernel.Schedule) int {
+	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
+	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
+}
+
+// WeightScales is how many scales those have.
+func (r Skinny) WeightScales(s kernel.Schedule) int {
+	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
+}
+
+// RowUnits and RowScales are the same of the rows.
+func (r Skinny) RowUnits(s kernel.Schedule) int {
+	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
+}
+func (r Skinny) RowScales(s kernel.Schedule) int {
+	return s.SubgroupsK * s.TileM * (s.TileK / r.Strip)
+}
+
+// skinnyShared is the room of quants and rows, and of their scales and offsets.
+func skinnyShared(k *kernel.Kernel, s kernel.Schedule) int {
+	r, ok := SkinnyOf(k)
+	if !ok {
+		return 0
+	}
+	_, b := operands(k)
+	scales := b*r.WeightScales(s) + r.RowScales(s)
+	if r.Affine {
+		scales *= 2
+	}
+	units := b*r.WeightUnits(s) + r.RowUnits(s)
+	return units*r.Unit(s)*r.Element.BlockBytes() + 4*scales
+}
+
+func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	r, ok := SkinnyOf(k)
+	e, sums := component(r.Element), component(r.Sums())
+	switch {
+	case !ok:
+		return fmt.Errorf("matrix units take few rows by blocks of one format, whole ones along the contraction, " +
+			"and this is none")
+	case r.missing(caps) != nil:
+		return r.missing(caps)
+	case s.Subgroup < 8:
+		return fmt.Errorf("fragments belong to subgroups, of 8 invocations at least, whose size must be relied on")
+	case s.SubgroupsN < 1 || s.SubgroupsK < 1 || s.Workgroup != s.SubgroupsN*s.SubgroupsK*s.Subgroup:
+		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsN, s.SubgroupsK,
+			s.Subgroup, s.Workgroup)
+	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(s.FragM, s.FragN, s.FragK, e, sums):
+		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN,
+			s.FragK, r.Sums())
+	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
+		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
+	case s.TileM < 1 || s.TileM > maxSkinnyRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
+		s.TileN%(s.SubgroupsN*s.FragM) != 0:
+		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
+			"most", s.TileM, s.TileN, maxSkinnyRows)
+	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
+		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
+			max(r.Span, kernel.RoundedGroup))
+	case !DivisibleBy(k.Fold, s.TileK):
+		return fmt.Errorf("steps of %d do not divide a contraction of %s", s.TileK, k.Fold)
+	case int64(s.SubgroupsK)*int64(s.TileK) > k.Fold.Add:
+		return fmt.Errorf("a contraction of %s has no %d steps of %d", k.Fold, s.SubgroupsK, s.TileK)
+	}
+	if n := s.TileM * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
+	}
+	return nil
+}
+
+// missing says what a device lacks.
+func (r Skinny) missing(caps device.Caps) error {
+	switch f := caps.Features; {
+	case !f.CooperativeMatrix || !f.MemoryModel:
+		return fmt.Errorf("the device has no cooperative matrices")
+	case r.Element == ir.F16 && !f.Float16:
+		return fmt.Errorf("the device has no f16 arithmetic")
+	case r.Element == ir.I8 && !f.Int8:
+		return fmt.Errorf("the device has no 8-bit integers")
+	case r.Parts == 1 && r.Affine && !f.IntegerDotProduct:
+		return fmt.Errorf("the device has no dot products of bytes, which add rows up")
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// skinnyTile is a workgroup of the skinny variant: subgroups along columns and contraction,
+// and how much of the contraction each takes at a time.
+type skinnyTile struct{ columns, depths, step int }
+
+// formatUnits is how matrix units multiply blocks of a format by few rows of floats
+// and of bytes.
+type formatUnits struct{ floats, bytes blockUnits }
+
+// blockUnits says from how many rows to how many matrix units are faster than other
+// ways, and in which tile; never where rows is 0.
+type blockUnits struct {
+	rows, most int64
+	tile       skinnyTile
+	some       []skinnyTile // for 9 to 16 rows, widest first; nil where that is tile
+	many       skinnyTile   // for more than 16 rows
+	// rate is how many GB/s of blocks a core reads by 9 to 16 rows; 0 where it was not measured.
+	rate float64
+}
+
+// unitsFrom is for so many rows up to what a matvec takes, andMore for all that
+// fragments hold.
+func unitsFrom(rows int64, columns, depths, step int) blockUnits {
+	return blockUnits{rows: rows, most: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
+}
+
+func (u blockUnits) andMore(columns, depths, step int) blockUnits {
+	u.most, u.many = maxSkinnyRows, skinnyTile{columns, depths, step}
+	return u
+}
+
+// someBy is for tiles of 9 to 16 rows, widest first, and what a core reads with them.
+func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
+	u.some, u.rate = tiles, rate
+	return u
+}
+
+// skinny: few rows by blocks on matrix units, where that was measured to be faster,
+// which is one product at a time unless there are more rows than a matvec takes: tiles take
+// four times as long there (M-block-units). Those that may round to f16 have tiles of their
+// own for as many.
+func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
+	how, ok := SkinnyOf(k)
+	if !ok {
+		return nil
+	}
+	sh, u := matShapeOf(k), h.unitsOf(k)
+	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
+		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
+		return nil
+	}
+	tl, cores := u.tile, h.fill/2
+	switch {
+	case sh.M > mostMatVecRows:
+		tl = u.many
+	case sh.M > MaxMatVecRows && u.some != nil:
+		tl = widest(u.some, sh, cores)
+	}
+	// All products decode into the shared memory that one has.
+	tl.step = max(tl.step/len(k.Products), shortestStep)
+	var all []Candidate
+	for _, tl := range tl.spread(sh, cores) {
+		if s, ok := tl.schedule(how, sh, caps); ok {
+			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
+		}
+	}
+	return all
+}
+
+// unitsOf is how matrix units multiply the blocks of a product by its rows.
+func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
+	u := h.units[blocksOf(k)]
+	if readsBytes(k) {
+		return u.bytes
+	}
+	return u.floats
+}
+
+// skinnyTime estimates the time of a product of 9 to 16 rows on matrix units, in nanoseconds, by what a core reads of
+// its blocks (M-batch), or says why that is not known.
+func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Schedule) (float64, string) {
+	sh, rate := matShapeOf(k), h.unitsOf(k).rate
+	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
+		return 0, fmt.Sprintf("nothing is known of the time of %s by %d rows", s.Variant, sh.M)
+	}
+	busy := min(sh.Batch*ceilDiv(sh.N, int64(s.TileN)), h.cores)
+	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
+}
+
+// unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
+// than a matvec does.
+func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
+	f, _ := SkinnyFormatOf(t)
+	how := Skinny{SkinnyFormat: f, Parts: 1}
+	how.Element = how.element()
+	_, ok := rowFragment(how, caps)
+	return ok && heuristicsOf(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
+		subgroupOf(caps) > 0
+}
+
+// workgroups is how many there are of a tile.
+func (tl skinnyTile) workgroups(sh matShape) int64 {
+	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
+}
+
+// widest returns the first tile, the widest one, that gives every core a workgroup, or else the last. What is narrower
+// reads more of the rows (M-skinny-tiles).
+func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
+	for len(tiles) > 1 && tiles[0].workgroups(sh) < cores {
+		tiles = tiles[1:]
+	}
+	return tiles[0]
+}
+
+// spread lists the tile and others of fewer subgroups along the contraction and
+// shorter steps, which take less shared memory and divide more contractions, and for more
+// rows than a matvec takes at once those of half the columns. Where it leaves more than a quarter of the cores idle,
+// more rows than that have tiles of half the columns, down to four fragments, and twice as many subgroups
+// share the contraction (M-block-units). Where that is so all the same, a matvec is as fast, of as many rows as it
+// takes.
+func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
+	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
+	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {
+		tl.columns, tl.depths = max(tl.columns/2, fewestColumns), tl.depths*2
+	}
+	if idle() && sh.M <= mostMatVecRows {
+		return nil
+	}
+	var list []skinnyTile
+	for columns := tl.columns; columns >= min(tl.columns, fewestColumns); columns /= 2 {
+		for depths := tl.depths; depths > 0; depths /= 2 {
+			for step := tl.step; step >= shortestStep; step /= 2 {
+				list = append(list, skinnyTile{columns, depths, step})
+			}
+		}
+		if sh.M <= MaxMatVecRows {
+			break
+		}
+	}
+	return list
+}
+
+// fewestColumns is how many fragments of columns a tile has at least, unless its format's row has others.
+const fewestColumns = 4
+
+// shortestStep is what a workgroup of the skinny variant takes of the contraction at least.
+const shortestStep = 128
+
+// schedule fills a tile in for the fragments that a device has.
+func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel.Schedule, bool) {
+	f, ok := rowFragment(how, caps)
+	sub, rows := subgroupOf(caps), max(int(f.N), 1)
+	for int64(rows) < sh.M && rows < maxSkinnyRows {
+		rows *= 2
+	}
+	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
+		TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
+		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
+}
+
+// rowFragment returns the shape of fragments that takes the fewest rows, and of
+// those the deepest that has no more than a strip.
+func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
+	e, sums := component(how.Element), component(how.Sums())
+	for _, m := range caps.Matrices {
+		if m.Scope != device.ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums || how.Strip%int(m.K) != 0 {
+			continue
+		}
+		if !ok || m.N < best.N || m.N == best.N && m.K > best.K {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// skinnySpace lists schedules of the skinny variant to be measured.
+func skinnySpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	how, ok := SkinnyOf(k)
+	sh := matShapeOf(k)
+	if !ok || sh.M > maxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
+		return nil
+	}
+	var all []kernel.Schedule
+	for columns := range doublings(1, 8) {
+		for depths := range doublings(1, 8) {
+			for step := range doublings(128, 256) {
+				if s, ok := (skinnyTile{columns, depths, step}).schedule(how, sh, caps); ok {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}

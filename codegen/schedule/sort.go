@@ -1,0 +1,108 @@
+package schedule
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// SortPlaces returns how many places the sort of a row takes in shared memory:
+// the next power of two, since the network compares pairs at such distances.
+func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
+
+// What a selection keeps in shared memory besides the elements that it has
+// selected: how many elements have each value of some bits, and what it has
+// found.
+const (
+	SelectBits  = 11
+	SelectBins  = 1 << SelectBits
+	SelectFound = 4
+)
+
+// maxHeld is how many keys an invocation of a selection holds at most; devices
+// that allow 256 invocations need not go beyond maxCached.
+const maxHeld = 256
+
+// SelectPlaces returns how many places the sort of the selected elements takes.
+func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
+
+// powerFrom is the first power of two from n, and from 2.
+func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
+
+// sorts: an invocation per pair while there are enough, and short rows several
+// to a workgroup.
+func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
+	all := h.selects(k)
+	places := SortPlaces(k)
+	lanes := max(min(places/2, h.rowLanes, 512), 2)
+	for wg := max(lanes, h.sortWorkgroup()); lanes >= 2; wg /= 2 {
+		lanes = min(lanes, wg)
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: lanes},
+			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places),
+		})
+		if wg == 2 {
+			break
+		}
+	}
+	return all
+}
+
+// sortWorkgroup is how many invocations sort short rows: few, since all wait for
+// each other after every step.
+func (h heuristics) sortWorkgroup() int { return min(h.rowWorkgroup, 64) }
+
+// selects: one workgroup per row where so few elements are taken that the rest
+// had better not be sorted. Workgroups of 256 are the fastest (M-select).
+func (h heuristics) selects(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	n := k.Fold.Max()
+	if few := n >= 512 && n >= 8*k.Take.Max(); !few && n <= 2048 {
+		return nil
+	}
+	most := min(h.rowLanes, 256)
+	fits := func(wg int) bool {
+		s := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Cache: int(ceilDiv(n, int64(wg)))}
+		return s.Cache <= maxCached && h.fits(k, s)
+	}
+	for most < SelectBins && !fits(most) {
+		most *= 2
+	}
+	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: int(ceilDiv(n, int64(wg)))},
+			fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold),
+		})
+	}
+	return all
+}
+
+func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case s.LanesPerRow != s.Workgroup:
+		return fmt.Errorf("%d lanes per row in a workgroup of %d: a selection takes all of it",
+			s.LanesPerRow, s.Workgroup)
+	case s.Workgroup > SelectBins:
+		return fmt.Errorf("a workgroup of %d for %d bins", s.Workgroup, SelectBins)
+	case s.Cache < 1 || s.Cache > maxHeld:
+		return fmt.Errorf("caching %d elements, want 1 to %d", s.Cache, maxHeld)
+	case int64(s.Cache)*int64(s.LanesPerRow) < k.Fold.Max():
+		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache,
+			s.LanesPerRow, k.Fold)
+	}
+	return checkSort(k, s)
+}
+
+func checkSort(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case len(k.Phases) != 1:
+		return fmt.Errorf("a sort of %d phases, want one", len(k.Phases))
+	case k.Phases[0].Value.DType == ir.I64 || k.Phases[0].Value.DType == ir.F64:
+		return fmt.Errorf("a sort by %s, keys have 32 bits", k.Phases[0].Value.DType)
+	case s.Vec != 1 || s.Subgroup != 0:
+		return fmt.Errorf("a sort takes neither vectors nor subgroups")
+	}
+	return checkLanes(s)
+}

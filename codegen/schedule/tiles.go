@@ -1,0 +1,129 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// ratedTile is a tile whose speed is known, laid out as was fastest.
+type ratedTile struct {
+	tile
+	Stages        int     // if not as many as tiles of its size have
+	Paired, Steps bool    // of products of floats; see kernel.Schedule
+	Efficiency    float64 // as of matrixTile
+	Alone         float64
+}
+
+// matTiles lists tiles for a product by how long they are expected to take, those
+// that spill or are all but empty last, smallest first. Tiles for which the device is
+// too small are left to Check.
+func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	var fitting, rest []ratedTile
+	for _, tl := range h.tiles {
+		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N)
+		if filled && !tl.spills(len(k.Products)) {
+			fitting = append(fitting, tl)
+		} else {
+			rest = append([]ratedTile{tl}, rest...)
+		}
+	}
+	slices.SortStableFunc(fitting, func(a, b ratedTile) int {
+		return cmp.Compare(h.tileTime(a, sh), h.tileTime(b, sh))
+	})
+	var all []Candidate
+	for _, tl := range append(fitting, rest...) {
+		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
+	}
+	for _, tl := range generic(device.Caps{}).tiles { // so that any device has one that fits
+		all = append(all, Candidate{tl.tile.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
+	}
+	return all
+}
+
+// tileTime estimates the time of a product in a tile, in nanoseconds.
+func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
+	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
+	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
+}
+
+// vectorTime estimates the least time of a product without matrix units, in nanoseconds, whose contraction is split in
+// so many parts, the time to add them up included: as one in f32, but for bytes that are gathered.
+func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
+	sh, best := matShapeOf(k), 0.0
+	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
+	for _, tl := range h.tiles {
+		time := h.tileTime(tl, sh)
+		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
+			best = time
+		}
+	}
+	if _, bytes := ByteProducts(k); bytes && slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		return gathers(k, p.A) || gathers(k, p.B)
+	}) {
+		best *= h.gatheredTile
+	}
+	return best*float64(len(k.Products)) + h.addingTime(k, parts)
+}
+
+// splitsFloats reports whether it is known what splitting the contraction of a product gains that runs on no matrix
+// units: it runs in tiles of floats, and it was measured what they reach where a core has one workgroup.
+func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
+	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
+		return false
+	}
+	_, bytes := ByteProducts(k)
+	s, _, err := Select(k, caps)
+	many := matShapeOf(k).M > MaxMatVecRows
+	return err == nil && (s.Variant == kernel.VarMatTile || many && s.Variant == kernel.VarMatVec) && !bytes &&
+		!readsBytes(k)
+}
+
+// groups is how many workgroups a product makes.
+func (t tile) groups(sh matShape) int64 {
+	return min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
+}
+
+func (t tile) reason(sh matShape) string {
+	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
+}
+
+// spills reports whether the sums of so many products leave no registers for
+// what they are sums of: more than 64 of several products, whose operands take
+// registers, too, or more than 128.
+func (t tile) spills(products int) bool {
+	sums := t.ThreadM * t.ThreadN * products
+	return sums > 64 && products > 1 || sums > maxAccumulators
+}
+
+// scheduleOf is a tile for a product, laid out as is fastest for floats.
+func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+	s := t.tile.scheduleOf(k)
+	s.Stages = max(s.Stages, t.Stages)
+	if _, bytes := ByteProducts(k); !bytes {
+		s.Paired, s.Steps = t.Paired, t.Steps
+	}
+	return s
+}
+
+// scheduleOf is schedule for a product, four times as deep for bytes: in shared
+// memory they are words of four.
+func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+	if _, bytes := ByteProducts(k); bytes {
+		t.K *= 4
+	}
+	return t.schedule()
+}
+
+func (t tile) schedule() kernel.Schedule {
+	s := kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
+		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+	if t.ThreadM*t.ThreadN > 64 {
+		s.Stages = 2 // so few subgroups are resident that they do not hide latency
+	}
+	return s
+}

@@ -1,0 +1,127 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// minTileExtent is how long both axes of a transposition must be for tiles to
+// pay: shorter ones lie within a few lines of memory anyway.
+const minTileExtent = 32
+
+// Transposition says that a map reads tensors along another axis than that
+// along which it stores: neighbours of what it stores are far apart in what it
+// reads, or the other way round.
+type Transposition struct {
+	Inner int            // the axis that stores go along, the innermost
+	Other int            // the axis that Loads go along
+	Loads []*kernel.Expr // in the order of kernel.Walk
+}
+
+// TranspositionOf finds the transposition in a map whose axes are collapsed.
+// Where there are several other axes, it is the one of most loads.
+func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
+	inner := len(k.Parallel) - 1
+	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
+		return t, false
+	}
+	along := make([][]*kernel.Expr, inner)
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprLoad || k.Bindings[e.Bind].Write || k.Bindings[e.Bind].DType.IsBlock() {
+			return
+		}
+		across, linear := e.Index.Stride(inner)
+		if !e.Index.Uses(inner) || linear && across.Equal(kernel.Const(1)) {
+			return
+		}
+		for a := range along {
+			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps hold at the ends alone
+				along[a] = append(along[a], e)
+				return
+			}
+		}
+	})
+	t.Inner = inner
+	for a, loads := range along {
+		if len(loads) > len(t.Loads) {
+			t.Other, t.Loads = a, loads
+		}
+	}
+	return t, len(t.Loads) > 0
+}
+
+// storesAlong reports whether a store writes neighbours along the axis.
+func storesAlong(k *kernel.Kernel, axis int) bool {
+	for _, s := range k.Stores {
+		if s.Index.Adjacent(axis, 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// allMaps puts tiles first where some operands lie across far enough for them
+// to pay, and several points to an invocation where they share costly values.
+func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
+	tr, ok := TranspositionOf(k)
+	if !ok {
+		return append(h.repeatedMaps(k), h.maps(k)...)
+	}
+	tiles := h.tileMaps(k, tr)
+	if h.mapTiles && k.Parallel[tr.Inner].Max() >= minTileExtent && k.Parallel[tr.Other].Max() >= minTileExtent {
+		return append(tiles, h.maps(k)...)
+	}
+	return append(h.maps(k), tiles...)
+}
+
+// tileMaps reads what lies across through tiles in shared memory. Small workgroups have fewer invocations waiting at a
+// barrier for the last of few bytes, which matters for f16 (M-transpose).
+func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
+	narrow := false
+	for _, v := range tr.Loads {
+		narrow = narrow || k.Bindings[v.Bind].DType.BlockBytes() < 4
+	}
+	sides, most := []int{64, 32}, h.mapWorkgroup
+	if narrow {
+		sides, most = []int{32}, min(most, 128)
+	}
+	var all []Candidate
+	for _, side := range sides {
+		for wg := most; wg >= smallest; wg /= 2 {
+			all = append(all, Candidate{
+				kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: side, TileN: side},
+				fmt.Sprintf("%d operands lie across: tiles of %dx%d", len(tr.Loads), side, side),
+			})
+		}
+	}
+	return all
+}
+
+// TransposePitch is the distance between lines of a tile that is written along
+// one axis and read along the other: odd, so that either way neighbours are in
+// different banks.
+func TransposePitch(tile int) int { return tile + 1 }
+
+// transposeShared is the workgroup memory of all tiles.
+func transposeShared(k *kernel.Kernel, s kernel.Schedule) int {
+	tr, _ := TranspositionOf(k)
+	bytes := 0
+	for _, v := range tr.Loads {
+		bytes += s.TileN * TransposePitch(s.TileM) * max(4, k.Bindings[v.Bind].DType.BlockBytes())
+	}
+	return bytes
+}
+
+func checkMapTile(k *kernel.Kernel, s kernel.Schedule) error {
+	if _, ok := TranspositionOf(k); !ok {
+		return fmt.Errorf("nothing to read through tiles")
+	}
+	if s.TileM < 4 || s.TileN < 4 || s.TileM%4 != 0 || s.TileN%4 != 0 {
+		return fmt.Errorf("tiles of %dx%d are no multiples of 4, the longest vectors", s.TileM, s.TileN)
+	}
+	if s.TileM*s.TileN%(4*s.Workgroup) != 0 {
+		return fmt.Errorf("%d invocations do not divide the %d vectors of a tile", s.Workgroup, s.TileM*s.TileN/4)
+	}
+	return nil
+}

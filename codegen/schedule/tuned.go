@@ -1,0 +1,44 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// TuningKey identifies a kernel by its structure alone: family, extents,
+// dtypes, sizes of buffers and expressions. Two kernels that differ in names
+// only, of buffers or of symbols, have one key.
+func TuningKey(k *kernel.Kernel) string {
+	sum := sha256.Sum256([]byte(k.Identity().Structure))
+	return hex.EncodeToString(sum[:])
+}
+
+// SelectTuned is [Select] with measurements: the schedule that won for the
+// kernel, where there is one and it passes [Check]. tuned is then true.
+func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string, tuned bool, err error) {
+	var won device.Tuned
+	if len(tuning) > 0 {
+		won, tuned = tuning[TuningKey(k)]
+	}
+	if !tuned {
+		s, reason, err = Select(k, caps)
+		return s, reason, false, err
+	}
+	won.Schedule = Settle(k, won.Schedule, caps)
+	unfit := Check(k, won.Schedule, caps)
+	if unfit == nil {
+		unfit = checkWhole(k, won.Schedule)
+	}
+	if unfit == nil {
+		return won.Schedule, won.String(), true, nil
+	}
+	s, reason, err = Select(k, caps)
+	if err == nil {
+		reason += fmt.Sprintf(" (not what tuning says: %v)", unfit)
+	}
+	return s, reason, false, err
+}

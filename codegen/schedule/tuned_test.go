@@ -1,0 +1,216 @@
+package schedule
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestSelectTuned: what won is taken where it fits, and only there.
+func TestSelectTuned(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	k := rowSum(ir.F32, ir.D(4096), ir.D(4096), true)
+	usual, _, err := Select(k, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	won := usual
+	won.LanesPerRow, won.Workgroup = 64, 64
+	won.Cache = 0
+	unfit := won
+	unfit.Workgroup = 1 << 20
+	for _, tt := range []struct {
+		name   string
+		tuning device.Tuning
+		want   kernel.Schedule
+		reason string
+	}{
+		{"none", nil, usual, "nvidia: rows of"},
+		{"of another kernel", device.Tuning{strings.Repeat("0", 64): {Schedule: won}}, usual, "nvidia: rows of"},
+		{"of this one", device.Tuning{TuningKey(k): {Schedule: won, Micros: 43.1, Next: 47}}, won, "tuned: 43.1 us, next best 47"},
+		{"the only one", device.Tuning{TuningKey(k): {Schedule: usual, Micros: 43.1}}, usual, "tuned: 43.1 us"},
+		{"does not fit", device.Tuning{TuningKey(k): {Schedule: unfit, Micros: 1}}, usual, "not what tuning says: schedule: schedule"},
+		{"of another family", device.Tuning{TuningKey(k): {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}}, usual, "the variant is for map kernels"},
+	} {
+		s, reason, _, err := SelectTuned(k, caps, tt.tuning)
+		if err != nil || s != tt.want || !strings.Contains(reason, tt.reason) {
+			t.Errorf("%s: %v (%s), %v; want %v (%s)", tt.name, s, reason, err, tt.want, tt.reason)
+		}
+	}
+}
+
+// TestSelectTunedSplits: a table cannot have keys split that are not; of parts
+// it chooses like of any other kernel.
+func TestSelectTunedSplits(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	whole := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
+	usual, _, err := Select(whole, caps)
+	if err != nil || usual.Splits < 2 {
+		t.Fatalf("%v, %v: want a schedule that splits", usual, err)
+	}
+	won := usual
+	won.Workgroup, won.TileN = usual.Workgroup/2, usual.TileN/2
+	if err := Check(whole, won, caps); err != nil {
+		t.Fatal(err)
+	}
+	s, reason, _, err := SelectTuned(whole, caps, device.Tuning{TuningKey(whole): {Schedule: won}})
+	if err != nil || s != usual || !strings.Contains(reason, "has not been split") {
+		t.Errorf("whole: %v (%s), %v; want %v", s, reason, err, usual)
+	}
+	parts := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
+	parts.Parallel[parts.AttentionAxes().Split] = ir.D(won.Splits)
+	s, reason, _, err = SelectTuned(parts, caps, device.Tuning{TuningKey(parts): {Schedule: won, Micros: 2}})
+	if err != nil || s != won || !strings.HasPrefix(reason, "tuned: 2 us") {
+		t.Errorf("parts: %v (%s), %v; want %v", s, reason, err, won)
+	}
+}
+
+// TestTuningKey: names do not count, everything else does.
+func TestTuningKey(t *testing.T) {
+	base := rowSum(ir.F32, ir.Symbol("T", 512), ir.D(64), true)
+	renamed := rowSum(ir.F32, ir.Symbol("Tokens", 512), ir.D(64), true)
+	renamed.Name, renamed.Bindings[0].Name, renamed.Ops = "other", "z", []string{"sum"}
+	if TuningKey(base) != TuningKey(renamed) {
+		t.Error("a kernel under other names has another key")
+	}
+	seen := map[string]string{TuningKey(base): "base"}
+	for name, k := range map[string]*kernel.Kernel{
+		"another bound":  rowSum(ir.F32, ir.Symbol("T", 513), ir.D(64), true),
+		"another extent": rowSum(ir.F32, ir.Symbol("T", 512), ir.D(65), true),
+		"another dtype":  rowSum(ir.F16, ir.Symbol("T", 512), ir.D(64), true),
+		"another body":   rowSum(ir.F32, ir.Symbol("T", 512), ir.D(64), false),
+		"no symbol":      rowSum(ir.F32, ir.D(512), ir.D(64), true),
+	} {
+		key := TuningKey(k)
+		if other, taken := seen[key]; taken {
+			t.Errorf("%s has the key of %s", name, other)
+		}
+		seen[key] = name
+	}
+}
+
+func TestTuningHash(t *testing.T) {
+	one := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 2}}
+	again := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 3}}
+	other := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 32}, Micros: 2}}
+	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || device.Tuning(nil).Hash() != "" || (device.Tuning{}).Hash() != "" {
+		t.Errorf("hashes %s, %s, %s", one.Hash(), again.Hash(), other.Hash())
+	}
+}
+
+// TestTuningHashCountsAllOfASchedule: a field that schedules get counts from the start.
+func TestTuningHashCountsAllOfASchedule(t *testing.T) {
+	hash := func(s kernel.Schedule) string { return device.Tuning{"a": {Schedule: s}}.Hash() }
+	seen := map[string]string{hash(kernel.Schedule{}): "none"}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()) {
+		if field.Anonymous { // whose fields are visible too
+			continue
+		}
+		var s kernel.Schedule
+		name := field.Name
+		switch f := reflect.ValueOf(&s).Elem().FieldByIndex(field.Index); f.Kind() {
+		case reflect.Int:
+			f.SetInt(1)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.String:
+			f.SetString("x")
+		default:
+			t.Fatalf("%s is a %s", name, f.Kind())
+		}
+		h := hash(s)
+		if other, taken := seen[h]; taken {
+			t.Errorf("schedules that differ in %s, or in %s, have one hash", name, other)
+		}
+		seen[h] = name
+	}
+}
+
+// TestVariants: for kernels of every family there are schedules to measure, all of them legal and
+// different, Select's first. Each kernel is looked at on three profiles, neighbours on other ones.
+func TestVariants(t *testing.T) {
+	profiles := device.Kinds()
+	for i, what := range slices.Sorted(maps.Keys(samples)) {
+		for j := range 3 {
+			k, name := samples[what], profiles[(i+j*len(profiles)/3)%len(profiles)]
+			caps := profile(t, name)
+			all := Variants(k, caps)
+			usual, _, err := Select(k, caps)
+			if err != nil {
+				if len(all) != 0 {
+					t.Errorf("%s on %s: %d variants of a kernel that cannot run", what, name, len(all))
+				}
+				continue
+			}
+			if len(all) < 1 || len(all) > maxVariants || all[0].Schedule != usual {
+				t.Errorf("%s on %s: %d variants", what, name, len(all))
+				continue
+			}
+			seen := map[kernel.Schedule]bool{}
+			for _, c := range all {
+				if seen[c.Schedule] {
+					t.Errorf("%s on %s: %v is there twice", what, name, c.Schedule)
+				}
+				seen[c.Schedule] = true
+				if err := Check(k, c.Schedule, caps); err != nil {
+					t.Errorf("%s on %s: %v", what, name, err)
+				}
+			}
+		}
+	}
+}
+
+// TestVariantsAreWide: every variant of a family is among what is measured for
+// the shapes that it is made for.
+func TestVariantsAreWide(t *testing.T) {
+	for what, want := range map[string][]kernel.Variant{
+		"map 1M f32":        {kernel.VarMap},
+		"softmax 64Kx8":     {kernel.VarRowSerial, kernel.VarRowGroup},
+		"softmax 4096x4096": {kernel.VarRowGroup},
+		"matmul f16 512":    {kernel.VarMatTile, kernel.VarCoopMat, kernel.VarCoopMat2},
+		"matvec 8 rows":     {kernel.VarMatVec, kernel.VarMatTile},
+		"matvec q4_0":       {kernel.VarMatVec},
+		"prefill 4096":      {kernel.VarFlashTile},
+	} {
+		all := Variants(samples[what], profile(t, "nvidia-h100"))
+		have := map[kernel.Variant]int{}
+		for _, c := range all {
+			have[c.Schedule.Variant]++
+		}
+		for _, v := range want {
+			if have[v] < 2 {
+				t.Errorf("%s: %d schedules of %s among %d: %v", what, have[v], v, len(all), have)
+			}
+		}
+	}
+}
+
+// FuzzCheck: no schedule, whatever file it is from, makes Check panic.
+func FuzzCheck(f *testing.F) {
+	variants := []kernel.Variant{"", kernel.VarMap, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarMatTile,
+		kernel.VarMatVec, kernel.VarCoopMat,
+		kernel.VarCoopMat2, kernel.VarScanSerial, kernel.VarScanGroup, kernel.VarSort, kernel.VarFlashTile, kernel.VarCustom}
+	caps, err := device.Profile("nvidia-h100")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(1, 256, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	f.Add(4, 256, 4, 0, 0, 128, 128, 16, 8, 8, 0, 0)
+	f.Add(6, 128, 4, 0, 0, 64, 64, 32, 2, 2, 16, 32)
+	f.Add(11, 128, 4, 0, 0, 64, 64, 16, 4, 4, 1, 32)
+	f.Fuzz(func(t *testing.T, variant, wg, vec, lanes, cache, m, n, k, tm, tn, frag, subgroup int) {
+		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec,
+			LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
+			ThreadM: tm, ThreadN: tn, Subgroup: subgroup,
+			Fragments: kernel.Fragments{SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: frag}}
+		for _, sample := range samples {
+			_ = Check(sample, s, caps)
+		}
+	})
+}

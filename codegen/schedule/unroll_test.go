@@ -1,0 +1,32 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Steps are written out as far as they divide the contraction, and nowhere that
+// operands are staged.
+func TestUnroll(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct{ depth, most, want int }{
+		{2304, 36, 36}, {4096, 36, 32}, {1024, 36, 32}, {512, 36, 16}, {4608, 24, 24}, {11008, 36, 0}, {2304, 5, 4}, {2320, 36, 0}, {96, 36, 0},
+	} {
+		k := matrixMul(ir.D(1), ir.D(1024), ir.D(1024), ir.D(c.depth), ir.F16, true)
+		s := kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: 256, Vec: 4, TileM: 128, TileN: 256, TileK: 32}
+		if have := stepsUnrolled(k, s, c.most); have != c.want {
+			t.Errorf("%d deep, %d steps at most: %d, want %d", c.depth, c.most, have, c.want)
+		}
+		s.Unroll = max(c.want, 1)
+		if err := Check(k, s, h100); (err == nil) != (c.depth%32 == 0) {
+			t.Errorf("%d deep in %d steps of 32: %v", c.depth, s.Unroll, err)
+		}
+		s.Unroll = 7
+		if err := Check(k, s, h100); err == nil || !strings.Contains(err.Error(), "7 steps do not divide") {
+			t.Errorf("%d deep in 7 steps of 32: %v", c.depth, err)
+		}
+	}
+}

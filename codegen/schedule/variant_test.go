@@ -1,0 +1,40 @@
+package schedule
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// TestVariantsAreWhole names what a variant lacks: its row of the table, its check,
+// or, in its family's row, candidates and schedules to measure.
+func TestVariantsAreWhole(t *testing.T) {
+	var names [][]string
+	for _, file := range []string{"../kernel/schedule.go", "../kernel/custom.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, regexp.MustCompile(`(?m)\bVar\w+\s+Variant = "(\w+)"`).
+			FindAllStringSubmatch(string(source), -1)...)
+	}
+	if len(names) != len(variants) {
+		t.Errorf("%d variants are declared, %d registered", len(names), len(variants))
+	}
+	for _, m := range names {
+		v, ok := variants[kernel.Variant(m[1])]
+		f := families[v.family]
+		switch {
+		case !ok:
+			t.Errorf("%s has no row in variants", m[1])
+		case v.check == nil:
+			t.Errorf("%s has no check", m[1])
+		case f.candidates == nil:
+			t.Errorf("%s is of family %q, which has no candidates", m[1], v.family)
+		case f.space == nil && v.family != kernel.FamilyCustom: // whose op says how it runs
+			t.Errorf("%s is of family %q, which has no schedules to measure", m[1], v.family)
+		}
+	}
+}

@@ -1,0 +1,497 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxVariants bounds how many schedules of a kernel are worth measuring.
+const maxVariants = 128
+
+// Variants lists the schedules to measure for a kernel on a device, all of
+// which pass [Check]: the one that [Select] takes first, then the other
+// [Candidates] and whatever else the family's variants allow, those that are
+// most like the first before others, so that the first few are the best use of
+// little time.
+func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
+	if len(Missing(k, caps)) > 0 {
+		return nil
+	}
+	type ranked struct {
+		Candidate
+		far float64
+	}
+	var all []ranked
+	seen := map[kernel.Schedule]int{}
+	rank := 0 // among the candidates
+	add := func(c Candidate, expected bool) {
+		far := 0.0
+		if len(all) > 0 {
+			c.Schedule.Splits = all[0].Schedule.Splits // the kernel has been split already, or not
+			far = distance(all[0].Schedule, c.Schedule)
+		}
+		if expected {
+			far = min(far, float64(rank)/2)
+		}
+		if _, twice := seen[c.Schedule]; twice || checkSchedule(k, c.Schedule, caps) != nil {
+			return
+		}
+		seen[c.Schedule] = len(all)
+		all = append(all, ranked{c, far})
+		if expected {
+			rank++
+		}
+	}
+	for _, c := range Candidates(k, caps) {
+		add(c, true)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, s := range space(k, caps) {
+		add(Candidate{Settle(k, s, caps), "to be measured"}, false)
+	}
+	slices.SortStableFunc(all[1:], func(a, b ranked) int {
+		switch {
+		case a.far < b.far:
+			return -1
+		case a.far > b.far:
+			return 1
+		}
+		return 0
+	})
+	list := make([]Candidate, min(len(all), maxVariants))
+	for i := range list {
+		list[i] = all[i].Candidate
+	}
+	return list
+}
+
+// variantDistance is how many doublings another variant counts as, or rows that become bytes where others stay.
+const variantDistance = 2
+
+// distance says how much two schedules differ: in doublings of their numbers,
+// where none (0) to some counts as one.
+func distance(a, b kernel.Schedule) float64 {
+	d := 0.0
+	if a.Variant != b.Variant || a.RoundRows != b.RoundRows {
+		d = variantDistance
+	}
+	others := b.Numbers()
+	for i, n := range a.Numbers() {
+		switch m := others[i]; {
+		case n == m:
+		case n <= 0 || m <= 0:
+			d++
+		default:
+			d += math.Abs(math.Log2(float64(n) / float64(m)))
+		}
+	}
+	return d
+}
+
+// space lists schedules of a family's variants, many of which do not pass
+// [Check].
+func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	if list := families[k.Family].space; list != nil {
+		return list(k, caps)
+	}
+	return nil
+}
+
+// doublings gives from, twice that, and so on, up to to.
+func doublings(from, to int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for n := from; n <= to && yield(n); n *= 2 {
+		}
+	}
+}
+
+// workgroups is for variants that nothing else is to be said of.
+func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
+	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
+		var all []kernel.Schedule
+		for wg := range doublings(smallest, most) {
+			all = append(all, kernel.Schedule{Variant: v, Workgroup: wg, Vec: 1})
+		}
+		return all
+	}
+}
+
+func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(32, 1024) {
+		for vec := range doublings(1, mapVec(k, 4)) {
+			s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}
+			all = append(all, s)
+			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
+				all = append(all, s) // which checkCoarsen refuses where points share no axis
+			}
+		}
+	}
+	if _, ok := TranspositionOf(k); !ok {
+		return all
+	}
+	for wg := range doublings(32, 512) {
+		for m := range doublings(16, 128) {
+			for n := range doublings(16, 128) {
+				all = append(all,
+					kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: m, TileN: n})
+			}
+		}
+	}
+	return all
+}
+
+// rowSpace is for the loops that go along rows: folds and scans.
+func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
+	return func(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+		var all []kernel.Schedule
+		for vec := range doublings(1, 4) {
+			for wg := range doublings(32, 256) {
+				all = append(all,
+					withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
+			}
+			for lanes := range doublings(2, 1024) {
+				for wg := range doublings(max(lanes, 32), 1024) {
+					for _, subgroup := range subgroups(caps) {
+						s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes,
+							Subgroup: subgroup}
+						all = append(all, withCaches(k, s)...)
+					}
+				}
+			}
+		}
+		return all
+	}
+}
+
+// foldSpace is for rows that are folded.
+func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	return append(windowSpace(k), rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)(k, caps)...)
+}
+
+// withCaches is a schedule of rows with and without keeping them in registers.
+func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
+	all := []kernel.Schedule{s}
+	each := int64(roundUp(int(min(ceilDiv(k.Fold.Max(), int64(s.LanesPerRow)), maxCached+1)), s.Vec))
+	if k.Family == kernel.FamilyRow && readsTwice(k) && k.Fold.IsStatic() && each <= maxCached {
+		s.Cache = int(each)
+		all = append(all, s)
+	}
+	return all
+}
+
+func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(2, 1024) {
+		held := int(min(ceilDiv(k.Fold.Max(), int64(wg)), maxHeld))
+		all = append(all, kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg},
+			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: held})
+	}
+	return all
+}
+
+// subgroups are the sizes that kernels may be written for, and none.
+func subgroups(caps device.Caps) []int {
+	if n := subgroupOf(caps); n > 0 {
+		return []int{n, 0}
+	}
+	return []int{0}
+}
+
+func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	sh := matShapeOf(k)
+	if sh.M > mostMatVecRows || len(k.Products) == 0 {
+		return nil
+	}
+	sh.M = ceilDiv(sh.M, matVecParts(sh.M))
+	columns := 1
+	if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		columns = 8
+	}
+	readings := blockReadings(k, caps)
+	var all []kernel.Schedule
+	for wg := range doublings(32, 512) {
+		for lanes := range doublings(1, wg) {
+			for cols := range doublings(1, columns) {
+				for _, r := range readings {
+					for _, subgroup := range subgroups(caps) {
+						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
+						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Ahead,
+							r.Subnormals, r.Tables, r.Copies, r.StageRows
+						all = append(all, s)
+					}
+				}
+			}
+		}
+	}
+	return append(all, residentSpace(k, sh, caps)...)
+}
+
+// residentSpace lists the ways of a product whose rows are resident.
+func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Schedule {
+	subgroup := subgroupOf(caps)
+	if blocksOf(k) == ir.Invalid || subgroup == 0 {
+		return nil
+	}
+	var all []kernel.Schedule
+	for _, r := range blockReadings(k, caps) {
+		lanes := residentLanes(sh.K, r.TileK, subgroup, maxResidentLanes)
+		for cols := range doublings(1, 16) {
+			for passes := range doublings(1, 32) {
+				s := matVecSchedule(sh, lanes, cols*passes, cols, lanes, subgroup)
+				s.Coarsen, s.TileK, s.Subnormals, s.Tables, s.Copies = passes, r.TileK, r.Subnormals, r.Tables, r.Copies
+				if r.Ahead > 1 || r.StageRows {
+					continue
+				}
+				all = append(all, s)
+				all = append(all, roundings(k, s)...)
+			}
+		}
+	}
+	return all
+}
+
+// roundings lists the ways to round the rows of a schedule where they are resident.
+func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
+	var all []kernel.Schedule
+	s.RoundRows, s.Subnormals = true, false
+	for _, s.Digits = range []int{0, maxDigits} {
+		if s.Digits == 0 && !roundable(k, s.Copies > 0) || s.Digits > 0 && !meetsIntegers(k, false) {
+			continue
+		}
+		for _, s.Ahead = range []int{0, 1} {
+			for _, s.Held = range []bool{false, true}[:1+s.Ahead] {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// blockReadings lists the ways of reading the blocks of a matvec, or of reading
+// none. Halves are subnormal where the class of device keeps them.
+func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	b := blocksOf(k)
+	if b == ir.Invalid {
+		return []kernel.Schedule{{}}
+	}
+	subnormals := heuristicsOf(caps).subnormals
+	var all []kernel.Schedule
+	for run := range doublings(8, 64) {
+		for ahead := range doublings(1, 2) {
+			s := kernel.Schedule{TileK: run, MatVec: kernel.MatVec{Subnormals: subnormals && !readsBytes(k)}}
+			if ahead > 1 {
+				s.Ahead = ahead
+			}
+			all = append(all, s)
+			if s.StageRows = true; ahead == 1 {
+				all = append(all, s)
+			}
+		}
+	}
+	if tableBytes(k) == 0 {
+		return all
+	}
+	for _, s := range all {
+		s.Tables = true
+		all = append(all, s)
+		for copies := range doublings(1, maxCopies) {
+			s.Copies = copies
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// tileSpace lists tiles that take 32 to 512 invocations.
+func tileSpace(leastN, mostM int) []tile {
+	var all []tile
+	for m := range doublings(8, mostM) {
+		for n := range doublings(leastN, 128) {
+			for tm := range doublings(1, 8) {
+				for tn := range doublings(1, 8) {
+					t := tile{M: m, N: n, ThreadM: tm, ThreadN: tn}
+					if wg := t.workgroup(); wg < 32 || wg > 512 {
+						continue
+					}
+					for t.K = range doublings(8, 32) {
+						all = append(all, t)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func matTileSpace() []kernel.Schedule {
+	var all []kernel.Schedule
+	// past what tileSpace goes to
+	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
+	for _, t := range append(tileSpace(8, 128), wide...) {
+		s := t.schedule()
+		for _, s.Stages = range []int{s.Stages, 2 - s.Stages} {
+			for _, s.Paired = range []bool{false, true} {
+				for _, s.Steps = range []bool{false, true} {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// directSpace spreads rows evenly over tiles, as the candidates do.
+func directSpace(k *kernel.Kernel) []kernel.Schedule {
+	sh := matShapeOf(k)
+	if sh.M < 2 || !cheapOperands(k) {
+		return nil
+	}
+	var all []kernel.Schedule
+	for most := range doublings(2, 16) {
+		rows := int(ceilDiv(sh.M, ceilDiv(sh.M, int64(most))))
+		for columns := range doublings(1, 8) {
+			for depth := range doublings(4, 16) {
+				for wg := range doublings(smallest, 256) {
+					all = append(all, kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
+						TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: depth})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// minPieces is how many sums a tile has at least to be worth dividing.
+const minPieces = 128 * 256
+
+// matrixSpace lists tiles on matrix units.
+func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	if _, ok := MatrixDType(k); !ok || !caps.Features.CooperativeMatrix {
+		return nil
+	}
+	var all []kernel.Schedule
+	narrow := 1
+	if _, bytes := ByteProducts(k); bytes {
+		narrow = 2
+	}
+	add := func(t matrixTile) {
+		t.K *= narrow
+		s, ok := t.schedule(k, caps)
+		if !ok {
+			return
+		}
+		all = append(all, s)
+		if s.Subgroup == 0 {
+			return
+		}
+		// such as waves of 32 and 64
+		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 {
+			if n != s.Subgroup && caps.CanRelyOn(n) {
+				other := s
+				other.Subgroup, other.Workgroup = n, s.Workgroup/s.Subgroup*n
+				all = append(all, other)
+			}
+		}
+	}
+	for m := range doublings(16, 256) {
+		for n := range doublings(16, 256) {
+			for depth := range doublings(16, 64) {
+				for wg := range doublings(64, 512) {
+					add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth})
+					if m*n >= 128*128 {
+						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, Unroll: 36})
+					}
+					if m*n < minPieces { // slower where it was tried
+						continue
+					}
+					for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {
+						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth,
+							PiecesM: pieces[0], PiecesN: pieces[1]})
+					}
+				}
+				for sm := range doublings(1, 4) {
+					for sn := range doublings(1, 4) {
+						add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth,
+							SubgroupsM: sm, SubgroupsN: sn})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func flashSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	sh := flashShapeOf(k)
+	var all []kernel.Schedule
+	for _, t := range tileSpace(8, 64) {
+		heads := []int{1}
+		if h := flashHeads(sh, t.M); h != 1 {
+			heads = append(heads, h)
+		}
+		for _, h := range heads {
+			for _, subgroup := range subgroups(caps) {
+				for _, steps := range []bool{false, true} {
+					all = append(all, ratedTile{tile: t, Paired: steps, Steps: steps}.flashSchedule(h, subgroup))
+				}
+			}
+		}
+	}
+	return append(all, flashVecSpace(sh, caps)...)
+}
+
+func flashVecSpace(sh flashShape, caps device.Caps) []kernel.Schedule {
+	rows, subgroup := sh.Queries*sh.Heads, subgroupOf(caps)
+	if rows > maxVecRows || subgroup == 0 {
+		return nil
+	}
+	var all []kernel.Schedule
+	for wg := range doublings(subgroup, 512) {
+		for lanes := range doublings(2, subgroup) {
+			for keys := range doublings(1, 8) {
+				all = append(all,
+					kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+						Subgroup: subgroup,
+						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+						Flash: kernel.Flash{Heads: int(sh.Heads)}})
+			}
+		}
+	}
+	return all
+}
+
+// Label says what a kernel is, in a few words for people: its family, its
+// extents, and the dtype of the largest tensor that it reads.
+func Label(k *kernel.Kernel) string {
+	text := string(k.Family)
+	switch {
+	case k.Family == kernel.FamilyMatMul && len(k.Parallel) >= 2:
+		sh := matShapeOf(k)
+		text += fmt.Sprintf(" %dx%dx%d", sh.M, sh.N, sh.K)
+		if sh.Batch > 1 {
+			text += fmt.Sprintf(" x%d", sh.Batch)
+		}
+	case k.Family == kernel.FamilyMap || k.Custom != nil:
+		text += fmt.Sprintf(" %d", points(k.Parallel))
+	default:
+		text += fmt.Sprintf(" %dx%d", points(k.Parallel), k.Fold.Max())
+	}
+	largest := -1
+	for i, b := range k.Bindings {
+		if !b.Write && (largest < 0 || b.Elems > k.Bindings[largest].Elems) {
+			largest = i
+		}
+	}
+	if largest >= 0 {
+		text += " " + k.Bindings[largest].DType.String()
+	}
+	return text
+}

@@ -1,0 +1,75 @@
+package schedule
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Window is an operand whose octets are neighbours in memory, of which those
+// outside of a range count as 0: the windows of a convolution with padding.
+type Window struct {
+	Load   *kernel.Expr   // of 16-bit elements
+	Base   kernel.Index   // of the first of eight neighbours; outside of the buffer where that is not Inside
+	All    []*kernel.Expr // conditions that hold for all of an octet, or for none
+	Ranges []*kernel.Expr // comparisons of an index that counts up along the octet: >= or <
+}
+
+// WindowLoad takes an operand apart, of which octets along an axis of the
+// result are to be taken, and returns false where it is no window.
+func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
+	t, ok := MatrixDType(k)
+	if !ok || t.IsInteger() || !DivisibleBy(k.Parallel[axis], OctetElems) {
+		return Window{}, false
+	}
+	v = Unrounded(v, t)
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpWhere || !isZero(v.Args[2]) || !plainLoad(k, v.Args[1], t) {
+		return Window{}, false
+	}
+	w := Window{Load: Unrounded(v.Args[1], t)}
+	b := k.Bindings[w.Load.Bind]
+	stride, ok := w.Load.Index.RunStride(axis, OctetElems)
+	if !ok || stride != 1 || b.Write || b.Elems%OctetElems != 0 {
+		return Window{}, false
+	}
+	w.Base = w.Load.Index.Unclamped(axis, OctetElems)
+	return w, w.and(v.Args[0], axis)
+}
+
+// and adds the parts of a condition, and reports whether it knows them all.
+func (w *Window) and(cond *kernel.Expr, axis int) bool {
+	switch {
+	case !cond.Uses(axis):
+		w.All = append(w.All, cond)
+		return true
+	case cond.Kind != kernel.ExprApply:
+		return false
+	case cond.Op == ir.OpAnd:
+		return w.and(cond.Args[0], axis) && w.and(cond.Args[1], axis)
+	case cond.Op != ir.OpGe && cond.Op != ir.OpLt, cond.Args[0].Kind != kernel.ExprIndex, cond.Args[1].Uses(axis):
+		return false
+	case hasClamp(cond.Args[0].Index):
+		return false
+	}
+	switch stride, ok := cond.Args[0].Index.RunStride(axis, OctetElems); {
+	case ok && stride == 0:
+		w.All = append(w.All, cond)
+	case ok && stride == 1:
+		w.Ranges = append(w.Ranges, cond)
+	default:
+		return false
+	}
+	return true
+}
+
+func isWindow(k *kernel.Kernel, v *kernel.Expr, axis int) bool {
+	_, ok := WindowLoad(k, v, axis)
+	return ok
+}
+
+func hasClamp(x kernel.Index) bool {
+	found := false
+	x.Walk(func(f *kernel.Factor) { found = found || f.Kind == kernel.FactorClamp })
+	return found
+}
+
+func isZero(v *kernel.Expr) bool { return v.Kind == kernel.ExprConst && v.Value == 0 && v.Int == 0 }

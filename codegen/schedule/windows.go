@@ -1,0 +1,329 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Windows says that rows which follow one another along an axis are windows that overlap, as those of a convolution
+// of each channel by itself or of a pool: what one row folds, the next one folds at another place. The elements of a
+// row are Taps along that axis, each of which is there for every element of the Rest.
+type Windows struct {
+	Axis  int // of the rows
+	Taps  int
+	Inner int // elements of a row from one tap to the next
+	Rest  int // elements of a row at each tap
+	Step  int // places from one row to the next
+	Apart int // places from one tap to the next
+}
+
+// The axes of a kernel whose rows are taken in blocks, counted from its fold axis on.
+const (
+	WindowTap   = iota // of a row
+	WindowRow          // of a block
+	WindowRest         // of a row
+	WindowPlace        // of a block
+)
+
+const (
+	maxTaps   = 16
+	maxRest   = 32
+	maxPlaces = 48 // of a block, of which an invocation keeps what it loads there
+)
+
+// WindowsOf finds the axis along which the rows of a kernel are windows that overlap: one that is not the innermost, so
+// that neighbouring invocations read neighbours.
+func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
+	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
+	perElement := slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
+	if !folds || perElement || isPlace(k.Phases[0].Combine) {
+		return w, false
+	}
+	for axis := len(k.Parallel) - 2; axis >= 0; axis-- {
+		if !mayOverlap(k, axis) {
+			continue
+		}
+		for taps := min(maxTaps, k.Fold.Add); taps > 1; taps-- {
+			for inner := int64(1); inner*taps <= k.Fold.Add; inner++ {
+				if k.Fold.Add%(inner*taps) != 0 || k.Fold.Add/taps > maxRest {
+					continue
+				}
+				w := Windows{Axis: axis, Taps: int(taps), Inner: int(inner), Rest: int(k.Fold.Add / taps)}
+				if w.overlap(k) {
+					return w, true
+				}
+			}
+		}
+	}
+	return w, false
+}
+
+func isPlace(c kernel.Combine) bool { return c == kernel.CombineArgmax || c == kernel.CombineArgmin }
+
+// mayOverlap reports whether there is a sum in which rows along an axis and elements of a row meet, and rows go on by
+// less than elements do.
+func mayOverlap(k *kernel.Kernel, axis int) bool {
+	found := false
+	k.WalkIndices(func(x kernel.Index) {
+		sums := []kernel.Index{x}
+		x.Walk(func(f *kernel.Factor) { sums = append(sums, f.X) })
+		for _, sum := range sums {
+			row := coefficient(sum, axis)
+			for _, t := range sum.Terms() {
+				along := slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool {
+					return f.Kind == kernel.FactorAxis && f.Axis == k.FoldAxis() || f.X.Uses(k.FoldAxis())
+				})
+				found = found || along && row > 0 && row <= t.Coef*(k.Fold.Add-1)
+			}
+		}
+	})
+	return found
+}
+
+// overlap reports whether windows along the axis share what they load, and finds out from where to where they go on.
+func (w *Windows) overlap(k *kernel.Kernel) bool {
+	if k.Parallel[w.Axis].Is(1) {
+		return false
+	}
+	b := w.Blocked(k, 1)
+	for _, meet := range w.meetings(b) {
+		w.Step, w.Apart = meet[0], meet[1]
+		oneByOne := w.Step == 1 || w.Apart == 1
+		if !oneByOne || w.Step >= w.Apart*w.Taps || int64(w.fewest()) > k.Parallel[w.Axis].Max() {
+			continue
+		}
+		if slices.ContainsFunc(w.Shared(b), func(v *kernel.Expr) bool {
+			return len(loadsAlong([]*kernel.Expr{v}, b.FoldAxis()+WindowTap)) > 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// fewest is how many rows have a place that two of them share.
+func (w Windows) fewest() int { return w.Apart + 1 }
+
+// Places is how many places the windows of a block have.
+func (w Windows) Places(rows int) int { return w.Step*(rows-1) + w.Apart*(w.Taps-1) + 1 }
+
+// Blocked returns the kernel with blocks of so many rows along the axis, a divisor of its extent.
+func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
+	parallel := slices.Clone(k.Parallel)
+	parallel[w.Axis], _ = parallel[w.Axis].Quo(int64(rows))
+	tap, rest := kernel.Axis(k.FoldAxis()+WindowTap, ir.D(w.Taps)), kernel.Axis(k.FoldAxis()+WindowRest, ir.D(w.Rest))
+	outer, inner := rest.DivMod(ir.D(w.Inner))
+	return kernel.Map(k, kernel.Edit{Parallel: parallel, SameBindings: true,
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			switch axis {
+			case w.Axis:
+				row := kernel.Axis(k.FoldAxis()+WindowRow, ir.D(max(rows, 2))) // any extent but 1 keeps the axis
+				return kernel.Axis(axis, parallel[axis]).Times(int64(rows)).Plus(row)
+			case k.FoldAxis():
+				return outer.Times(int64(w.Taps)).Plus(tap).Times(int64(w.Inner)).Plus(inner)
+			}
+			return kernel.Axis(axis, extent)
+		}})
+}
+
+// meetings lists how many places a sum in which rows and taps meet goes on with each, for all such sums.
+func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
+	k.WalkIndices(func(x kernel.Index) {
+		sums := []kernel.Index{x}
+		x.Walk(func(f *kernel.Factor) { sums = append(sums, f.X) })
+		for _, sum := range sums {
+			row, tap := coefficient(sum, k.FoldAxis()+WindowRow), coefficient(sum, k.FoldAxis()+WindowTap)
+			if row < 1 || tap < 1 {
+				continue
+			}
+			if by := gcd(row, tap); !slices.Contains(all, [2]int{int(row / by), int(tap / by)}) {
+				all = append(all, [2]int{int(row / by), int(tap / by)})
+			}
+		}
+	})
+	return all
+}
+
+// coefficient returns how much of an axis alone is in a sum.
+func coefficient(x kernel.Index, axis int) int64 {
+	for _, t := range x.Terms() {
+		if len(t.Factors) == 1 && t.Factors[0].Kind == kernel.FactorAxis && t.Factors[0].Axis == axis {
+			return t.Coef
+		}
+	}
+	return 0
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Shared lists the largest values of a kernel that is blocked which depend on row and tap through their place alone.
+func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
+	row, tap := k.FoldAxis()+WindowRow, k.FoldAxis()+WindowTap
+	later := func(of, by int) *kernel.Rewriter {
+		return kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
+			if axis == of {
+				return kernel.Axis(axis, extent).Plus(kernel.Const(int64(by)))
+			}
+			return kernel.Axis(axis, extent)
+		})
+	}
+	rows, taps := later(row, w.Apart), later(tap, w.Step) // the same place
+	taps.Builder = rows.Builder
+	var shared []*kernel.Expr
+	seen := map[*kernel.Expr]bool{}
+	var visit func(v *kernel.Expr)
+	visit = func(v *kernel.Expr) {
+		switch {
+		case seen[v] || !v.Uses(row) || !v.Uses(tap):
+		case rows.Value(v) == taps.Value(v):
+			shared = append(shared, v)
+		default:
+			for _, a := range v.Args {
+				visit(a)
+			}
+		}
+		seen[v] = true
+	}
+	visit(k.Phases[0].Value)
+	return shared
+}
+
+// AtPlace returns shared values of a kernel that is blocked by the number of their place.
+func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*kernel.Expr {
+	place := kernel.Axis(k.FoldAxis()+WindowPlace, ir.D(w.Places(rows)))
+	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
+		switch {
+		case axis == k.FoldAxis()+WindowRow && w.Step == 1, axis == k.FoldAxis()+WindowTap && w.Step > 1:
+			return place
+		case axis == k.FoldAxis()+WindowRow, axis == k.FoldAxis()+WindowTap:
+			return kernel.Const(0)
+		}
+		return kernel.Axis(axis, extent)
+	})
+	var all []*kernel.Expr
+	for _, v := range shared {
+		all = append(all, r.Value(v))
+	}
+	return all
+}
+
+// windows are blocks of rows that overlap, the fastest first.
+func (h heuristics) windows(k *kernel.Kernel) []Candidate {
+	w, ok := WindowsOf(k)
+	if !ok {
+		return nil
+	}
+	type block struct {
+		rows int
+		time float64
+	}
+	var blocks []block
+	for rows := w.fewest(); w.Places(rows) <= maxPlaces; rows++ {
+		if DivisibleBy(k.Parallel[w.Axis], rows) {
+			blocks = append(blocks, block{rows, h.windowTime(k, w, rows)})
+		}
+	}
+	slices.SortStableFunc(blocks, func(a, b block) int { return cmp.Compare(a.time, b.time) })
+	var all []Candidate
+	for _, b := range blocks {
+		for wg := min(h.rowWorkgroup, 2*smallBlock); wg >= smallest; wg /= 2 {
+			all = append(all, Candidate{
+				kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1, Coarsen: b.rows},
+				fmt.Sprintf("%d windows of %s share what %d places hold", b.rows, k.Fold, w.Places(b.rows)),
+			})
+		}
+	}
+	return all
+}
+
+// windowTime estimates how many nanoseconds computing takes in blocks of so many rows. An invocation computes what is
+// shared at each place, what else a tap takes, and what each row makes of both.
+func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
+	b := w.Blocked(k, rows)
+	value, shared := []*kernel.Expr{b.Phases[0].Value}, w.Shared(b)
+	ofRow := func(v *kernel.Expr) bool { return v.Uses(b.FoldAxis() + WindowRow) }
+	ofTap := func(v *kernel.Expr) bool { return !ofRow(v) && v.Uses(b.FoldAxis()+WindowTap) }
+	any := func(*kernel.Expr) bool { return true }
+	each := w.Places(rows)*operations(shared, nil, any) + w.Taps*operations(value, shared, ofTap) +
+		w.Taps*rows*(operations(value, shared, ofRow)+1)
+	stored := 0
+	for _, s := range b.Stores {
+		stored += loadOps + operations([]*kernel.Expr{s.Value}, nil, any)
+	}
+	invocations := float64(points(b.Parallel))
+	idle := max(1, float64(h.fill*smallBlock)/invocations)
+	perNs := h.VectorF32 * 1e3 / 2
+	return idle * invocations * float64(w.Rest*each+rows*stored) / perNs
+}
+
+// smallBlock is how many invocations a workgroup of windows has at least where there are enough.
+const smallBlock = 64
+
+// loadOps is how many operations loading or storing a value counts as.
+const loadOps = 6
+
+// operations counts what computing values takes, of those that count, when some are known.
+func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n int) {
+	seen := map[*kernel.Expr]bool{}
+	for _, v := range known {
+		seen[v] = true
+	}
+	var visit func(v *kernel.Expr)
+	visit = func(v *kernel.Expr) {
+		if seen[v] {
+			return
+		}
+		seen[v] = true
+		for _, a := range v.Args {
+			visit(a)
+		}
+		switch {
+		case !counts(v):
+		case v.Kind == kernel.ExprLoad:
+			n += loadOps
+		case v.Kind == kernel.ExprApply:
+			n++
+		}
+	}
+	for _, v := range roots {
+		visit(v)
+	}
+	return n
+}
+
+func checkWindows(k *kernel.Kernel, s kernel.Schedule) error {
+	w, ok := WindowsOf(k)
+	switch {
+	case !ok:
+		return fmt.Errorf("the rows are no windows that overlap")
+	case s.Coarsen < w.fewest() || !DivisibleBy(k.Parallel[w.Axis], s.Coarsen):
+		return fmt.Errorf("%d windows at a time, want %d or more that divide %s", s.Coarsen, w.fewest(),
+			k.Parallel[w.Axis])
+	case w.Places(s.Coarsen) > maxPlaces:
+		return fmt.Errorf("%d windows have %d places, want up to %d", s.Coarsen, w.Places(s.Coarsen), maxPlaces)
+	case s.Vec != 1 || s.LanesPerRow > 1 || s.Cache > 0:
+		return fmt.Errorf("an invocation folds whole windows, an element at a time")
+	}
+	return nil
+}
+
+// windowSpace lists blocks of windows to measure.
+func windowSpace(k *kernel.Kernel) []kernel.Schedule {
+	var all []kernel.Schedule
+	w, ok := WindowsOf(k)
+	for rows := w.fewest(); ok && w.Places(rows) <= maxPlaces; rows++ {
+		for wg := range doublings(32, 256) {
+			all = append(all, kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1, Coarsen: rows})
+		}
+	}
+	return all
+}
