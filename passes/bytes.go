@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// roundRows makes bytes of the rows that meet a quantized weight, where the product allows that (precision int8) and
-// the device wants it: then both operands are small integers with scales, and multiply as such. It writes down what
-// that computes, by [ir.ByteSteps], and leaves the rest to fusion: products that share rows share their bytes, and
-// what the rows come from joins the kernel that rounds them. Rows that are stored as bytes with scales need no
-// rounding, and no leave to.
+// roundRows quantizes rows to int8 before a matmul with a quantized weight, if the matmul allows it (precision int8)
+// and it is faster on the device: both operands are then small integers with scales, multiplied in integer arithmetic.
+// It adds the quantization to the graph, as [ir.ByteSteps] defines it, and leaves the rest to fusion: matmuls with the
+// same rows share the quantized rows, and the producer of the rows is fused with the quantization. Rows already stored
+// as bytes with scales need neither quantization nor permission.
 func roundRows(s *State) error {
 	if s.pricer == nil {
 		return nil
@@ -50,13 +50,13 @@ func roundRows(s *State) error {
 	})(s)
 }
 
-// roundsRows reports whether the rows of a product become bytes.
+// roundsRows reports whether a matmul's rows are quantized.
 func (s *State) roundsRows(n *ir.Node) bool {
 	return multipliesBlocks(n) && precision(n) == ir.PrecisionBytes &&
 		s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
 }
 
-// roundedNorms are the rms norms that only products read which round their rows.
+// roundedNorms returns the rms norms that only matmuls with quantized rows read.
 func (s *State) roundedNorms(g *ir.Graph) map[*ir.Node]bool {
 	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
@@ -74,8 +74,8 @@ func (s *State) roundedNorms(g *ir.Graph) map[*ir.Node]bool {
 	return norms
 }
 
-// takeNormApart returns an rms norm without what it multiplies a whole row by, and that factor. The bytes of a row are
-// the same without it, and so they do not wait for a sum along the row: the product is multiplied by it in the end.
+// takeNormApart splits an rms norm into x and a factor per row. Quantized rows are the same without the factor, so
+// quantization does not wait for the sum along the row: the matmul is multiplied by the factor afterwards.
 func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	x = r.castTo(n.Arg(0), ir.F32)
 	last := ir.Attr{Name: "axes", Value: []int64{int64(n.Rank() - 1)}}
@@ -87,7 +87,8 @@ func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	return x, factor
 }
 
-// multipliesBlocks reports whether n is a product of rows by a quantized weight, along whole groups.
+// multipliesBlocks reports whether n is a matmul of rows with a quantized weight, and the contraction length is a
+// multiple of the group.
 func multipliesBlocks(n *ir.Node) bool {
 	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
 		return false

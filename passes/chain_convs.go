@@ -34,9 +34,9 @@ func chainConvs(s *State, id plan.KernelID) []Proposal {
 	return nil
 }
 
-// feeds reports whether the results of one convolution are read by nothing but
-// the kernel that stores the argument of another, what else that reads is there
-// before the first, and both count the same positions.
+// feeds reports whether convolution to can take its stored argument directly from convolution from. That requires that
+// only the kernel storing the argument reads from's results, that its other operands are available before from, and
+// that both count positions in the same way.
 func (s *State) feeds(from, to *storedWindows, argument plan.KernelID) bool {
 	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || to.phaseShape().MaxElems() > 1 ||
 		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
@@ -50,8 +50,8 @@ func (s *State) feeds(from, to *storedWindows, argument plan.KernelID) bool {
 		s.Plan.CanMove(argument, from.result, v)
 }
 
-// lead is how many positions of the stored argument stand before that of the
-// first window's middle: the padding before the first element.
+// lead is the number of positions in the stored argument before the middle of the first window: the padding before the
+// first element.
 func (w *storedWindows) lead() int64 {
 	n := int64(0)
 	for i, low := range w.Low {
@@ -60,8 +60,8 @@ func (w *storedWindows) lead() int64 {
 	return n
 }
 
-// storeAsArgument is the product with its results stored as the next argument,
-// and false where that argument is not made of the result at the same place.
+// storeAsArgument returns the convolution with its results stored as the argument of the next. It returns false if an
+// element of that argument does not depend on exactly the result at the same position.
 func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kernel) (*kernel.Kernel, bool) {
 	ok, from := true, w.s.Plan.Kernel(w.result)
 	ops := slices.Concat(from.Ops,
@@ -70,7 +70,7 @@ func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kern
 	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
 		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
 		col := kernel.Axis(1, from.Parallel[1])
-		// The coordinates of the next argument's kernel, by those of this one.
+		// The coordinates of the next argument's kernel, as functions of this kernel's coordinates.
 		shape := to.argumentShape()
 		at := append(unflatten(shape[:len(shape)-1], place), col)
 		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
@@ -106,12 +106,12 @@ func (w *storedWindows) readByNext(to *storedWindows) kernel.Index {
 	return linear(x, places)
 }
 
-// padding is a kernel that stores what stands before the first and after the last
-// row that results of another convolution are stored in.
+// padding is the kernel that stores the padding before the first and after the last row of the results of another
+// convolution.
 func (w *storedWindows) padding() *kernel.Kernel {
 	shape := w.argumentShape()
 	head, all := w.lead(), shape[:len(shape)-1].MaxElems()
-	// Of a chain, the convolution before has as many positions as results.
+	// In a chain, the previous convolution has as many positions as results.
 	rows := w.before()
 	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap,
 		Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
@@ -132,8 +132,7 @@ func (w *storedWindows) padding() *kernel.Kernel {
 	return k
 }
 
-// before is how many positions the convolution has whose results are the
-// argument: from its first result to its last.
+// before is the number of positions from the first to the last result of the convolution that makes the argument.
 func (w *storedWindows) before() int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
 	for i, d := range w.n.Arg(0).Shape()[2:] {

@@ -20,11 +20,9 @@ const (
 	sideBlock = 32 // elements side by side that invocations of one subgroup read at least
 )
 
-// cut says how the rows of a reduction are divided: the folded axes First to
-// Last, taken as one axis, become [Count, Len, Block], of which the chunks are
-// folded along Len first, and what is left after that. Block is 1 unless rows
-// lie side by side and are too few to read memory in whole lines. Elements
-// beyond Count*Len*Block are the rest, folded by themselves.
+// cut describes how to divide the rows of a reduction. The folded axes First to Last, joined, become [Count, Len,
+// Block]. The first step folds along Len, and the second the rest. Block is 1 unless rows are interleaved in memory and
+// too few to read whole cache lines. Elements beyond Count*Len*Block are the remainder, folded separately.
 type cut struct {
 	folded            []bool
 	First, Last       int
@@ -73,7 +71,7 @@ func (c *cut) longestRun(s ir.Shape) bool {
 	return c.Length > 1
 }
 
-// inARow cuts rows whose elements are neighbours in memory.
+// inARow cuts rows with contiguous elements.
 func (c *cut) inARow(rows, length int64) bool {
 	if length <= minLongFold || rows > manyRows {
 		return false
@@ -85,7 +83,7 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide cuts rows of which inner are neighbours in memory.
+// sideBySide cuts interleaved rows; inner rows are neighbours in memory.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
@@ -122,7 +120,7 @@ func wholeChunks(length, chunk int64) int64 {
 // chunked returns how many elements the chunks have together.
 func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
 
-// with returns a shape with other axes in the place of those that are cut.
+// with returns a shape with other extents in place of the cut axes.
 func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
 	out := slices.Clone(s[:c.First])
 	for _, n := range extents {
@@ -131,8 +129,8 @@ func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
 	return append(out, s[c.Last+1:]...)
 }
 
-// axes returns the folded axes in a shape that has n axes in the place of those
-// that are cut, of which it leaves out all but some.
+// axes returns the folded axes in a shape with n axes in place of the cut axes. Of these n it includes only the listed
+// ones.
 func (c *cut) axes(n int, of ...int) []int64 {
 	var list []int64
 	for i := range c.First {

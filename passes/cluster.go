@@ -9,17 +9,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Limits of what is computed anew rather than stored.
+// Limits for recomputing a value instead of storing it.
 const (
-	// A value that several kernels need is computed in each of them if it costs
-	// at most this many operations and reads at most one tensor.
+	// Several kernels recompute a shared value if it costs at most this many operations and reads at most one tensor.
 	maxSharedFlops = 8
-	// An operand of a matrix product, or what several windows read, is computed on
-	// the way in, once per tile or window that reads it, if it costs at most this
-	// many operations.
+	// An operand of a matmul, or an element that several windows read, is computed inline, once per tile or window, if
+	// it costs at most this many operations.
 	maxOperandFlops = 4
-	// An operand of a matrix product is computed on the way in from at most this
-	// many tensors.
+	// An operand of a matmul is computed inline from at most this many tensors.
 	maxOperandLoads = 2
 )
 
@@ -93,9 +90,8 @@ func clusterKind(n *ir.Node) ClusterKind {
 	return ClusterRow
 }
 
-// separateOverwrites stores a state's new value apart first where the kernel
-// that computes it would overwrite what other invocations, or another state's
-// update that this one waits for, still read.
+// separateOverwrites stores a state's new value in a separate buffer first if the kernel that computes it would
+// overwrite elements that its other invocations still read, or that another state's pending update reads.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
 		if c := f.home[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
@@ -147,8 +143,8 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	}
 }
 
-// isLeafBuffer reports whether n needs no cluster: a leaf that no output or
-// update takes as it is, and that has a buffer if a custom kernel reads it.
+// isLeafBuffer reports whether n needs no cluster: a leaf that is not itself an output or update, and that has a buffer
+// if a custom kernel reads it.
 func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
 	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
@@ -278,9 +274,8 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 // maxCost is where cost stops counting: nothing so dear is computed twice.
 const maxCost = 100
 
-// cost estimates what one element of n takes when computed from what is
-// stored: arithmetic operations, up to maxCost, and loads, both of values that are
-// not small.
+// cost estimates the cost of computing one element of n from stored values: arithmetic operations, up to maxCost, and
+// loads. It does not count small values.
 func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 	mark := f.newMark()
 	full := n.Shape().MaxElems()
@@ -338,8 +333,8 @@ func opCost(op ir.Op) int {
 	return 1
 }
 
-// fuseEpilogues merges the elementwise clusters that follow a product or a
-// row kernel into it, and row kernels over the same rows into one another.
+// fuseEpilogues merges the elementwise clusters after a matmul or row kernel into it, and row kernels over the same
+// rows into each other.
 func fuseEpilogues(f *Fusion) error {
 	for changed := true; changed; {
 		changed = false
@@ -351,7 +346,7 @@ func fuseEpilogues(f *Fusion) error {
 	}
 	f.fuseMaps()
 	if err := f.ctx.Err(); err != nil {
-		return err // nothing merged since
+		return err // nothing was merged since then
 	}
 	f.settle()
 	return nil
@@ -432,8 +427,7 @@ func (f *Fusion) fits(merged *Cluster) error {
 	return nil
 }
 
-// maxTries is how many merges of one cluster, as it is, with others are lowered
-// in vain before no more are tried.
+// maxTries limits the failed attempts to merge a cluster with others.
 const maxTries = 64
 
 // adopt puts c in its slot as the home of its tails.
@@ -447,8 +441,7 @@ func (f *Fusion) adopt(c *Cluster) {
 	}
 }
 
-// raise gives c, which is two clusters that were merged, and all that wait for
-// it a level above those that they wait for.
+// raise raises the levels of a merged cluster and its successors above their predecessors.
 func (f *Fusion) raise(c *Cluster) {
 	for _, p := range f.preds(c) {
 		c.level = max(c.level, p.level+1)
@@ -466,9 +459,8 @@ func (f *Fusion) raise(c *Cluster) {
 	}
 }
 
-// sameLoop reports whether the cores of two clusters can share one loop:
-// reductions over the same axes of the same shape, or products of one left
-// operand by matrices of one shape.
+// sameLoop reports whether the cores of two clusters can share one loop: reductions over the same axes of the same
+// shape, or matmuls of the same left operand with matrices of one shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
 	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow ||
@@ -485,12 +477,11 @@ func sameLoop(c, q *Cluster) bool {
 		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && precision(a) == precision(b)
 }
 
-// maxProducts is how many matrix products one kernel accumulates: each takes
-// registers for a tile of results.
+// maxProducts limits the matmuls in one kernel: each needs registers for a tile of results.
 const maxProducts = 2
 
-// foldedAxes returns which axes of its argument a reduction or row op folds: those that its attributes name, or else
-// the innermost.
+// foldedAxes reports which axes of its argument a reduction or row op folds: the axes in its attributes, or else the
+// innermost.
 func foldedAxes(n *ir.Node) []bool {
 	axes := []int64{-1}
 	switch attrs := n.Attrs(); {
@@ -501,7 +492,7 @@ func foldedAxes(n *ir.Node) []bool {
 	}
 	fold, err := ir.ResolveAxes(axes, n.Arg(0).Rank())
 	if err != nil {
-		panic("passes: " + err.Error()) // the graph's own rule has checked it
+		panic("passes: " + err.Error()) // the shape rule has checked it
 	}
 	return fold
 }

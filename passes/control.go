@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// branches takes an if apart: each branch is a loop of one trip at most, which carries the results. The one whose turn
-// it is not leaves them as they are.
+// branches rewrites an if to two loops, one per branch, of at most one trip each, which carry the results. The loop of
+// the branch not taken leaves them unchanged.
 func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	types := ir.Results(n)
 	results := make([]*ir.Node, len(types))
@@ -41,7 +41,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	return results
 }
 
-// branchBody makes the body of a loop in graph around, of a branch: its outputs become what the states are.
+// branchBody makes the loop body of a branch: its outputs become the updates of the states.
 func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 	body := ir.NewBody(g.Name)
 	if err := body.DeclareSymbolsOf(around); err != nil {
@@ -92,9 +92,9 @@ func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) 
 	return nodes, nil
 }
 
-// loopCompleter gives every result of a loop a node, and every first value a copy of its own, which lies in the
-// result's buffer: a reshape to its own shape. Where a first value is what another loop carried, and nothing else needs
-// it, both loops have one buffer.
+// loopCompleter gives every result of a loop a node. It gives every initial value a copy of its own, a reshape to the
+// same shape, that occupies the result's buffer. If an initial value is another loop's result without other users, both
+// loops share one buffer instead.
 type loopCompleter struct {
 	shown   map[*ir.Node]bool // outputs
 	users   [][]*ir.Node
@@ -126,7 +126,7 @@ func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Nod
 	return loop, r.err
 }
 
-// onlyFirst reports whether argument i of a loop is what another one carried, and nothing else.
+// onlyFirst reports whether argument i of a loop is the result of another loop and has no other use.
 func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
 	first, uses := loop.Arg(i), 0
 	for _, a := range loop.Args() {
@@ -137,8 +137,8 @@ func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
 	return first.Op() == ir.OpResult && !c.shown[first] && len(c.users[first.ID()]) == 1 && uses == 1
 }
 
-// sinks reports whether a loop is not given the value of an argument, but computes it in its body: what is free to
-// compute from weights and constants.
+// sinks reports whether a loop computes an argument in its body rather than receiving it: an argument computed for free
+// from weights and constants.
 func sinks(loop, n *ir.Node) bool {
 	for i, a := range loop.Args() {
 		if a == n && i < len(ir.Results(loop)) {
@@ -163,8 +163,8 @@ func isGiven(n *ir.Node) bool {
 	return false
 }
 
-// sunkBody returns the body of a loop of graph around, with what sinks into it as nodes of its own, and the arguments
-// that it is still given, after those that are carried.
+// sunkBody returns a loop's body with the sunk arguments computed inside, and the arguments that remain, after the
+// carried ones.
 func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
 	g := loop.Attrs().Graph("body")
 	to := ir.NewLike(g)
@@ -211,7 +211,8 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
 	return to, left, nil
 }
 
-// placeLoops makes a cluster of each loop that is needed. The first values of what it carries lie where the results do.
+// placeLoops makes a cluster of each live loop. The initial values of its carried values occupy the buffers of the
+// results.
 func (f *Fusion) placeLoops() {
 	for _, n := range f.Graph.Nodes() {
 		if n.Op() != ir.OpLoop || !f.live[n.ID()] {
@@ -239,7 +240,7 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 	return list
 }
 
-// lowerLoop binds what a loop carries and is given, and lowers its body.
+// lowerLoop binds a loop's carried values and arguments, and lowers its body.
 func (l *lowerer) lowerLoop() error {
 	loop := l.c.tails[0] // the results have later numbers
 	body, given, err := sunkBody(l.f.Graph, loop)
@@ -277,7 +278,7 @@ func lowerBody(s *State) func(g *ir.Graph) (*State, error) {
 	}
 }
 
-// captured reports, by value, what the body of a loop is given: the same in every trip.
+// captured reports, by value, the arguments of a loop body, which are the same in every trip.
 func (s *State) captured() map[plan.ValueID]bool {
 	ready := map[plan.ValueID]bool{}
 	if s.body {

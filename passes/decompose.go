@@ -91,14 +91,14 @@ func (s *State) storesScores(n *ir.Node) bool {
 	return err == nil && s.pricer.StoreScores(bytes)
 }
 
-// decompose replaces ops that have no kernel of their own, and what goes with an attention whose scores are to be
-// stored. The pricer, if there is one, says what pays on the device.
+// decompose replaces ops without their own kernels, and the companion ops of an attention with stored scores. pricer,
+// if not nil, decides which forms pay off on the device.
 func decompose(g *ir.Graph, stored map[*ir.Node]bool, pricer Pricer) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
 	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
-		var out *ir.Node // or nil: n stays, on other arguments
+		var out *ir.Node // nil to keep n with the new arguments
 		switch op := n.Op(); {
 		case op == ir.OpIf:
 			if results := r.branches(n, args); r.err == nil {
@@ -136,7 +136,7 @@ func decompose(g *ir.Graph, stored map[*ir.Node]bool, pricer Pricer) (*ir.Graph,
 	})
 }
 
-// addingMask are the arguments of an attention whose mask, if it has one, is added to scores.
+// addingMask returns the arguments of an attention with a bool or integer mask converted to an additive one.
 func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
 	mask := n.Op().Info().Arg("mask")
 	if mask >= len(args) || args[mask].DType().IsFloat() {
@@ -158,7 +158,7 @@ func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.attention(n, args)
 }
 
-// zeros returns a value of n's type whose elements, if it has any, are 0.
+// zeros returns a tensor of n's type filled with 0; it may be empty.
 func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	if !n.Shape().IsStatic() || n.Shape().MaxElems() > 0 {
 		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
@@ -171,7 +171,7 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 
-// addedMask is what is added to scores where a mask says which keys are seen.
+// addedMask returns the additive form of a mask that says which keys are visible.
 func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	seen := r.castTo(mask, ir.Bool)
 	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
@@ -184,9 +184,9 @@ func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
 }
 
-// causal hides from query i all keys after i+s-t: the queries are the last t
-// of s positions. Rows of several heads repeat the positions every t rows. A window
-// that is not 0 hides all but so many of the others, too.
+// causal hides from query i all keys after i+s-t: the queries are the last t of s positions. If a matrix has the rows
+// of several heads, their positions repeat every t rows. A nonzero window also hides all but that many of the remaining
+// keys.
 func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
 	row, col := r.iota(plane, 0), r.iota(plane, 1)
 	if plane[0] != t {
@@ -208,11 +208,10 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
 }
 
-// ownValues inserts a copy where an output is a leaf or a state's slice written
-// in place, before every update that is not done in place, and of what writes in place take
-// of the old value: a reshape to its own shape, which fusion turns into a store. Blocks that nothing else reads are
-// made in the state itself, and others once more for each write. Scatters that are not in place after all are taken
-// apart.
+// ownValues inserts copies: for an output that is a leaf or a slice of a state that is written in place, before every
+// update that is not in place, and for operands of in-place writes that depend on the old value. A copy is a reshape to
+// the same shape, which fusion turns into a store. Blocks with a single reader are quantized directly into the state,
+// others are quantized once more for each write. ownValues decomposes scatters that turned out not to be in place.
 func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
 	before := newOverwrites(g, false)
 	states := before.writes()
@@ -232,14 +231,14 @@ func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
 					before.whyNot(w))
 			}
 			i := slices.Index(n.Args(), w.values())
-			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.once(x) { // what makes them stores them there
+			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.once(x) { // the quantize stores its blocks there
 				args[i] = r.unary(ir.OpQuantize, args[i].Arg(0), x.Attrs()...)
 			}
 			if r.err != nil {
 				return nil, r.err
 			}
 		}
-		if isScatter(n) && !states[n] { // it was to be in place, until other passes had it read elsewhere
+		if isScatter(n) && !states[n] { // it was planned in place until another pass added a reader
 			out := r.decomposed(n, args)
 			return out, r.err
 		}
@@ -299,7 +298,7 @@ func (r *rewriter) copied(n *ir.Node) *ir.Node {
 	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 }
 
-// dce drops what nothing needs.
+// dce removes dead nodes.
 func dce(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		return rw.Copy(n, args)

@@ -6,8 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attentionParts are the shapes of an attention that is computed in parts: heads that share a key head are rows of one
-// product.
+// attentionParts are the shapes of a decomposed attention: heads that share a key head are rows of one matmul.
 type attentionParts struct {
 	batch                     ir.Shape
 	heads, groups, rows, t, s ir.Dim
@@ -28,7 +27,7 @@ func (p attentionParts) shape(dims ...ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, p.batch...), dims...)
 }
 
-// grouped makes the rows of a key head's queries those of one matrix.
+// grouped reshapes queries so that the heads of one key head are rows of one matrix.
 func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -36,8 +35,8 @@ func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 	return r.castTo(r.reshape(x, p.shape(p.groups, p.rows, x.Shape()[x.Rank()-1])), p.wide)
 }
 
-// scores computes those of all queries and keys, [..., G, rows, S], with the mask and what is not seen, and how much
-// softcap bends them, or nil.
+// scores computes the scores of all queries and keys, [..., G, rows, S], including the mask and causality. slope is the
+// derivative of softcap at each score, or nil.
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
 	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)},
@@ -73,7 +72,7 @@ func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
 	return r.castTo(r.reshape(column, p.shape(p.groups, p.rows, ir.D(1))), p.wide)
 }
 
-// attention is attention as two products and a softmax.
+// attention decomposes attention into two matmuls and a softmax.
 func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rows that are folded by their indices may be sorted by these, stably; a kernel finds where those of a place begin,
-// and another one folds them in the order in which they were given. So results have the same bits in every run. Rows
-// of one index may be very many: all of a chunk that has no other index are folded before.
+// A fold by index can sort the rows by index, with a stable sort. One kernel finds where each index begins, and another
+// folds its rows in their original order. So results have the same bits in every run. Since an index may have very many
+// rows, chunks with a single index are folded first.
 
 // foldEqual are the kernels that fold rows of equal keys.
 type foldEqual struct{ chunks, rows ir.Op }
@@ -84,7 +84,7 @@ var noneText = map[foldKey]string{
 	{"min", ir.I64}: "~(int64_t(1) << 63)", {"max", ir.I64}: "int64_t(1) << 63",
 }
 
-// foldText is what a mode makes of a and b, and the result of none, as GLSL of a type.
+// foldText returns the GLSL of a mode's fold of a and b, and its neutral value, for a type.
 func foldText(mode string, t ir.DType, name string) (fold, none string) {
 	switch mode {
 	case "add":
@@ -322,9 +322,8 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 	return sums
 }
 
-// sortedFolds returns, for each of the wanted numbers, the fold of the updates [outer, K, inner] whose key, of K keys,
-// it is: [outer, wanted, inner], in the dtype that folds have. Keys and wanted numbers below 0 or from limit on are
-// none.
+// sortedFolds returns, for each wanted number, the fold of the updates [outer, K, inner] with that key: [outer, wanted,
+// inner], in the accumulator dtype. It ignores keys and wanted numbers outside of 0 to limit-1.
 func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -380,7 +379,7 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
 
-// below makes indices i32, and -1 of those that are none of 0 to limit-1.
+// below converts indices to i32, with -1 for indices outside of 0 to limit-1.
 func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
 	indices = r.wideIndex(indices)
 	if r.err != nil {

@@ -2,20 +2,18 @@ package passes
 
 import "github.com/vkc-go/vkc/ir"
 
-// Sizes of the groups of rows that multiply one matrix: what tiles of products
-// are multiples of.
+// Sizes of the groups of rows that are multiplied by one matrix. They are multiples of a matmul's tile.
 const (
 	minGroupRows = 16
 	maxGroupRows = 128
-	// maxGrouped is the most matrices that rows are grouped by: their counts are
-	// kept in shared memory, of which every device has 16 KiB.
+	// maxGrouped limits the number of matrices, because their counts are kept in shared memory, of which every device
+	// has 16 KiB.
 	maxGrouped = 3 << 10
 )
 
-// groupRows returns how many rows to a group suit a product with matrices that
-// ids pick, or 0 where so few rows share a matrix that each is better multiplied
-// by itself. A group holds half more rows than a matrix has on average: then
-// most matrices are read once, and not much of the groups is empty.
+// groupRows returns a good number of rows per group for a matmul with matrices selected by ids. It returns 0 if so few
+// rows share a matrix that multiplying each separately is better. A group holds 1.5 times the average number of rows
+// per matrix: then most matrices are read once, and little of the groups is padding.
 func groupRows(n *ir.Node) int64 {
 	rows, experts := n.Arg(2).Shape().MaxElems(), n.Arg(1).Shape()[0].Add
 	if rows <= 2*experts || rows < minGroupRows || experts > maxGrouped {
@@ -28,7 +26,7 @@ func groupRows(n *ir.Node) int64 {
 	return size
 }
 
-// matmulID adds groups to a product of many rows.
+// matmulID adds groups to an expert matmul with many rows.
 func (r *rewriter) matmulID(n *ir.Node, args []*ir.Node) *ir.Node {
 	rows := groupRows(n)
 	if len(args) > 3 || rows == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// foldOfOne makes a reduction of rows of one element, or what normalizes such rows, an expression over that element,
-// which each step folds to itself. It returns nil where rows are longer. A kernel that folds in a loop of one trip
-// would leave it to a driver to see that x less the largest of x is 0, which of infinities and NaN it is not.
+// foldOfOne rewrites a reduction or normalization of rows of one element to an expression over the element, to which
+// each step reduces. It returns nil for longer rows. With a loop of one trip, a driver could simplify x minus the
+// maximum to 0, which is wrong for infinities and NaN.
 func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -38,17 +38,16 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 			e.results = append(e.results, result)
 		}
 		out = e.finish(fold, args[1:])
-		if fold.Finish.Leaf != 0 && fold.Steps[0].By == ir.OpSum { // a sum begins at 0, so that of -0 is 0
+		if fold.Finish.Leaf != 0 && fold.Steps[0].By == ir.OpSum { // a sum starts at 0, so the sum of -0 is 0
 			out = r.binary(ir.OpAdd, out, r.scalar(out.DType(), 0))
 		}
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
-// longFold makes a reduction of few long rows, or what normalizes such rows, in
-// two steps: a value for each chunk of a row, then one for all chunks. Each
-// step folds in a fixed order, and none waits for workgroups of its own. It
-// returns nil where one kernel does as well.
+// longFold splits a reduction or normalization of few long rows into two steps: a value for each chunk of a row, then
+// one for all chunks. Each step folds in a fixed order and has no synchronization between workgroups. It returns nil if
+// one kernel is as fast.
 func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -73,7 +72,7 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
-// extremumOf is what argmax and argmin find the place of.
+// extremumOf maps argmax and argmin to the extremum whose position they find.
 var extremumOf = map[ir.Op]ir.Op{ir.OpArgmax: ir.OpReduceMax, ir.OpArgmin: ir.OpReduceMin}
 
 // longFold is a reduction being made in chunks. Its methods keep the folded
@@ -93,7 +92,7 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 	return e.finish(fold, params)
 }
 
-// step is the result of one step for whole rows, of what chunks give to it.
+// step returns the result of one step for whole rows, computed from the results of the chunks.
 func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 	if s.Merge == nil {
 		return f.fold(s.By, whole.element(s.Map))
@@ -130,9 +129,9 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 // folding makes nodes of the expressions of a fold.
 type folding struct {
 	r       *rewriter
-	n       *ir.Node // the op whose attributes hold
+	n       *ir.Node // the op with the attributes
 	x       *ir.Node // the elements
-	first   *ir.Node // of the row, where the fold wants it
+	first   *ir.Node // first element of the row, for folds that need it
 	results []*ir.Node
 	count   func() *ir.Node // of elements, in their dtype
 	part    *folding        // of a chunk
@@ -147,7 +146,7 @@ func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
 	return out
 }
 
-// element is what a step folds of each element.
+// element returns the value that a step folds, for each element.
 func (e *folding) element(s *ir.Scalar) *ir.Node {
 	if s == nil {
 		return e.x
@@ -194,8 +193,8 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 	panic(fmt.Sprintf("passes: a fold has no leaf %d", s.Leaf))
 }
 
-// firstOf is the first element of each row of x, where a fold wants it. The rows go along some axes, which stay. Along
-// an axis whose extent is a symbol, which may be 0, the smallest element stands for the first one.
+// firstOf returns the first element of each row of x for folds that need it. along gives the axes of the rows, which
+// are kept. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
 func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	if f.err != nil || !fold.FromFirst() {
 		return nil
@@ -243,8 +242,7 @@ func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 	return out
 }
 
-// piece is what is folded in the first step: all the chunks of x, or the rest
-// beyond them.
+// piece is an operand of the first step: all full chunks of x, or the remainder.
 type piece struct {
 	x     *ir.Node
 	axes  []int64 // the first step's
@@ -329,8 +327,8 @@ func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 	return f.reshape(x, f.with(x.Shape(), ones...))
 }
 
-// place is argmax or argmin: the first place whose element is the extremum of
-// its chunk, and of those whose chunk has the row's extremum the first.
+// place computes argmax or argmin: the first position of each chunk's extremum, and then the first of these over the
+// chunks that have the row's extremum.
 func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 	var best, at *ir.Node
 	for _, p := range f.pieces(x) {

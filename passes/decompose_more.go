@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// decomposed returns what stands for n, an op that is defined by others, or
-// nil where n has a lowering of its own.
+// decomposed returns the replacement of an op that is defined by others, or nil if n has its own lowering.
 func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch n.Op() {
 	case ir.OpWhere:
@@ -65,10 +64,10 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	return nil
 }
 
-// product has operands of one dtype, that of the result, for products of two dtypes and of rows in blocks. Casts and
-// decodes join the product's own loads. A b in blocks is decoded by the product itself.
+// product rewrites matmuls of two dtypes, and of rows in blocks, to operands of the result's dtype. The casts and
+// dequantizations are fused into the matmul's loads. The matmul itself dequantizes b.
 //
-// Batches of one row each by one matrix are rows of one product.
+// It turns batches of one row each with a common matrix into rows of one matmul.
 func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
 	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&
@@ -236,10 +235,9 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(ir.OpConcat, []*ir.Node{out, part(ends[last].Add, s)}, ir.Attr{Name: "axis", Value: last})
 }
 
-// order is argsort by counting: the rank of an element is how many others come
-// before it, and position p holds the element of rank p. Both are folds over
-// pairs, so the work grows with the square of the row: it is for short rows, and
-// for those that do not fit shared memory. Equal elements keep their order.
+// order is argsort by counting: the rank of an element is the number of elements that come before it, and position p
+// holds the element of rank p. Both are folds over pairs, so the cost is quadratic in the row length: it is for short
+// rows, and for rows that do not fit in shared memory. It is stable.
 func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil {

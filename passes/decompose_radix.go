@@ -63,8 +63,8 @@ func (s *radixSort) turns(digits []int) {
 	}
 }
 
-// digitsOf lists where in keys of a dtype the digits are that can differ: keys
-// of floats are made of f32, whose last bits narrower ones do not have.
+// digitsOf lists the bit offsets of the digits that can differ in keys of a dtype. Float keys are converted to f32;
+// those of narrower floats have zero low bits.
 func digitsOf(t ir.DType) []int {
 	all := []int{0, 8, 16, 24}
 	switch t {
@@ -122,8 +122,8 @@ func (s *radixSort) turn(shift int, m radixMove) {
 	}
 }
 
-// starts is how many elements of a row come before those of each digit and
-// chunk: all with a smaller digit, and those of the chunks before.
+// starts returns the position of the first element of each digit and chunk in the sorted row: the number of elements
+// with smaller digits, plus those with the same digit in earlier chunks.
 func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil

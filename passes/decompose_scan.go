@@ -40,10 +40,9 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	return chunk
 }
 
-// longScan makes a running fold of few long rows in three steps: the fold of each
-// chunk, running folds of those, and running folds inside the chunks with which
-// they are folded. Each reads its input in parallel, always in the same order,
-// and no step waits for workgroups of its own.
+// longScan splits a scan of few long rows into three steps: the fold of each chunk, a scan of these, and scans inside
+// the chunks that start from its results. Each step reads its input in parallel and in a fixed order, and has no
+// synchronization between workgroups.
 func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	if err != nil {
@@ -77,7 +76,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 // longScan is a running fold being made in chunks.
 type longScan struct {
 	*rewriter
-	op, by        ir.Op // the running fold, and that of a chunk
+	op, by        ir.Op // the scan, and the fold of a chunk
 	axis          int
 	length        ir.Dim
 	chunk, chunks int64
@@ -133,8 +132,7 @@ func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.length.IsStatic() {
 		return x
 	}
-	// Padding cannot depend on a symbol: what is past the end picks the last
-	// element, which is a zero.
+	// Padding cannot depend on a symbol. Instead, indices past the end gather the last element, which is zero.
 	place := s.iota(ir.Shape{{Add: s.chunk * s.chunks}}, 0)
 	return s.add(ir.OpIndexSelect, []*ir.Node{x, place}, ir.Attr{Name: "axis", Value: s.axis})
 }

@@ -8,16 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scatters are gathers seen from the result: each element folds over all
-// updates that could meet it, in their order. So equal indices give the same
-// bits in every run and no two invocations write one element. The work is the
-// number of elements times the number of updates along the axis. Where that is much, updates
-// change what they meet by atomics, or are folded in the order of their indices: see scatterForm.
+// Scatters are compiled as gathers by default: each element of the result folds over all updates that could hit it, in
+// order. So equal indices give the same bits in every run, and no two invocations write the same element. The cost is
+// the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
+// atomics, or are folded in sorted order of their indices: see scatterForm.
 
 // hitFold is how the updates of one element are folded, and its result goes into the element.
 type hitFold struct {
 	by, into ir.Op
-	none     func(t ir.DType) float64 // what stands for an update that does not hit
+	none     func(t ir.DType) float64 // neutral value for an update that does not hit
 }
 
 var hitFolds = map[string]hitFold{
@@ -39,7 +38,7 @@ func limitOf(t ir.DType, sign int) float64 {
 	return float64(hi)
 }
 
-// modeOf is how a scatter folds updates into what is there, or "" for an op that writes.
+// modeOf returns the mode in which a scatter folds updates into the base, or "" for an op that overwrites.
 func modeOf(n *ir.Node) string {
 	switch n.Op() {
 	case ir.OpScatterAdd, ir.OpScatterNDAdd:
@@ -110,7 +109,7 @@ func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.
 	return r.reshape(out, n.Shape())
 }
 
-// indexAdd sums the slices whose index is the coordinate.
+// indexAdd sums the slices with an index equal to the coordinate.
 func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	if err != nil {
@@ -229,14 +228,14 @@ func (r *rewriter) lastOfRows(indices *ir.Node, limit ir.Dim) (equal, kept *ir.N
 	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 }
 
-// foldOfRows folds, for each row of updates [outer, K, inner], those that hit it, as those with its index do.
+// foldOfRows folds, for each row of updates [outer, K, inner], all rows with the same index.
 func (r *rewriter) foldOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limit ir.Dim, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
 	one := ir.D(1)
 	if hit == nil {
-		return updates // only one
+		return updates // a single update
 	}
 	size := scatterSize{ir.Shape{one, limit, one}, rows, mode, updates.DType()}
 	if r.form(size, size.elements(rows)*float64(rows[1].Max())) != compareAll && size.sorts() {
@@ -257,8 +256,8 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// rowsInto changes base [outer, N, inner] by updates [outer, K, inner]: row k
-// goes to row indices[k] if there is one, and is written there or, with a mode, folded with what is there.
+// rowsInto changes base [outer, N, inner] by updates [outer, K, inner]: row k goes to row indices[k], if that exists.
+// It replaces that row or, with a mode, is folded into it.
 func (r *rewriter) rowsInto(base, indices, updates *ir.Node, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -266,7 +265,7 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, mode string) *ir.No
 	size := scatterSize{base.Shape(), updates.Shape(), mode, updates.DType()}
 	steps := size.elements(size.updates)
 	if mode == "" {
-		steps = size.elements(size.updates[:2]) // of rows
+		steps = size.elements(size.updates[:2]) // number of rows
 	}
 	return r.rowsByForm(r.form(size, steps*float64(size.base[1].Max())), size, base, indices, updates)
 }
@@ -295,7 +294,7 @@ func (r *rewriter) rowsByForm(form scatterForm, s scatterSize, base, indices, up
 	return r.foldHits(base, hit, wide, 2, s.mode)
 }
 
-// pickedRows is base [outer, N, inner] with the rows of updates that pos [N] says, where it is not below 0.
+// pickedRows returns base [outer, N, inner] with each row replaced by row pos[n] of updates, if pos[n] is not negative.
 func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 
 // Rows that a workgroup orders.
 const (
-	maxSort   = 2048 // as pairs in the 16 KiB of shared memory that every device has
-	maxSelect = 8192 // of which the first maxTaken are selected, from keys in registers
+	maxSort   = 2048 // as pairs in the 16 KiB of shared memory of every device
+	maxSelect = 8192 // longest row from which the first maxTaken are selected, with keys in registers
 	maxTaken  = 512
 )
 
@@ -35,9 +35,8 @@ func selects(n *ir.Node) bool {
 	return n.Op() == ir.OpTopKIndices && n.Attrs().Int("k") <= maxTaken && n.Attrs().Int("k") >= 1
 }
 
-// chunkOfTop returns how long the chunks of a long row should be of which the
-// first elements are found: as long as a workgroup takes, without a rest where
-// that is possible.
+// chunkOfTop returns the chunk length for finding the first elements of a long row: as many as a workgroup takes,
+// without a remainder if possible.
 func chunkOfTop(length int64) int64 {
 	for c := int64(maxSelect); c > maxSelect/2; c-- {
 		if length%c == 0 {

@@ -1,20 +1,17 @@
-// Package passes turns a graph into a program of kernels.
+// Package passes compiles a graph to a program of kernels.
 //
-// [Run] takes an ir.Graph through the pass table ([Passes]; docs/ARCHITECTURE.md
-// shows what each pass does, before and after) and returns the [State] that the
-// last pass left: the simplified Graph, the Fusion decisions, the Kernels, and
-// the Program with its buffers, steps and barriers.
+// [Run] takes an ir.Graph through the pass table ([Passes]; docs/ARCHITECTURE.md shows the graph before and after each
+// pass) and returns the [State] after the last pass: the simplified Graph, the Fusion decisions, the Kernels, and the
+// Program with its buffers, steps and barriers.
 //
 //	s, err := passes.Run(g, passes.Options{})
 //	passes.PrintPlan(os.Stdout, s.Program)
 //
-// It happens in three parts. Passes on the graph rewrite it. Fusion groups nodes
-// into clusters, and lowering makes each [Cluster] a kernel, by evaluating it at
-// symbolic coordinates; a merge whose evaluation fails is refused. Passes on the
-// kernels then change how operands are stored and what is fused or split.
+// Compilation has three parts. Graph passes rewrite the graph. Fusion groups nodes into clusters, and lowering makes
+// each [Cluster] a kernel by evaluating it at symbolic coordinates; a merge is rejected if that evaluation fails.
+// Kernel passes then change how operands are stored, and fuse or split kernels.
 //
-// Nothing here knows a device. Whatever depends on one is asked of a function in
-// [Options], which package vkc fills in with those of codegen/device and codegen/schedule; without
-// them the passes do nothing that only pays on some devices. What a pass leaves
-// can be printed (State.Text, or `vkc dump --after PASS`), and tests compare it.
+// This package is independent of devices. Device-dependent decisions are made by functions in [Options], which package
+// vkc sets to those of codegen/device and codegen/schedule; without them the passes skip every rewrite that pays off only on some devices.
+// The state after a pass can be printed (State.Text, or `vkc dump --after PASS`), and tests compare it.
 package passes

@@ -11,7 +11,7 @@ import (
 // mask) v, with transposes, casts, reshapes, several masks, a soft cap or repeated key
 // heads wherever exporters put them. As one kernel it never stores its scores.
 func findAttention(g *ir.Graph) (*ir.Graph, error) {
-	found := map[*ir.Node]*spelled{} // by the product with the values
+	found := map[*ir.Node]*spelled{} // by the matmul with the values
 	users, shown := g.Users(), shownNodes(g)
 	for _, n := range g.Nodes() {
 		if s := spelledAttention(n, users, shown); s != nil {
@@ -48,28 +48,26 @@ func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 	return shown
 }
 
-// spelled is an attention as it is spelled by ops.
+// spelled is an attention spelled out in ops.
 type spelled struct {
-	result  *ir.Node // the product of weights by values
-	product *ir.Node // the product of queries by keys
+	result  *ir.Node // the matmul of weights and values
+	product *ir.Node // the matmul of queries and keys
 	scale   float64
 	softcap float64    // or 0
-	masks   []maskTerm // whose sum the scores get
-	// shapes are those that the scores are seen in, from the weights to the product, where
-	// they change.
+	masks   []maskTerm // added to the scores
+	// shapes are the successive shapes of the scores, from the weights back to the matmul.
 	shapes []ir.Shape
 }
 
-// maskTerm is what is added to scores: factor * of, or where cond is set, factor where it
-// is true, or false.
+// maskTerm is a term added to scores: factor*of, or if cond is set, factor where cond is hidesIf.
 type maskTerm struct {
 	of, cond *ir.Node
 	hidesIf  bool
 	factor   float64
-	seen     int // how many of the shapes lie outside
+	seen     int // number of the shapes outside of it
 }
 
-// spelledAttention returns the attention whose last product is n, or nil.
+// spelledAttention returns the attention with n as its last matmul, or nil.
 func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *spelled {
 	once := func(n *ir.Node) bool { return len(users[n.ID()]) == 1 && !shown[n] }
 	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || storedWeight(n.Arg(1)) != nil {
@@ -112,17 +110,16 @@ func (s *spelled) passes(n *ir.Node) bool {
 // isScoreType reports whether scores of that type may be computed in f32.
 func isScoreType(t ir.DType) bool { return t == ir.F32 || t == ir.F16 || t == ir.BF16 }
 
-// maxScoreOps is how many ops are looked at between a product and its softmax.
+// maxScoreOps limits the ops between a matmul and its softmax.
 const maxScoreOps = 64
 
-// scoreFinder follows scores back from a softmax to the product that they come from.
+// scoreFinder follows scores from a softmax back to their matmul.
 type scoreFinder struct {
 	once  func(*ir.Node) bool
-	steps int // that are left
+	steps int // remaining ops
 }
 
-// find reports whether n, times a factor, is what an attention takes the softmax of, and
-// writes into s how.
+// find reports whether n, times a factor, can be the input of an attention's softmax, and records the attention in s.
 func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
 		return false
@@ -179,11 +176,11 @@ func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) b
 	return true
 }
 
-// leastHidden is a score next to which all others are nothing: a sum with it is what takes
-// the place of a score, even where a row has no other.
+// leastHidden is a score so low that all others are negligible next to it. A sum with it equals replacing the score,
+// even in a row where all scores are hidden.
 const leastHidden = -1e30
 
-// hidden tries argument x of a where as the scores and argument c as what hides them.
+// hidden tries argument x of a where as the scores and argument c as the value of hidden scores.
 func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {
@@ -230,7 +227,7 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 	return f(args, n.Attrs()), len(args) > 0
 }
 
-// possible reports whether the products are those of an attention.
+// possible reports whether the matmuls are those of an attention.
 func (s *spelled) possible() bool {
 	p, full := s.product, s.shapes[0]
 	out := s.result.Shape()
@@ -240,11 +237,11 @@ func (s *spelled) possible() bool {
 		extent = dot[len(dot)-2]
 	}
 	switch {
-	case len(full) != len(out) || !full[:len(full)-1].Equal(out[:len(out)-1]): // values have outer axes of their own
+	case len(full) != len(out) || !full[:len(full)-1].Equal(out[:len(out)-1]): // the values have additional outer axes
 		return false
 	case s.scale == 0 || s.scale-s.scale != 0 || s.softcap-s.softcap != 0 || s.softcap < 0:
 		return false
-	case storedWeight(p.Arg(1)) != nil: // a layer, whose product is better alone
+	case storedWeight(p.Arg(1)) != nil: // a layer, which is faster as a plain matmul
 		return false
 	}
 	for _, x := range []*ir.Node{p.Arg(0), p.Arg(1), s.result.Arg(1)} {
@@ -328,8 +325,7 @@ func (r *rewriter) transposed(x *ir.Node) *ir.Node {
 	return r.swapAxes(x, x.Rank()-2, x.Rank()-1)
 }
 
-// outer gives an operand the outer axes that the scores have: first those of the product,
-// then those that it is seen in after.
+// outer gives an operand the outer axes of the scores: first those of the matmul, then those of later shapes.
 func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	for _, s := range slices.Backward(shapes) {
 		if r.err != nil {
@@ -353,8 +349,8 @@ func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
 	return r.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s})
 }
 
-// keyHeads gives keys and values the outer axes of the scores, but only the heads that they
-// differ in, where the scores are not seen in another shape.
+// keyHeads gives keys and values the outer axes of the scores. If the scores are not reshaped, it keeps only distinct
+// heads.
 func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	full := s.shapes[0]
 	at := len(full) - 3
@@ -393,7 +389,7 @@ func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	return r.reshape(x.Arg(0).Arg(0), slices.Concat(wide[:at+1], wide[at+2:]))
 }
 
-// mask sums up what is added to the scores, or returns nil for nothing.
+// mask returns the sum of the masks, or nil if there are none.
 func (s *spelled) mask(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	var sum *ir.Node
 	for _, t := range s.masks {

@@ -7,11 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// findByteProducts has products and convolutions of dequantized bytes multiply the bytes. With x = sx*(qx-zx) and
-// w = sw*(qw-zw), scales and zero points that are the same along what is summed, x*w is
-// sx*sw*(qx*qw - zx*qw - qx*zw + zx*zw), whose products are exact integers and whose other terms take sums of rows and
-// columns (Jacob et al. 2018, arXiv:1712.05877). What is made of the result, such as bytes of another scale, is an
-// epilogue.
+// findByteProducts rewrites matmuls and convolutions of dequantized bytes to multiply the bytes. With x = sx*(qx-zx)
+// and w = sw*(qw-zw), and scales and zero points constant along the contraction, x*w is sx*sw*(qx*qw - zx*qw - qx*zw +
+// zx*zw). The first term is an exact integer matmul, and the others need only sums of rows and columns (Jacob et al.
+// 2018, arXiv:1712.05877). Later ops, such as requantization, become an epilogue.
 func findByteProducts(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		p := newByteProduct(n)
@@ -39,8 +38,8 @@ type dequantized struct {
 	rank   int
 }
 
-// newDequantized returns what n is made of, if it is dequantized bytes whose scale and zero point are the same along
-// the axes that summed says, or nil.
+// newDequantized matches n as dequantized bytes with a scale and zero point that are constant along the axes in summed.
+// It returns nil if n is not.
 func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	d := &dequantized{factor: 1, rank: n.Rank()}
 	if n.Op() == ir.OpTranspose {
@@ -72,10 +71,10 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	return d
 }
 
-// inside takes one op off n, which is factor*scale*(n-zero), and returns what is left, or nil where no more is taken
-// off.
+// inside strips one op from n, which is factor*scale*(n-zero), and returns its argument, or nil if no more op can be
+// stripped.
 func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
-	if d.zero != nil { // which is inside of all else
+	if d.zero != nil { // the zero point is the innermost
 		return nil
 	}
 	mul, add := 1.0, 0.0
@@ -166,7 +165,7 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 	return float64(v[0]), true
 }
 
-// byteProduct is a product whose operands are dequantized bytes.
+// byteProduct is a matmul or convolution of dequantized bytes.
 type byteProduct struct {
 	*rewriter
 	n      *ir.Node
@@ -174,10 +173,10 @@ type byteProduct struct {
 	mapped func(*ir.Node) *ir.Node
 }
 
-// maxByteSum is of how many products of bytes less zero points a sum fits in an i32.
+// maxByteSum is the largest number of terms, products of bytes minus zero points, with a sum that fits in i32.
 const maxByteSum = math.MaxInt32 / (255 * 255)
 
-// newByteProduct returns n as a product of bytes, or nil.
+// newByteProduct matches n as a matmul or convolution of bytes, or returns nil.
 func newByteProduct(n *ir.Node) *byteProduct {
 	if n.DType() != ir.F32 || n.Op() != ir.OpMatMul && n.Op() != ir.OpConv {
 		return nil
@@ -200,7 +199,7 @@ func newByteProduct(n *ir.Node) *byteProduct {
 
 func (p *byteProduct) isConv() bool { return p.n.Op() == ir.OpConv }
 
-// count is how many products are added up in an element of the result.
+// count is the number of terms in the sum of one result element.
 func (p *byteProduct) count() ir.Dim {
 	if w := p.n.Arg(1).Shape(); p.isConv() {
 		return w[1].Times(w[2:].MaxElems())
@@ -213,8 +212,8 @@ func (p *byteProduct) isTransposed(i int) bool {
 	return p.n.Attrs().Bool([]string{"transpose_a", "transpose_b"}[i])
 }
 
-// summedAxes are the axes of operand i that are summed over: of a convolution all but that of images, or of the
-// channels that are made.
+// summedAxes returns the contraction axes of operand i. For a convolution these are all axes except the first (images,
+// or output channels).
 func (p *byteProduct) summedAxes(i int) (axes []int64) {
 	rank := int64(p.n.Arg(i).Rank())
 	switch {
@@ -229,7 +228,7 @@ func (p *byteProduct) summedAxes(i int) (axes []int64) {
 	return []int64{rank - 1}
 }
 
-// seen is a node beside the bytes of an operand, which broadcasts to them, in the operand's order of axes.
+// seen brings a node that broadcasts to the bytes of an operand into the operand's order of axes.
 func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
 	if p.err != nil || x.Shape().MaxElems() == 1 {
 		return p.reshape(x, nil)
@@ -245,8 +244,8 @@ func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
 	return x
 }
 
-// beside puts something that broadcasts to operand i, and is seen, where it stands beside the result: of a matmul it is
-// a column for operand 0 and a row for 1, of a convolution it is one for each image, or channel that is made.
+// beside reshapes a node, as returned by seen for operand i, so that it broadcasts to the result. For a matmul it
+// becomes a column for operand 0 and a row for 1; for a convolution it has one value per image or per output channel.
 func (p *byteProduct) beside(i int, x *ir.Node) *ir.Node {
 	switch {
 	case p.err != nil || x.Rank() == 0:
@@ -289,9 +288,9 @@ func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
 	return y
 }
 
-// build is the product of signed bytes, which devices multiply as they are, and what zero points add to it.
+// build makes the product of signed bytes, which devices multiply natively, and adds the terms of the zero points.
 func (p *byteProduct) build() *ir.Node {
-	var bytes, shift [2]*ir.Node // shift is what a byte lacks to its value less the zero point, or nil
+	var bytes, shift [2]*ir.Node // shift is the difference between byte minus zero point and signed byte, or nil
 	for i, d := range p.ops {
 		x, offset := p.mapped(d.bytes), 0.0
 		if d.perm != nil {
@@ -329,7 +328,7 @@ func (p *byteProduct) build() *ir.Node {
 	return p.scaled(p.castTo(y, ir.F32))
 }
 
-// signed makes signed bytes of those without a sign, each less by 128.
+// signed converts unsigned bytes to signed bytes by subtracting 128.
 func (p *byteProduct) signed(x *ir.Node) *ir.Node {
 	if p.err != nil || x.DType() != ir.U8 {
 		return x
@@ -337,8 +336,8 @@ func (p *byteProduct) signed(x *ir.Node) *ir.Node {
 	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)
 }
 
-// padded returns the argument of a convolution, and the attributes by which it is padded by its zero point. Where that
-// is computed, exclusive or makes it the 0 that pad adds, and makes bytes of the results again.
+// padded returns the argument of a convolution and the attributes to pad it by its zero point. If the zero point is
+// computed, padded XORs the argument with it before and after the pad, so that pad's 0 becomes the zero point.
 func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
 	without := func(names ...string) ir.Attrs {
@@ -364,7 +363,8 @@ func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	return x, attrs
 }
 
-// sums are what is summed of the bytes of operand i alone, beside the result. That of windows is a convolution by ones.
+// sums returns the sum of the bytes of operand i over the contraction, shaped to broadcast to the result. For windows
+// that is a convolution with ones.
 func (p *byteProduct) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
 	if p.isConv() && i == 0 {
 		w := slices.Clone(p.n.Arg(1).Shape())

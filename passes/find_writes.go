@@ -2,8 +2,8 @@ package passes
 
 import "github.com/vkc-go/vkc/ir"
 
-// findWrites makes writes of states' new values that are spelled as a concat of parts of
-// the old one, where they were, and of new ones: those alone are written then.
+// findWrites recognizes new values of states that are spelled as a concat of unmoved parts of the old value and of new
+// parts. It rewrites them to writes of the new parts.
 func findWrites(g *ir.Graph) (*ir.Graph, error) {
 	found := map[*ir.Node]*ir.Node{} // by concat, the old value
 	for _, u := range g.Updates() {
@@ -48,7 +48,7 @@ func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	return parts, offsets
 }
 
-// partlyKept returns what a concat has parts of, in their own places: a state, perhaps in another shape, or nil.
+// partlyKept returns the old value of which a concat has unmoved parts: a state, perhaps reshaped, or nil.
 func partlyKept(n, state *ir.Node) *ir.Node {
 	parts, offsets := partsOf(n)
 	for i, p := range parts {
@@ -59,7 +59,7 @@ func partlyKept(n, state *ir.Node) *ir.Node {
 	return nil
 }
 
-// keptAt returns what a part of a concat is a slice of if that has it in the same place, or nil.
+// keptAt returns the tensor that a part of a concat slices, if the part is at the same position in it, or nil.
 func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 	if part.Op() != ir.OpSlice || !part.Arg(0).Shape().Equal(n.Shape()) {
 		return nil

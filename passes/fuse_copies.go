@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// fuseCopies removes kernels that do no more than store another kernel's result
-// again, each element once, in another dtype or another order: the other kernel
-// stores it so itself, and no longer as it was where nothing else reads that.
+// fuseCopies removes kernels that only store another kernel's result again, each element once, in another dtype or
+// order. The other kernel stores it in that form itself, and drops the original form if nothing else reads it.
 func fuseCopies(s *State, id plan.KernelID) []Proposal {
 	c, ok := copyOf(s.Plan.Kernel(id))
 	if !ok {
@@ -30,18 +29,18 @@ func fuseCopies(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// copying is what a kernel does that only stores a buffer again.
+// copying describes a kernel that only copies a buffer.
 type copying struct {
 	from  plan.ValueID
 	to    kernel.Binding
-	place func(kernel.Index) kernel.Index // of an element, by where it was; nil is the same
+	place func(kernel.Index) kernel.Index // maps the index of an element; nil is the identity
 }
 
-// copyOf reports whether each element that k writes, of one buffer, is one of another buffer, all of which it reads.
+// copyOf reports whether k copies all elements of one buffer to another.
 func copyOf(k *kernel.Kernel) (copying, bool) {
 	tensors := 0
 	for _, b := range k.Bindings {
-		if !b.Params { // how many elements there are
+		if !b.Params { // params only hold extents
 			tensors++
 		}
 	}
@@ -101,7 +100,7 @@ func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	return k
 }
 
-// divisorOf returns a number by which an index divides the coordinate along an axis, or 1.
+// divisorOf returns a constant by which an index divides the coordinate along an axis, or 1.
 func divisorOf(k *kernel.Kernel, axis int) int64 {
 	by := int64(1)
 	k.WalkIndices(func(x kernel.Index) {
@@ -115,8 +114,8 @@ func divisorOf(k *kernel.Kernel, axis int) int64 {
 	return by
 }
 
-// coordinates returns along each axis the coordinate of the point whose index is x,
-// if each point has an index of its own and these are all numbers up from 0.
+// coordinates returns a function from an index to the coordinates of the point with that index. It requires that index
+// enumerates all points, from 0 without gaps.
 func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
 	strides, rest := make([]int64, len(shape)), index
 	for axis, d := range shape {
@@ -149,8 +148,7 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 	}, true
 }
 
-// in is p with what it stores in the buffer that c reads stored as c does, and as it
-// was only if that is to be kept.
+// in returns p with its store to the buffer that c reads replaced by c's store, or with both if keep is true.
 func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
 	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
 		to := c.to

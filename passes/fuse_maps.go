@@ -6,10 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// fuseMaps merges what elementwise placement leaves apart because it decides
-// node by node: an elementwise cluster whose result a row kernel reads joins
-// that kernel, which then stores the value on its way; and elementwise clusters
-// over one shape that read the same tensor, or one another, become one.
+// fuseMaps merges clusters that elementwise placement leaves separate because it decides node by node. An elementwise
+// cluster joins a row kernel that reads its result; the row kernel then also stores the value. Elementwise clusters
+// over one shape that read the same tensor, or each other's results, become one.
 func (f *Fusion) fuseMaps() {
 	for _, row := range f.Clusters {
 		if row != nil && row.Kind == ClusterRow {
@@ -23,8 +22,8 @@ func (f *Fusion) fuseMaps() {
 	}
 }
 
-// absorbPrologues merges the elementwise clusters that a row kernel reads
-// element by element into it. They still store what others need.
+// absorbPrologues merges elementwise clusters into a row kernel that reads their results elementwise. The merged kernel
+// still stores what others need.
 func (f *Fusion) absorbPrologues(row *Cluster) {
 	if isWindowRow(row.Cores[0]) {
 		return
@@ -118,16 +117,15 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 	return false
 }
 
-// shareTensor reports whether two clusters read one tensor of their points'
-// shape, or one reads what the other stores.
+// shareTensor reports whether two clusters read the same tensor of their points' shape, or one reads a result of the
+// other.
 func (f *Fusion) shareTensor(c, q *Cluster) bool {
 	a, b := f.tensorsOf(c), f.tensorsOf(q)
 	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.home[n.ID()] == q }) ||
 		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.home[n.ID()] == c })
 }
 
-// tensorsOf lists the buffers that c reads, without those small beside its
-// points.
+// tensorsOf lists the buffers that c reads, except those smaller than its points.
 func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
 	var list []*ir.Node
 	seen := map[int]bool{}

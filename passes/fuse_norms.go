@@ -8,15 +8,13 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// fuseNorms removes kernels that only make rows for products by multiplying each
-// element by a number of its own and by one of the whole row, which takes a sum
-// along the row, as an rms norm does:
+// fuseNorms removes kernels that scale rows for matmuls, as an rms norm does: they multiply each element by its own
+// factor, and each row by a factor that needs a sum along the row. The row factor moves behind the matmul:
 //
 //	sum_k(x_k * w_k * s * B_kn) = s * sum_k(x_k * w_k * B_kn)
 //
-// The products read what the kernel read, add up its sums along the rows that
-// they go along anyway, and multiply by the row's number in the end. Nothing then
-// waits for the rows.
+// The matmuls read the kernel's inputs, accumulate its sums along the rows in their own loop, and multiply by the row's
+// factor in the epilogue. So they do not wait for a pass over the rows.
 func fuseNorms(s *State, id plan.KernelID) []Proposal {
 	n, ok := s.normOf(id)
 	if !ok {
@@ -36,11 +34,11 @@ func fuseNorms(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// norm is a kernel that may join the products which read its rows.
+// norm is a kernel that may be fused into the matmuls that read its rows.
 type norm struct {
 	k      *kernel.Kernel
-	store  kernel.Store // the one it does
-	buffer plan.ValueID // that it stores into
+	store  kernel.Store // its only store
+	buffer plan.ValueID // destination of the store
 }
 
 // normOf reports whether a kernel makes rows of f32 from sums along them, all of
@@ -64,8 +62,8 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 	return n, ok
 }
 
-// fusedWith returns the product k fused with the norm that it reads, if it
-// reads that as the rows of its A alone, and has as many rows.
+// fusedWith returns k fused with the norm. It requires that k is a matmul that uses the norm's result only as the rows
+// of A, and has the same number of rows.
 func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	at, ok := n.axesIn(k)
 	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
@@ -87,8 +85,8 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	return out, j.ok && !readsBuffer(out, n.buffer) && out.CheckRowSums() == nil
 }
 
-// axesIn gives the axes of the norm in the coordinates of a product that has as
-// many rows: those longer than 1, in order, are the product's other than columns.
+// axesIn maps the norm's axes to coordinates of a matmul with the same number of rows: its axes longer than 1
+// correspond, in order, to the matmul's axes other than columns.
 func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Index, bool) {
 	if len(k.Parallel) < 2 || k.Fold != n.k.Fold {
 		return nil, false
@@ -112,17 +110,16 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 	return func(axis int, _ ir.Dim) kernel.Index { return at[axis] }, true
 }
 
-// normFuser fuses a norm with a product.
+// normFuser fuses a norm with a matmul.
 type normFuser struct {
 	n       norm
 	norm    *kernel.Mapping // of the norm's expressions
-	factors []*kernel.Expr  // by product: of each row, or nil
+	factors []*kernel.Expr  // by product: the factor of each row, or nil
 	ok      bool
 }
 
-// products are the products of rows that are not multiplied by their factor, which
-// it keeps. Rows in f32 are not rounded to anything smaller: what they are before
-// the factor may be of any size.
+// products returns the matmul's products without the row factors, which it records in factors. f32 rows are not rounded
+// to a narrower dtype, because before the factor they may have any magnitude.
 func (j *normFuser) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
@@ -152,7 +149,7 @@ func (j *normFuser) products(m *kernel.Mapping,
 	return products
 }
 
-// stores are what the product stores, of sums that are multiplied by the factors.
+// stores returns the matmul's stores, with the sums multiplied by the row factors.
 func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	if !j.ok {
 		return nil
@@ -167,8 +164,7 @@ func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	return m.Stores()
 }
 
-// renamed gives the norm's buffers names that the product's has not, but for those
-// that both read.
+// renamed renames the norm's buffers so that they do not clash with the matmul's, except buffers that both read.
 func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.Binding {
 	taken, same := map[string]bool{}, map[int]string{}
 	for _, b := range k.Bindings {
@@ -210,7 +206,7 @@ func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.
 	return nil, nil, false
 }
 
-// product is x*y, of which nil is 1.
+// product returns x*y, where nil stands for 1.
 func product(b *kernel.Builder, x, y *kernel.Expr) *kernel.Expr {
 	switch {
 	case x == nil:

@@ -8,11 +8,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// fuseSlices removes kernels that only go over some neighbouring columns of a
-// product's rows, element by element or in pairs of neighbours: queries and
-// keys that are turned by their position, keys and values on their way into a
-// cache. The product stores what they do, of each column or pair, and the rows as
-// they were only where others read them.
+// fuseSlices removes kernels that only process adjacent columns of a matmul's rows, elementwise or in pairs of
+// neighbours: queries and keys on their way through rope, keys and values on their way into a cache. The matmul stores
+// their results for each column or pair, and stores the rows only if others read them.
 func fuseSlices(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	if !storesRows(k) {
@@ -43,7 +41,7 @@ func fuseSlices(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// storesRows reports whether a product stores rows of f32, and nothing else.
+// storesRows reports whether a matmul only stores f32 rows.
 func storesRows(k *kernel.Kernel) bool {
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
 		return false
@@ -54,7 +52,7 @@ func storesRows(k *kernel.Kernel) bool {
 		st.Index.Equal(linear(k.Parallel, axes(k.Parallel)))
 }
 
-// rowAxes are the axes of a product's rows, but for those of one.
+// rowAxes returns the axes of a matmul's rows with extents above 1.
 func rowAxes(k *kernel.Kernel) (list []int) {
 	for axis, d := range k.Parallel[:len(k.Parallel)-1] {
 		if d != ir.D(1) {
@@ -64,8 +62,7 @@ func rowAxes(k *kernel.Kernel) (list []int) {
 	return list
 }
 
-// fuseReaders returns the product with what its readers store, and with what it
-// did only if that is to be kept.
+// fuseReaders returns the matmul with the stores of its readers, and with its own store if keep is true.
 func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
 	ops := slices.Clone(k.Ops)
 	for _, r := range readers {
@@ -85,7 +82,7 @@ func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	return out, out.CheckCols() == nil
 }
 
-// storesOf are the stores of a reader as those of the product, for the columns that it reads.
+// storesOf returns a reader's stores as stores of the matmul, for the columns that it reads.
 func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
 	k := product.From
 	sl, _ := sliceOf(k, r)
@@ -117,8 +114,8 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	return stores
 }
 
-// storedAt is what the product stored at a column, or at the other one of its pair,
-// in terms of the columns of a slice.
+// storedAt returns the value that the matmul stores at a column, or at the other column of its pair, in coordinates of
+// a slice.
 func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
 	k, at := product.From, local
 	if other {
@@ -139,14 +136,14 @@ func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, oth
 	return m.Value(k.Stores[0].Value)
 }
 
-// slice is what a reader reads of rows.
+// slice is the part of the rows that a reader reads.
 type slice struct {
-	row    int // the reader's axis of rows; -1 where there is one row
+	row    int // the reader's axis of rows; -1 if there is one row
 	cols   kernel.Cols
 	others map[*kernel.Expr]bool // loads of the other element of a pair
 }
 
-// columns are the reader's axes, of which that of rows is 1.
+// columns returns the reader's shape with the axis of rows set to 1.
 func (s slice) columns(r *kernel.Kernel) ir.Shape {
 	dims := slices.Clone(ir.Shape(r.Parallel))
 	if s.row >= 0 {
@@ -155,14 +152,13 @@ func (s slice) columns(r *kernel.Kernel) ir.Shape {
 	return dims
 }
 
-// sliceOf reports whether a map has a point for every column of a slice of the rows
-// that product k stores, in order, and reads that column there, or the other one
-// of its pair, and no more.
+// sliceOf reports whether a map has one point for every column of a slice of matmul k's rows, in order, and reads only
+// that column there, or the other one of its pair.
 func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
 		return slice{}, false
 	}
-	rows := rowAxes(k) // one at most
+	rows := rowAxes(k) // at most one
 	if len(rows) == 0 {
 		return sliceAlong(k, r, -1)
 	}
@@ -176,7 +172,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	return slice{}, false
 }
 
-// sliceAlong is sliceOf for a reader whose axis of rows is known.
+// sliceAlong is sliceOf for a known axis of rows.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
 	dims, at, width := sl.columns(r), axes(r.Parallel), k.Parallel[len(k.Parallel)-1]

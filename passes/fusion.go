@@ -9,14 +9,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fusion says which nodes of a graph become which kernels. A node is either a
-// leaf (it has a buffer of its own from the start), stored (some cluster
-// computes it into a buffer), or inline (every cluster that needs it computes
-// it anew, at the coordinates it needs).
+// Fusion maps the nodes of a graph to kernels. A node is a leaf (it has its own buffer from the start), stored (a
+// cluster computes it into a buffer), or inline (every cluster that needs it recomputes it at the coordinates it
+// needs).
 //
-// What fusion asks again and again is kept and not found anew: who evaluates a
-// node, which clusters wait for which. The work is then in proportion to the
-// graph, whatever its form.
+// Fusion maintains answers to frequent questions instead of recomputing them: which clusters evaluate a node, and which
+// depend on each other. So its cost is proportional to the size of the graph.
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // in no particular order until they are scheduled
@@ -31,38 +29,38 @@ type Fusion struct {
 	core   []*Cluster // by node: the cluster that has it as a core
 	live   []bool
 	uses   [][]*ir.Node
-	why    map[int]string // by node: what stopped or made its fusion
+	why    map[int]string // by node: the reason why it was or was not fused
 
 	required    []bool           // by node: an output or update needs it in a buffer
 	overwritten map[int]*ir.Node // by value that lies in the buffer of another: a state, or a result of a loop
 	firsts      map[int]*ir.Node // by state: the first such value
 	states      *overwrites
 
-	slots   []int           // by cluster ID: the ID of the cluster that it was merged into
+	slots   []int           // by cluster ID: the ID of the cluster it was merged into
 	readers [][]int         // by node: IDs of the clusters that compute or load it; see findReaders
 	places  [][]at          // by inline node: where it is computed
 	sharers [][]int         // by node: IDs of the elementwise clusters that read or store it
-	refused map[pair]string // clusters that do not merge, as they are, and why
+	refused map[pair]string // pairs of clusters that cannot merge, with the reason
 	marks   []int           // by node: the last search that has seen it
 	mark    int
 	visits  int // of nodes and clusters by all searches: how much work fusion was
 }
 
-// pair is two clusters as they are; a merged one is another.
+// pair is two clusters. A merged cluster is a new one, so it does not match older pairs.
 type pair struct{ c, q *Cluster }
 
-// ClusterKind says what the heart of a cluster is.
+// ClusterKind is the kind of a cluster's core.
 type ClusterKind uint8
 
 // The cluster kinds.
 const (
 	ClusterMap       ClusterKind = iota // elementwise, gathers, copies
 	ClusterRow                          // reductions and row ops
-	ClusterMatMul                       // matrix products
+	ClusterMatMul                       // matmuls
 	ClusterScan                         // running folds
-	ClusterSort                         // orders of rows
+	ClusterSort                         // sorting rows
 	ClusterAttention                    // attentions
-	ClusterGroup                        // positions grouped by what they hold
+	ClusterGroup                        // grouping positions by value
 	ClusterQuantize                     // blocks
 	ClusterUpdate                       // a slice of a state written in place
 	ClusterCustom                       // a kernel of the user's own
@@ -79,20 +77,20 @@ func (k ClusterKind) String() string { return clusterKindNames[k] }
 type Cluster struct {
 	ID    int
 	Kind  ClusterKind
-	Cores []*ir.Node // reductions, row ops, products or scans, in graph order
+	Cores []*ir.Node // reductions, row ops, matmuls or scans, in graph order
 	// Stored are the nodes that it writes to buffers, in graph order.
 	Stored []*ir.Node
-	Body   *State // of a loop, once it is lowered: what it runs again and again
+	Body   *State // of a loop, after lowering
 	// tails are nodes that may have to be stored: cores and absorbed outputs.
 	tails []*ir.Node
 	// runs, where set, are the arguments of a concat that the cluster stores, as
 	// ranges: each gets a kernel of its own, which stores its part of the result.
 	runs [][2]int
 
-	size   int   // an estimate of what its kernel takes to compile; see Limits.Size
-	tries  int   // how many merges with others have been lowered in vain
+	size   int   // estimate of the kernel's compile time; see Limits.Size
+	tries  int   // failed attempts to lower a merge with another cluster
 	leaves []int // that it reads
-	level  int   // greater than those of all clusters that it waits for
+	level  int   // greater than the levels of all predecessors
 	inputs []int // nodes of other clusters that it loads; nil until somebody asks
 	olds   []int // states that it reads and another cluster overwrites
 	mark   int   // the last search that has seen it
@@ -138,7 +136,7 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 	return f
 }
 
-// Why returns what was decided about n and the reason, for a reader.
+// Why explains the fusion decision on n.
 func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
@@ -156,7 +154,7 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	return c
 }
 
-// storing returns the cluster of a kernel as it was lowered, by the first value that it stores.
+// storing returns the cluster that a kernel was lowered from, by the first value that it stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	id := storedFirst(k)
 	if n := f.firsts[id]; n != nil {
@@ -168,8 +166,8 @@ func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	return f.home[id]
 }
 
-// settle drops clusters that were merged away, and finds what each must
-// store: what an output or update needs or another cluster loads.
+// settle drops merged clusters, and finds the values that each cluster must store: outputs, updates, and values that
+// other clusters load.
 func (f *Fusion) settle() {
 	f.Clusters = slices.DeleteFunc(f.Clusters, func(c *Cluster) bool { return c == nil })
 	slices.SortFunc(f.Clusters, func(a, b *Cluster) int { return a.first() - b.first() })

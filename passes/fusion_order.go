@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// preds returns the clusters that must run before c: those whose results it
-// loads, and where it overwrites a state, those that read the old value.
+// preds returns the clusters that must run before c: the clusters with results that c loads, and, for a state that c
+// overwrites, the clusters that read its old value.
 func (f *Fusion) preds(c *Cluster) []*Cluster {
 	inputs := f.inputsOf(c)
 	l := f.newList(c)
@@ -35,10 +35,10 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 	return l.all
 }
 
-// overwrites returns the state whose buffer holds n from its kernel on, or nil.
+// overwrites returns the state whose buffer n overwrites, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
-// ends returns the state whose old value is gone once n is stored, or nil.
+// ends returns the state whose old value is lost when n is stored, or nil.
 func (f *Fusion) ends(n *ir.Node) *ir.Node {
 	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
 		return s
@@ -46,9 +46,8 @@ func (f *Fusion) ends(n *ir.Node) *ir.Node {
 	return nil
 }
 
-// maxSearch is how many clusters are looked at for a way from one to another.
-// Where that does not settle it, there is taken to be one: the two are then not
-// merged, which is never wrong.
+// maxSearch limits the clusters visited in a search for a path between two clusters. If the search gives up, it assumes
+// a path: the two are then not merged, which is always safe.
 const maxSearch = 1000
 
 // dependsOn reports whether a must wait for b, directly or through others, not
@@ -75,9 +74,8 @@ func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 	return false
 }
 
-// waits is dependsOn while nodes are placed, the last ones first, and levels are
-// not known: all that can lead from a to b comes after node from, whose turn it
-// is.
+// waits is dependsOn during placement, before levels are known. Nodes are placed in reverse order, so every path from a
+// to b lies after node from, the current one.
 func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
@@ -129,9 +127,8 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 	walk(leaf)
 }
 
-// sortClusters gives every cluster a level above those that it waits for. If
-// some wait for one another it returns them, with a number for each such group,
-// else nil.
+// sortClusters gives every cluster a level above its predecessors. If there are cycles, it returns the clusters in
+// them, with a number per cycle, else nil.
 func (f *Fusion) sortClusters() map[*Cluster]int {
 	waiting := map[*Cluster]int{}
 	var ready []*Cluster
@@ -160,8 +157,8 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 	return f.cycles(waiting)
 }
 
-// cycles returns those of some clusters that wait for one another, with a number
-// for each group of them: strongly connected components (Tarjan 1972).
+// cycles returns the clusters that depend on each other, with a number per group: the strongly connected components
+// (Tarjan 1972).
 func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 	groups := map[*Cluster]int{}
 	number, low := map[*Cluster]int{}, map[*Cluster]int{}

@@ -40,7 +40,7 @@ type clusterList struct {
 	all  []*Cluster
 }
 
-// newList begins a list of clusters but for some.
+// newList starts a list of clusters that excludes some.
 func (f *Fusion) newList(but ...*Cluster) *clusterList {
 	l := &clusterList{f: f, mark: f.newMark()}
 	for _, c := range but {
@@ -63,8 +63,8 @@ func (l *clusterList) addReaders(n *ir.Node) {
 	}
 }
 
-// findReaders notes which clusters compute or load n: those of its users that
-// are stored or cores, and those of users that are inline. Users come first.
+// findReaders records the clusters that compute or load n: its users that are stored or cores, and the readers of
+// inline users. It must run on users first.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {

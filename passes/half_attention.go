@@ -6,15 +6,14 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// halfAttention rounds the queries, keys and values of attentions to f16 where
-// the graph allows that. What only the attention reads is stored so by the kernel
-// that computes it.
+// halfAttention rounds the queries, keys and values of attentions to f16 if the graph allows it. A kernel that computes
+// a value only for the attention then stores it in f16.
 func halfAttention(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 		return nil
 	}
-	p := Proposal{What: "round to f16", Margin: 1.25} // it loses precision
+	p := Proposal{What: "round to f16", Margin: 1.25} // because it loses precision
 	p.also(id, halved(k, s.storeHalf(id, &p)))
 	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		a := m.Attention(k.Attention)
@@ -25,8 +24,8 @@ func halfAttention(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p, keep}
 }
 
-// storeHalf has kernels store in f16 what an attention alone reads of them, for one
-// operand. It returns the values by binding.
+// storeHalf makes kernels store in f16 the values that only this attention reads, as one operand. It returns the values
+// by binding.
 func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	k, stored := s.Plan.Kernel(id), map[int]plan.ValueID{}
 	reads := map[int]map[*kernel.Expr]bool{}
@@ -57,8 +56,8 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	return stored
 }
 
-// halved is k with operands of f16, those of the stored bindings read from the
-// buffers where they are that. It may round no more.
+// halved returns k with f16 operands. It reads the stored bindings from their f16 buffers, and does not round these
+// again.
 func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		m.Rebind = func(bind int, b kernel.Binding) kernel.Binding {

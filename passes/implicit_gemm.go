@@ -8,15 +8,14 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// implicitGEMM computes a convolution as a product whose windows are never stored. Two small
-// kernels come before it: one stores its argument with the channels innermost and
-// padding around it, the other the weights as a matrix of as many rows as a window
-// has elements, in that order. A window's elements then lie in runs, and
-// neighbouring positions at one distance, as matrix units take them.
+// implicitGEMM computes a convolution as a matmul without storing its windows (im2col). Two small kernels precede it.
+// One stores the argument with the channels innermost and with padding, the other stores the weights as a matrix with a
+// row per element of a window, in that order. So a window's elements are contiguous runs, and neighbouring positions
+// have a fixed stride, as matrix units require.
 func implicitGEMM(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	w := newStoredWindows(s, k)
-	if w == nil || k.ReadsBlocks(k.Products[0].A) { // they would be decoded in every run
+	if w == nil || k.ReadsBlocks(k.Products[0].A) { // every run would dequantize them
 		return nil
 	}
 	stores, product, err := w.kernels()
@@ -32,28 +31,28 @@ func implicitGEMM(s *State, id plan.KernelID) []Proposal {
 // whole tiles of them may be read.
 const sparePositions = 256
 
-// storedWindows is a convolution whose operands are stored first.
+// storedWindows is a convolution with operands that are stored first.
 type storedWindows struct {
 	s       *State
 	cluster *Cluster
 	n       *ir.Node
 	ir.Window
-	// pitch is, for each spatial axis, how far apart neighbours along the axis
-	// before it are stored. Padding is shared: what follows the end of a line is
-	// that before the next, and of the last line of an image that before the next
-	// image.
+	// pitch is, for each spatial axis, the distance of neighbours along the previous axis in the stored argument.
+	// Padding is shared: the padding after a line is the padding before the next, and that after an image's last line
+	// is the padding before the next image.
 	pitch ir.Shape
-	// phases is, for each spatial axis, how many parts the argument is stored in: the places that are met by elements
-	// of the window at one distance from each other, so that windows next to each other meet neighbours of a part.
+	// phases is, for each spatial axis, the number of parts in which the argument is stored. A part holds the positions
+	// that the same window elements read, at the distance of the stride, so that neighbouring windows read neighbours
+	// in a part.
 	phases     []int64
 	dtype      ir.DType
 	halfSums   bool
 	x, weights plan.ValueID  // the stored argument and weights
-	result     plan.KernelID // that stores the results
+	result     plan.KernelID // the kernel that stores the results
 }
 
-// newStoredWindows returns what is to be known of a convolution, or nil where
-// its operands cannot be stored so: there must be one group of channels, and all extents be known.
+// newStoredWindows describes a convolution. It returns nil if its operands cannot be stored in this way: that requires
+// a single group of channels and static extents.
 func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 	c := s.Fusion.storing(k)
 	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
@@ -83,7 +82,7 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 	return w
 }
 
-// kernels are those that store the operands, and the product of them.
+// kernels returns the kernels that store the operands, and the matmul.
 func (w *storedWindows) kernels() (stores []*kernel.Kernel, product *kernel.Kernel, err error) {
 	x, err := w.storeArgument()
 	if err != nil {
@@ -141,8 +140,7 @@ func (w *storedWindows) phaseShape() (s ir.Shape) {
 	return s
 }
 
-// argumentShape is that of the stored argument: the lines of each part, then the
-// other axes, then the channels.
+// argumentShape is the shape of the stored argument: the lines of each part, then the other axes, then the channels.
 func (w *storedWindows) argumentShape() ir.Shape {
 	lines := w.lines().Times(w.phaseShape().MaxElems())
 	return slices.Concat(ir.Shape{lines}, w.pitch[1:], ir.Shape{w.channels()})
@@ -151,14 +149,13 @@ func (w *storedWindows) argumentShape() ir.Shape {
 // outputs are the channels of the result.
 func (w *storedWindows) outputs() ir.Dim { return w.n.Shape()[1] }
 
-// windowShape is that of a window, its elements in the order of the contraction.
+// windowShape is the shape of a window, with its elements in the order of the contraction.
 func (w *storedWindows) windowShape() ir.Shape {
 	return append(slices.Clone(w.n.Arg(1).Shape()[2:]), w.channels())
 }
 
-// weightShape is that of the stored weights, [window, output]: matrix units take
-// them across the contraction a tenth faster than along it. Along it they are
-// where rows of outputs would begin anywhere, and of bytes (M-i8).
+// weightShape is the shape of the stored weights. It is [window, output], because matrix units read that a tenth faster
+// than the transpose. The transpose is used for bytes, and if rows of outputs would be unaligned (M-i8).
 func (w *storedWindows) weightShape() ir.Shape {
 	if !w.across() {
 		return slices.Concat(ir.Shape{w.outputs()}, w.windowShape())
@@ -248,10 +245,9 @@ func (w *storedWindows) storeWeights() (*kernel.Kernel, error) {
 		})
 }
 
-// product is the convolution of the stored operands: windows [positions, window]
-// times weights [window, outputs]. Positions are counted as they are stored,
-// through all images, so that all are at one distance; of those that are no
-// result's nothing is stored.
+// product is the convolution of the stored operands: windows [positions, window] times weights [window, outputs].
+// Positions are counted in storage order through all images, so that all have the same stride. A guard skips positions
+// without a result.
 func (w *storedWindows) product() (*kernel.Kernel, error) {
 	l := newLowerer(w.s.Fusion, w.cluster)
 	l.k.Family = kernel.FamilyMatMul
@@ -262,7 +258,7 @@ func (w *storedWindows) product() (*kernel.Kernel, error) {
 	at := unflatten(slices.Concat(ir.Shape{w.images()}, w.pitch), row)
 	for i, d := range w.n.Shape()[2:] {
 		l.guardRow(l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
-		at[1+i] = kernel.Clamp(at[1+i], last(d)) // which all that follows may rely on
+		at[1+i] = kernel.Clamp(at[1+i], last(d)) // so that later code may assume that it is in range
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
@@ -276,7 +272,7 @@ func (w *storedWindows) product() (*kernel.Kernel, error) {
 func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1
-	if w.Dilation[last] == 1 && w.Stride[last] == 1 { // a run goes on with the channels of the next position
+	if w.Dilation[last] == 1 && w.Stride[last] == 1 { // a run continues with the channels of the next position
 		window = append(window[:last:last], window[last].Times(window[last+1].Add))
 	}
 	within := unflatten(window, fold)
@@ -299,7 +295,7 @@ func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
 }
 
-// guardRow leaves out rows for which a condition does not hold.
+// guardRow skips rows for which a condition is false.
 func (l *lowerer) guardRow(cond *kernel.Expr) {
 	switch {
 	case cond.Kind == kernel.ExprConst && cond.Int != 0:

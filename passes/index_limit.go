@@ -13,7 +13,7 @@ import (
 // take exponential time and code. Models stay below 32.
 const (
 	maxIndex   = 256
-	grownIndex = maxIndex / 8 // above what a kernel's own axes are
+	grownIndex = maxIndex / 8 // above the sizes of a kernel's own axes
 )
 
 // errIndex says that a kernel would compute where elements lie for longer than
@@ -28,8 +28,8 @@ func sizeOf(at []kernel.Index) int {
 	return size
 }
 
-// cutIndices stores nodes between ops that move elements, where the coordinates
-// that these transform one after another would grow too large.
+// cutIndices stores nodes between ops that move elements, if their coordinate transformations together would grow too
+// large.
 func (f *Fusion) cutIndices() error {
 	var check []*Cluster
 	seen := map[*Cluster]bool{}
@@ -50,7 +50,7 @@ func (f *Fusion) cutIndices() error {
 		c.Stored, l.cuts = c.tails, true
 		if _, err := l.lower(); err != nil && f.ctx.Err() != nil {
 			return err
-		} // what else is wrong with it is for others to say
+		} // others report its other errors
 		check = append(check[1:], f.Clusters[made:]...)
 	}
 	return nil

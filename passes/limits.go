@@ -9,20 +9,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Limits bound what fusion makes one kernel of. Where a graph asks for more, what
-// is in between is stored; no graph is too large for that.
+// Limits bound the kernels that fusion makes. If a graph needs more, fusion stores values in between; no graph is too
+// large for that.
 type Limits struct {
-	// Bindings is how many buffers a kernel may bind.
+	// Bindings is the maximum number of buffers of a kernel.
 	Bindings int
-	// Size is how large a kernel may be, in units of about 100 bytes of optimized
-	// SPIR-V: what Weigh says of its distinct expressions, as often as its loops
-	// repeat them.
+	// Size is the maximum size of a kernel, in units of about 100 bytes of optimized SPIR-V. The size is the sum of
+	// Weigh over its distinct expressions, multiplied by the number of times that its loops repeat them.
 	Size int
-	// Weigh says what an op of a dtype takes in such units.
+	// Weigh returns the size of an op of a dtype in these units.
 	Weigh func(op ir.Op, t ir.DType) int
 }
 
-// orDefault fills in what is not set.
+// orDefault replaces unset fields by defaults.
 func (l Limits) orDefault() Limits {
 	if l.Bindings == 0 {
 		l.Bindings = 14
@@ -39,8 +38,8 @@ func (l Limits) orDefault() Limits {
 // maxSize keeps spirv-opt to about a second and 300 MB for a kernel (M-kernel-size).
 const maxSize = 4000
 
-// What kernels repeat: the loops of a row kernel each compute what they fold, and
-// products compute what follows them for each result of a tile.
+// How often a kernel's code repeats expressions. Each loop of a row kernel recomputes its operand, and a matmul
+// computes its epilogue for each result of a tile.
 const (
 	rowCopies  = 4
 	tileCopies = 16
@@ -53,7 +52,7 @@ const (
 	randomSize = 60
 )
 
-// copies is how often a kernel of a kind repeats what it computes.
+// copies returns how often the code of a kind of kernel repeats expressions.
 func (k ClusterKind) copies() int {
 	switch k {
 	case ClusterRow, ClusterScan, ClusterSort:
@@ -100,15 +99,15 @@ func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
 	return 0
 }
 
-// at is where a node is computed: by which cluster, at which of its coordinates.
+// at is a place where a node is computed: a cluster, and a hash of the coordinates.
 type at struct {
 	cluster int
 	coords  uint64
 }
 
-// placesOf returns where n is computed if it is inline: at the coordinates that
-// its users ask for. Elementwise ops ask for their own; what goes through other
-// ops is told apart by the way that it takes. Nobody counts more places than may be.
+// placesOf returns the places where an inline node is computed: at the coordinates that its users need. Elementwise ops
+// need their own coordinates. For other ops the path to the node distinguishes the coordinates. The list is limited to
+// the number of places that a kernel may have.
 func (f *Fusion) placesOf(n *ir.Node) []at {
 	var list []at
 	seen := map[at]bool{}
@@ -151,7 +150,7 @@ func timesRead(n *ir.Node) int {
 	return 1
 }
 
-// stepped tells apart the coordinates at which an op reads an argument.
+// stepped returns a hash of the coordinates at which an op reads an argument.
 func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
 	from := u.Arg(arg)
 	h := fnv.New64a()
@@ -172,7 +171,7 @@ func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
 	return h.Sum64()
 }
 
-// weighNode is what a node adds to a kernel at each place where it is computed.
+// weighNode returns the size that a node adds to a kernel at each place where it is computed.
 func (f *Fusion) weighNode(n *ir.Node) int {
 	switch {
 	case isLeaf(n):
@@ -219,14 +218,13 @@ func (f *Fusion) fill(n *ir.Node) {
 	}
 }
 
-// cutBindings stores what clusters compute inline where their kernels would bind
-// more buffers than they may. It goes along the graph and notes what each inline
-// node binds; where that is too much, the argument that binds most is stored.
+// cutBindings stores inline nodes of clusters that would bind too many buffers. It goes through the graph and records
+// the buffers that each inline node binds. If there are too many, it stores the argument that binds most.
 func (f *Fusion) cutBindings() {
 	b := &binder{f: f, sets: make([][]int, len(f.Graph.Nodes())), stored: map[*Cluster][]int{}}
 	b.room = f.limits.Bindings
 	if len(f.Graph.Symbols()) > 0 {
-		b.room-- // their values
+		b.room-- // for their values
 	}
 	for _, n := range f.Graph.Nodes() {
 		switch c := f.home[n.ID()]; {
@@ -278,8 +276,7 @@ func (b *binder) with(set []int, nodes ...*ir.Node) []int {
 	return set
 }
 
-// inline notes what an inline node binds, and stores arguments until a kernel
-// can bind that.
+// inline records the buffers that an inline node binds. It stores arguments until a kernel can bind them.
 func (b *binder) inline(n *ir.Node) {
 	for {
 		set := b.with(nil, n.Args()...)
@@ -304,8 +301,8 @@ func (b *binder) long(n *ir.Node) bool {
 	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.limits.Bindings
 }
 
-// store notes what a stored node adds to its cluster. Where that is too much, it
-// and what the cluster stores after it go to another one.
+// store records the buffers that a stored node adds to its cluster. If there are too many, it moves the node and the
+// later stored nodes of the cluster to a new cluster.
 func (b *binder) store(n *ir.Node) {
 	f, c := b.f, b.f.home[n.ID()]
 	for {

@@ -23,11 +23,11 @@ type lowerer struct {
 	k     *kernel.Kernel
 	bind  map[int]int // node ID of a buffer to binding
 	accs  map[*ir.Node][]*kernel.Expr
-	first map[*ir.Node]*kernel.Expr // of a row that a core folds, where it wants that: the first element
+	first map[*ir.Node]*kernel.Expr // by core, the first element of the row, for folds that need it
 	memo  map[string]*kernel.Expr
 	ops   map[*ir.Node]bool
 	names map[string]int
-	waits map[*ir.Node]bool // seen on the way to what the kernel runs after
+	waits map[*ir.Node]bool // nodes already visited by waitFor
 	// at are the coordinates of a point: of the folded tensor for row kernels,
 	// of the result for all others. kept leaves the folded axes out.
 	at, kept []kernel.Index
@@ -36,10 +36,9 @@ type lowerer struct {
 	// first and the one after the last.
 	run [2]int
 
-	// cuts says that a node whose coordinates grow too large gets a cluster of its
-	// own, rather than that this kernel cannot be.
+	// cuts means that a node with too large coordinates gets a cluster of its own. Otherwise it is an error.
 	cuts  bool
-	grown bool // whether the node at hand is computed at coordinates that have grown
+	grown bool // whether the current node's coordinates have grown
 }
 
 // tryLower reports why c cannot be one kernel, or nil.
@@ -55,8 +54,8 @@ func newLowerer(f *Fusion, c *Cluster) *lowerer {
 		waits: map[*ir.Node]bool{}}
 }
 
-// lowerRuns makes the kernels of a cluster: one, for a concat of many tensors
-// one for each run of them, and before a custom kernel those that store zeros for it.
+// lowerRuns makes the kernels of a cluster. That is one kernel, except that a concat of many tensors has one per run of
+// tensors, and a custom kernel may be preceded by kernels that zero its results.
 func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	if c.runs == nil {
 		k, err := f.lower(c)
@@ -252,8 +251,8 @@ func (l *lowerer) lowerRun(n *ir.Node) error {
 	return l.store(n, l.at, false)
 }
 
-// updated returns where a dynamic_update_slice writes what is at a coordinate of its
-// update along the axis.
+// updated returns the coordinate to which a dynamic_update_slice writes the update's element at a coordinate along the
+// axis.
 func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, error) {
 	start, err := l.startIndex(n, axis)
 	if at = at.Plus(start); err == nil && n.Attrs().Bool("wrap") {
@@ -328,8 +327,8 @@ func linear(s ir.Shape, at []kernel.Index) kernel.Index {
 	return x
 }
 
-// reshaped returns the coordinates in shape from of those in shape to, which
-// has as many elements. Axes that both begin or end with keep theirs.
+// reshaped maps coordinates of shape to to coordinates of shape from, which has as many elements. Common leading and
+// trailing axes keep their coordinates.
 func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
 	head, tail := 0, 0
 	for head < len(from) && head < len(to) && from[head] == to[head] {
@@ -376,8 +375,8 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 	return i
 }
 
-// bufferNode returns the node whose buffer holds n: the state where n is its
-// new value, and the result of a loop where n is its first value.
+// bufferNode returns the node that owns n's buffer: the state if n is its new value, or the loop's result if n is its
+// initial value.
 func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	for s := f.overwrites(n); s != nil; s = f.overwrites(n) {
 		n = s
@@ -407,13 +406,11 @@ func (l *lowerer) checkOverwrites() error {
 	return nil
 }
 
-// errOverwrites says that a kernel would read what another of its invocations
-// has already overwritten.
+// errOverwrites means that a kernel would read elements that its other invocations may have overwritten.
 var errOverwrites = errors.New("it would overwrite what it still reads")
 
-// bufferName gives a binding a name for the reader of the kernel. It must not
-// depend on which layer of a model the kernel stands in, so that equal kernels
-// have equal texts: a weight is called by what it is, not by its path.
+// bufferName returns a readable name for a binding. The name must not depend on the model's layer, so that equal
+// kernels have equal source: a weight is named by its role, not by its path.
 func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	name := n.Op().String()
 	switch {
@@ -474,9 +471,8 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 	return b.String()
 }
 
-// value returns element at of n, as a value of n's dtype: whatever the device
-// computes in more digits or a larger range is rounded, so that what follows in
-// the same kernel sees what the reference does.
+// value returns element at of n, rounded to n's dtype. Devices may compute with more precision or range; rounding makes
+// later ops in the same kernel see the reference's value.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if l.grown && sizeOf(at) > maxIndex {
 		return nil, errIndex

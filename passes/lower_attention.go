@@ -13,8 +13,8 @@ import (
 // the result is kept in the registers of a workgroup.
 const maxHeadDim = 512
 
-// attentionRefusal says why an attention cannot be a kernel of its own, or "".
-// What is refused is computed as a product, a softmax and another product.
+// attentionRefusal returns the reason why an attention cannot be a kernel of its own, or "". A refused attention is
+// decomposed into a matmul, a softmax and another matmul.
 func attentionRefusal(n *ir.Node) string {
 	rank := n.Arg(0).Rank()
 	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
@@ -35,10 +35,9 @@ func attentionRefusal(n *ir.Node) string {
 	return ""
 }
 
-// lowerAttention makes an attention kernel, of attention or of an op that goes with it. Its rows are the queries of
-// every head; the heads that share a key head are an axis of their own, so that a schedule may have them share the
-// reading of keys and values. In gradients of keys and values the rows are the keys, and queries are what a row goes
-// over.
+// lowerAttention makes the kernel of an attention or one of its companion ops. Its rows are the queries of every head.
+// Heads that share a key head are a separate axis, so that a schedule can share the loads of keys and values. In
+// gradients of keys and values the rows are keys, and the kernel iterates over queries.
 func (l *lowerer) lowerAttention() error {
 	n := l.c.Cores[0]
 	p, err := l.openAttention(n)
@@ -64,7 +63,7 @@ type attentionPoint struct {
 	l                       *lowerer
 	n                       *ir.Node
 	a                       *kernel.Attention
-	grad                    string // of which operand it is a gradient, if it is one
+	grad                    string // the operand of which it computes the gradient, if any
 	reversed                bool   // keys are rows
 	batch                   []kernel.Index
 	head, group, query, key kernel.Index
@@ -72,7 +71,7 @@ type attentionPoint struct {
 	err                     error
 }
 
-// openAttention gives the kernel of an attention its axes and what depends on attributes alone.
+// openAttention sets the axes of an attention kernel and everything that depends only on attributes.
 func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
 	q, k := n.Arg(0), n.Arg(1)
 	rank := q.Rank()
@@ -119,7 +118,7 @@ func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
 	return p, nil
 }
 
-// readOperands reads what scores are made of, and what they weigh.
+// readOperands loads the operands of the scores and the weighted values.
 func (p *attentionPoint) readOperands() {
 	a := p.a
 	along := kernel.Axis(p.l.k.AttentionAxes().Dot, a.Dot)
@@ -141,7 +140,7 @@ func (p *attentionPoint) readOperands() {
 	}
 }
 
-// readFactor reads what gradients of queries and keys multiply weights by.
+// readFactor loads the operands of the factor that gradients of queries and keys multiply weights by.
 func (p *attentionPoint) readFactor() {
 	if p.grad != "q" && p.grad != "k" {
 		return
@@ -178,7 +177,7 @@ func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
 	return e
 }
 
-// ofQuery is what an argument has for the query, and ofKey what it has for the key.
+// ofQuery loads an argument at the query, and ofKey at the key.
 func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Expr {
 	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
 }
@@ -195,7 +194,7 @@ func (p *attentionPoint) add(e *kernel.Expr) {
 	p.a.Mask = e
 }
 
-// addMask adds the op's mask, and takes what a gradient's weights are divided by off the scores.
+// addMask adds the op's mask. For a gradient it subtracts the log-sum-exp from the scores, which divides the weights.
 func (p *attentionPoint) addMask() {
 	l, in := p.l, p.n.Op().Info()
 	times := func(e *kernel.Expr, by float64) *kernel.Expr {
@@ -223,12 +222,12 @@ func (p *attentionPoint) addMask() {
 	}
 }
 
-// result is what a row stores, made of what the kernel computes.
+// result returns the value that a row stores.
 func (p *attentionPoint) result() (*kernel.Expr, error) {
 	l, n, in := p.l, p.n, p.n.Op().Info()
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	if p.grad != "" { // weights are relative to the largest, and not to be divided by their sum
+	if p.grad != "" { // weights are relative to the maximum, and already normalized
 		scale := 1.0
 		if p.grad != "v" {
 			scale = attentionScale(n)
@@ -262,9 +261,9 @@ func (p *attentionPoint) result() (*kernel.Expr, error) {
 	return f32(ir.OpDiv, weighted, sum), nil
 }
 
-// endOfKeys finds a key from which on a mask hides all: it is -inf where a comparison says that the key
-// comes after a number, which is the same for all queries of heads that share keys, such as the length of
-// a text in a batch. It returns nil where the mask is no such one.
+// endOfKeys finds the end of the visible keys if a mask hides all keys from some key on: the mask is -inf if a
+// comparison says that the key is beyond a number. The number must be the same for all queries of heads that share
+// keys, such as the length of a text in a batch. It returns nil for other masks.
 func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *kernel.Index {
 	for mask.Kind == kernel.ExprApply && mask.Op == ir.OpCast {
 		mask = mask.Args[0]
@@ -280,8 +279,7 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	return l.endWhere(cond, seen, key, last(keys))
 }
 
-// endWhere is the end of keys of which those are seen for which a condition holds or, where seen is false,
-// does not.
+// endWhere returns the end of the visible keys: those for which a condition is true, or false if seen is false.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil
@@ -290,7 +288,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	switch {
 	case op == ir.OpNot:
 		return l.endWhere(x, !seen, key, last)
-	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // either may end the keys
+	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // either one may bound the keys
 		if end := l.endWhere(x, seen, key, last); end != nil {
 			return end
 		}
@@ -322,7 +320,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	return &end
 }
 
-// attentionScale is what an attention multiplies its scores by.
+// attentionScale returns the factor of an attention's scores.
 func attentionScale(n *ir.Node) float64 {
 	if scale := n.Attrs().Float("scale"); scale != 0 {
 		return scale

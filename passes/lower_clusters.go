@@ -36,8 +36,8 @@ func lowerAll(s *State) error {
 	return nil
 }
 
-// layOutWeight chooses how the blocks of a weight lie, before any pass asks what a
-// kernel that reads them costs. One that copies them takes them as in the file.
+// layOutWeight chooses the layout of a weight's blocks, before any pass asks for the cost of a kernel that reads them.
+// A weight that some kernel copies keeps the file's layout.
 func (s *State) layOutWeight(v plan.ValueID) {
 	weight, ids := s.Plan.Value(v), s.Plan.Readers(v)
 	readers := make([]*kernel.Kernel, len(ids))

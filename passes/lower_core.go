@@ -8,12 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxRowEpilogue is the longest row over which elementwise ops that follow a
-// reduction join it. Beyond, one workgroup per row would leave the device idle
-// while the elementwise part alone could use all of it.
+// maxRowEpilogue is the longest row for which elementwise ops are fused into a preceding reduction. For longer rows,
+// one workgroup per row would leave most of the device idle in the elementwise part.
 const maxRowEpilogue = 1 << 16
 
-// lowerRow makes a row kernel: parallel axes are those that no core folds.
+// lowerRow makes a row kernel. Its parallel axes are the axes that no core folds.
 func (l *lowerer) lowerRow() error {
 	for _, n := range l.c.Cores {
 		if isWindowRow(n) {
@@ -85,9 +84,8 @@ func (l *lowerer) storeRowResults(kept ir.Shape) error {
 	return nil
 }
 
-// isPerElement reports whether n has a value for each element of the rows, in
-// their shape or, where that cannot be one of values per row, in another one of
-// as many elements.
+// isPerElement reports whether n has a value for each element of the rows: in their shape, or in another shape with as
+// many elements that cannot be mistaken for one value per row.
 func (l *lowerer) isPerElement(n *ir.Node) bool {
 	if n.Shape().Equal(l.space) {
 		return !isReduced(n, l.c)
@@ -109,8 +107,7 @@ func equalModuloOnes(a, b ir.Shape) bool {
 	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
 }
 
-// spread gives the coordinates for shape s from those for a shape equal to it
-// without ones.
+// spread maps coordinates between two shapes that differ only in axes of extent 1.
 func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 	out := make([]kernel.Index, len(s))
 	next := 0
@@ -148,7 +145,7 @@ func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *ke
 	return l.b.Acc(len(l.k.Phases)-1, t, name)
 }
 
-// accType is the dtype in which a fold accumulates.
+// accType is the accumulator dtype of a fold.
 func accType(combine kernel.Combine, t ir.DType) ir.DType {
 	switch {
 	case combine == kernel.CombineArgmax || combine == kernel.CombineArgmin:
@@ -178,7 +175,7 @@ var basicFolds = map[ir.Op]struct {
 	ir.OpAll:       {kernel.CombineMin, ir.OpAnd},
 }
 
-// addPhases adds what a reduction or row op folds, by the fold of its row in the table.
+// addPhases adds the phases of a reduction or row op, from the fold in its row of the op table.
 func (l *lowerer) addPhases(n *ir.Node) error {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -366,8 +363,7 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index)
 	return out, nil
 }
 
-// lowerMatMul makes a matrix product: parallel axes are the batch, row and
-// column of the result.
+// lowerMatMul lowers a matmul. The parallel axes are the batch, row and column of the result.
 func (l *lowerer) lowerMatMul() error {
 	l.k.Family = kernel.FamilyMatMul
 	switch n := l.c.Cores[0]; {
@@ -407,8 +403,7 @@ func (l *lowerer) lowerMatMul() error {
 	return l.storeProducts()
 }
 
-// addProduct adds product number i, of n, whose operands at the kernel's
-// coordinates are a and b.
+// addProduct adds product number i, for n, with operands a and b at the kernel's coordinates.
 func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
 	if a.UsesAnyAcc() || b.UsesAnyAcc() {
 		return fmt.Errorf("%s needs the other product's result", n)
@@ -425,10 +420,9 @@ func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
 	return nil
 }
 
-// operandDType returns what the operands of a product may be rounded to: their
-// own dtype where it is narrow, be they cast to f32 or not. A quantized weight
-// multiplies an f16 or bf16 operand in that dtype, which is also the result's. An
-// f32 operand is rounded where the product allows it.
+// operandDType returns the dtype to which a matmul's operands may be rounded. That is their own dtype if it is narrow,
+// whether or not they are cast to f32. A quantized weight is multiplied by an f16 or bf16 operand in that operand's
+// dtype, which is also the result's. An f32 operand is rounded if the matmul's precision allows.
 func operandDType(a, b *ir.Node, precision string) ir.DType {
 	if narrowA, narrowB := beforeWidening(a), beforeWidening(b); narrowA.DType() == narrowB.DType() {
 		a, b = narrowA, narrowB
@@ -476,9 +470,8 @@ func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, tran
 	return append(at, row, col)
 }
 
-// resultCoords returns the coordinates of a stored node for the point of the
-// product being computed: its own where the shape is the product's, else those
-// at the same row-major position.
+// resultCoords returns the coordinates of a stored node at the current point of the matmul: the point itself if the
+// shapes are equal, else the coordinates with the same row-major position.
 func (l *lowerer) resultCoords(n *ir.Node) ([]kernel.Index, error) {
 	if n.Shape().Equal(l.space) {
 		return l.at, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// sameExperts reports whether two products can share one loop: they multiply
-// the same rows by matrices of one shape that the same ids pick.
+// sameExperts reports whether two expert matmuls can share one loop: the same rows, the same ids, and matrices of the
+// same shape.
 func sameExperts(a, b *ir.Node) bool {
 	if a.Op() != b.Op() || precision(a) != precision(b) || len(a.Args()) != len(b.Args()) ||
 		!a.Shape().Equal(b.Shape()) {
@@ -22,10 +22,9 @@ func sameExperts(a, b *ir.Node) bool {
 	return true
 }
 
-// lowerMatMulID makes a product whose matrix depends on loaded ids. Without
-// groups every id is a batch of one row: right where few rows share a matrix.
-// With groups each of them is a batch, whose rows are gathered and whose results
-// are stored where the rows came from.
+// lowerMatMulID lowers a matmul with matrices selected by loaded ids. Without groups every id is a batch of one row,
+// which is good if few rows share a matrix. With groups each group is a batch: its rows are gathered, and its results
+// are scattered back to the rows' positions.
 func (l *lowerer) lowerMatMulID() error {
 	first := l.c.Cores[0]
 	l.space = first.Shape()
@@ -66,9 +65,8 @@ func (l *lowerer) lowerMatMulID() error {
 	return l.storeProducts()
 }
 
-// groupOfRows makes groups the batches: their rows are those that the table of
-// groups lists, and the matrix is the one it names, which is returned. Groups
-// and rows that are none are left out.
+// groupOfRows makes each group a batch, with the rows and the matrix from the table of groups; it returns the matrix
+// index. Guards skip unused groups and rows.
 func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr, err error) {
 	table := n.Arg(3)
 	groups, rows := table.Shape()[0], ir.D(int(table.Shape()[1].Add-1))

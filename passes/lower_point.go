@@ -77,7 +77,7 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...), nil
 }
 
-// waitFor has the kernel run after the kernels that store what n is computed of. It loads nothing.
+// waitFor makes the kernel run after the kernels that store n's inputs. It loads nothing.
 func (l *lowerer) waitFor(n *ir.Node) error {
 	if l.waits[n] {
 		return nil
@@ -100,11 +100,11 @@ func (l *lowerer) waitFor(n *ir.Node) error {
 	return nil
 }
 
-// errAfterItself says that a kernel would have to run after itself.
+// errAfterItself means that a kernel would have to run after itself.
 var errAfterItself = errors.New("the next op waits for all of it")
 
-// computedIn is the dtype in which devices compute an elementwise op: f32 for
-// floats narrower than that, unless the result needs no rounding.
+// computedIn is the dtype in which devices compute an elementwise op: f32 for narrower floats, unless the result is
+// exact.
 func computedIn(n *ir.Node) ir.DType {
 	t := n.DType()
 	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast &&
@@ -114,8 +114,7 @@ func computedIn(n *ir.Node) ir.DType {
 	return t
 }
 
-// broadcastCoords maps coordinates of a broadcast result to those of an
-// argument of shape s.
+// broadcastCoords maps coordinates of a broadcast result to an argument of shape s.
 func broadcastCoords(s ir.Shape, at []kernel.Index) []kernel.Index {
 	out := slices.Clone(at[len(at)-len(s):])
 	for i, d := range s {

@@ -52,8 +52,8 @@ func (l *lowerer) lowerQuantizedUpdate(w write) error {
 	return l.storeBlocks(l.c.Cores[0], n, at)
 }
 
-// quantized declares the axes of a quantize and returns the coordinates of a
-// block: those of its elements, the innermost in blocks.
+// quantized declares the axes of a quantize and returns the coordinates of a block: those of its elements, with the
+// innermost in blocks.
 func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
 	l.k.Family = kernel.FamilyQuantize
 	l.ops[n] = true
@@ -91,8 +91,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 	return nil
 }
 
-// lowerCopy copies blocks as they are: words of 32 bits, the last of which may
-// reach into the padding that every buffer has.
+// lowerCopy copies blocks as 32-bit words. The last word may extend into the padding that every buffer has.
 func (l *lowerer) lowerCopy() error {
 	if len(l.c.tails) > 1 {
 		return fmt.Errorf("blocks are copied by themselves")

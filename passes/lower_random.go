@@ -56,9 +56,8 @@ func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr 
 	return l.b.Cast(t, x)
 }
 
-// normal returns r*cos(a) for even and r*sin(a) for odd elements, with
-// r = sqrt(-2*log1p(-u)) and a = 2*pi*v. The cosine is taken as the sine a
-// quarter turn further, in [-1/4, 3/4) turns, where the sum is exact.
+// normal returns r*cos(a) for even and r*sin(a) for odd elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. The
+// cosine is computed as the sine of a quarter turn more, in [-1/4, 3/4) turns, where the sum is exact.
 func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
 	wide := accType("", t)
 	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, wide, nil, args...) }

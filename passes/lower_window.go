@@ -9,9 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// minConvRows is the fewest output channels per group for which a convolution
-// is a matrix product. With fewer (depthwise convolutions have one) most of a
-// tile would be empty, and one fold per output element is better.
+// minConvRows is the fewest output channels per group for which a convolution is lowered to a matmul. With fewer
+// (depthwise convolutions have one) most of a tile would be padding, and one fold per output element is better.
 const minConvRows = 4
 
 // isWindowRow reports whether n folds windows of its argument with one row
@@ -35,10 +34,10 @@ func windowsShare(n *ir.Node) bool {
 		}
 	}
 	convolves := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
-	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // of which each folds the group's channels
+	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // each of which folds the group's channels
 }
 
-// isConv reports whether n is a convolution made as a matrix product.
+// isConv reports whether n is a convolution that is lowered to a matmul.
 func isConv(n *ir.Node) bool {
 	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)
 }
@@ -101,9 +100,9 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 	}
 }
 
-// value loads the argument at a tap, or gives outside where there is nothing.
+// tapValue loads the argument at a tap, or returns outside if the tap is in the padding.
 func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) (*kernel.Expr, error) {
-	if x.Shape().MaxElems() == 0 { // and its buffer is too small for what is limited to no elements
+	if x.Shape().MaxElems() == 0 { // the buffer is too small for an index clamped to an empty range
 		return l.b.Number(x.DType(), outside), nil
 	}
 	v, err := l.value(x, slices.Concat(outer, t.at))
@@ -197,8 +196,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count)), nil
 }
 
-// least returns the smaller (or larger) of two indices, of which one often is
-// provably so.
+// least returns the smaller (or larger) of two indices. Often one of them is provably smaller.
 func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
 	op ir.Op) *kernel.Expr {
 	less, more := b.Minus(a), a.Minus(b)
@@ -253,7 +251,7 @@ func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.In
 	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, meet(n, at[2:], fold[1:]), paddingOf(n))
 }
 
-// paddingOf is what a convolution takes for padding.
+// paddingOf returns a convolution's padding value.
 func paddingOf(n *ir.Node) float64 {
 	if n.Op() != ir.OpConv {
 		return 0
@@ -272,9 +270,8 @@ func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []ker
 	return l.value(n.Arg(1), from)
 }
 
-// lowerConv makes a convolution a matrix product without ever storing its
-// windows: per image and group, weights [channels, window] times windows
-// [window, positions].
+// lowerConv makes a convolution a matmul without storing its windows: per image and group, weights [channels, window]
+// times windows [window, positions].
 func (l *lowerer) lowerConv(n *ir.Node) error {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[n] = true

@@ -36,7 +36,7 @@ func writeOf(n *ir.Node) (w write, ok bool) {
 	return w, true
 }
 
-// before is what x, on the way from a write's value to its base, is another shape of or is written into.
+// before returns the node before x on the chain from a write's value to its base: x reshapes it or writes into it.
 func (w write) before(x *ir.Node) *ir.Node {
 	if x == w.op {
 		return x.Arg(w.arg)
@@ -59,7 +59,7 @@ func isScatter(n *ir.Node) bool {
 	return false
 }
 
-// unshaped is what n shows in another shape. A reshape to the same shape is a copy; see ownValues.
+// unshaped strips reshapes. A reshape to the same shape is a copy and stays; see ownValues.
 func unshaped(n *ir.Node) *ir.Node {
 	for n.Op() == ir.OpReshape && !isCopy(n) {
 		n = n.Arg(0)
@@ -67,7 +67,7 @@ func unshaped(n *ir.Node) *ir.Node {
 	return n
 }
 
-// values are what a write writes.
+// values returns the values that a write stores.
 func (w write) values() *ir.Node {
 	switch {
 	case isScatter(w.op):
@@ -84,29 +84,28 @@ func (w write) suits() bool {
 	return !isScatter(w.op) || w.op.DType().IsBlock() || w.values().Shape().MaxElems() <= w.op.Shape().MaxElems()
 }
 
-// overwrites knows which states of a graph are updated in place.
+// overwrites records which states of a graph are updated in place.
 //
-// Kernels that read the old value of such a state run before its first write. What depends
-// on the old value may be computed in such a kernel, so all of it must come before that
-// write, but for what writes take: that is stored first, where it is small. A state whose
-// first write would then wait for itself is written whole.
+// Kernels that read the old value of such a state must run before its first write. They may fuse nodes that depend on
+// the old value, so all of these nodes must come before the write, except the write's own operands; small ones of those
+// are stored first. A state whose first write would then depend on itself is written as a whole.
 type overwrites struct {
 	g       *ir.Graph
 	users   [][]*ir.Node
-	shown   map[*ir.Node]int        // how often outputs and updates have a node
-	news    map[*ir.Node]int        // how many states a node is the new value of
-	inPlace map[*ir.Node][]*ir.Node // by state, the values that take turns in its buffer, the last one first
-	whole   map[*ir.Node]string     // by state, why it is written whole instead
-	waiting map[*ir.Node][]*ir.Node // by node, the first writes that come after it
-	early   map[edge]bool           // what writes take that is stored before the first of them
-	search  int                     // how many more nodes are looked at for an order
+	shown   map[*ir.Node]int        // number of outputs and updates of each node
+	news    map[*ir.Node]int        // number of states with this node as the new value
+	inPlace map[*ir.Node][]*ir.Node // by state, the values that successively occupy its buffer, last first
+	whole   map[*ir.Node]string     // by state, the reason why it is written as a whole
+	waiting map[*ir.Node][]*ir.Node // by node, the first writes that must come after it
+	early   map[edge]bool           // operands of writes that are stored before the first write
+	search  int                     // remaining nodes to visit in searches for an order
 }
 
 // edge is a value and one of its users.
 type edge struct{ value, user *ir.Node }
 
-// newOverwrites looks at a graph whose states are to be updated in place where they can.
-// Where that is decided, all others have a copy as their new value.
+// newOverwrites decides which states of a graph can be updated in place. If that was decided earlier, a state without
+// in-place update has a copy as its new value.
 func newOverwrites(g *ir.Graph, decided bool) *overwrites {
 	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		inPlace: map[*ir.Node][]*ir.Node{}, whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
@@ -136,7 +135,7 @@ func (o *overwrites) writes() map[*ir.Node]bool {
 	return all
 }
 
-// only reports whether nothing but some nodes reads n.
+// only reports whether n has no readers except these.
 func (o *overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
 }
@@ -161,7 +160,7 @@ func (o *overwrites) decide(u ir.Update, decided bool) {
 // isCopy reports whether n is a reshape to its own shape.
 func isCopy(n *ir.Node) bool { return n.Op() == ir.OpReshape && n.Shape().Equal(n.Arg(0).Shape()) }
 
-// newValue is what a state is updated with, perhaps by way of a copy.
+// newValue returns the new value of a state, without a copy.
 func newValue(u ir.Update) *ir.Node {
 	if isCopy(u.Value) {
 		return u.Value.Arg(0)
@@ -279,14 +278,14 @@ func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 	return true
 }
 
-// canStoreFirst reports whether it is worth storing what a write takes of the old value: a
-// copy of the state moves more. A where would take as much as the state has.
+// canStoreFirst reports whether storing a write's operand that depends on the old value moves less memory than copying
+// the state. A where would need an operand as large as the state.
 func canStoreFirst(write, taken *ir.Node) bool {
 	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
 		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
 }
 
-// takenBy are the arguments of writes, but for what these write into, by the values that they make.
+// takenBy returns the operands of the writes that make some values, except their bases.
 func (o *overwrites) takenBy(values []*ir.Node) (all []edge) {
 	for _, n := range values {
 		w, _ := writeOf(n)
@@ -295,7 +294,7 @@ func (o *overwrites) takenBy(values []*ir.Node) (all []edge) {
 	return all
 }
 
-// takes are the arguments of a write, but for its base.
+// takes returns the operands of a write except its base.
 func (o *overwrites) takes(w write) (all []edge) {
 	for {
 		inner, region, ok := o.nested(w)
@@ -328,8 +327,8 @@ func (o *overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (
 	return seen, true
 }
 
-// nested returns what a write writes into what its base has in the same place: a write
-// along a further axis, of nothing else. Region sees the base there.
+// nested returns the inner write if a write stores a modified region of its own base: a write along another axis with
+// no other effect. region is the slice of the base.
 func (o *overwrites) nested(w write) (inner write, region []*ir.Node, ok bool) {
 	if w.op.Op() != ir.OpDynamicUpdateSlice || w.op.DType().IsBlock() || w.op.Attrs().Bool("wrap") {
 		return write{}, nil, false
@@ -436,8 +435,8 @@ func (l *lowerer) lowerReplaced(w write) error {
 	return nil
 }
 
-// placeOf returns where in its base a write writes its values at a point of them. Of a
-// scatter the kernel's guard leaves out what has no place.
+// placeOf returns the coordinates in the base to which a write stores its values at a point. For a scatter, a guard of
+// the kernel skips indices out of range.
 func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
 	base := w.op.Shape()
 	to := slices.Clone(at)
@@ -470,15 +469,15 @@ func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
 	return to, err
 }
 
-// guarded returns an element of indices as one, and has the kernel leave out the points
-// for which it is not below an extent.
+// guarded returns an element of indices as a coordinate, and makes the kernel skip points where it is not below an
+// extent.
 func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (kernel.Index, error) {
 	v, err := l.value(indices, at)
 	if err != nil {
 		return kernel.Index{}, err
 	}
 	if v.DType != ir.I64 {
-		v = l.b.Cast(ir.I32, v) // a u32 past its range becomes negative, and is as much out of range
+		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
 	}
 	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
 	within := l.b.Apply(ir.OpAnd, ir.Bool, nil,

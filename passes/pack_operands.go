@@ -8,21 +8,17 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// packOperands gives operands of products that are computed, or lie badly in
-// memory, a kernel of their own, which stores them rounded as the product takes
-// them: every tile of the result would do so again.
+// packOperands adds a kernel that stores a computed or badly laid out operand of a matmul, rounded to the operand
+// dtype. Otherwise every tile of the result would repeat that work.
 //
-// So products of f32 in precision bf16x3 become such of bf16, too. An operand x is
-// high + low, high being x rounded to bf16 and low what is left of it, rounded too.
-// Of the four products of the parts of a and b three are summed,
+// For f32 matmuls with precision bf16x3 it also splits the operands into bf16. An operand x is high + low, where high
+// is x rounded to bf16 and low the remainder, also rounded. It sums three of the four products of parts,
 //
 //	low(a)*high(b) + high(a)*low(b) + high(a)*high(b)
 //
-// as one product of a contraction three times as long, smallest first, since
-// matrix units cut sums off. What is lost is low(a)*low(b), at most 2^-16 of a*b,
-// and twice 2^-17 for what two bf16 leave of an f32. An operand that is loaded as
-// bf16 has no low part: then two products are summed, or there is only one, of
-// the operands as they are.
+// as one matmul with a contraction three times as long, smallest terms first because matrix units truncate sums. The
+// error is low(a)*low(b), at most 2^-16 of a*b, plus twice 2^-17 for the remainder that two bf16 leave of an f32. An
+// operand that is loaded as bf16 has no low part: then there are two products, or one, of the operands themselves.
 func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul {
@@ -47,7 +43,7 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 		stores, rest := s.packOperandsOf(k, operands, apart)
 		switch {
 		case len(stores) == 0:
-		case apart: // estimates promise more of these products than they hold
+		case apart: // estimates for these products are too optimistic
 			p := propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
 			p.Margin = 1.25
 			list = append(list, p)
@@ -62,8 +58,8 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// coversAll reports whether a list has all operands of a product: parts of one side make
-// the contraction longer, and the other must be as long.
+// coversAll reports whether a list has all operands of the products: splitting one side makes the contraction longer,
+// and the other side must have the same length.
 func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	listed := map[*kernel.Expr]bool{}
 	for _, o := range list {
@@ -72,8 +68,8 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
 }
 
-// packOperandsOf splits the computation of operands off a product, and takes
-// them apart into bf16 where that is wanted.
+// packOperandsOf moves the computation of operands from a matmul to separate kernels, and splits them into bf16 if
+// requested.
 func (s *State) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
@@ -99,9 +95,8 @@ func (s *State) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 	return stores, usingStored(k, all)
 }
 
-// multipliesItself reports whether a stored operand stands on both sides. It
-// varies along neither axis then, as a number repeated does, but stored rows
-// would be those of one side.
+// multipliesItself reports whether a stored operand is on both sides of a product. Such an operand varies along neither
+// axis, like a broadcast number, but its stored rows would belong to one side.
 func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	isA, isB := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -117,7 +112,7 @@ type operandStore struct {
 	fold   int
 	isB    bool
 	dtype  ir.DType
-	axes   []int    // of the product that the operand has
+	axes   []int    // axes of the matmul that the operand depends on
 	shape  ir.Shape // along those, padded
 	along  int      // which of them is the contraction
 	parts  int      // that the operand is taken apart into, one after the other along it
@@ -154,8 +149,8 @@ func (o *operandStore) place() {
 	}
 }
 
-// storing is the kernel that stores the operand; padding of the contraction is
-// 0. That of the rows is left as it is, since what comes of it is not stored.
+// storing is the kernel that stores the operand. It fills the padding of the contraction with 0. The padding of rows
+// stays uninitialized, because its results are not stored.
 func (o *operandStore) storing() *kernel.Kernel {
 	parallel := slices.Clone(o.shape)
 	for i, axis := range o.axes {
@@ -213,9 +208,8 @@ func (o *operandStore) name() string {
 	return "a_stored"
 }
 
-// usingStored is the product with stored operands. They stand for operands
-// alone: where one is also part of another value, that one is computed as it
-// was, neither rounded nor along an axis that it does not have.
+// usingStored returns the matmul with stored operands. Only whole operands are replaced: if one is also part of another
+// value, that value is still computed from the unrounded original.
 func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
 	return kernel.Map(k, kernel.Edit{
@@ -252,16 +246,15 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	})
 }
 
-// The largest finite bf16, and what may be left of an f32 less that without
-// their sum rounding to infinity.
+// The largest finite bf16, and the largest remainder of an f32 for which the sum of both does not round to infinity.
 const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
 
-// canSplit reports whether all products of a kernel allow it.
+// canSplit reports whether all products of a kernel allow splitting.
 func canSplit(k *kernel.Kernel) bool {
 	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
 }
 
-// decided is k with its products either split, of bf16 then, or as exact as any.
+// decided returns k with its products either split into bf16, or in full precision.
 func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		for _, p := range k.Products {
@@ -274,10 +267,9 @@ func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
 	}})
 }
 
-// bf16Parts is what stands one after the other along the contraction for x, a
-// left or a right operand of k. An infinity or NaN counts in the product of the high
-// parts alone: anywhere else it could meet a 0 or another sign. What would round
-// to infinity does not.
+// bf16Parts returns the parts of x, a left or right operand of k, in their order along the contraction. Infinities and
+// NaN appear only in the product of the high parts: in another product they could be multiplied by 0 or by a part of
+// the opposite sign. Values that would round to infinity are clamped.
 func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) []*kernel.Expr {
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.F32, nil, args...) }
 	is := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.Bool, nil, args...) }

@@ -9,14 +9,14 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// tailMargin is what products without tails must gain at least.
+// tailMargin is the minimum gain for splitting off tails.
 const tailMargin = 1.05
 
-// peelTails gives the last rows or columns of a product, or both, a kernel of their
-// own: in tiles as large as those of the others they would be mostly nothing.
+// peelTails computes the last rows or columns of a matmul, or both, in a separate kernel. In the main kernel's tiles
+// most of their work would be padding.
 func peelTails(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
-	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // of groups of rows it is not known which are the last
+	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
 		return nil
 	}
 	tails := slices.DeleteFunc(s.sizes(k).Tails, func(t kernel.Tail) bool {
@@ -41,8 +41,7 @@ func peelTails(s *State, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// cutTail makes two products of one: of what lies before t.From along t.Axis, and
-// of the rest.
+// cutTail splits a matmul at t.From along t.Axis.
 func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	whole = ofRange(k, t.Axis, 0, t.From)
 	tail = ofRange(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
@@ -53,8 +52,7 @@ func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	return whole, tail
 }
 
-// ofRange is the part of a product whose results have a coordinate along an
-// axis from first to before end.
+// ofRange is the part of a matmul with result coordinates from first up to, but excluding, end along an axis.
 func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[axis] = ir.D(int(end - first))
@@ -66,7 +64,7 @@ func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	}})
 }
 
-// swapped is a product with its rows as columns and its columns as rows.
+// swapped returns a matmul with rows and columns exchanged.
 func swapped(k *kernel.Kernel) *kernel.Kernel {
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	parallel := slices.Clone(k.Parallel)

@@ -11,22 +11,20 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// State is what passes work on: the graph, then the decisions about it, then
-// its kernels, then the program.
+// State is the state of the pipeline: the graph, then the fusion decisions, then its kernels, then the program.
 type State struct {
 	Graph   *ir.Graph
 	Fusion  *Fusion
-	Plan    *plan.Graph      // the kernels, and what they pass on
+	Plan    *plan.Graph      // the kernels, and the values that they pass on
 	Kernels []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
 	Program *kernel.Program
-	// Refused says, a line each, which ops could have had a kernel of their own
-	// and why they were taken apart instead.
+	// Refused lists, one per line, the ops that were decomposed although they could have had their own kernel, and why.
 	Refused []string
-	// Decisions are what rules proposed, in order, and what of it was taken.
+	// Decisions are the proposals of rules, in order, with their outcomes.
 	Decisions []Decision
 
-	body    bool             // whether the graph is that of a loop
-	laidOut []*kernel.Kernel // in the order of Program.Steps, those of bodies included
+	body    bool             // whether the graph is a loop's body
+	laidOut []*kernel.Kernel // in the order of Program.Steps, including kernels of bodies
 	passes  []Pass
 	pricer  Pricer // or nil
 	ctx     context.Context
@@ -172,7 +170,7 @@ type Event struct {
 	Pass    string
 	State   *State
 	Before  *ir.Graph
-	Changed bool // whether Text differs from what it was before
+	Changed bool // whether Text differs from before the pass
 	Text    string
 	Elapsed time.Duration
 }
@@ -185,9 +183,9 @@ type Options struct {
 	Context context.Context
 	// Until, where set, is the last pass to run.
 	Until string
-	// Limits bound what becomes one kernel; a zero is that of most devices.
+	// Limits bound the size of a kernel; zero fields get the limits of most devices.
 	Limits Limits
-	// Pricer, where set, says what pays on a device.
+	// Pricer, if set, decides which proposals pay off on a device.
 	Pricer Pricer
 }
 
@@ -299,7 +297,7 @@ func (s *State) Text() string {
 	return b.String()
 }
 
-// note says in which kernel a node ends up.
+// note returns the kernel that contains a node, for printing.
 func (f *Fusion) note(n *ir.Node) string {
 	switch c := f.coreOrHome(n); {
 	case !f.live[n.ID()]:

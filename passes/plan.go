@@ -15,25 +15,25 @@ type planner struct {
 	p        *kernel.Program
 	kernels  []*kernel.Kernel // by step
 	scratch  int              // how many values of no node have buffers
-	lifetime map[int][2]int   // by buffer: when it is first and last touched
-	clock    int              // now; kernels that may run at a time have one
-	weights  map[string]int   // by what a weight's buffer holds
+	lifetime map[int][2]int   // by buffer: the times of its first and last access
+	clock    int              // current time; kernels that may run concurrently have the same
+	weights  map[string]int   // by the content of a weight's buffer
 	grids    int              // the buffers of gated steps; -1 where there are none
 	gates    []*kernel.Kernel // with the region that each decides on
 	gated    []int
 }
 
-// scope is a graph of kernels that the planner lays out: the program's own, or that of the body of a loop.
+// scope is a graph of kernels that the planner lays out: the program's, or a loop body's.
 type scope struct {
 	*planner
 	s       *State
 	buffers map[plan.ValueID]int
 	inner   map[plan.KernelID]*scope // of loops
-	// fixed are the kernels that run when the program is loaded, and what they make.
+	// fixed are the kernels that run when the program is loaded, and ready their results.
 	fixed  map[plan.KernelID]bool
 	ready  map[plan.ValueID]bool
-	outer  *scope                        // around a body; nil
-	stands map[plan.ValueID]plan.ValueID // of a body: for which values of outer its leaves stand
+	outer  *scope                        // scope around a body; nil for the program
+	stands map[plan.ValueID]plan.ValueID // for a body: the values of outer that its leaves represent
 }
 
 // layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are
@@ -56,7 +56,7 @@ func layOutMemory(s *State) error {
 		return err
 	}
 	pl.placeTemps()
-	if testing.Testing() { // every test that plans checks what it planned
+	if testing.Testing() { // every test that plans also verifies the plan
 		if err := pl.p.CheckArena(); err != nil {
 			return err
 		}
@@ -67,8 +67,7 @@ func layOutMemory(s *State) error {
 	return nil
 }
 
-// extents notes which extents of a graph, and of the loops in it, values of symbols may make negative, but for those of
-// buffers.
+// extents records the extents of a graph and of its loops that symbols may make negative, except those of buffers.
 func (pl *planner) extents(sc *scope) {
 	for _, n := range sc.s.Graph.Nodes() {
 		for _, d := range n.Shape() {
@@ -159,7 +158,7 @@ func (sc *scope) steps(which func(plan.KernelID) bool) error {
 	return nil
 }
 
-// region lays out the body of a loop: what is the same in every trip, and then the steps of a trip.
+// region lays out a loop's body: first the steps that are the same in every trip, then the steps of a trip.
 func (sc *scope) region(loop *kernel.Kernel) error {
 	ids := sc.s.Plan.IDs()
 	once := ids[:sc.s.Plan.Once()]
@@ -189,7 +188,8 @@ func (sc *scope) region(loop *kernel.Kernel) error {
 	sc.clock++
 	for _, st := range sc.p.Steps[len(sc.p.Steps)-region.Count:] {
 		for _, b := range st.Binds {
-			if life := sc.lifetime[b.Buffer]; life[0] < begin { // what was there before is so in every trip
+			// A buffer that lived before the loop is live in every trip.
+			if life := sc.lifetime[b.Buffer]; life[0] < begin {
 				sc.lifetime[b.Buffer] = [2]int{life[0], sc.clock}
 			}
 		}
@@ -227,7 +227,7 @@ func (pl *planner) touch(buf int) {
 	pl.lifetime[buf] = life
 }
 
-// fault gives the host the word in which a kernel notes a fault.
+// fault registers the word in which a kernel reports a fault to the host.
 func (sc *scope) fault(k *kernel.Kernel) error {
 	if k.Fault == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// barriers puts a barrier before every step that touches what a step since
-// the last barrier wrote, or writes what one has read.
+// barriers inserts a barrier before every step with a data hazard since the last barrier: it accesses data that a step
+// wrote, or writes data that a step read.
 func (pl *planner) barriers() {
 	borders := pl.p.Borders()
 	since := touched{pl: pl}
@@ -27,11 +27,10 @@ func (pl *planner) barriers() {
 	}
 }
 
-// touched is what steps since the last barrier have read and written: buffers,
-// and bytes of the arena.
+// touched is the set of buffers and arena bytes that steps have read and written since the last barrier.
 type touched struct {
 	pl                *planner
-	written           map[int]bool // by buffer that is touched: whether it is written
+	written           map[int]bool // by accessed buffer: whether it is written
 	arena, arenaWrite spans
 }
 

@@ -75,7 +75,7 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 		kind = kernel.BufPrepared
 	}
 	shared := ""
-	if len(segments) > 0 && segments[0].Weight != "" { // loops and what is around them may read one weight
+	if len(segments) > 0 && segments[0].Weight != "" { // loops and the code around them may read the same weight
 		shared = fmt.Sprintf("%+v %s %s", segments, t, v.Layout)
 		if i, ok := sc.weights[shared]; ok {
 			sc.buffers[id] = i
@@ -94,8 +94,7 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 	return i, err
 }
 
-// describe says what the buffer of a value is: its kind, its name for readers, its type and what it holds from the
-// start.
+// describe returns a value's buffer kind, its name for readers, its type and its initial content.
 func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t ir.Type, held []kernel.Segment) {
 	t = v.Type
 	switch {

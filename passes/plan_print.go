@@ -37,7 +37,7 @@ func printBuffer(w io.Writer, number int, b kernel.Buffer) {
 	fmt.Fprintln(w)
 }
 
-// printStep writes a step after what begins with it: runs, regions and persistent kernels.
+// printStep writes a step, preceded by the headings of runs, regions and persistent kernels that begin with it.
 func printStep(w io.Writer, p *kernel.Program, number int) {
 	st := p.Steps[number]
 	switch {

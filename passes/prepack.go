@@ -7,11 +7,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// prepackWeights finds the kernels that read nothing but weights, constants and
-// what others of them make, such as those that store weights as matrix units
-// take them. They run once, before all others, and what these need of them is
-// kept in buffers outside of the arena. In the body of a loop what the body is given counts as well: such kernels run
-// once, before the trips.
+// prepackWeights finds the kernels that depend only on weights and constants, such as kernels that repack weights for
+// matrix units. They run once, when the program is loaded, and their results are kept in buffers outside of the arena.
+// In a loop body the captured values count as constants: such kernels run once, before the trips.
 func prepackWeights(s *State) error {
 	ready := s.captured()
 	var once []plan.KernelID
@@ -29,8 +27,8 @@ func prepackWeights(s *State) error {
 	return nil
 }
 
-// canPrepare reports whether a kernel is to run once, given values that are ready before: what it stores is then
-// read by others only, and made by it alone.
+// canPrepare reports whether a kernel can run once, given the values that are ready before. It must be the only kernel
+// that writes its results.
 func (s *State) canPrepare(k *kernel.Kernel, ready map[plan.ValueID]bool) bool {
 	return k.CanPrepare(func(buffer int) bool { return ready[buffer] }) &&
 		!slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {

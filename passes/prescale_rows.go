@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// prescaleRows has the kernel that computes a row store it multiplied by a weight
-// as well, where products that add up the row multiply it by that: every workgroup
-// of them then reads one row in place of two.
+// prescaleRows makes the kernel that computes a row also store the row multiplied by a weight, if matmuls over the row
+// multiply it by the same weight. Every workgroup of these matmuls then reads one row instead of two.
 func prescaleRows(s *State, id plan.KernelID) []Proposal {
 	f, ok := factorOf(s.Plan.Kernel(id))
 	if !ok {
@@ -36,22 +35,20 @@ func prescaleRows(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// weighedRow is a row times a weight, which is the A of all products of a kernel.
+// weighedRow is a row times a weight, as operand A of all products of a kernel.
 type weighedRow struct {
 	k           *kernel.Kernel
 	row, weight *kernel.Expr // loads
 	of          weighing
 }
 
-// weighing says which product of a row and a weight is meant: of the row in a
-// buffer, and as many elements of another from one on.
+// weighing identifies the product of a row, by its buffer, and a weight, by its buffer and first element.
 type weighing struct {
 	row, weight int
 	from        int64
 }
 
-// factorOf finds the row of a product that adds it up, and a weight that is the
-// same in all rows and batches of the product.
+// factorOf matches operand A of a row-sum matmul as a row times a weight that is the same for all rows and batches.
 func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 	if !k.RowSums() {
 		return weighedRow{}, false
@@ -79,13 +76,13 @@ func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 // rowType is the type of the row.
 func (f weighedRow) rowType() ir.Type { return ir.Type{DType: ir.F32, Shape: ir.Shape{f.k.Fold}} }
 
-// binding is what is stored, as a kernel binds it.
+// binding returns the binding of the stored product.
 func (f weighedRow) binding(buffer int) kernel.Binding {
 	return kernel.Binding{Name: f.k.Bindings[f.row.Bind].Name + "_weighed", DType: ir.F32, Buffer: buffer,
 		Elems: f.k.Fold.Add}
 }
 
-// reading is the product by the stored row.
+// reading returns the matmul that reads the stored product.
 func (f weighedRow) reading(buffer int) *kernel.Kernel {
 	return kernel.Map(f.k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		bind := f.binding(buffer)
@@ -99,8 +96,8 @@ func (f weighedRow) reading(buffer int) *kernel.Kernel {
 	}})
 }
 
-// storing is the kernel that stores the row, and stores the product with the
-// weight beside. It does so if it stores whole rows of f32 once.
+// storing returns the kernel that stores the row, with a second store of the row times the weight. It requires that the
+// kernel stores whole f32 rows once.
 func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) {
 	stores := 0
 	for _, st := range k.Stores {

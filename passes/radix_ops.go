@@ -164,8 +164,8 @@ func inferKey(c *ir.Call) ([]ir.Type, error) {
 	return []ir.Type{{DType: ir.U32, Shape: c.Shape(0)}}, nil
 }
 
-// op describes the kernel that moves keys and their coordinates to where starts
-// says that those of their chunk and digit begin.
+// op describes the kernel that moves keys and their coordinates to the positions in starts, which has a start for each
+// chunk and digit.
 func (m radixMove) op() ir.CustomOp {
 	name, body := "vkc.radix_move", moveBody
 	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
@@ -204,11 +204,10 @@ shared uint order[2048]; // by place in the chunk's order: two coordinates in th
 	}
 }
 
-// moveBody sorts the chunk before it moves anything, so that neighbours go to
-// neighbouring places: on an H100 that is what the time depends on. Groups of 32
-// invocations take neighbouring parts of the chunk, 32 elements at a time. Which
-// of these have the same digit is gathered in a word of shared memory, so that
-// neither the order of atomics nor the size of subgroups matters.
+// moveBody sorts the chunk in shared memory before moving it, so that neighbours are written to neighbouring positions:
+// on an H100 this determines the time. Groups of 32 invocations take neighbouring parts of the chunk, 32 elements at a
+// time. A word of shared memory collects which of these elements have the same digit, so that the result does not
+// depend on the order of atomics or the subgroup size.
 const moveBody = `uint local = gl_LocalInvocationID.x, lane = local & 31u, group = local >> 5u << 8u;
 uint row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y, n = keys_dim1;
 uint begin = chunk * 4096u, count = min(max(n, begin) - begin, 4096u), first = row * n + begin;

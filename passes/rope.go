@@ -89,11 +89,10 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return out, nil
 }
 
-// sinCosTurns is the sine and cosine of pos turns of the 64-bit fraction (high,
-// low): the upper 2 bits of their product, rounded, are the quadrant, the rest
-// is an angle within pi/4 of its middle, which sine and cosine take as it is. What
-// low adds up to is a whole number of 2^-32 turns: what is beyond is too little to
-// matter, and would take the angle past pi/4.
+// sinCosTurns returns the sine and cosine of pos turns by the 64-bit fraction (high, low). The upper 2 bits of their
+// product, rounded, are the quadrant. The rest is an angle within pi/4 of the quadrant's middle, where sine and cosine
+// need no range reduction. The contribution of low is rounded to multiples of 2^-32 turns: smaller parts do not matter,
+// and could move the angle beyond pi/4.
 func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
 		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))

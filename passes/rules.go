@@ -8,27 +8,27 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// Pricer says what of all that rules propose pays on a device. They know none
-// themselves, and propose only what is right on any.
+// Pricer decides which proposals pay off on a device. Rules know nothing of devices and propose only rewrites that are
+// correct on all of them.
 type Pricer interface {
-	// RoundRows reports whether so many rows are to be rounded to bytes that meet so
-	// many columns of a weight in a block format.
+	// RoundRows reports whether to quantize rows to int8 for a matmul with a weight in block format t, given the
+	// numbers of rows and of the weight's columns.
 	RoundRows(t ir.DType, rows, columns ir.Dim) bool
-	// ReadRows reports whether so many rows that are stored as bytes with scales are to be read so, and not as
-	// floats, where they meet such a weight.
+	// ReadRows reports whether a matmul with such a weight should read rows stored as bytes with scales in that format
+	// instead of as floats.
 	ReadRows(t ir.DType, rows, columns ir.Dim) bool
-	// StoreScores reports whether scores of an attention that take so many bytes are better stored for its
-	// gradients than computed again for each.
+	// StoreScores reports whether storing an attention's scores of the given size for its gradients is faster than
+	// recomputing them.
 	StoreScores(bytes int64) bool
-	// Time estimates how many nanoseconds some work takes.
+	// Time estimates the time of some work in nanoseconds.
 	Time(kernel.Work) float64
 	// Has reports whether the device has a feature, by its name in device.Caps.Has.
 	Has(feature string) bool
-	// Layout returns how the blocks of a weight are to lie that some kernels read.
+	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
-	// Sizes returns what rules are to propose where that depends on the device.
+	// Sizes returns the sizes that rules should propose where these depend on the device.
 	Sizes(*kernel.Kernel) kernel.Sizes
-	// Price estimates what kernels take before and after a rewrite.
+	// Price estimates the time of kernels before and after a rewrite.
 	Price(kernel.Rewrite) kernel.Estimate
 }
 
@@ -36,10 +36,10 @@ type Pricer interface {
 type Proposal struct {
 	What    string // in few words
 	Changes []Change
-	// Margin and LastSplit are those of its [kernel.Rewrite].
+	// Margin and LastSplit are copied to its [kernel.Rewrite].
 	Margin    float64
 	LastSplit bool
-	// Default is taken where no other proposal for the same kernel gains, also without a device.
+	// Default proposals are taken if no other proposal for the kernel gains time, even without a device.
 	Default bool
 }
 
@@ -49,10 +49,10 @@ type Change struct {
 	By []*kernel.Kernel
 }
 
-// Decision is a proposal, and what became of it.
+// Decision is a proposal and its outcome.
 type Decision struct {
 	Rule, Kernel, What string
-	// Of names the weights that the kernel reads or, without any, the inputs and states that it touches.
+	// Of names the weights that the kernel reads or, if there are none, the inputs and states that it accesses.
 	Of []string
 	kernel.Estimate
 	Taken bool
@@ -74,7 +74,7 @@ func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
 	p.Changes = append(p.Changes, Change{id, by})
 }
 
-// kernel is what a kernel has become by the changes.
+// kernel returns the current version of a kernel after the changes.
 func (p *Proposal) kernel(s *State, id plan.KernelID) *kernel.Kernel {
 	for _, c := range p.Changes {
 		if n := len(c.By); c.ID == id && n > 0 {
@@ -84,12 +84,11 @@ func (p *Proposal) kernel(s *State, id plan.KernelID) *kernel.Kernel {
 	return s.Plan.Kernel(id)
 }
 
-// rule is a pass that proposes other kernels in place of each, of which a price
-// chooses.
+// rule is a pass that makes proposals for each kernel and lets the price choose.
 func rule(name, why string, propose func(*State, plan.KernelID) []Proposal) Pass {
 	return Pass{name, why, func(s *State) error {
 		for _, id := range s.Plan.IDs() {
-			if s.Plan.Kernel(id) != nil { // nor taken away since
+			if s.Plan.Kernel(id) != nil { // an earlier proposal may have removed it
 				s.decide(name, id, propose(s, id))
 			}
 		}
@@ -97,8 +96,7 @@ func rule(name, why string, propose func(*State, plan.KernelID) []Proposal) Pass
 	}}
 }
 
-// decide takes the proposal for a kernel that gains most, and writes down what
-// became of all.
+// decide takes the proposal with the largest gain for a kernel, and records the outcome of all.
 func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
 	best, most, first := -1, 0.0, len(s.Decisions)
 	for i, p := range list {
@@ -146,7 +144,7 @@ func (s *State) named(k *kernel.Kernel) []string {
 	return others
 }
 
-// leafNames adds the name of a leaf, or those of the leaves that a node is made of, such as of weights side by side.
+// leafNames adds the name of a leaf, or the names of the leaves that a node is made of, such as concatenated weights.
 func leafNames(to []string, n *ir.Node, seen map[*ir.Node]bool) []string {
 	if seen[n] {
 		return to
@@ -168,7 +166,7 @@ func mostBindings(list []*kernel.Kernel) (most int) {
 	return most
 }
 
-// sizes returns what to propose for a kernel: nothing without a device.
+// sizes returns the sizes to propose for a kernel: none without a device.
 func (s *State) sizes(k *kernel.Kernel) kernel.Sizes {
 	if s.pricer == nil {
 		return kernel.Sizes{}

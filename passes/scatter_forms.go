@@ -31,8 +31,8 @@ var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 // minShared is how many updates fill a device by workgroups that accumulate in shared memory.
 const minShared = 1 << 16
 
-// form chooses how to compute a scatter, of which comparing takes so many steps: what is expected to take the least
-// time on the device.
+// form chooses the form of a scatter with the least estimated time on the device. steps is the number of comparisons in
+// the comparing form.
 func (r *rewriter) form(s scatterSize, steps float64) scatterForm {
 	time := nominal.Time
 	if r.pricer != nil {
@@ -51,7 +51,7 @@ func (r *rewriter) form(s scatterSize, steps float64) scatterForm {
 		if !acc.near(s) {
 			w.Places = each * float64(acc.words)
 		}
-		if acc.exponents { // they are found first, and each update looks at that of its place
+		if acc.exponents { // an extra pass finds them, and each update reads its destination's
 			w.Places, w.Launches = w.Places+each, w.Launches+2
 			w.Bytes += each*(4+width) + 8*places
 		}
@@ -84,7 +84,8 @@ func (s scatterSize) elements(of ir.Shape) float64 {
 	return n
 }
 
-// fits reports whether positions in what is accumulated have 31 bits, and grids no more workgroups than any device has.
+// fits reports whether positions in the accumulator have at most 31 bits, and grids have no more workgroups than every
+// device allows.
 func (s scatterSize) fits() bool {
 	updates := s.elements(s.updates)
 	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= scatterTile*math.MaxUint16
@@ -97,17 +98,17 @@ func (s scatterSize) sorts() bool {
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
 
-// accumulator says by which kernels the updates of a scatter change words of each place.
+// accumulator describes the kernels that accumulate a scatter's updates.
 type accumulator struct {
 	accumulationOps
-	exponents bool // those of floats come first
+	exponents bool // a kernel first finds the exponents of floats
 }
 
-// accumulator returns that of a scatter, of no words where there is none.
+// accumulator returns the accumulator of a scatter, with no words if there is none.
 func (s scatterSize) accumulator() accumulator {
 	float, wide := s.t.IsFloat(), s.t == ir.F64 || s.t == ir.I64
 	switch {
-	case s.mode == "" && s.updates[0].Is(1): // the last update of a place
+	case s.mode == "" && s.updates[0].Is(1): // the last update of a destination
 		return accumulator{scatterMost, false}
 	case s.mode == "add" && s.t == ir.I64:
 		return accumulator{scatterWide, false}
@@ -232,7 +233,7 @@ func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
 		values = r.castTo(r.castTo(values, wide), ir.U32)
 		return r.castTo(words(into(acc.accumulationOps, values, nil), 0), wide)
 	case s.t.IsFloat():
-		sign := func(x *ir.Node) *ir.Node { // the least is the largest of those with another sign, and NaN is largest
+		sign := func(x *ir.Node) *ir.Node { // the minimum is the negated maximum of negated values; NaN is the largest
 			if s.mode == "min" {
 				return r.unary(ir.OpNeg, x)
 			}

@@ -9,24 +9,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The kernels of scatters that accumulate: each update changes the place that it meets by atomics. What they make of a
-// place must not depend on the order of its updates, so they add and compare 32-bit integers only. That is exact and
-// has the same bits in every run, and every device has such atomics.
+// The kernels of accumulating scatters: each update changes its destination by atomics. The result must not depend on
+// the order of updates, so the atomics only add or compare 32-bit integers. These are exact, give the same bits in
+// every run, and exist on every device.
 //
-// A float is added as an integer, too. One kernel finds the largest exponent of each place. Another one adds, as 64
-// bits, how many units of that exponent each update is. The last bits of small updates are rounded away, further below
-// the largest update than any sum in f32 keeps them.
+// Floats are also added as integers. One kernel finds the largest exponent of each destination. Another adds each
+// update as a 64-bit integer in units of that exponent. This rounds away low bits of small updates, but these are
+// further below the largest update than an f32 sum would keep.
 //
-// Where there are few places, each workgroup accumulates in shared memory, in several copies of all places, and then
-// changes each place once.
+// With few destinations, each workgroup accumulates in shared memory, in several copies of all destinations, and then
+// updates each destination in memory once.
 
 // accumulation is a kernel that changes places by updates.
 type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo
 	attrs     []ir.AttrInfo
-	words     int    // of 32 bits for each place
-	load      string // reads element e of the updates; what it declares is an array by i
+	words     int    // of 32 bits per destination
+	load      string // reads element e of the updates; declares an array indexed by i
 	change    string // changes BINS[at] by element i, which meets element slot of the result
 	flush     string // changes the result's slot by BINS[at], a copy
 	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
@@ -35,9 +35,9 @@ type accumulation struct {
 // Sizes of the kernels that accumulate.
 const (
 	scatterLanes = 128
-	scatterTile  = 4096  // elements that a workgroup takes
-	sharedTile   = 16384 // the same where it accumulates in shared memory
-	sharedWords  = 4095  // of all places, with which copies begin at different banks
+	scatterTile  = 4096  // elements per workgroup
+	sharedTile   = 16384 // elements per workgroup for accumulation in shared memory
+	sharedWords  = 4095  // for all destinations; odd, so that copies start at different banks
 )
 
 var (
@@ -131,7 +131,7 @@ if (largest == 255u) {
 	}.register()
 )
 
-// addPair adds a pair of words with a carry: what all add together does not depend on their order.
+// addPair adds a pair of words with carry. The total does not depend on the order of additions.
 const addPair = `uint low = atomicAdd(BINS[at], value[i].x);
 uint more = value[i].y + uint(low + value[i].x < low);
 if (more != 0u) atomicAdd(BINS[at + 1u], more);`
@@ -163,7 +163,7 @@ func flagOf(x float64) int64 {
 	return 0
 }
 
-// fixedOf is a float in units, of which the last bit of a float with the exponent most has 1<<lowest.
+// fixedOf converts a float to a fixed-point number in which the last bit of a float with exponent most is 1<<lowest.
 func fixedOf(x float64, most, lowest int) uint64 {
 	bits := math.Float32bits(float32(x))
 	number, exponent := uint64(bits&0x7fffff), int(bits>>23&255)

@@ -6,19 +6,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// mergeSiblings turns products of one operand by several weights, [N, K] or [K, N], into
-// one product by the weights laid one after another along N, and slices of it. Query,
-// key and value projections become one kernel that fills the device better
-// and reads the operand once. Siblings that an elementwise op combines (gate
-// and up projections) are left: as two products of one kernel they fuse with
-// what combines them.
+// mergeSiblings merges matmuls of one operand with several weights, [N, K] or [K, N], into one matmul with the weights
+// concatenated along N, followed by slices. So the query, key and value projections become one kernel that uses the
+// device better and reads the operand once. It does not merge siblings that an elementwise op combines (gate and up
+// projections): these fuse with that op as two products of one kernel.
 func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	g, err := leavesFirst(g)
 	if err != nil {
 		return nil, err
 	}
 	groups := siblingGroups(g)
-	merged := map[*ir.Node]*ir.Node{} // first sibling to the merged product, in the new graph
+	merged := map[*ir.Node]*ir.Node{} // first sibling to the merged matmul, in the new graph
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		group := groups[n]
 		if group == nil {
@@ -59,7 +57,7 @@ func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// siblingGroups maps each product that can be merged to all of its group.
+// siblingGroups maps each mergeable matmul to its group.
 func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	users, live := g.Users(), g.Live()
 	groups := map[*ir.Node][]*ir.Node{}
@@ -88,7 +86,7 @@ func mergeable(n, x *ir.Node) bool {
 		(columnsOf(n) == 0 || !storedWeight(n.Arg(1)).DType().IsBlock()) // blocks go along rows
 }
 
-// columnsOf is the axis of a product's weight along which its columns lie.
+// columnsOf returns the axis of a matmul's weight with its columns.
 func columnsOf(n *ir.Node) int {
 	if n.Attrs().Bool("transpose_b") {
 		return 0
@@ -96,7 +94,7 @@ func columnsOf(n *ir.Node) int {
 	return 1
 }
 
-// precision is what a matrix product allows a device.
+// precision returns a matmul's precision attribute.
 func precision(n *ir.Node) string { return n.Attrs().String_("precision") }
 
 // storedWeight returns the weight that n is, or is decoded from element by
@@ -117,8 +115,8 @@ func sameStorage(a, b *ir.Node) bool {
 	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType()
 }
 
-// leavesFirst moves the leaves before all other nodes, so that a merged
-// product can stand where its first sibling stood.
+// leavesFirst moves the leaves before all other nodes, so that a merged matmul can take the position of its first
+// sibling.
 func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
 	var order []*ir.Node
 	for _, leaves := range []bool{true, false} {
@@ -131,11 +129,11 @@ func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Reorder(g, order)
 }
 
-// attendTogether reports whether products, or what elementwise ops and views make of them, meet in an attention. That
-// computes what it reads of slices as it loads them, where elementwise ops between a product and others would become
-// kernels of their own.
+// attendTogether reports whether several of the matmuls reach the same attention through elementwise ops and views. An
+// attention kernel computes its operands from slices as it loads them. Otherwise elementwise ops after a merged matmul
+// would become separate kernels.
 func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
-	met := map[*ir.Node]int{} // attentions, and how many of the products they read
+	met := map[*ir.Node]int{} // number of the matmuls that reach each attention
 	for _, n := range group {
 		seen, work := map[*ir.Node]bool{}, []*ir.Node{n}
 		for len(work) > 0 {
@@ -163,7 +161,7 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 	return false
 }
 
-// combined reports whether elementwise ops join two of the products.
+// combined reports whether an elementwise op combines two of the matmuls.
 func combined(group []*ir.Node, users [][]*ir.Node) bool {
 	owner := map[*ir.Node]*ir.Node{}
 	for _, n := range group {

@@ -65,7 +65,7 @@ func foldFloat(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
 			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
 		}
 		if out[i] = f(x, n.Attrs()); out[i] != out[i] {
-			out[i] = math.NaN() // whose sign and payload processors do not agree on
+			out[i] = math.NaN() // processors differ in its sign and payload
 		}
 	}
 	d, err := ir.FromFloats(n.DType(), out, dims...)

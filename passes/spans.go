@@ -32,8 +32,8 @@ func (s spans) meets(from, to int64) (end int64, ok bool) {
 // that a buffer that lives long costs no more than one that does not.
 type shelves struct {
 	levels []int   // in order
-	all    []spans // by tree node: what is taken at all of its levels
-	some   []spans // what is taken at some of them
+	all    []spans // by tree node: spans taken at all of its levels
+	some   []spans // spans taken at some of its levels
 }
 
 func newShelves(levels []int) *shelves {
@@ -41,8 +41,8 @@ func newShelves(levels []int) *shelves {
 	return &shelves{levels: levels, all: make([]spans, 4*len(levels)), some: make([]spans, 4*len(levels))}
 }
 
-// visit calls inside for the tree nodes that together are levels from life[0] to
-// life[1], and above for those that these are parts of.
+// visit calls inside for the tree nodes that together cover the levels from life[0] to life[1], and above for their
+// ancestors.
 func (s *shelves) visit(life [2]int, inside, above func(node int)) {
 	var walk func(node, first, last int)
 	walk = func(node, first, last int) {

@@ -9,12 +9,11 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// splitK splits the contraction of products, and the keys of attentions: a
-// kernel computes the sums of each part into a buffer, and another adds them, in
-// order, and goes on to what the whole kernel stored.
+// splitK splits the contraction of matmuls, and the keys of attentions. One kernel computes the sums of each part into
+// a buffer, and another adds them in order and continues with the original epilogue.
 func splitK(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
-	if k.Guard != nil { // its rows that are none are not to be added up either
+	if k.Guard != nil { // the parts would have to skip guarded rows too
 		return nil
 	}
 	for _, parts := range s.sizes(k).Parts {
@@ -39,12 +38,12 @@ func splitK(s *State, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// splitter splits one product.
+// splitter splits one matmul.
 type splitter struct {
 	state    *State
 	k        *kernel.Kernel
 	parts    ir.Dim
-	depth    ir.Dim // of the contraction, in a part
+	depth    ir.Dim // contraction length of a part
 	partials []int  // buffer of each product's sums
 }
 
@@ -79,7 +78,7 @@ func (sp *splitter) sums() *kernel.Kernel {
 	})
 }
 
-// rest is the kernel that adds the parts up and stores what the product did.
+// rest is the kernel that adds the parts and has the matmul's epilogue.
 func (sp *splitter) rest() *kernel.Kernel {
 	k := sp.k
 	return kernel.Map(k,

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storedRows are the block formats of rows that are small integers with a scale for every 32 as they are stored: a
-// product by a quantized weight needs not round them to multiply in integers. Levels are as ggml defines them, as GLSL
-// and as Go: x has the blocks as words of 16 bits, of which a block begins at word first with its scale, an f16.
+// storedRows are the block formats of activations: small integers with one scale per 32. A matmul with a quantized
+// weight uses them in integer arithmetic without further quantization. Levels follow ggml's definition, in GLSL and in
+// Go: x has the blocks as 16-bit words, and a block begins at word first with its scale, an f16.
 var storedRows = map[ir.DType]struct {
 	op    ir.Op
 	glsl  string // the level of element i of a block

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// values is the graph of kernels, in which every node has a value of the same number,
-// and what kernels read besides.
+// values is the graph of kernels, where every node has a value with the same number, plus the other values that kernels
+// read.
 type values struct {
 	*plan.Graph
 	params    plan.ValueID
@@ -54,8 +54,8 @@ func (v *values) codebook(t ir.DType) plan.ValueID {
 	return id
 }
 
-// sourceOf returns the kernel that computes all of a value, if it is one that may store another in its place, or
-// several. What a state is and becomes is left alone: kernels store parts of it, and others read what it was before.
+// sourceOf returns the kernel that computes a value as a whole, if it can store another value instead, or several. It
+// leaves states alone, because kernels store parts of them and others read their old values.
 func (s *State) sourceOf(v plan.ValueID, several bool) (plan.KernelID, bool) {
 	writers := s.Plan.Writers(v)
 	if len(writers) != 1 || s.Plan.Value(v).Origin == plan.State {
@@ -67,14 +67,13 @@ func (s *State) sourceOf(v plan.ValueID, several bool) (plan.KernelID, bool) {
 	return writers[0], stores && k.Custom == nil && k.Guard == nil && !readsBuffer(k, v)
 }
 
-// readByOthers reports whether a value is an output, what a state becomes, or read by
-// other kernels than one.
+// readByOthers reports whether a value is an output, a state's new value, or read by a kernel other than the given one.
 func (s *State) readByOthers(v plan.ValueID, than plan.KernelID) bool {
 	return s.Plan.Outlives(v) ||
 		slices.ContainsFunc(s.Plan.Readers(v), func(id plan.KernelID) bool { return id != than })
 }
 
-// readsBuffer reports whether a kernel reads a buffer, or runs after what is stored there.
+// readsBuffer reports whether a kernel reads a buffer or must run after a store to it.
 func readsBuffer(k *kernel.Kernel, buffer int) bool {
 	return slices.Contains(k.After, buffer) ||
 		slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })

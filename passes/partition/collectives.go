@@ -12,18 +12,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Collectives are ops of programs that several devices run together, each on its shard of the values. A device gives
-// its values to memory where all of them meet (package mailbox), and a collective takes what all have given there. A
-// link says where the memory is; each op gives the link that the next one takes, so that all devices come to them in
-// one order. They are custom ops: no family of kernels knows of other devices.
+// Collectives are ops of a program that several devices run together, each on its shard of the values. A device writes
+// its values to memory that all devices share (package mailbox), and a collective reads the values of all. A link
+// describes the memory. Each op returns the link that the next one takes, so that all devices execute them in the same
+// order. They are custom ops, since no kernel family supports several devices.
 //
-// Who takes waits inside of a kernel, in every workgroup, for flags that say that the others have given: in the same
-// memory, or in one of its own to which the host copies them. Or else the runtime ends the program between both ops. A
-// device's flag is written by the kernel that takes, when the one that gives has ended. Without a memory, as when a
-// program is warmed up, a link is all zeros, and others count as zeros.
+// A reader waits inside its kernel, in every workgroup, for flags that say that the other devices have written. The
+// flags are in the shared memory, or the host copies them to the device's own memory. Alternatively the runtime ends
+// the program between write and read. The reading kernel sets its device's own flag, because the writing kernel has
+// ended by then. Without a mailbox, for example when a program is warmed up, a link is all zeros and the values of
+// other devices count as zeros.
 //
-// Few values are given and taken by one kernel where kernels wait: a workgroup waits for the one of its number on the
-// other devices, for which each has a flag. They are so few that a device begins with all of them at once.
+// If kernels wait, few values are written and read by one kernel: a workgroup waits for the workgroup with its number
+// on the other devices, and each has its own flag. There are so few workgroups that a device starts all of them at
+// once.
 var give = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.give", Doc: "Gives the values of a device to the others, and has the link with which they are taken.",
 	Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
@@ -72,8 +74,8 @@ const (
 	collectiveValues = 896 // of a workgroup, which are 1024 words with the epochs: four for an invocation
 )
 
-// collective registers one: prologue, what is done with each part, in the order of ranks, and with what came of it.
-// few is the same of few values, which are given as well.
+// collective registers a collective. prologue, each and result are its code: at the start, for each device's part in
+// the order of ranks, and at the end. few is the variant for few values, which also writes them.
 func collective(name, doc, prologue, each, result string, shape func(ir.Shape, int64) (ir.Shape, error),
 	combine func(all [][]uint32, rank int) []uint32) (op, few ir.Op) {
 	fill := strings.NewReplacer("PROLOGUE", prologue, "EACH", each, "RESULT", result)
@@ -174,7 +176,7 @@ const collectiveWait = `if (open && link[10] != 0u) {
 }
 `
 
-// collectiveFew gives, and waits for the flags of what the workgroup takes.
+// collectiveFew writes the values, and waits for the flags of the parts that the workgroup reads.
 const collectiveFew = giveWords + `memoryBarrierBuffer();
 barrier();
 if (open) {
@@ -272,8 +274,9 @@ func fromWords(words []uint32) []byte {
 	return b
 }
 
-// Swaps is a graph of several devices that exchanges input "x", so many values of f32, so many times: output "y" is
-// what all have, added up and a device's own taken off, again and again. Its link is input "link".
+// Swaps returns a graph that exchanges input "x", f32 values, between several devices the given number of times. Output
+// "y" is computed by repeatedly adding the values of all devices and subtracting the device's own. Its link is input
+// "link".
 func Swaps(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
 	attr := func(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }

@@ -59,15 +59,15 @@ func Homes(parts []Part) map[string]int {
 	return home
 }
 
-// layerSplitter knows of each place between two nodes what a cut there means. Place i is ahead of node i.
+// layerSplitter records the cost of cutting the graph at each position. Position i is before node i.
 type layerSplitter struct {
 	g      *ir.Graph
 	live   []bool
 	last   []int   // by node: the last node that reads it, or its own ID
-	first  []int   // by leaf: the first node that reads it, or how many nodes there are
-	stored []int64 // by place: bytes of weights and states that nodes before it read
-	passed []int64 // by place: bytes of values that a cut there passes on
-	whole  []bool  // by place: a cut there would take a state apart
+	first  []int   // by leaf: the first node that reads it, or the number of nodes
+	stored []int64 // by position: bytes of weights and states that earlier nodes read
+	passed []int64 // by position: bytes of values that a cut there transfers
+	whole  []bool  // by position: a cut there would split a state
 }
 
 // inEachPart reports whether each part that reads a node has one of its own: a leaf.
@@ -142,7 +142,7 @@ func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 		if !ok || s.first[id] == len(s.live) || n.Op() != ir.OpWeight && n.Op() != ir.OpState {
 			continue
 		}
-		from, to := s.first[id]+1, len(bytes) // where a cut is behind what is to be behind it
+		from, to := s.first[id]+1, len(bytes) // positions for this cut, after the previous one
 		if at <= k {
 			from, to = 0, s.first[id]+1
 		}
@@ -180,8 +180,9 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
 				continue
 			}
-			// A cut that is near costs what it passes on; one that is not costs its distance, which is more. Where
-			// others were cut, near is where what they have is at home. Of equal cuts the nearest is taken.
+			// A cut close to the ideal position costs the bytes that it transfers. Any other cut costs its distance,
+			// which is always more. If the graph is cut like another one, a position is close if its weights are on the
+			// same device. Of equal cuts the closest wins.
 			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-total*share)
 			if home != nil {
 				off = float64(away[at])
@@ -227,7 +228,7 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 		return p, err
 	}
 	copies := map[*ir.Node]*ir.Node{}
-	// get returns what stands for a node in the part.
+	// get returns the node of the part that represents a node.
 	get := func(n *ir.Node) (c *ir.Node, err error) {
 		if c = copies[n]; c != nil {
 			return c, nil

@@ -8,14 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Shard is what one device computes of a graph that several compute together. It has the inputs and outputs of the
-// whole, and weights and states of their names, of which some are cut; see [Shard.Cut].
+// Shard is one device's part of a graph that several devices compute together. It has the inputs and outputs of the
+// whole graph, and weights and states of the same names, some of them cut; see [Shard.Cut].
 type Shard struct {
 	*ir.Graph
-	Cut      map[string]int // by weight or state: the axis along which the device has its part
-	Meetings []ir.Shape     // of what it gives to its meetings with the others in a run, in their order
-	Link     string         // the input that says where: u32[12]; "" where there are no meetings
-	Waits    bool           // whether kernels give and take at once, so that no program ends between both
+	Cut      map[string]int // by weight or state: the axis along which it is cut
+	Meetings []ir.Shape     // shapes that the device sends in the exchanges of a run, in order
+	Link     string         // the input with the link, u32[12]; "" if there are no exchanges
+	Waits    bool           // whether kernels write and read in one program, without ending it in between
 }
 
 // Exchanges are how many values a device gives to each meeting of a run with such symbols, or at most, for nil.
@@ -38,14 +38,15 @@ func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 	return list, nil
 }
 
-// SplitTensor returns what the device of a rank computes of a graph that so many compute together (tensor
-// parallelism, Shoeybi et al., "Megatron-LM", 2019). Weights and states that are marked (attribute "shard") are cut
-// along that axis, where it is a number that the devices divide and no block of theirs is cut; others are on every
-// device, and so are values that f32 does not hold, which is what devices exchange. What is computed of them follows,
-// op by op, as in GSPMD (Xu et al. 2021): a value is whole, the part of its rank along an axis, or a term of a sum. An
-// op that has no rule for what its arguments are gets them whole, and so are outputs. A product along an axis that is
-// cut gives terms, which are added up when they are used. Waits says that kernels wait for one another: then few values
-// are given and taken by one of them.
+// SplitTensor returns the part of a graph that the device of a rank computes (tensor parallelism, Shoeybi et al.,
+// "Megatron-LM", 2019). Weights and states with attribute "shard" are cut along that axis, if its extent is a number
+// that the devices divide without cutting blocks; others are replicated. Values that f32 cannot represent are
+// replicated too, because devices exchange f32.
+//
+// The placement of other values follows op by op, as in GSPMD (Xu et al. 2021): a value is whole, a part along an axis,
+// or a term of a sum. An op without a rule for its arguments' placement gets whole arguments, and outputs are whole. A
+// matmul along a cut contraction axis yields terms, which are summed when they are used. waits means that kernels of
+// different devices can wait for each other; then one kernel exchanges few values.
 func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
 		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,
@@ -120,7 +121,7 @@ func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.No
 	return n
 }
 
-// node makes what stands for a node of the graph.
+// node computes the placed value of a node.
 func (s *tensorSplitter) node(n *ir.Node) placed {
 	args := make([]placed, len(n.Args()))
 	parted := false
@@ -146,7 +147,7 @@ func (s *tensorSplitter) node(n *ir.Node) placed {
 	return placed{s.copy(n, nodes, nil), isWhole}
 }
 
-// copy adds n with other arguments and, where it has an attribute "shape", with that one if not nil.
+// copy adds n with other arguments. If shape is not nil, it replaces n's attribute "shape".
 func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -304,8 +305,8 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 		ir.Attr{Name: "limits", Value: limits})
 }
 
-// parted computes the rank's part of a node, some of whose arguments are parts or terms, and reports whether there is a
-// rule for them.
+// parted computes the rank's part of a node if some arguments are parts or terms. It returns false if there is no rule
+// for them.
 func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 	for i, a := range args {
 		if a.axis == isTerm {
@@ -416,7 +417,7 @@ func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
 	return s.others(n, args, axis, 1)
 }
 
-// matmul cuts a product along the rows of a, the columns of b, or both along what it sums over.
+// matmul cuts a matmul along the rows of a, the columns of b, or the contraction axis of both.
 func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	a, b := n.Args()[0], n.Args()[1]
 	rows, inA := a.Rank()-2, a.Rank()-1
@@ -467,7 +468,8 @@ func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 	return placed{s.copy(n, nodes, nil), heads}, true
 }
 
-// reshape follows an axis that is cut to where it goes, as the outer part of one or with what was inside of it.
+// reshape finds the axis of the result that a cut axis maps to. The cut axis may become the outer part of several axes,
+// or be merged with inner axes.
 func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	from, to := n.Args()[0].Shape(), n.Shape()
 	for axis, d := range to {

@@ -1,5 +1,5 @@
-// Package plan has the kernels of a program as a graph: which reads what another
-// makes. Rules rewrite it between lowering and the layout of memory.
+// Package plan represents the kernels of a program as a dataflow graph. Rules rewrite it between lowering and memory
+// layout.
 package plan
 
 import (
@@ -25,36 +25,36 @@ const (
 	Const                  // the graph
 	Params                 // the values of symbols
 	Codebook               // of a block format
-	Fault                  // a kernel, for the host: what made the run fail
+	Fault                  // written by kernels for the host: the cause of a failed run
 )
 
 // ValueID names a value in Binding.Buffer.
 type ValueID = int
 
-// KernelID names a kernel as long as it is there, whatever it is replaced by.
+// KernelID identifies a kernel, including its replacements, until it is removed.
 type KernelID int
 
-// Value is what a buffer holds.
+// Value is the content of a buffer.
 type Value struct {
 	Type   ir.Type
 	Origin Origin
-	// Node is whose value it is in the op graph; nil is nobody's.
+	// Node is the node of the op graph with this value; nil if there is none.
 	Node *ir.Node
-	// Layout is how the blocks of a weight lie.
+	// Layout is the layout of a weight's blocks.
 	Layout kernel.Layout
 
 	writers, readers map[KernelID]bool
 }
 
-// Graph holds kernels in an order in which they may run one by one. Which of two that
-// touch a value comes first is a matter of that order alone: states are overwritten.
+// Graph holds kernels in a valid sequential order. Only that order determines which of two kernels accesses a value
+// first, because states are overwritten.
 type Graph struct {
 	values  []*Value
-	kernels []*kernel.Kernel // by ID; nil is gone
+	kernels []*kernel.Kernel // by ID; nil after removal
 	once    []bool           // by ID
 	order   []KernelID
-	levels  []int // by ID; nil until somebody asks
-	places  []int // by ID: how many kernels come before; nil likewise
+	levels  []int // by ID; nil until needed
+	places  []int // by ID: position in order; nil until needed
 }
 
 // AddValue adds a value.
@@ -67,10 +67,10 @@ func (g *Graph) AddValue(v Value) ValueID {
 // Scratch adds a value that no node of the op graph has.
 func (g *Graph) Scratch(t ir.Type) ValueID { return g.AddValue(Value{Type: t}) }
 
-// Value returns what is known of a value; do not modify.
+// Value returns a value; do not modify it.
 func (g *Graph) Value(id ValueID) *Value { return g.values[id] }
 
-// Outlives reports whether others than kernels see what becomes of a value.
+// Outlives reports whether a value is visible outside the kernels, as an output or state.
 func (g *Graph) Outlives(id ValueID) bool {
 	o := g.values[id].Origin
 	return o == Output || o == State
@@ -125,8 +125,8 @@ func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 	g.levels, g.places = nil, nil
 }
 
-// Replace puts kernels, in that order, in the place of one. The last of them keeps its
-// ID, and those of the others are returned. With none it is removed.
+// Replace replaces a kernel by others, in order. The last one keeps the ID, and Replace returns the IDs of the others.
+// Without others it removes the kernel.
 func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
 	if len(by) == 0 {
 		g.set(id, nil)
@@ -200,9 +200,9 @@ func (g *Graph) inOrder(set map[KernelID]bool) []KernelID {
 	return list
 }
 
-// Level is a number greater than that of all kernels that a kernel waits for, and the
-// least such. In a run, a kernel that reads nothing but what is fixed, as one that stores zeros or
-// decodes a weight, has the greatest: what it makes is not kept for long.
+// Level is the smallest number greater than the levels of all predecessors. In a run, a kernel that reads only constant
+// data, such as one that stores zeros or dequantizes a weight, has the greatest possible level instead, so that its
+// result has a short lifetime.
 func (g *Graph) Level(id KernelID) int {
 	if g.levels == nil {
 		g.findLevels()
@@ -270,9 +270,8 @@ func (g *Graph) Sort() {
 	g.places = nil
 }
 
-// CanMove reports whether a kernel may run where another does, which passes on a value
-// to it or takes one from it: neither that one nor any between the two writes what else
-// it reads, or touches what it writes.
+// CanMove reports whether a kernel may run at the position of another kernel, which produces or consumes value between.
+// That requires that neither this other kernel nor any in between writes its other inputs or accesses its outputs.
 func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	if g.places == nil {
 		g.places = make([]int, len(g.kernels))
@@ -295,7 +294,7 @@ func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	})
 }
 
-// Check reports a kernel that reads what none before it makes.
+// Check returns an error for a kernel that reads a value before it is produced.
 func (g *Graph) Check() error {
 	made := make([]bool, len(g.values))
 	for _, id := range g.order {
