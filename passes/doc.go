@@ -12,6 +12,7 @@
 // Kernel passes then change how operands are stored, and fuse or split kernels.
 //
 // This package is independent of devices. Device-dependent decisions are made by functions in [Options], which package
-// vkc sets to those of codegen/device and codegen/schedule; without them the passes skip every rewrite that pays off only on some devices.
-// The state after a pass can be printed (State.Text, or `vkc dump --after PASS`), and tests compare it.
+// vkc sets to those of codegen/device and codegen/schedule; without them the passes skip every rewrite that pays off
+// only on some devices. The state after a pass can be printed (State.Text, or `vkc dump --after PASS`), and tests
+// compare it.
 package passes

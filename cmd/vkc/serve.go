@@ -258,8 +258,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 // farewell is how long clients may take to read how their requests ended, and a busy machine to tell them.
 const farewell = 10 * time.Second
 
-// await returns when all requests are answered, for which the listener stays open: whoever asks meanwhile is told that
-// the server ends. After --drain it cuts those that are under way and returns how many.
+// await returns when all requests are answered. Meanwhile the listener stays open and tells new requests that the
+// server is shutting down. After --drain it cuts the remaining answers and returns their number.
 func (f *serveFlags) await(handler *serve.Server) (cut int) {
 	answered := make(chan struct{})
 	go func() {

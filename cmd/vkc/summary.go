@@ -51,7 +51,7 @@ type checkInfo struct {
 	Problem  string `json:"problem,omitempty"`
 }
 
-// runInfo is what vkc run --json prints.
+// runInfo is the output of vkc run --json.
 type runInfo struct {
 	Device  string           `json:"device"`
 	Why     string           `json:"why"`

@@ -18,14 +18,13 @@ func targetHelp() string {
 		strings.Join(device.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
 }
 
-// tuningFlags are those of commands that compile.
+// tuningFlags are the flags of commands that compile.
 type tuningFlags struct {
 	file string
 	none bool
 }
 
-// add declares the flags, that of a file only for commands that compile for
-// other machines.
+// add declares the flags. --tuning is only for commands that compile for other machines.
 func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags := cmd.Flags()
 	if file {
@@ -35,7 +34,7 @@ func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
 }
 
-// choose returns what to compile for, and the tuning; given are the target's own.
+// choose returns the target and the tuning that the flags select; given are the target's own.
 func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, device.Tuning, error) {
 	switch {
 	case f.none && f.file != "":
@@ -57,11 +56,11 @@ func (a *app) noteTuning(dev *vkc.Device) {
 	}
 }
 
-// anyTarget is the profile of what every device runs.
+// anyTarget is the profile that runs on every device.
 const anyTarget = "generic"
 
-// targetCaps returns what to compile for, and its tuning. Where nothing is asked
-// for that is the device here, or what any device runs where there is none.
+// targetCaps returns the target and its tuning. The default is the device of this machine, or anyTarget if there is
+// none.
 func (a *app) targetCaps(want string, f *tuningFlags) (device.Caps, device.Tuning, error) {
 	if strings.HasSuffix(want, ".json") {
 		caps, own, err := device.ReadProfile(want)

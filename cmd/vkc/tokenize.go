@@ -73,7 +73,7 @@ func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (er
 	return nil
 }
 
-// textOf returns the text that a command is given, or standard input.
+// textOf returns the argument of a command, or standard input.
 func textOf(ctx context.Context, args []string) (string, error) {
 	if len(args) == 1 && args[0] != "-" {
 		return args[0], nil

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 )
 
-// addTrusted adds the flag for the keys of those whose bundles are run.
+// addTrusted adds the flag for the keys of trusted bundles.
 func addTrusted(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "trusted-keys", "", trustedHelp)
 }

@@ -93,7 +93,7 @@ how alike they order them to what was measured.`,
 	return cmd
 }
 
-// check refuses what is wrong on any device.
+// check reports flags that are wrong on every device.
 func (f *tuneFlags) check(args []string) error {
 	if f.budget < 0 {
 		return usagef("--budget %v: want a time, or 0", f.budget)
@@ -153,7 +153,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	if file.Machine == (device.Machine{}) && !f.list && !f.estimate {
-		if len(args) > 0 { // what cannot be tuned is refused before the device is measured, which takes seconds
+		if len(args) > 0 { // check this before measuring the device, which takes seconds
 			if _, err := a.tuneKernels(ctx, args, symbols, caps, f); err != nil {
 				return err
 			}
@@ -323,13 +323,13 @@ func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunef
 	return path, file, nil
 }
 
-// tuneInfo is what vkc tune --json prints.
+// tuneInfo is the output of vkc tune --json.
 type tuneInfo struct {
 	Device  string    `json:"device"`
 	Driver  string    `json:"driver"`
 	File    string    `json:"file"`
 	Kernels []tuneRow `json:"kernels"`
-	// Machine and Tuning are as a profile may carry them.
+	// Machine and Tuning have the format of a profile.
 	Machine device.Machine `json:"machine"`
 	Tuning  device.Tuning  `json:"tuning"`
 }
@@ -391,7 +391,7 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 	return err
 }
 
-// tuneSchedule is what is taken from now on, and what was refused.
+// tuneSchedule returns the chosen schedule and the numbers of failures.
 func tuneSchedule(r tune.Row) string {
 	text := "the default"
 	if r.Changed {

@@ -24,26 +24,26 @@ type verifyFlags struct {
 	ops, quick, cases, json bool
 }
 
-// verifyInfo is what vkc verify --json prints.
+// verifyInfo is the output of vkc verify --json.
 type verifyInfo struct {
 	Device  string           `json:"device"`
 	Total   optest.Summary   `json:"total"`
 	Ops     []optest.Summary `json:"ops"`
-	Results []optest.Result  `json:"results"` // of all cases with --cases, else of those that did not pass
+	Results []optest.Result  `json:"results"` // all cases with --cases, otherwise those that did not pass
 }
 
-// problemReport is what vkc verify --report writes: all that is needed to look into what is wrong on a device.
+// problemReport is the file of vkc verify --report, with everything needed to investigate a problem on a device.
 type problemReport struct {
 	Version versionInfo `json:"version"`
 	Doctor  []finding   `json:"doctor"`
 	Devices devicesInfo `json:"devices"`
 	Verify  verifyInfo  `json:"verify"`
-	// Failing has the programs of the first cases that failed.
+	// Failing has the programs of the first failed cases.
 	Failing []failingProgram `json:"failing,omitempty"`
 	Error   string           `json:"error,omitempty"` // why there are no results
 }
 
-// failingProgram is the program of a case that failed, as it was compiled for the device.
+// failingProgram is the compiled program of a failed case.
 type failingProgram struct {
 	Case    string   `json:"case"`
 	Graph   string   `json:"graph"`
@@ -189,7 +189,7 @@ func failing(ctx context.Context, dev *vkc.Device, report *optest.Report) (list 
 	return list
 }
 
-// reportError writes a report, if one is asked for, of what kept the cases from being run, and returns that.
+// reportError returns the error that prevented the cases from running, and writes it to a report if one is requested.
 func (a *app) reportError(ctx context.Context, path string, why error) error {
 	if path == "" {
 		return why
@@ -197,7 +197,7 @@ func (a *app) reportError(ctx context.Context, path string, why error) error {
 	return errors.Join(why, a.writeReport(ctx, path, problemReport{Error: oneLine(why)}))
 }
 
-// writeReport adds to results what they depend on, and writes them.
+// writeReport adds the environment to results, and writes them.
 func (a *app) writeReport(ctx context.Context, path string, r problemReport) error {
 	r.Version = thisVersion()
 	var err error

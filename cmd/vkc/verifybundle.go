@@ -89,8 +89,8 @@ func (a *app) verifyShaders(ctx context.Context, p *vkc.Program) error {
 	return nil
 }
 
-// compareBundle compiles the bundle's graph anew and compares. Where that can
-// show nothing about the SPIR-V, it says why; a difference is an error.
+// compareBundle recompiles the bundle's graph and compares. If the comparison can say nothing about the SPIR-V, it
+// returns the reason; a difference is an error.
 func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	f *verifyFlags) (compared bool, why string, err error) {
 	meta := p.Contents.Meta

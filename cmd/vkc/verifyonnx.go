@@ -15,12 +15,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// onnxReport is what vkc verify --onnx --json prints.
+// onnxReport is the output of vkc verify --onnx --json.
 type onnxReport struct {
 	Device   string       `json:"device"`
 	Cases    int          `json:"cases"`
 	Passed   int          `json:"passed"`
-	Excepted int          `json:"excepted"` // did not pass, and are named by --except
+	Excepted int          `json:"excepted"` // did not pass and are listed in --except
 	Failed   int          `json:"failed"`
 	Results  []onnxResult `json:"results"` // of those that did not pass
 }
@@ -33,7 +33,7 @@ type onnxResult struct {
 	Excepted string `json:"excepted,omitempty"` // the reason of the list
 }
 
-// verifyONNX runs every model of a folder and compares its outputs with those beside it.
+// verifyONNX runs every model of a folder and compares its outputs with the expected ones in the folder.
 func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases {
 		return usagef("--ops, --quick and --cases do not go with --onnx")
@@ -98,11 +98,11 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	return err
 }
 
-// notedCases is from how many cases on it is noted how many there were, where there is no bar.
+// notedCases is the number of cases after which the count is printed if there is no progress bar.
 const notedCases = 20
 
-// add counts a case, and returns what of it is to be said, if anything. One that passes though it is excepted has
-// failed: the list is wrong.
+// add counts a case, and returns a result to print, if any. An excepted case that passes is a failure, because the list
+// is wrong.
 func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) *onnxResult {
 	reason, listed := excepted[name]
 	if err == nil && listed {

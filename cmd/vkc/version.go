@@ -9,10 +9,10 @@ import (
 	"github.com/vkc-go/vkc/internal/generator"
 )
 
-// versionInfo is what vkc version --json prints.
+// versionInfo is the output of vkc version --json.
 type versionInfo struct {
 	Version   string `json:"version"`
-	Generator string `json:"generator"` // changes whenever generated code may
+	Generator string `json:"generator"` // changes when generated code may change
 	Go        string `json:"go"`
 	Platform  string `json:"platform"`
 }
