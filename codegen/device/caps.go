@@ -71,9 +71,9 @@ type MatrixShape struct {
 	C     Component `json:"c"`
 	R     Component `json:"r"`
 	Scope Scope     `json:"scope"`
-	// Saturating is set for integer products whose accumulation saturates.
+	// Saturating is set if the accumulation of integer products saturates.
 	Saturating bool `json:"saturating,omitempty"`
-	// Invocations is the workgroup size the shape is for; 0 at subgroup scope.
+	// Invocations is the workgroup size of the shape; 0 at subgroup scope.
 	Invocations uint32 `json:"invocations,omitempty"`
 }
 
@@ -204,9 +204,9 @@ func (v *APIVersion) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Caps is what there is to know about a device before generating code for it. A probe of a live device
-// fills it, or a profile file; it is plain data and marshals to JSON and back without loss.
-// Sizes are in bytes. A zero means unknown where the field says so, and absent elsewhere.
+// Caps describes a device for code generation. A probe of a live device fills it, or a profile file. It is plain data
+// and marshals to JSON and back without loss. Sizes are in bytes. A zero means unknown if the field says so, and
+// otherwise absent.
 type Caps struct {
 	Name     string     `json:"name"`
 	VendorID uint32     `json:"vendorID"`
@@ -235,13 +235,13 @@ type Caps struct {
 
 	MaxStorageBuffers uint32 `json:"maxStorageBuffers"` // bound to one kernel
 	MaxStorageRange   uint64 `json:"maxStorageRange"`   // of one binding
-	// MaxPosition is the largest position of an element that kernels compute in 32 bits; beyond they use 64. 0 is
-	// 2^32-1; tests set less, so that small tensors meet what large ones do.
+	// MaxPosition is the largest element position that kernels compute in 32 bits; beyond it they use 64. 0 means
+	// 2^32-1. Tests set less, to exercise 64-bit positions with small tensors.
 	MaxPosition      uint32 `json:"maxPosition,omitempty"`
 	StorageAlignment uint64 `json:"storageAlignment"` // of a binding's offset
-	MaxAllocation    uint64 `json:"maxAllocation"`    // of one piece of device memory
+	MaxAllocation    uint64 `json:"maxAllocation"`    // of a single allocation
 	MaxBuffer        uint64 `json:"maxBuffer"`
-	// HostPointerAlignment is what importing host memory asks for; 0 without Features.ExternalMemoryHost.
+	// HostPointerAlignment is the alignment for importing host memory; 0 without Features.ExternalMemoryHost.
 	HostPointerAlignment uint64 `json:"hostPointerAlignment,omitempty"`
 
 	// TimestampPeriod is nanoseconds per tick; TimestampBits says how many bits of a timestamp count,
@@ -254,7 +254,7 @@ type Caps struct {
 	Cores            uint32 `json:"cores,omitempty"`
 	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
 
-	// Machine is what was measured of the device, by vkc tune or for a profile; zero where it was not.
+	// Machine has measured rates of the device, from vkc tune or a profile; zero if not measured.
 	Machine Machine `json:"machine,omitzero"`
 
 	// UnifiedMemory: host and device share their memory, so that weights need no staging copy.
@@ -283,10 +283,10 @@ func (c Caps) Position32() int64 {
 // fingerprintVersion changes when the meaning of a field that Fingerprint covers changes.
 const fingerprintVersion = "vkc caps 1\n"
 
-// Fingerprint is the SHA-256, in hex, of all that generated code may depend on. Left out, so that
-// nothing that generates code may look at them: names, the driver's version and text, the patch level
-// of the API, the UUIDs, and the sizes of memory. A cache of what a driver has made (VkPipelineCache)
-// must therefore be keyed by UUID and driver version besides. The order of shapes does not matter.
+// Fingerprint is the SHA-256, in hex, of everything that generated code may depend on. It leaves out, and code
+// generation must not use: names, the driver's version and text, the patch level of the API, the UUIDs, and the sizes
+// of memory. A cache of a driver's output (VkPipelineCache) must therefore also be keyed by UUID and driver version.
+// The order of shapes does not matter.
 func (c Caps) Fingerprint() string {
 	c.Name, c.DriverName, c.DriverInfo, c.DriverVersion = "", "", "", 0
 	c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID = "", "", ""
@@ -298,7 +298,7 @@ func (c Caps) Fingerprint() string {
 		m.Dims = sortedShapes(m.Dims)
 		c.Matrix2 = &m
 	}
-	// Marshalling plain structs cannot fail, short of a NaN in TimestampPeriod.
+	// Marshaling plain structs can only fail for a NaN in TimestampPeriod.
 	if c.TimestampPeriod != c.TimestampPeriod {
 		c.TimestampPeriod = 0
 	}
@@ -318,8 +318,8 @@ func sortedShapes(shapes []MatrixShape) []MatrixShape {
 	return shapes
 }
 
-// hasMatrix reports whether the device offers products of m by n results and k deep at subgroup scope, exactly: of
-// operands and of sums with these components.
+// hasMatrix reports whether the device supports exactly m by n by k matrix products at subgroup scope, with these
+// component types for operands and accumulators.
 func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
 	want := MatrixShape{M: uint32(m), N: uint32(n), K: uint32(k), A: operands, B: operands, C: sums, R: sums,
 		Scope: ScopeSubgroup}

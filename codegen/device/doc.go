@@ -1,8 +1,8 @@
-// Package device describes devices: what each can do and how fast it is.
+// Package device describes devices: their features, limits and speed.
 //
 // Start from [Caps], plain data that runtime/vk fills in for a live device, or that a built-in profile has ([Profile],
-// profiles/*.json). [MachineOf] has the rates of a device: measured ones, or those of the profile of its class
-// ([Class], vendors.go). [Caps.Without] turns features off. drivers.go has what drivers do otherwise than they say.
+// profiles/*.json). [MachineOf] returns the rates of a device: measured ones, or those of its class's profile ([Class],
+// vendors.go). [Caps.Without] turns features off. drivers.go has the workarounds for drivers.
 //
-// How a kernel is scheduled on a device is chosen by package codegen/schedule.
+// Package codegen/schedule chooses the schedules of kernels on a device.
 package device

@@ -23,7 +23,6 @@ func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 // those around dead stores must go.
 func DearBranches(caps Caps) bool { return swiftShader(caps) }
 
-// FusesNothing reports whether a device multiplies and adds in two steps where others have one instruction for
-// both. Its driver may then be told to keep sums of products as they are, at no cost: Mesa's takes a*b + a*c for
-// a*(b+c).
+// FusesNothing reports whether a device has no fused multiply-add instruction. Its driver can then be told not to
+// reassociate sums of products, at no cost: Mesa's driver rewrites a*b + a*c to a*(b+c).
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }

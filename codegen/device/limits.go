@@ -1,7 +1,7 @@
 package device
 
-// maxBindings is how many buffers a kernel binds at most, however many the device
-// allows: what one tensor more saves becomes little, and registers run out.
+// maxBindings limits the buffers of a kernel even if the device allows more: one more tensor saves little, and
+// registers run out.
 const maxBindings = 32
 
 // Bindings is how many buffers fusion may have a kernel bind.

@@ -11,30 +11,30 @@ type Machine struct {
 	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written a second, which are bytes in a nanosecond
 	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations a second on matrix units, a multiply-add being two
 	MatrixI8  float64 `json:"i8_tops"`    // likewise
-	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
-	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
-	// MeetNs is what it takes workgroups, one on each core, to wait for one another in a kernel; 0 or less: there are
-	// no persistent kernels.
+	VectorF32 float64 `json:"f32_tflops"` // the same outside matrix units
+	LaunchNs  float64 `json:"launch_ns"`  // the time of one more kernel that waits for its predecessor
+	// MeetNs is the time of a synchronization of workgroups, one per core, within a kernel. 0 or less disables
+	// persistent kernels.
 	MeetNs float64 `json:"meet_ns,omitempty"`
-	// Relayed, Copied and Staged are how values come to another device of the machine: by way of the host's memory
-	// while kernels wait until the host tells them to go on, copied from card to card between programs that end, and
-	// by way of the host's memory between those. There are no copies from card to card where Copied is zero.
+	// Relayed, Copied and Staged are the ways to transfer values to another device of the machine: through host memory
+	// while kernels wait for the host, by copies from card to card between programs, and through host memory between
+	// programs. If Copied is zero, there are no copies from card to card.
 	Relayed Link `json:"relayed,omitzero"`
 	Copied  Link `json:"copied,omitzero"`
 	Staged  Link `json:"staged,omitzero"`
 }
 
-// Link is what an exchange takes in which each of two devices gives the other some bytes.
+// Link is the cost of an exchange in which each of two devices sends bytes to the other.
 type Link struct {
-	LatencyNs float64 `json:"latency_ns"` // of a few
-	GBps      float64 `json:"gbps"`       // of bytes that each gives: those in a nanosecond, when there are many
+	LatencyNs float64 `json:"latency_ns"` // for a few bytes
+	GBps      float64 `json:"gbps"`       // bytes per nanosecond that each device sends in large exchanges
 }
 
 // Time is how many nanoseconds an exchange takes of so many bytes from each.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
-// machineOf is the machine of a device: what was measured of it, and for the rest as much for each of its cores as
-// the device of a profile has, which stands for its class.
+// machineOf returns the rates of a device: measured ones, and otherwise those of the class's reference profile, scaled
+// by the number of cores.
 func machineOf(caps Caps, profile string) Machine {
 	of := profileCaps()[profile]
 	times := float64(CoresOf(caps)) / float64(CoresOf(of))
@@ -63,7 +63,7 @@ func CoresOf(caps Caps) int64 {
 	return 8
 }
 
-// measuredLinks are what exchanges take on the first profile of which that is known: on others nobody measured it.
+// measuredLinks returns the costs of exchanges on the first profile with measurements; most have none.
 func measuredLinks() (relayed, staged Link) {
 	for _, name := range Profiles() {
 		m := profileCaps()[name].Machine
@@ -72,7 +72,7 @@ func measuredLinks() (relayed, staged Link) {
 	return relayed, staged
 }
 
-// MachineOf returns how fast a device is: what was measured of it, and for the rest what its class takes it for.
+// MachineOf returns the rates of a device: measured ones, and otherwise the estimates of its class.
 func MachineOf(caps Caps) Machine { return classOf(caps).machine(caps) }
 
 // profileCaps are the caps of all profiles. A test reads each.

@@ -15,15 +15,13 @@ import (
 //go:embed profiles/*.json
 var profileFiles embed.FS
 
-// profileFile is what a file of profiles/ holds: the caps of one device, what a
-// reader should know about where they come from, and what was measured there.
+// profileFile is the content of a file of profiles/: the caps of one device, notes on their origin, and measurements.
 type profileFile struct {
 	Notes []string `json:"notes"`
-	// VariantOf names the profile that stands for the kind of device, if this is another device of it.
+	// VariantOf names the profile that represents this kind of device, if this is a variant of it.
 	VariantOf string `json:"variant_of,omitempty"`
 	Caps      Caps   `json:"caps"`
-	// Tuning is schedules that were measured on the device, as vkc tune --json
-	// prints them.
+	// Tuning has the schedules measured on the device, in the format of vkc tune --json.
 	Tuning Tuning `json:"tuning,omitempty"`
 }
 
@@ -41,8 +39,8 @@ func Profiles() []string {
 	return names
 }
 
-// Kinds returns the names of the built-in profiles that stand for a kind of device: those that tables compare,
-// and whose decisions are kept in golden/decisions. The others are variants of one of these.
+// Kinds returns the names of the built-in profiles that represent a kind of device. Tables compare these, and
+// golden/decisions has their decisions. The other profiles are variants of these.
 func Kinds() []string {
 	return slices.DeleteFunc(Profiles(), func(name string) bool {
 		f, err := readProfile(name)
@@ -64,8 +62,7 @@ func ProfileNotes(name string) ([]string, error) {
 	return f.Notes, err
 }
 
-// ProfileTuning returns the schedules that a profile carries: those that were
-// measured on its device. Most carry none.
+// ProfileTuning returns the schedules measured on a profile's device. Most profiles have none.
 func ProfileTuning(name string) (Tuning, error) {
 	f, err := readProfile(name)
 	return f.Tuning, err
@@ -113,13 +110,13 @@ func ReadProfile(path string) (Caps, Tuning, error) {
 	return f.Caps, f.Tuning, err
 }
 
-// EncodeProfile is the text of a profile: of caps without what tells one device of a kind from another, notes on
-// where they are from, and the schedules that were measured there.
+// EncodeProfile encodes a profile: caps without the identity of the individual device, notes on their origin, and the
+// measured schedules.
 func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, Caps: caps, Tuning: tuning}.encode()
 }
 
-// EncodeVariant is the text of a built-in profile of a device that is of a kind with that of another profile.
+// EncodeVariant encodes a built-in profile for a variant of another profile's device.
 func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, VariantOf: of, Caps: caps}.encode()
 }

@@ -20,13 +20,12 @@ type Tuned struct {
 	Schedule kernel.Schedule `json:"schedule"`
 	Micros   float64         `json:"us"`                // the median time of a dispatch
 	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 where there was no other
-	// Estimated says that nothing was run: times are what a driver's statistics come to.
+	// Estimated means that nothing was run: times are computed from a driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Hash identifies what a tuning chooses, for caches of what was made with it:
-// measuring again without another outcome leaves it as it is. It is empty
-// where nothing is chosen.
+// Hash identifies the schedules that a tuning chooses, for caches of compiled programs: a new measurement with the same
+// choices has the same hash. It is empty if the tuning is empty.
 func (t Tuning) Hash() string {
 	if len(t) == 0 {
 		return ""
@@ -38,7 +37,7 @@ func (t Tuning) Hash() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// String is what a schedule's reason says.
+// String returns the reason for a tuned schedule.
 func (t Tuned) String() string {
 	how := "tuned"
 	if t.Estimated {

@@ -2,8 +2,8 @@ package device
 
 import "slices"
 
-// Vendor ids as Vulkan reports them: PCI ids, and Khronos ids for vendors without one. A driver
-// of Mesa for what has no id of its own reports Mesa's, so that says nothing.
+// Vendor ids as Vulkan reports them: PCI ids, and Khronos ids for vendors without one. Mesa's drivers report Mesa's own
+// id for devices without an id, so that id says nothing about the vendor.
 const (
 	VendorAMD    = 0x1002
 	VendorNVIDIA = 0x10de
@@ -20,16 +20,16 @@ const (
 	driverHoneykrisp = 26
 )
 
-// class is a kind of device: which devices belong to it, and what is known of them besides their caps. How they like
-// their work cut stands in package codegen/schedule, in the file of that name.
+// class describes a kind of device. Its heuristics for schedules are in package codegen/schedule, in the file of the
+// same name.
 type class struct {
 	name string
 	owns func(Caps) bool
-	// profile names the device whose speed others of the class have, core for core.
+	// profile names the profile whose rates per core the class uses.
 	profile string
-	// queueApart is whether less lies between submissions in a queue that does not draw (M-token-gap).
+	// queueApart means that the gap between submissions is shorter in a compute-only queue (M-token-gap).
 	queueApart bool
-	// cannotMeet is whether workgroups cannot wait for one another, though other devices of the class can.
+	// cannotMeet reports devices of the class whose workgroups cannot synchronize with each other.
 	cannotMeet func(Caps) bool
 }
 
@@ -64,9 +64,8 @@ func (c class) machine(caps Caps) Machine {
 	return m
 }
 
-// Class names the group of devices by whose rules schedules for this device
-// are chosen, such as "nvidia" or "generic".
+// Class names the class of devices that this device belongs to, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
-// QueueApart reports whether a device's programs prefer a queue that does not draw, where it has one.
+// QueueApart reports whether programs should run in a compute-only queue, if the device has one.
 func QueueApart(caps Caps) bool { return classOf(caps).queueApart }

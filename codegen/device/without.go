@@ -23,8 +23,8 @@ var switches = map[string][]string{
 	"float8":            {"float8", "float8Matrix"},
 }
 
-// versions are names for a version of Vulkan and all later ones, each with what a device is used as without them. The
-// features of the version stay, where the device has them as extensions.
+// versions maps names that turn off a version of Vulkan and all later ones to the remaining version. Features of the
+// version stay if the device has them as extensions.
 var versions = map[string]APIVersion{
 	"vulkan1.2": Version(1, 1, 0),
 	"vulkan1.3": Version(1, 2, 0),
@@ -32,24 +32,23 @@ var versions = map[string]APIVersion{
 
 var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat16Matrix", "float8Matrix"}
 
-// firstRuntimeFeature is the field of [Features] from which on they concern the runtime, which generated code does
-// without in any case.
+// firstRuntimeFeature is the first field of [Features] that only concerns the runtime; generated code never depends on
+// it.
 const firstRuntimeFeature = "Sync2"
 
 // TransferQueue is the name of a device's queue for copies alone, which the runtime does without where it is off.
 const TransferQueue = "transfer_queue"
 
-// prices are names for what a device is not used for, each with the price of it that turns it off, if it has one.
+// prices maps names of uses of a device to a function that makes the use unprofitable, or does nothing.
 var prices = map[string]func(*Machine){
 	"persistent":  func(m *Machine) { m.MeetNs = -1 },
 	TransferQueue: func(*Machine) {},
 }
 
-// Without returns the caps of a device that lacks some features: their names in [Caps.Has], or coopmat for matrix
-// units, int_dot for dot products of bytes, subgroup for all of subgroups,
-// vulkan1.2 for that version and later ones, persistent for persistent kernels, transfer_queue for copies beside
-// kernels. What another feature is part of goes with it. A name of none of them is an error, which lists those there
-// are.
+// Without returns the caps of a device without some features. A name is one of [Caps.Has], or coopmat for matrix units,
+// int_dot for integer dot products, subgroup for all subgroup features, vulkan1.2 for that version and later ones,
+// persistent for persistent kernels, or transfer_queue for copies concurrent with kernels. Features that depend on a
+// removed one are removed too. For an unknown name it returns an error that lists the names.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
 		parts := []string{name}
@@ -63,7 +62,7 @@ func (c Caps) Without(features ...string) (Caps, error) {
 		}
 	}
 	if c.API.SPIRV() < 6 {
-		c.Features.CooperativeMatrix2 = false // whose shaders are of SPIR-V 1.6
+		c.Features.CooperativeMatrix2 = false // its shaders are SPIR-V 1.6
 	}
 	if !c.Features.CooperativeMatrix {
 		c.Matrices = nil

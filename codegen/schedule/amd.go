@@ -10,7 +10,7 @@ import (
 // memory is 64 KiB, its banks are 32 words wide.
 func amd(caps device.Caps) heuristics {
 	t := generic(caps)
-	t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
+	t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB for 96 cores on Navi 31, without the last-level cache
 	t.mapWorkgroup = 256
 	t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16
 	t.tiles = []ratedTile{

@@ -80,8 +80,8 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// flashAlone makes more of a way whose workgroups have a core each and read all their keys: so many invocations that a
-// step takes as many keys as there are on average, each fewer keys where registers run out (M-short-texts).
+// flashAlone enlarges a schedule whose workgroups have a core each and read all their keys. It adds invocations until a
+// step covers the average number of keys, with fewer keys per invocation if registers run out (M-short-texts).
 func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
 	list []Candidate) {
 	for c.Schedule.Splits <= 1 && int64(c.Schedule.TileN) < meanKeys(k) && 2*c.Schedule.Workgroup <= h.flashMost {
@@ -150,8 +150,8 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	return splits
 }
 
-// flashTileCandidates lists tiles by how long they are expected to take, each with the splits of keys that it takes
-// least time with and without any, and then those that fit any device.
+// flashTileCandidates lists tiles by increasing estimated time, each with its best number of key splits and with the
+// current number. Tiles that fit every device follow.
 func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	type timed struct {
@@ -209,7 +209,7 @@ func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 	return best
 }
 
-// splitMargin is how many times as fast an attention must be expected to be whose keys are split.
+// splitMargin is the minimum expected speedup for splitting an attention's keys.
 const splitMargin = 1 / 0.9
 
 // flashGroups is how many workgroups an attention makes in tiles of so many rows, and so many runs of keys.
@@ -237,7 +237,7 @@ func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) floa
 	return (h.flashTileTime(tl, sh, splits) + join) * splitMargin
 }
 
-// leastFlashTileTime is the least time of an attention in any tile, as it is split.
+// leastFlashTileTime is the least estimated time of an attention in any tile, with its current splits.
 func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
 	for _, tl := range h.flashTiles {
 		if time := h.flashTileTime(tl, flashShapeOf(k), flashSplitsOf(k)); least == 0 || time < least {
@@ -312,9 +312,8 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 		k.Name, k.Parallel, s.TileM, caps.Name)
 }
 
-// flashTileShared is what the flash_tile variant shares: tiles of queries and
-// keys, the weights, a step of values, and what lanes of a row pass on where
-// subgroups are not relied on.
+// flashTileShared is the shared memory of the flash_tile variant: tiles of queries and keys, the weights, a step of
+// values, and the partial results of a row's lanes without subgroups.
 func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	n := (s.TileM+s.TileN)*TilePitch(s.TileK)*16 + s.TileM*(s.TileN+1)*4 + s.TileK*ValueQuads(sh.Value)*16
@@ -379,7 +378,7 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error
 	return nil
 }
 
-// checkFlash checks what all variants of an attention share.
+// checkFlash checks the common requirements of all attention variants.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	if sh.Factor > 0 && s.Variant != kernel.VarFlashTile {
@@ -465,14 +464,14 @@ func AttentionStep(s kernel.Schedule) int {
 	return s.TileN
 }
 
-// splitLength is how many keys a split has: whole steps, but for the last.
+// splitLength is the number of keys in a split, a multiple of the step except for the last split.
 func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
 	step := int64(max(AttentionStep(s), 1))
 	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
-// SplitKeys is over how many keys the splits of a workgroup's rows go together: all, or
-// those of their windows, from a whole step on.
+// SplitKeys is the number of keys that the splits of a workgroup's rows cover: all, or those of their windows, rounded
+// to a step.
 func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
 	if k.Attention.Window == 0 {
 		return k.Fold

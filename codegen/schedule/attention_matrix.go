@@ -70,8 +70,7 @@ func flashHalf(k *kernel.Kernel) bool {
 	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
 }
 
-// maxFlashWidth is the longest row of a result whose fragments fit the
-// registers of a subgroup.
+// maxFlashWidth is the longest row of a result with fragments that fit in a subgroup's registers.
 const maxFlashWidth = 256
 
 func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {

@@ -6,27 +6,26 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockHeuristics is what a class of devices does with one block format.
+// blockHeuristics are the parameters of a class of devices for one block format.
 type blockHeuristics struct {
 	layout kernel.Layout
-	tiles  kernel.Layout // where only products of many rows read the blocks
-	floats blockVecs     // by rows of floats
-	bytes  blockVecs     // by rows of bytes; none says that those are no faster
-	// resident and rounded are other ways for one row: of floats, and of floats that
-	// may be rounded to bytes; none if their run is 0.
-	resident []residentVec // of which the first that a product suits
+	tiles  kernel.Layout // layout for blocks that only matmuls of many rows read
+	floats blockVecs     // for rows of floats
+	bytes  blockVecs     // for int8 rows; empty if those are no faster
+	// resident and rounded are alternatives for one row: of floats, and of floats that may be quantized to int8. They
+	// are unused if their run is 0.
+	resident []residentVec // the first one that suits the matmul is used
 	rounded  []residentVec // likewise
-	// lookup is another for one row of bytes, lookupFloats for one of floats, and
-	// lookupResident for that by many columns; none if their run is 0.
+	// lookup is an alternative for one int8 row, lookupFloats for one float row, and lookupResident for one float row
+	// by many columns. They are unused if their run is 0.
 	lookup, lookupFloats, lookupResident lookupVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }
 
-// unmeasuredBlocks is what goes where no format was measured: blocks lie in planes,
-// from where their parts are loaded by whole words (M-planes). Rows become bytes where
-// subgroups and dot products of bytes can be relied on and blocks hold small integers,
-// one row by the product itself.
+// unmeasuredBlocks are the parameters for classes without measurements. Blocks are in planes, so that parts can be
+// loaded in whole words (M-planes). Rows are quantized to int8 if the device has subgroups and integer dot products and
+// the blocks hold small integers. A single row is quantized by the matvec itself.
 func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
 	for _, t := range ir.BlockFormats() {
@@ -42,18 +41,18 @@ func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 // rows.
 type blockVecs []blockVec
 
-// blockVec is how products of few rows read blocks.
+// blockVec describes how matmuls of few rows read blocks.
 type blockVec struct {
-	rows       int  // for at most so many; 0 is for one row, and adapted to more
-	depth      int  // for contractions no longer than this; 0 is any
-	batched    bool // for products of a batch, such as those of experts, only
-	run        int  // elements that an invocation takes at once
-	lanes      int  // invocations per sum, at least
-	apart      bool // lanes is a part of a subgroup, for contractions that have no more runs
-	workgroup  int  // invocations of a workgroup, if more
-	columns    int  // that share the reading of A
-	ahead      int  // runs that are read before they are multiplied
-	subnormals bool // quants become floats as subnormal halves
+	rows       int  // maximum number of rows; 0 is for one row, and adapted to more
+	depth      int  // maximum contraction length; 0 is any
+	batched    bool // only for batched matmuls, such as those of experts
+	run        int  // elements that an invocation reads at once
+	lanes      int  // minimum number of invocations per sum
+	apart      bool // lanes may be part of a subgroup, for contractions with few runs
+	workgroup  int  // minimum workgroup size
+	columns    int  // columns that share the loads of A
+	ahead      int  // runs that are loaded before they are multiplied
+	subnormals bool // quants are converted to float as subnormal halves
 	tables     bool // codebooks are copied to shared memory
 	staged     bool // rows pass through shared memory
 	whole      bool // fewer rows are computed as if they were so many
@@ -64,8 +63,8 @@ func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
 
-// lanesOf is how many invocations share a sum of depth products, at least: as
-// many as were measured, as long as there is something for each.
+// lanesOf is the number of invocations that share a sum of depth products: the measured number, but at most one per
+// run.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
 	if v.apart {
 		return v.lanes
@@ -77,8 +76,8 @@ func (v blockVec) lanesOf(depth int64, subgroup int) int {
 	return lanes
 }
 
-// blockVec returns how a product of few rows is to read the blocks of its B:
-// what was measured for the format and so many rows, or else what goes for all.
+// blockVec returns how a matmul of few rows should read the blocks of B: the measured parameters for the format and
+// number of rows, or else the general ones.
 func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
 	measured := h.blocks[b].floats
 	if readsBytes(k) {
@@ -114,7 +113,7 @@ func (v blockVec) adapted(rows int64) blockVec {
 func (h heuristics) runOf(b ir.DType) int {
 	f, ok := ir.BlockFormatOf(b)
 	switch unit := b.BlockBytes() & -b.BlockBytes(); {
-	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, whose scales are unpacked once
+	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, so that scales are unpacked once
 		return h.blockRunK
 	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // less than two elements to an aligned load
 		return h.blockRun / 2
@@ -122,10 +121,9 @@ func (h heuristics) runOf(b ir.DType) int {
 	return h.blockRun
 }
 
-// Layout returns how the blocks of a weight are to lie in the memory of a
-// device. readers are all kernels that read it. Every kernel can read every
-// layout, so the choice is for those that read all of it, the products; only
-// custom kernels get blocks as they come.
+// Layout returns the layout of a weight's blocks in device memory, given all kernels that read it. Every generated
+// kernel can read every layout, so matmuls, which read all of the weight, decide. Custom kernels always get the file's
+// layout.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layout {
 	products, few := false, false
 	for _, k := range readers {
@@ -146,9 +144,8 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layou
 	return kernel.LayoutBlocks
 }
 
-// WantsBytes reports whether so many rows multiply so many columns of blocks
-// faster as bytes than as floats, and not as floats that the product itself
-// rounds to bytes.
+// WantsBytes reports whether the given numbers of rows and columns of blocks are multiplied fastest with a separate
+// kernel that quantizes the rows to int8, rather than as floats or with quantization inside the matmul.
 func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 	tuned := heuristicsOf(caps)
 	b := tuned.blocks[t]

@@ -12,20 +12,19 @@ import (
 // Register budgets. Beyond, compilers spill accumulators to memory, which costs
 // more than any tile gains.
 const (
-	maxAccumulators = 128 // sums one invocation of a matrix product keeps
+	maxAccumulators = 128 // accumulators of one invocation of a matmul
 	maxCached       = 64  // row elements one invocation keeps
-	maxBlockRun     = 256 // elements of a block one invocation of a matvec takes at once
-	maxAhead        = 16  // runs of it that are read before they are multiplied
-	maxCopies       = 32  // of an entry of a codebook, beside which others would share banks
+	maxBlockRun     = 256 // elements of a block that one invocation of a matvec reads at once
+	maxAhead        = 16  // runs that are loaded before they are multiplied
+	maxCopies       = 32  // of a codebook entry; more would share banks
 )
 
 // MaxMatVecRows is the most rows of A that a workgroup of the matvec variant takes: it reads
 // all of B once per that many rows. Up to mostMatVecRows are weighed against tiles.
 const MaxMatVecRows, mostMatVecRows = 8, 16
 
-// Check reports why a schedule cannot run a kernel on a device, or nil. It is
-// what makes a schedule from any source (a candidate, a tuning record, a bundle
-// made for another device) safe to generate code from.
+// Check returns the reason why a schedule cannot run a kernel on a device, or nil. It makes code generation safe for
+// schedules from any source: a candidate, a tuning file, or a bundle made for another device.
 func Check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
 		return &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
@@ -45,9 +44,8 @@ func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 	return nil
 }
 
-// checkStorage refuses variants that take neighbours as they lie in memory, where
-// the device cannot say what lies there, or where positions have 64 bits, of which
-// matrix units take 32.
+// checkStorage rejects variants that load neighbours directly from memory if the device lacks the storage feature for
+// the dtype, or if positions have 64 bits, because matrix units take 32.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if !variants[s.Variant].onMatrixUnits() {
 		return nil
@@ -64,8 +62,8 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// subgroupSums is what folding across a subgroup takes: shuffles rather than
-// arithmetic, which adds in an order of the driver's choice.
+// subgroupSums are the features for folding across a subgroup: shuffles rather than arithmetic, because the driver
+// chooses the order of the latter.
 const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 
 // maxSubgroups is how many subgroups of a size that was asked for a workgroup
@@ -142,7 +140,7 @@ func checkLanes(s kernel.Schedule) error {
 	return nil
 }
 
-// checkRow checks what both kinds of row schedule share.
+// checkRow checks the common requirements of both row variants.
 func checkRow(s kernel.Schedule) error {
 	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
@@ -228,7 +226,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return checkAccumulators(k, s)
 }
 
-// readsBytes reports whether an A of a product is bytes.
+// readsBytes reports whether an A of a matmul is int8.
 func readsBytes(k *kernel.Kernel) bool {
 	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		_, _, ok := k.ByteRows(p.A)

@@ -35,8 +35,8 @@ func cpu(caps device.Caps) heuristics {
 	}
 	// Columns of one invocation share the loop and the reading of A (M-lavapipe-tiles).
 	t.vecWorkgroup, t.vecColumns, t.vecLanes = 32, 4, 8
-	t.blockRun, t.blockRunK = 16, 16        // unrolled further, the driver compiles for a second
-	caps.Features.IntegerDotProduct = false // which it has by one product after the other (M-planes)
+	t.blockRun, t.blockRunK = 16, 16        // with more unrolling, the driver compiles for a second
+	caps.Features.IntegerDotProduct = false // the driver emulates it with one multiplication after the other (M-planes)
 	t.blocks = unmeasuredBlocks(caps)
 	return t
 }

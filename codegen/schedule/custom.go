@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// customSchedule is the one way in which a custom kernel runs.
+// customSchedule is the only schedule of a custom kernel.
 func customSchedule(c *kernel.Custom) kernel.Schedule {
 	wg := c.Kernel().Workgroup
 	return kernel.Schedule{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}

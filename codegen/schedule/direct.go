@@ -7,13 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// directs: tiles of the direct variant, for devices whose heuristics have one. Rows
-// are spread evenly over as few tiles as hold them, products share the columns
-// of an invocation, and workgroups shrink until there are enough.
+// directs lists tiles of the direct variant, for devices with a tile for it. Rows are spread evenly over as few tiles
+// as possible, products share the columns of an invocation, and workgroups shrink until there are enough of them.
 func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if h.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
-		return nil // nothing is gained where a row is alone: matvec does as well
+		return nil // for a single row a matvec is as fast
 	}
 	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(h.direct.M))))
 	columns := max(h.direct.ThreadN/len(k.Products), 1)
@@ -31,10 +30,9 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// cheapOperands reports whether all operands are mere loads at places that are
-// cheap to work out: linear in the coordinates, but for an A along the
-// contraction, as where heads were joined. The direct variant works places out
-// more often than the tile variant: those of an A once for a few columns only.
+// cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates, except an A
+// along the contraction, such as joined heads. The direct variant computes indices more often than the tile variant:
+// those of A for every few columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
 	for _, p := range k.Products {

@@ -5,7 +5,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Edge says what becomes of the last tile along an axis of a product.
+// Edge says how to handle the last tile along an axis of a matmul.
 type Edge int
 
 // The edges.

@@ -5,7 +5,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unknownExtent stands for products of extents that would overflow.
+// unknownExtent replaces products of extents that would overflow.
 const unknownExtent = int64(1) << 50
 
 // points returns how many points the axes span at the bound of every symbol.
@@ -21,7 +21,7 @@ func points(dims []ir.Dim) int64 {
 	return n
 }
 
-// matShape is the size of a matrix product at the bound of every symbol.
+// matShape is the size of a matmul with every symbol at its bound.
 type matShape struct{ Batch, M, N, K int64 }
 
 func matShapeOf(k *kernel.Kernel) matShape {
@@ -30,7 +30,7 @@ func matShapeOf(k *kernel.Kernel) matShape {
 		N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
 }
 
-// innerAxis returns the last parallel axis whose extent is not 1, or -1.
+// innerAxis returns the last parallel axis with an extent other than 1, or -1.
 func innerAxis(k *kernel.Kernel) int {
 	for i := len(k.Parallel) - 1; i >= 0; i-- {
 		if !k.Parallel[i].Is(1) {
@@ -60,8 +60,7 @@ func mapVec(k *kernel.Kernel, limit int) int {
 	return max(n, 1)
 }
 
-// pointsDivisibleBy reports whether the product of the dims is always a
-// multiple of n, a power of two.
+// pointsDivisibleBy reports whether the product of the dims is always a multiple of n, a power of two.
 func pointsDivisibleBy(dims []ir.Dim, n int) bool {
 	for _, d := range dims {
 		for n > 1 && DivisibleBy(d, 2) {
@@ -72,10 +71,8 @@ func pointsDivisibleBy(dims []ir.Dim, n int) bool {
 	return n <= 1
 }
 
-// rowVec returns the largest power of two up to limit such that this many
-// neighbours along a row can be taken together: the row is a multiple of it,
-// and what is stored per element, or where nothing is, some of what is loaded,
-// is one aligned vector.
+// rowVec returns the vector width along a row: the largest power of two up to limit for which the row is a multiple of
+// it and the per-element stores, or some loads if there are none, are aligned vectors.
 func rowVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	for n > 1 && !rowVecFits(k, n) {
@@ -126,9 +123,8 @@ func contiguous(roots []*kernel.Expr, axis int) bool {
 	return false
 }
 
-// FoldContiguous reports whether an operand of a matrix product lies in memory
-// along the contraction axis rather than along its other axis. Neighbouring
-// invocations should then take neighbours along the contraction.
+// FoldContiguous reports whether a matmul's operand is contiguous along the contraction axis rather than along its
+// other axis. Neighbouring invocations should then read neighbours along the contraction.
 func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	if _, ok := WindowLoad(k, operand, other); ok {
 		return false
@@ -137,15 +133,14 @@ func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
 }
 
-// FoursAcross reports whether an operand of a matrix product lies in memory along its other axis, so that four
-// neighbours there are read at once.
+// FoursAcross reports whether a matmul's operand is contiguous along its other axis, so that four neighbours there are
+// read at once.
 func FoursAcross(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	return !FoldContiguous(k, operand, other) &&
 		k.VectorWidth(other, k.Parallel[other], 4, []*kernel.Expr{operand}, nil) == 4
 }
 
-// blocksOf returns the block format of the first B operand of a matrix product
-// that is a tensor of blocks as it stands in memory, or ir.Invalid.
+// blocksOf returns the block format of the first B operand that is loaded directly from blocks, or ir.Invalid.
 func blocksOf(k *kernel.Kernel) ir.DType {
 	for _, p := range k.Products {
 		if p.B.Kind != kernel.ExprLoad {
@@ -170,7 +165,7 @@ func readsTwice(k *kernel.Kernel) bool {
 	return passes > 1
 }
 
-// operands returns the number of different A and B operands of a product.
+// operands returns the numbers of distinct A and B operands of a matmul.
 func operands(k *kernel.Kernel) (a, b int) {
 	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -179,8 +174,8 @@ func operands(k *kernel.Kernel) (a, b int) {
 	return len(as), len(bs)
 }
 
-// rowGroupShared is the room in which lanes that share a row pass on what they
-// have folded, unless they are of one subgroup.
+// rowGroupShared is the shared memory in which lanes of a row exchange partial results, unless they are in one
+// subgroup.
 func rowGroupShared(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 		return 0
@@ -219,7 +214,7 @@ func matrixShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }
 
-// rowSlotBytes is what one invocation passes to others in the widest fold.
+// rowSlotBytes is the size of one invocation's partial result in the widest fold.
 func rowSlotBytes(k *kernel.Kernel) int {
 	n := 4
 	for _, p := range k.Phases {
@@ -262,8 +257,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return n + rowSumsShared(k, s)
 }
 
-// matVecPartialSums is how many partial sums of all results meet in shared
-// memory, and the room between those of different parts.
+// matVecPartialSums is the number of partial sums in shared memory, including the padding between parts.
 func matVecPartialSums(k *kernel.Kernel, s kernel.Schedule) int {
 	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
 }
@@ -279,9 +273,8 @@ func tableBytes(k *kernel.Kernel) int {
 	return n
 }
 
-// StepPitch is the same between steps of an operand's tile of so many rows or
-// columns, where they are kept step by step. The vector too many makes what a
-// quad along the contraction is taken apart into hit different banks.
+// StepPitch is the pitch between steps of an operand's tile with extent rows or columns, if it is stored by steps. The
+// extra vector avoids bank conflicts when a quad along the contraction is split.
 func StepPitch(extent int) int { return extent/4 + 1 }
 
 // matVecPartials is how many partial sums of one result meet in shared memory.

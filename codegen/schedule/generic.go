@@ -5,9 +5,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// generic covers every device that no other class owns. It takes only what the
-// caps say: middling tiles that fit 16 KiB of shared memory, which is the least
-// Vulkan allows, and workgroups of 128, likewise.
+// generic covers every device that no other class owns. It relies only on the caps: medium tiles that fit in 16 KiB of
+// shared memory, Vulkan's guaranteed minimum, and workgroups of 128, also the minimum.
 func generic(caps device.Caps) heuristics {
 	return heuristics{
 		machine: machine{device.MachineOf(caps), device.CoresOf(caps)},
@@ -16,7 +15,7 @@ func generic(caps device.Caps) heuristics {
 		fill:           2 * device.CoresOf(caps),
 		cache:          2 << 20,
 		subgroup:       subgroupOf(caps),
-		registers:      255, // most devices have more, or say so in the file of their class
+		registers:      255, // most devices have more, or their class sets less
 		byteWord:       1,
 		mapWorkgroup:   128,
 		mapTiles:       true,
@@ -26,16 +25,16 @@ func generic(caps device.Caps) heuristics {
 		rowPerLane:     8,
 		rowSerial:      16,
 		rowCache:       16,
-		// Guessed from those that were measured on one device: large tiles read less, small ones fill the device.
+		// Extrapolated from measurements on one device: large tiles read less, small ones fill the device.
 		tiles: []ratedTile{
-			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55}, // 10 KiB; 256 invocations where the device has them
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55}, // 10 KiB; 256 invocations if the device has them
 			{tile: tile{64, 32, 16, 4, 4}, Efficiency: 0.4},  // 128 invocations
 			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2},  // 128
 			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18}, // few rows
 			{tile: tile{16, 16, 16, 2, 2}, Efficiency: 0.07}, // small results spread over more workgroups
 			{tile: tile{8, 8, 8, 1, 1}, Efficiency: 0.02},    // fits anything
 		},
-		// Nothing was measured: large tiles read less, small ones fill the device.
+		// Not measured: large tiles read less, small ones fill the device.
 		matrixTiles: []matrixTile{
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.64},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.48},

@@ -14,8 +14,7 @@ type AxisTiles struct {
 	Tile int
 }
 
-// MatGrid lays the workgroups of a matrix product out: per grid dimension its
-// factors, the one that changes fastest first.
+// MatGrid maps a matmul's workgroups to the grid: for each grid dimension its factors, fastest first.
 type MatGrid [3][]AxisTiles
 
 // Grid returns the workgroup counts of g for a kernel.
@@ -30,10 +29,9 @@ func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 	return out
 }
 
-// MatMulGrid puts the columns of tiles in x, their rows in y and the batch in
-// z. Where y or z would be longer than the device allows (65535 on most), rows
-// or batch move to x, which is 2^31-1 long on NVIDIA and AMD. Where nothing
-// fits, the error names the product and the limits.
+// MatMulGrid puts the columns of tiles in x, their rows in y and the batch in z. If y or z exceeds the device's limit
+// (65535 on most), rows or batch move to x, which allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the
+// matmul and the limits.
 func MatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
 	r := len(k.Parallel)
 	cols := []AxisTiles{{r - 1, max(s.TileN, 1)}}

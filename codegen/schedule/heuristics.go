@@ -6,22 +6,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// heuristics is how a class of devices likes its work cut, where no [Tuning] says it
-// for a kernel. Each class has a file of its own, with the numbers beside their reasons.
+// heuristics are the tuning parameters of a class of devices, for kernels without a [Tuning]. Each class has its own
+// file, with the reasons next to the numbers.
 type heuristics struct {
-	machine   // how fast the device is, about
+	machine   // approximate speed of the device
 	handicaps // of matrix units
-	// fill is how many workgroups keep the device busy; a schedule that makes
-	// fewer leaves part of it idle.
+	// fill is the number of workgroups that keep the device busy; with fewer, part of it is idle.
 	fill int64
-	// cache is about how many bytes the cache before memory holds, which Vulkan
-	// does not report: where little is known, less than devices of today have.
+	// cache is the approximate size of the last-level cache in bytes, which Vulkan does not report. If little is known,
+	// it is less than current devices have.
 	cache int64
-	// storesScores is whether gradients of an attention are faster with scores that are stored, where the cache
-	// holds them, than with scores computed again (M-attention-gradients).
+	// storesScores means that gradients of an attention are faster with stored scores than with recomputed ones, if the
+	// cache holds the scores (M-attention-gradients).
 	storesScores bool
-	// subgroup is the subgroup size that kernels are written for, 0 to reduce
-	// through shared memory.
+	// subgroup is the subgroup size of generated kernels, or 0 to reduce through shared memory.
 	subgroup int
 
 	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few
@@ -35,13 +33,14 @@ type heuristics struct {
 	// byteWord is how many the compiler has in use for a word of bytes that is multiplied: more than 1 where it takes
 	// the word apart.
 	byteWord int
-	// unrolled is up to how many multiplications the compiler writes a loop out, whose loads then all come first.
+	// unrolled is the number of multiplications up to which the compiler fully unrolls a loop, with all its loads
+	// first.
 	unrolled int64
-	// unrolledRow is up to how many elements of a row, of one invocation, the compiler writes loops out that read it
-	// twice, and keeps it meanwhile.
+	// unrolledRow is the number of elements of an invocation's row up to which the compiler unrolls loops that read it
+	// twice, and keeps the row in registers.
 	unrolledRow int64
-	// operandLanes is how many invocations of a subgroup hold the fragment of an operand, which the others hold again;
-	// 0: all share it.
+	// operandLanes is the number of invocations of a subgroup that hold distinct parts of an operand fragment; the
+	// others hold copies. 0 means all.
 	operandLanes int
 
 	mapWorkgroup   int  // invocations of an elementwise workgroup
@@ -52,16 +51,16 @@ type heuristics struct {
 	rowLanes     int   // most invocations that share a row
 	rowPerLane   int64 // elements per invocation to aim at
 	rowSerial    int64 // rows up to this long are folded by one invocation each
-	rowCache     int   // most elements of a row that an invocation keeps
+	rowCache     int   // maximum number of row elements that an invocation keeps
 
-	tiles []ratedTile // of matrix products, the largest first
+	tiles []ratedTile // of matmuls, the largest first
 
-	// direct is the tile of the direct variant: the most rows, and the columns of
-	// an invocation where there is one product. Zero where it is not for the device.
+	// direct is the tile of the direct variant: the maximum number of rows, and the columns of an invocation with one
+	// product. It is zero if the device should not use the variant.
 	direct tile
 
-	matrixTiles   []matrixTile      // of products on matrix units, in any order
-	byteTiles     []matrixTile      // of those of bytes; nil for the same twice as deep
+	matrixTiles   []matrixTile      // of matmuls on matrix units, in any order
+	byteTiles     []matrixTile      // of byte matmuls on matrix units; nil for matrixTiles with twice the depth
 	flashTiles    []ratedTile       // of attentions: rows, keys, steps along the dot axis
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
@@ -70,25 +69,25 @@ type heuristics struct {
 	// workgroup, or 0 for any.
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
-	// Where a workgroup of them has a core to itself, it has up to flashMost invocations, and reads flashGBps; 0 is
-	// as many as others, and a core's share of what copying reaches.
+	// If each of its workgroups has a core to itself, it has up to flashMost invocations and reads flashGBps. Zeros
+	// mean the usual number, and a core's share of the copy bandwidth.
 	flashMost int
 	flashGBps float64
 
 	vecWorkgroup int   // invocations of a matvec workgroup
 	vecColumns   int   // columns that share the reading of A
 	vecSums      int64 // most sums of an invocation of a matvec, beyond which the compiler spills; 0: it does not
-	// how elements that are no blocks are read by more and more rows; vecColumns goes for the others
+	// how to read elements that are not blocks, by number of rows; vecColumns is for other cases
 	vecRows  blockVecs
-	units    map[ir.DType]formatUnits // how few rows by blocks go to matrix units, where that is faster
+	units    map[ir.DType]formatUnits // ranges of few rows by blocks for which matrix units are faster
 	vecLanes int                      // invocations per sum where subgroups are not relied on
 
 	blocks     map[ir.DType]blockHeuristics
 	subnormals bool // whether halves keep subnormal numbers
 
-	// Matvecs over blocks of other formats.
-	blockRun     int // elements of a block that an invocation takes at once
-	blockRunK    int // the same of K formats and tq2_0, of which a word holds many
+	// Matvecs over blocks of formats without their own row.
+	blockRun     int // elements of a block that an invocation reads at once
+	blockRunK    int // the same for K formats and tq2_0, where a word holds many
 	blockLanes   int // invocations per sum, at least
 	blockColumns int // columns that share the reading of A
 }
@@ -99,30 +98,27 @@ type tile struct{ M, N, K, ThreadM, ThreadN int }
 
 func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
 
-// matrixTile is a tile of a product on matrix units: M x N results of a
-// workgroup in steps of K, or of several products N columns together. A coopmat workgroup is a grid of SubgroupsM x
-// SubgroupsN subgroups.
+// matrixTile is a tile of a matmul on matrix units: a workgroup computes M x N results in steps of K. Several products
+// share the N columns. A coopmat workgroup is a grid of SubgroupsM x SubgroupsN subgroups.
 type matrixTile struct {
 	Variant                kernel.Variant
 	Workgroup              int // of coopmat2
 	M, N, K                int
-	PiecesM, PiecesN       int // of coopmat2: the matrices its sums are divided into, if several
+	PiecesM, PiecesN       int // for coopmat2: number of matrices that hold its accumulators, if several
 	SubgroupsM, SubgroupsN int // of coopmat
-	// Efficiency is the share of the machine's peak that a product reaches which is
-	// large enough for any tile: the choice weighs it against how evenly the tiles of
-	// a product spread over the device.
+	// Efficiency is the fraction of the machine's peak that a matmul reaches if it is large enough for any tile. The
+	// choice of a tile weighs it against how evenly a matmul's tiles fill the device.
 	Efficiency float64
-	// Alone is the efficiency where every core has one workgroup only, if that is
-	// another. Efficiency is then that of PerCore workgroups, if it is more than one.
+	// Alone is the efficiency with one workgroup per core, if different. Efficiency is then for PerCore workgroups per
+	// core, if set.
 	Alone   float64
 	PerCore int
-	// Blocks, Runs and Products restrict a tile to products by blocks, to those of
-	// operands in runs, and to kernels of so many products: nothing was measured of
-	// others, or they are faster in other tiles.
+	// Blocks, Runs and Products restrict a tile to matmuls with blocks, to operands in runs, and to kernels with that
+	// number of products. Others were not measured, or have faster tiles.
 	Blocks, Runs bool
 	Products     int
-	// Unroll, of coopmat2, is the most steps to be written out; a product whose
-	// steps have no divisor of a third as many or more does without the tile.
+	// Unroll, for coopmat2, is the maximum number of unrolled steps. The tile is not used for a matmul whose number of
+	// steps has no divisor of at least a third of it.
 	Unroll int
 }
 
@@ -154,16 +150,15 @@ func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 // normTime is how many nanoseconds a kernel takes that norms one row (M-norm-costs).
 func (m machine) normTime() float64 { return 1.8 * m.LaunchNs }
 
-// handicaps are by how much a product, on matrix units where nothing else is said, is slower than one whose
-// operands lie in memory in whole tiles.
+// handicaps are slowdowns, by default on matrix units, relative to a matmul with operands stored in whole tiles.
 type handicaps struct {
-	clamped      float64 // reads are held back at the edges of narrow tiles, and more in wide ones
-	besideDriver float64 // operands are staged beside what the driver stages itself
+	clamped      float64 // reads are clamped at the edges of narrow tiles; more in wide ones
+	besideDriver float64 // operands are staged in addition to the driver's own staging
 	shifted      float64 // windows are shifted into place
-	unaligned    float64 // operands do not begin at 16 bytes
-	computed     float64 // operands are computed on the way, at most
-	computedRows float64 // a tile of so many rows takes as long to compute as to multiply
-	gathered     float64 // bytes come from places that are no neighbours, such as those of windows
+	unaligned    float64 // operands are not aligned to 16 bytes
+	computed     float64 // operands are computed inline, at most
+	computedRows float64 // rows of a tile that takes as long to compute as to multiply
+	gathered     float64 // bytes are gathered from non-adjacent positions, such as in windows
 	gatheredTile float64 // the same in tiles without matrix units
-	seldomFull   float64 // tiles of many columns hold groups of few rows
+	seldomFull   float64 // tiles of many columns with groups of few rows
 }

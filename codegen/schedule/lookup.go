@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LookupTable is what a matvec keeps in shared memory to decode eight neighbours
-// of a block format at once.
+// LookupTable describes the table in shared memory with which a matvec decodes eight neighbours of a block format at
+// once.
 type LookupTable struct {
-	Entries int  // of the codebook
-	Bytes   int  // of an entry: 4 or 8
-	Levels  bool // an entry is what the two nibbles of a byte stand for
+	Entries int  // in the codebook
+	Bytes   int  // per entry: 4 or 8
+	Levels  bool // an entry holds the levels of a byte's two nibbles
 	Signs   SignTable
 }
 

@@ -6,23 +6,22 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// lookupVec is how products of one row read blocks of a format by lookup: in one
-// workgroup for every core, if there are columns for so many, since each fills
-// its tables first.
+// lookupVec describes how matvecs of one row read blocks of a format by lookup. They use one workgroup per core if
+// there are enough columns, because each workgroup first fills its tables.
 type lookupVec struct {
-	run     int // elements that an invocation takes at once
-	lanes   int // invocations per sum; where the row is resident, as many as share it
-	columns int // that share the reading of A, at most
-	copies  int // of the codebook
+	run     int // elements that an invocation reads at once
+	lanes   int // invocations per sum; with a resident row, those that share the row
+	columns int // maximum number of columns that share the loads of A
+	copies  int // copies of the codebook
 	rounds  lookupRounding
 }
 
-// lookupRounding is how a product that reads by lookup rounds its row to bytes, which
-// it keeps in shared memory; it does not if copies is 0.
+// lookupRounding describes how a matvec by lookup quantizes its row to int8 in shared memory; it does not if copies is
+// 0.
 type lookupRounding struct {
-	copies int // of the codebook that there is room for
-	most   int // columns a core may have: every workgroup rounds the row
-	fewest int // columns of an invocation in the largest workgroups
+	copies int // copies of the codebook that fit
+	most   int // maximum columns per core: every workgroup quantizes the row
+	fewest int // minimum columns per invocation in the largest workgroups
 }
 
 // lookupWorkgroups are the invocations of a workgroup, the most first, and
@@ -32,8 +31,7 @@ var lookupWorkgroups = []int{1024, 512}
 
 const fewestLookupColumns = 4
 
-// lookupVecs lists the schedules of a product that reads by lookup, if its format
-// has such a way.
+// lookupVecs lists the schedules of a matvec by lookup, if its format supports it.
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := h.blocks[blocksOf(k)]
 	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
@@ -56,8 +54,8 @@ const fewLookupColumns = 16
 // manyResidentColumns is how many columns a core must have for a row of floats to be resident (M-resident-rows).
 const manyResidentColumns = 64
 
-// lookupAsRead is lookupVecs of a row that is read as it is needed, by so many
-// columns of an invocation where there could be smaller workgroups.
+// lookupAsRead is lookupVecs with a row that is read when needed. Smaller workgroups are used only if an invocation
+// then has at least `fewest` columns.
 func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
@@ -83,15 +81,14 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 	return all
 }
 
-// roundsBesideTables reports whether a product of so many columns by one row
-// rounds that itself.
+// roundsBesideTables reports whether a matvec by lookup with the given number of columns quantizes its row itself.
 func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
 	each := ceilDiv(columns, max(h.fill/2, 1))
 	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
 }
 
-// lookupRounded is lookupVecs of a row that the product rounds to bytes; a longer
-// one leaves room for fewer copies of the codebook.
+// lookupRounded is lookupVecs with a row that the matvec quantizes to int8. A longer row leaves room for fewer copies
+// of the codebook.
 func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	all := h.lookupAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {

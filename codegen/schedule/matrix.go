@@ -35,9 +35,8 @@ func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
 	return unitElems(t) / UnitElems(k, s)
 }
 
-// MatrixDType returns the dtype in which all products of a kernel may take
-// their operands on matrix units, F16, BF16, I8 or U8, and false where there is
-// none.
+// MatrixDType returns the dtype in which matrix units may take the operands of all products of a kernel, F16, BF16, I8
+// or U8, and false if there is none.
 func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 {
 		return ir.Invalid, false
@@ -51,8 +50,7 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
 }
 
-// ByteProducts returns the dtype of the operands of products of bytes, I8 or
-// U8, and false for other products.
+// ByteProducts returns the operand dtype of a byte matmul, I8 or U8, and false for other matmuls.
 func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 || k.Products[0].Sums() != ir.I32 {
 		return ir.Invalid, false
@@ -60,9 +58,8 @@ func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 	return k.Products[0].Operands, true
 }
 
-// SumsDType returns the dtype in which matrix units add the products of a
-// kernel up: F32, or F16 where all of them allow it, and I32 or U32, which have
-// the same bits, for bytes with and without a sign.
+// SumsDType returns the accumulator dtype of a kernel on matrix units: F32, or F16 if all products allow it. For signed
+// and unsigned bytes it is I32 and U32, which have the same bits.
 func SumsDType(k *kernel.Kernel) ir.DType {
 	t, _ := MatrixDType(k)
 	switch t {
@@ -79,14 +76,12 @@ func SumsDType(k *kernel.Kernel) ir.DType {
 	return ir.F16
 }
 
-// laneSums is how many 32-bit registers an invocation needs for the results of
-// all products.
+// laneSums is the number of 32-bit registers that an invocation needs for the accumulators of all products.
 func laneSums(k *kernel.Kernel, s kernel.Schedule) int {
 	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
 }
 
-// Unrounded looks through the casts that rounding to t makes needless: those
-// to t itself, and those of narrower floats to wider ones.
+// Unrounded strips casts that rounding to t makes redundant: casts to t itself, and from narrower floats to wider ones.
 func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
 		from := v.Args[0].DType
@@ -105,8 +100,8 @@ type Plain struct {
 	// Pitch is the stride of its outer axis, Base the place of the element at
 	// coordinate 0 of both.
 	Pitch, Base kernel.Index
-	// Run, where not 0, says that it lies so only along runs of the contraction
-	// that begin at multiples of Run. Base is then where a run begins.
+	// Run, if not 0, means that it is contiguous only along runs of the contraction that begin at multiples of Run.
+	// Base is then the start of a run.
 	Run int
 }
 
@@ -114,9 +109,8 @@ type Plain struct {
 // tile's step along the contraction.
 const maxRun = 256
 
-// PlainOperand describes an operand of a product that is a mere load of a
-// buffer of dtype t, linear in the contraction, or in runs of it, and in its
-// other axis, of which one has stride 1. It returns false for any other.
+// PlainOperand matches a matmul's operand that is a plain load from a buffer of dtype t. The load must be linear in the
+// contraction, or in runs of it, and in the operand's other axis, and one of them must have stride 1.
 func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plain, bool) {
 	v = Unrounded(v, t)
 	if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].DType != t || k.Bindings[v.Bind].Write {
@@ -163,7 +157,7 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 // component names a dtype as matrix shapes do.
 func component(t ir.DType) device.Component { return device.Component(t.String()) }
 
-// checkMatrixUnits checks what both variants on matrix units need.
+// checkMatrixUnits checks the requirements of both variants on matrix units.
 func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	t, ok := MatrixDType(k)
 	switch {
@@ -188,8 +182,7 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) err
 	return nil
 }
 
-// bandFits reports whether the tiles of a result can be gone through in bands,
-// of which the last may be in part.
+// bandFits reports whether the tiles of a result can be traversed in bands; the last band may be partial.
 func bandFits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
@@ -201,8 +194,7 @@ func bandFits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	return err == nil && len(g[0]) == 1 && len(g[1]) == 1
 }
 
-// maxLaneSums is how many registers of results one invocation may hold in
-// fragments of all products. Operand fragments come on top.
+// maxLaneSums limits the accumulator registers of an invocation for all products. Operand fragments need more.
 const maxLaneSums = 128
 
 func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
@@ -249,9 +241,8 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 // one is multiplied while the next is filled.
 const matrixStages = 2
 
-// Staged reports whether an operand of a product on matrix units passes
-// through shared memory: all do where subgroups hold fragments; where a
-// workgroup holds a tile, those that are not loaded as they lie in memory.
+// Staged reports whether a matmul's operand on matrix units passes through shared memory. With fragments per subgroup
+// every operand does. With a tile per workgroup, only those that cannot be loaded directly do.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
 	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil
@@ -276,9 +267,8 @@ func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// MatrixUnits is all shared memory of a product on matrix units, in elements
-// of [UnitElems]: two stages of tiles. In their place the results of the coopmat variant pass
-// at the end, at least one fragment of each product from each subgroup at a
+// MatrixUnits is the shared memory of a matmul on matrix units, in elements of [UnitElems]: two stages of tiles. The
+// results of the coopmat variant reuse it at the end, at least one fragment of each product from each subgroup at a
 // time.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages * MatrixStage(k, s)
@@ -288,8 +278,8 @@ func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 }
 
-// CoopMatResult is the room, in units of 16 bytes, in which a subgroup passes
-// on 32-bit results of so many fragments side by side.
+// CoopMatResult is the shared memory, in units of 16 bytes, in which a subgroup transfers adjacent fragments of 32-bit
+// results.
 func CoopMatResult(s kernel.Schedule, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }

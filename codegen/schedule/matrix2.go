@@ -65,14 +65,14 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 // maxUnroll bounds how many steps are written out: more only take longer to compile.
 const maxUnroll = 64
 
-// unrolls reports whether the steps of a product can be written out Unroll at a time.
+// unrolls reports whether a matmul's steps can be unrolled by Unroll.
 func unrolls(k *kernel.Kernel, s kernel.Schedule) bool {
 	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
 }
 
-// stepsUnrolled is the largest number of steps up to most that divides those of a
-// product in a tile, or 0 where that is less than a third of most.
+// stepsUnrolled is the largest number up to most that divides the number of steps of a matmul in a tile, or 0 if that
+// is less than a third of most.
 func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 	for n := most; n >= most/3; n-- {
 		if s.Unroll = n; unrolls(k, s) {
@@ -86,8 +86,7 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 // cooperative matrices are loaded from or stored to.
 const tensorAlignment = 16
 
-// checkTensorOperand reports why tensor addressing cannot load an operand as it
-// is, or nil.
+// checkTensorOperand returns the reason why tensor addressing cannot load an operand directly, or nil.
 func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int, t ir.DType) error {
 	plain, ok := PlainOperand(k, v, other, t)
 	if !ok {
@@ -140,9 +139,9 @@ func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok
 	return base, pitch, base.Multiple(n) == n
 }
 
-// matrixValue reports whether the values of a store can be computed as matrices
-// of the sums' own dtype or of floats: floats, of bytes those of sums that are
-// floats from the start; or integer sums as they are.
+// matrixValue reports whether the values of a store can be computed as matrices of the accumulators' dtype or of
+// floats. That holds for floats, for byte matmuls only if accumulators are converted to float first, and for unmodified
+// integer accumulators.
 func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
 	t := k.Bindings[s.Bind].DType
 	if IntegerTile(k, s) {
@@ -151,17 +150,17 @@ func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
 	return (t == ir.F32 || t == ir.F16 || t == ir.BF16) && floatSums(k, s.Value)
 }
 
-// IntegerTile reports whether a store is of integer sums as they are.
+// IntegerTile reports whether a store writes unmodified integer accumulators.
 func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
 	return s.Value.Kind == kernel.ExprAcc && s.Value.DType == ir.I32 && k.Bindings[s.Bind].DType == ir.I32
 }
 
-// maxUnsigned is the largest product of two bytes without a sign.
+// maxUnsigned is the largest product of two unsigned bytes.
 const maxUnsigned = 255 * 255
 
-// floatSums reports whether a value takes sums as floats: that of any product
-// of floats, and of bytes one in which casts to f32 stand around the sums, if
-// matrices of unsigned sums, which stand for signed ones, convert to the same.
+// floatSums reports whether a value uses accumulators as floats. That holds for every float matmul. For bytes it
+// requires that a cast to f32 surrounds each accumulator, and that the unsigned accumulators used in place of signed
+// ones convert to the same value.
 func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	t, bytes := ByteProducts(k)
 	if !bytes {

@@ -10,8 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matrixUnits lists the tiles on matrix units for a product that may take its
-// operands in 16 bits or less, the one expected to be fastest first.
+// matrixUnits lists tiles on matrix units for a matmul with operands of at most 16 bits, by decreasing expected speed.
 func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if _, ok := MatrixDType(k); !ok {
 		return nil
@@ -53,8 +52,8 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 	return list
 }
 
-// matrixTilesOf lists the tiles for a kernel. Several products share a tile's
-// columns, so that it takes as many registers and as much shared memory as one.
+// matrixTilesOf lists the tiles for a kernel. Several products share a tile's columns, so that it needs the registers
+// and shared memory of one.
 func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTilesOfOne(k))
 	for i := range list {
@@ -65,12 +64,11 @@ func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 	return list
 }
 
-// minTileN is the fewest columns that a product may have of a shared tile.
+// minTileN is the minimum number of columns per product in a shared tile.
 const minTileN = 32
 
-// matrixTilesOfOne lists the tiles for a product like those of a kernel. Where
-// none were measured for bytes, those for 16 bits serve, twice as deep: they
-// take as much room.
+// matrixTilesOfOne lists the tiles for one product of a kernel. If none were measured for bytes, it returns those for
+// 16 bits with twice the depth, which need the same memory.
 func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTiles)
 	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {
@@ -83,14 +81,14 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return k.ReadsBlocks(p.B) })
 	runs := inRuns(k)
 	return slices.DeleteFunc(list, func(tl matrixTile) bool {
-		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile, slower in convolutions
+		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured for shared tiles, and slower in convolutions
 			return runs || len(k.Products) > 1
 		}
 		return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
 	})
 }
 
-// peak is how many operations a nanosecond matrix units do of a kernel's products, in thousands.
+// peak is the peak rate of matrix units for a kernel's dtype, in thousands of operations per nanosecond.
 func (m machine) peak(k *kernel.Kernel) float64 {
 	if _, bytes := ByteProducts(k); bytes {
 		return m.MatrixI8
@@ -98,10 +96,9 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 	return m.MatrixF16
 }
 
-// matrixTime estimates the time of a product in nanoseconds: the workgroups run in
-// rounds of one or so many per core, and a round takes as long whether all cores
-// take part or one. Few workgroups of a core run at once and hide latency for one another: two reach twice of what
-// one does alone, three three times, up to what many reach. peak is what all cores reach.
+// matrixTime estimates the nanoseconds of a matmul. The workgroups run in waves of one or PerCore per core, and a
+// partial wave takes as long as a full one. Concurrent workgroups of a core hide each other's latency: n of them reach
+// n times the rate of one alone, up to the rate of many. peak is the rate of all cores.
 func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
 	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
 	switch {
@@ -115,12 +112,11 @@ func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64)
 	return flops / (efficiency * peak * 1e3)
 }
 
-// A part must be worth a workgroup's while, and a multiple of what tiles step
-// by.
+// A part must be large enough for a workgroup, and a multiple of a tile's step.
 const (
 	maxParts           = 16
 	minPart            = 256 // on matrix units
-	minVectorPart      = 128 // else
+	minVectorPart      = 128 // otherwise
 	partMultiple       = 64
 	vectorPartMultiple = 16
 )
@@ -149,9 +145,8 @@ func (h heuristics) readTime(k *kernel.Kernel) float64 {
 	return time
 }
 
-// bestMatrixTime estimates the time of a product whose contraction is split in
-// so many parts, the time to add them up included, and false where no tile
-// runs it on matrix units.
+// bestMatrixTime estimates the time of a matmul with its contraction split in the given number of parts, including the
+// time to add these up. It returns false if no tile runs it on matrix units.
 func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int) (best float64, ok bool) {
 	sh, readTime := matShapeOf(k), h.readTime(k)
 	for _, tl := range h.matrixTilesOf(k) {
@@ -184,7 +179,7 @@ func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 // bandOf is how many rows of tiles make a band, where B lies in rows along the
 // contraction or a tile's sums are in pieces (M-bands).
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
-	_, bytes := ByteProducts(k) // whose pieces were measured without bands only where B is [K,N]
+	_, bytes := ByteProducts(k) // with bytes, pieces were measured without bands only if B is [K,N]
 	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
 	switch {
 	case tl.M*tl.N > 128*256:
@@ -228,14 +223,13 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedu
 	return s, s.FragM > 0
 }
 
-// handicap is what slows a tile down on a product that does not suit it.
+// handicap is a slowdown of a tile for a matmul that does not suit it.
 type handicap struct {
 	factor float64
 	why    string
 }
 
-// slowdown estimates by how much a product is slower than one whose operands
-// lie in memory in whole tiles.
+// slowdown estimates the slowdown relative to a matmul with operands stored in whole tiles.
 func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	worst := handicap{factor: 1}
 	note := func(n handicap) {
@@ -271,7 +265,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
 			case bytes && gathers(k, o.v):
 				note(handicap{h.gathered, "bytes gathered one by one"})
-			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // computed for the first product
+			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // already computed for the first product
 			case o.axis == r-2:
 				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
 			default:
@@ -279,7 +273,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			}
 		}
 	}
-	if computed /= float64(len(k.Products)); computed > 0 { // of the time of all products
+	if computed /= float64(len(k.Products)); computed > 0 { // as a fraction of the time of all products
 		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
@@ -302,10 +296,9 @@ func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
 
-// unrollCost is by how much a tile of a workgroup is slower where its steps are
-// no multiple of 8. Tiles of workgroups are an extension of one vendor, so that this
-// is what its compiler does. Operands that are staged are multiplied in a loop that does
-// not hide its steps (M-hidden-steps).
+// unrollCost is the slowdown of a workgroup tile if its number of steps is not a multiple of 8. Workgroup tiles are an
+// extension of one vendor, so this models its compiler. Staged operands are multiplied in a loop that does not overlap
+// its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
@@ -333,8 +326,8 @@ func inRuns(k *kernel.Kernel) bool {
 	})
 }
 
-// acrossCost is by how much a tile is slower where B is bytes [K,N] (M-i8): they are
-// gathered one by one on any device, for which there is an instruction on none.
+// acrossCost is the slowdown of a tile for B of bytes [K,N] (M-i8): they are gathered one at a time, as no device has
+// an instruction for it.
 func acrossCost(s kernel.Schedule) float64 {
 	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
 		return 1.5

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// remedies says, by feature, what would do without it.
+// remedies suggests alternatives, by feature.
 var remedies = map[string]string{
 	"float64":   "cast to f32",
 	"int64":     "use i32, which holds every index into a buffer",
@@ -18,10 +18,9 @@ var remedies = map[string]string{
 	"storage8":  "store the tensor as i32, f32 or f16, or compile for a device with 8-bit storage",
 }
 
-// Needs returns the features that every way of running the kernel needs, by
-// their names in [Caps.Has], sorted. Storage of 8 and 16 bits is none of them, but for
-// custom kernels: what cannot be read in elements is read in words. Neither are 64-bit
-// integers, but for the text of custom ops: pairs of words do.
+// Needs returns the features that every schedule of the kernel needs, by their names in [Caps.Has], sorted. Only custom
+// kernels need 8- and 16-bit storage, because generated code can read words instead. Likewise only the source of custom
+// ops needs 64-bit integers, because generated code can use pairs of words.
 func Needs(k *kernel.Kernel) []string {
 	var names []string
 	for name := range needs(k) {
@@ -31,7 +30,7 @@ func Needs(k *kernel.Kernel) []string {
 	return names
 }
 
-// needs gives for each needed feature what needs it.
+// needs maps each needed feature to its user.
 func needs(k *kernel.Kernel) map[string]string {
 	users := map[string]string{}
 	note := func(feature, user string) {
@@ -41,7 +40,7 @@ func needs(k *kernel.Kernel) map[string]string {
 	}
 	for _, b := range k.Bindings {
 		feature := device.StorageFeature(b.DType)
-		if k.Custom == nil && feature != "float64" { // words and pairs of words do
+		if k.Custom == nil && feature != "float64" { // words and pairs of words suffice
 			continue
 		}
 		note(feature, fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
@@ -63,8 +62,8 @@ func needs(k *kernel.Kernel) map[string]string {
 	return users
 }
 
-// Missing lists what the kernel needs and the device lacks, a line each that
-// names the feature or limit, what needs it, and what would do without it.
+// Missing lists what the kernel needs and the device lacks. Each line names the feature or limit, its user, and an
+// alternative.
 func Missing(k *kernel.Kernel, caps device.Caps) []string {
 	var gaps []string
 	users := needs(k)

@@ -15,18 +15,18 @@ func nvidia(caps device.Caps) heuristics {
 	// What slows tiles down is M-handicaps, and M-conv-bytes.
 	t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
 		computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
-	// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
-	// what is sold for graphics since 2022.
+	// 50 MB for 132 cores on an H100, 40 for 108 on an A100, and more per core on graphics cards since 2022.
 	t.cache = max(t.cache, int64(caps.Cores)*384<<10)
 	t.storesScores = true
 	t.coreRegisters, t.coreShared = 64<<10, 48<<10
-	// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
-	// loads; larger workgroups only make the tail coarser.
+	// Memory-bound kernels reach copy speed with 256 invocations of 16-byte loads; larger workgroups only lengthen the
+	// tail.
 	t.mapWorkgroup = 256
-	// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
-	// flight, all kept in registers for the second pass.
+	// A row of 4096 in 256 lanes has 16 elements per lane: four 16-byte loads in flight, all kept in registers for the
+	// second pass.
 	t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
-	// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
+	// For f32. Efficiency is with all cores in full waves, Alone with one workgroup per core (M-f32-tiles,
+	// M-tile-rates).
 	t.tiles = []ratedTile{ // largest first
 		{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.765, Alone: 0.642},
 		{tile: tile{128, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.72, Alone: 0.73},
@@ -45,12 +45,14 @@ func nvidia(caps device.Caps) heuristics {
 	// same
 	// registers reach a fraction of them (M-tile-rates).
 	t.matrixTiles = []matrixTile{
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658}, // with f16 sums
+		// With f16 sums.
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Efficiency: 0.593},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458}, // half as many steps to a multiple of 8
+		// Half as many steps to a multiple of 8.
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408},
@@ -58,7 +60,8 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234},
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
-		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35}, // decodes B half as often
+		// Decodes B half as often.
+		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35},
 		// Only for f16 sums, in four parts (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
 		// Gate and up of a feed-forward layer, together (M-tile-rates).
@@ -73,18 +76,17 @@ func nvidia(caps device.Caps) heuristics {
 	// The fastest of those measured for one query over 8192 keys (M-flash-shapes).
 	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
 	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
-	// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255
-	// registers spill
+	// The fastest measured tiles that also suit causal attention: its mask makes shapes with nearly 255 registers spill
 	// (M-flash-shapes).
 	t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64, 0}, {8, 1, 32, 2, 128, 0}, {8, 1, 32, 1, 0, 0},
 		{4, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 0}, {2, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 2}, {4, 1, 16, 1, 0, 2}}
-	// Of f32, heads of 64 elements (M-flash-f32).
+	// For f32 and heads of 64 elements (M-flash-f32).
 	t.flashTiles = []ratedTile{
 		{tile: tile{64, 64, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.475, Alone: 0.53},
 		{tile: tile{32, 128, 16, 4, 8}, Paired: true, Steps: true, Efficiency: 0.45, Alone: 0.42},
 		{tile: tile{32, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.4, Alone: 0.39},
 		{tile: tile{16, 64, 16, 4, 4}, Paired: true, Steps: true, Efficiency: 0.335, Alone: 0.19},
-		{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.32}, // 38 KiB at 128 elements a head
+		{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.32}, // 38 KiB for heads of 128 elements
 		{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.29, Alone: 0.23},
 		{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.325, Alone: 0.21},
 		{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.23, Alone: 0.115},
@@ -102,9 +104,9 @@ func nvidia(caps device.Caps) heuristics {
 	maps.Copy(t.blocks, nvidiaBlocks)
 	t.units, t.subnormals = nvidiaUnits, true
 	if caps.DriverID == device.DriverNVK {
-		t.registerFile = 64 << 10 // NVIDIA's own compiler was measured where its workgroups have less
+		t.registerFile = 64 << 10 // NVIDIA's own compiler was measured with workgroups that have less
 	} else {
-		t.registers = 264 // it is faster with what does not fit of these than in smaller tiles (M-flash-shared)
+		t.registers = 264 // spilling beyond that is faster than smaller tiles (M-flash-shared)
 	}
 	return t
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// nvidiaBlocks says how kernels of few rows read each block format. The times behind each row are M-block-ways
-// in docs/measurements; M-matvec-blocks, M-codebooks and M-skinny say what else was tried. Numbers of int8 rows
-// that were not measured follow those that q4_0, q8_0 and q4_K take.
+// nvidiaBlocks describes how kernels of few rows read each block format. Measurement M-block-ways in docs/measurements
+// has the times of each row, and M-matvec-blocks, M-codebooks and M-skinny list alternatives. Unmeasured entries for
+// int8 rows follow those of q4_0, q8_0 and q4_K.
 var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true},
@@ -215,8 +215,8 @@ var nvidiaRows = blockVecs{
 // longRow is how many elements a row of floats has for holding it to pay (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitPacked keeps one row resident for formats whose bytes are of four planes, by so many
-// columns in a pass, the blocks of some sectors asked for before it is rounded.
+// twoBitPacked keeps one row resident, for formats with four planes per byte, with the given columns per pass. It
+// prefetches sectors of blocks before the row is quantized.
 func twoBitPacked(columns, prefetch int) residentVec {
 	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
@@ -237,7 +237,7 @@ func inPlanes(floats ...blockVec) blockHeuristics {
 	return blockHeuristics{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
 }
 
-// butTiles leaves blocks as they are where only products of many rows read them.
+// butTiles keeps the file's layout for blocks that only matmuls of many rows read.
 func (h blockHeuristics) butTiles() blockHeuristics {
 	h.tiles = kernel.LayoutBlocks
 	return h
@@ -248,15 +248,13 @@ func (h blockHeuristics) orBytes(bytes ...blockVec) blockHeuristics {
 	return h
 }
 
-// orLookup is for formats with codebooks, by one row of bytes; copies are those of
-// the codebook.
+// orLookup is for formats with codebooks and one int8 row; copies is the number of copies of the codebook.
 func (h blockHeuristics) orLookup(copies int) blockHeuristics {
 	h.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
 	return h
 }
 
-// orRounded is where products that read by lookup round the row themselves: by up to
-// so many columns of a core.
+// orRounded makes matvecs by lookup quantize the row themselves, up to the given number of columns per core.
 func (h blockHeuristics) orRounded(copies, most, fewest int) blockHeuristics {
 	h.lookup.rounds = lookupRounding{copies, most, fewest}
 	return h
@@ -270,7 +268,7 @@ func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
 	return h
 }
 
-// withResident and rounding add the ways in which one row is resident.
+// withResident and rounding add variants with one resident row.
 func (h blockHeuristics) withResident(ways ...residentVec) blockHeuristics {
 	h.resident = ways
 	return h

@@ -2,9 +2,9 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// nvidiaByteTiles are tiles of products of bytes. Efficiencies are with B in rows along the contraction: of i8
-// 4096^3, and
-// of 512x4096x14336 from 64x64 down, of which Alone is twice that of f16. M-i8 and M-tile-rates have what is slower.
+// nvidiaByteTiles are tiles for byte matmuls. Efficiencies are with B in rows along the contraction: for i8 4096^3, and
+// from 64x64 down for 512x4096x14336. Alone is estimated as twice that of f16. M-i8 and M-tile-rates list slower
+// variants.
 var nvidiaByteTiles = []matrixTile{
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 128, Efficiency: 0.451},

@@ -12,15 +12,15 @@ const (
 	storedRows       = 256
 )
 
-// storedDepth is what the contraction of stored operands of dtype t is padded to.
+// storedDepth is the multiple to which the contraction of stored operands of dtype t is padded.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is how many tiles of the result must take an operand before
 // storing it is worth a thought.
 const minRereads = 4
 
-// waysToStore lists ways to store operands of a matrix product before it: all but those decoded
-// from blocks, which every tile decodes then, and those as well.
+// waysToStore lists ways to store operands of a matmul beforehand: without operands dequantized from blocks, which
+// every tile then dequantizes, and with them.
 func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	for _, decoded := range []bool{false, true} {
 		list := h.storedOperands(k, decoded)
@@ -31,11 +31,9 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 	return ways
 }
 
-// storedOperands says how the operands of a matrix product are to lie that do not
-// lie as matrix units like them best: those that are computed, as from f32, or
-// whose rows do not begin at 16 bytes. Those decoded from blocks stay as they
-// are unless decoded is set. A product that is taken apart into bf16 has all of them stored, along the
-// axis that they lie along already.
+// storedOperands returns the layout for operands that do not suit matrix units: computed ones, such as conversions from
+// f32, and those with rows that are not aligned to 16 bytes. It excludes operands dequantized from blocks unless
+// decoded is set. A matmul that is split into bf16 gets all operands stored, along the axis of their current layout.
 func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3

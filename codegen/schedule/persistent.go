@@ -11,13 +11,13 @@ import (
 type Run struct {
 	First, Count int
 	Groups       int    // workgroups of the persistent kernel
-	Why          string // what it gains
+	Why          string // its gain, for printing
 }
 
-// Runs proposes which steps of a program persistent kernels do, by what they gain: a launch for every barrier between
-// two steps, less what it takes workgroups to wait for one another, and to read through the cache that all cores share
-// what others have just written. All workgroups of a step must be on the device at a time, so that none waits for a
-// second round of them. It ends ahead of a kernel that it has already, whose code is then fetched once for both.
+// Runs proposes steps of a program to run as persistent kernels. The gain is one launch per barrier between two steps.
+// The cost is the synchronization of workgroups, and reading through the shared cache what other workgroups have just
+// written. All workgroups of a step must be resident on the device at once, so that none waits for a second wave. A run
+// ends before a kernel that it already contains, because the code is then fetched once for both.
 func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
 	h := heuristicsOf(caps)
 	if h.MeetNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {
@@ -73,7 +73,7 @@ type phases struct {
 	shared    int   // bytes, of all steps
 	registers int   // of the step that needs most
 	steps     int
-	reads     float64 // nanoseconds that reading takes what was written in the dispatch
+	reads     float64 // nanoseconds to read values written in the same dispatch
 }
 
 // add takes a step in, unless the kernel cannot have it.
@@ -108,13 +108,13 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	return r.groups <= r.h.resident(s.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
 }
 
-// gain is how many nanoseconds the kernel takes less than the steps.
+// gain is the nanoseconds that the persistent kernel saves over the steps.
 func (r *phases) gain() float64 {
 	return float64(r.steps-1)*(r.h.LaunchNs-r.h.meeting(r.groups)) - r.reads
 }
 
-// resident is how many workgroups the device has room for at a time, as far as that is known. Drivers give kernels
-// fewer registers than registersOf says (M-persistent).
+// resident is the number of workgroups that fit on the device at once, as far as known. Drivers give kernels fewer
+// registers than registersOf estimates (M-persistent).
 func (h heuristics) resident(workgroup, registers, shared int) int64 {
 	each := h.coreInvocations / workgroup
 	if h.coreRegisters > 0 {

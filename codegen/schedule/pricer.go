@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Pricer says of a device what rewrites of kernels pay on it, as passes ask. It serves one
-// program at a time, of whose equal kernels it estimates one.
+// Pricer estimates for package passes which rewrites of kernels pay off on a device. It serves one program at a time
+// and caches the estimates of equal kernels.
 type Pricer struct {
 	Caps   device.Caps
 	device heuristics
@@ -50,7 +50,7 @@ func (p Pricer) StoreScores(bytes int64) bool {
 	return p.device.storesScores && bytes <= p.device.cache
 }
 
-// Time is by what the device's memory moves, and its launches.
+// Time estimates work by its memory traffic and launches.
 func (p Pricer) Time(w kernel.Work) float64 {
 	return kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)
 }
@@ -58,12 +58,12 @@ func (p Pricer) Time(w kernel.Work) float64 {
 // Has reports whether the device has a feature, by its name in [Caps.Has].
 func (p Pricer) Has(feature string) bool { return p.Caps.Has(feature) }
 
-// Layout returns how blocks suit those who read them.
+// Layout returns the layout of blocks for the given readers.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)
 }
 
-// Sizes returns what to try with a kernel.
+// Sizes returns the sizes to try for a kernel.
 func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	t := p.device
 	switch {
@@ -86,7 +86,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	return s
 }
 
-// Price adds up what kernels take before and after a rewrite.
+// Price estimates the total time of the kernels before and after a rewrite.
 func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	for _, k := range r.After {
 		for _, b := range k.Bindings {
@@ -106,8 +106,8 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 
-// timeOf is what kernels take that run one after another, how many these are, or why
-// that is not known. Those that only store weights otherwise run once.
+// timeOf returns the total time of kernels that run in sequence, and their number, or the reason why it is unknown. It
+// skips kernels that only repack weights, because they run once.
 func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
@@ -165,7 +165,7 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	return time + h.storeTime(k), ""
 }
 
-// moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it reads.
+// moveTime is the time of a kernel's memory traffic. It counts only the part of a buffer that is read.
 func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	loads := map[int]int64{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -182,7 +182,7 @@ func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	return float64(bytes)/h.CopyGBps + h.storeTime(k)
 }
 
-// storeTime is how long writing what a kernel stores takes.
+// storeTime is the time of a kernel's stores.
 func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
@@ -199,8 +199,7 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	return float64(bytes) / h.CopyGBps
 }
 
-// partsOf lists into how many parts the contraction of a product, on matrix units or not, can be split that are
-// worth it.
+// partsOf lists the worthwhile numbers of parts for splitting a matmul's contraction, on matrix units or not.
 func partsOf(k *kernel.Kernel, units bool) (list []int) {
 	for n := 2; n <= maxParts && k.Fold.IsStatic() && partsFit(k, n, units); n *= 2 {
 		list = append(list, n)

@@ -7,8 +7,9 @@ import "github.com/vkc-go/vkc/codegen/device"
 // compute tiles of 4x4 at most.
 func qualcomm(caps device.Caps) heuristics {
 	t := generic(caps)
-	t.registers = 128               // of 192, which leave 2 waves of 16 on a core
-	t.registerFile = 44 << 10       // of 48 Ki: in workgroups of 512 what needs 90 of 96 spills (golden/drivers)
+	t.registers = 128 // half of the 192 that allow 2 waves of 16 on a core
+	// Of 48 Ki: in workgroups of 512 a kernel that needs 90 of 96 spills (golden/drivers).
+	t.registerFile = 44 << 10
 	t.byteWord, t.unrolled = 3, 128 // as Mesa's compiler has it (golden/drivers)
 	t.rowLanes = 256
 	t.vecWorkgroup = 128

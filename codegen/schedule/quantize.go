@@ -50,11 +50,12 @@ func checkQuantize(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-// quantizeShared is the room in which invocations of a block exchange fits and codes of groups, and levels.
+// quantizeShared is the shared memory in which the invocations of a block exchange scales and codes of groups, and
+// levels.
 func quantizeShared(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.LanesPerRow < 2 {
 		return 0
 	}
-	const fit, code = 8, 4 // bytes of a group
+	const fit, code = 8, 4 // bytes per group
 	return s.Workgroup*(fit+code) + s.Workgroup/s.LanesPerRow*k.Quantized().BlockElems()
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Registers estimates how many registers of 32 bits an invocation of a kernel has in use at once on a device, by what
-// it keeps through its loops: sums, operands, cached elements. It is 0 where nothing is known. The constants fit what
-// drivers report (golden/drivers).
+// Registers estimates the 32-bit registers that an invocation uses at once on a device, from the values that it keeps
+// through its loops: accumulators, operands, cached elements. It returns 0 if unknown. The constants are fitted to
+// driver reports (golden/drivers).
 func Registers(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) int {
 	return heuristicsOf(caps).registersOf(k, s)
 }
@@ -49,7 +49,8 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	}
 }
 
-// rowRegisters is what an invocation keeps of a row, or what the compiler keeps where it writes loops over it out.
+// rowRegisters is the number of row elements that an invocation keeps, or that the compiler keeps when it unrolls the
+// loops over the row.
 func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	n := k.Fold.Max()
 	if s.Variant == kernel.VarRowSerial && readsTwice(k) && k.Fold.IsStatic() && n <= h.unrolledRow {
@@ -58,11 +59,11 @@ func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	return s.Cache
 }
 
-// matVecRegisters is what an invocation of a matvec has at hand of its rows and columns, and their sums.
+// matVecRegisters is the number of registers of an invocation of a matvec for its rows, columns and sums.
 func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
 	lanes := int64(max(s.LanesPerRow, 1))
-	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one by one, of blocks too
+	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one at a time, also from blocks
 		steps, each := 1, int64(4) // elements, in as many words
 		if s.Decode == kernel.DecodeWords {
 			each = 16
@@ -84,14 +85,14 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Coarsen > 0 && rowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
-	if s.Held { // beside those of the pass that follows
+	if s.Held { // in addition to those of the next pass
 		columns *= 2
 	}
 	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
 }
 
-// flashMatrixRegisters is what an invocation has of the fragments of queries, weights, sums and the scores of two
-// tiles, and of the keys and values on their way to shared memory.
+// flashMatrixRegisters is the number of registers of an invocation for the fragments of queries, weights, accumulators
+// and the scores of two tiles, and for keys and values in transit to shared memory.
 func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.Schedule) int {
 	lanes := s.Subgroup
 	if h.operandLanes > 0 {

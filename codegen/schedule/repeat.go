@@ -65,8 +65,8 @@ func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 	return list
 }
 
-// isCostly reports whether computing a value takes much longer than loading
-// one: functions whose arguments are reduced accurately.
+// isCostly reports whether computing a value takes much longer than loading one: it calls functions with accurate
+// argument reduction.
 func isCostly(e *kernel.Expr) bool {
 	costly := false
 	kernel.Walk([]*kernel.Expr{e}, func(v *kernel.Expr) {
@@ -75,9 +75,8 @@ func isCostly(e *kernel.Expr) bool {
 	return costly
 }
 
-// repeatedMaps are maps whose invocations take several points along an axis:
-// those that share costly values, and where it pays those that first load where
-// to load from, so that several such loads are under way at once.
+// repeatedMaps lists maps whose invocations compute several points along an axis. They share costly values, or, if it
+// pays off, load several indices first, so that these loads are in flight together.
 func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	r, ok := RepetitionOf(k)
 	why := "share costly values"
@@ -101,8 +100,8 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// gathersLittle reports whether a map picks what it loads by loaded indices, and
-// four neighbours of it have less than 16 bytes, the longest load there is.
+// gathersLittle reports whether a map gathers by loaded indices, and four neighbouring elements have less than 16
+// bytes, the longest load.
 func gathersLittle(k *kernel.Kernel) bool {
 	little := false
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {

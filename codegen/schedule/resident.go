@@ -9,36 +9,35 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// residentVec is how products of one row read blocks where the invocations of a
-// workgroup share the whole row, and what they have of it stays resident in registers
-// over several passes, each for other columns: nothing but the blocks is read then, and
-// floats are rounded to bytes once where they may be.
+// residentVec describes matvecs of one row by blocks in which the invocations of a workgroup share the whole row. Each
+// keeps its part of the row in registers over several passes over different columns. Then only the blocks are read, and
+// floats are quantized to int8 at most once.
 type residentVec struct {
-	run        int   // elements that an invocation takes at once
-	columns    int   // of a pass
-	occupancy  int   // invocations of a core that share the columns
-	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
-	ahead      int   // passes whose blocks are asked for before rows are rounded, at most 1
-	held       bool  // what is asked for stays in registers
-	prefetch   int   // sectors that an invocation asks for before its row is rounded
-	digits     int   // of each element of a row of floats, if rows are rounded though they may not become bytes
-	products   int   // matrices that the row meets for this to pay, at least
-	least      int64 // elements of a row for this to pay
-	longest    int64 // elements of a row that are too many for this to pay; 0 is none
+	run        int   // elements that an invocation reads at once
+	columns    int   // columns of a pass
+	occupancy  int   // invocations on a core that share the columns
+	groups     int   // maximum number of row groups in a workgroup; 0 is 1
+	ahead      int   // passes with blocks loaded before rows are quantized, at most 1
+	held       bool  // prefetched data stays in registers
+	prefetch   int   // sectors that an invocation prefetches before its row is quantized
+	digits     int   // int8 digits per float element, for rows that may not be quantized to a single int8
+	products   int   // minimum number of matrices multiplied by the row
+	least      int64 // minimum row length
+	longest    int64 // row length from which it no longer pays off; 0 for no limit
 	most       int64 // columns of a core for this to pay; 0 is any
 	subnormals bool
 	tables     bool
 }
 
-// maxResidentLanes is how many invocations share a row at most, and maxResidentColumns
-// how many columns they take in all passes, whose sums are in shared memory.
+// maxResidentLanes is the maximum number of invocations that share a row. maxResidentColumns is the maximum number of
+// columns over all passes; their sums are in shared memory.
 const maxResidentLanes, maxResidentColumns = 512, 512
 
-// mostResidentShared is how much shared memory such a product may take.
+// mostResidentShared is the maximum shared memory of such a matvec.
 const mostResidentShared = 48 << 10
 
-// residentVec returns how a product of few rows keeps them, if its format has such a
-// way; rounds says that rows become bytes.
+// residentVec returns how a matmul of few rows keeps them resident, if its format supports that. rounds means that the
+// rows are quantized to int8.
 func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	ways := b.resident
@@ -56,7 +55,7 @@ func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, r
 		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
-// residentVecs is the schedule of a product whose row is resident, if there is one.
+// residentVecs returns the schedule of a matmul with a resident row, if there is one.
 func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	v, rounds, ok := h.residentVec(k, sh)
 	if !ok {
@@ -67,7 +66,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		s.TileK, s.RoundRows, s.Digits, s.Coarsen = v.run, rounds, v.digits, 1
 		return h.fits(k, s)
 	}
-	// Fewer invocations share a row where a core has no registers for more, or else it meets fewer columns.
+	// Fewer invocations share a row if the registers of a core do not suffice for more; otherwise it is multiplied by
+	// fewer columns.
 	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
 	lanes, cols := most, v.columns
 	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
@@ -148,8 +148,8 @@ func residentLanes(depth int64, run, subgroup, most int) int {
 	return roundUp(int(ceilDiv(runs, steps)), subgroup)
 }
 
-// rowsResident reports whether the invocations of a matvec over blocks can keep
-// what they meet of the rows in registers, over all passes.
+// rowsResident reports whether the invocations of a matvec over blocks can keep their parts of the rows in registers
+// over all passes.
 func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !s.RoundRows && !readsBytes(k) {
 		return false
@@ -184,9 +184,8 @@ func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
 // maxResidentRows rows of floats on, blocks are decoded whole.
 const maxResidentRegisters, maxResidentRows = 64, 2
 
-// roundable reports whether the rows of a product by blocks may become bytes, and
-// the blocks hold small integers to multiply those by, or they are looked up. Blocks hold
-// none where their codebook is of floats.
+// roundable reports whether the rows of a matmul by blocks may be quantized to int8, and the blocks hold small integers
+// to multiply them by, directly or by lookup. Blocks with a float codebook do not.
 func roundable(k *kernel.Kernel, lookup bool) bool {
 	return meetsIntegers(k, lookup) &&
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
@@ -204,14 +203,14 @@ func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 // maxDigits is how many digits a float is rounded to: of 22 bits and a sign.
 const maxDigits = 3
 
-// takesDigits reports whether sums of products with elements of [maxDigits] digits, below 2^22, fit 32 bits along
-// a strip of a run.
+// takesDigits reports whether sums over a strip of a run, of products with elements of [maxDigits] digits (below 2^22),
+// fit in 32 bits.
 func takesDigits(r kernel.BlockRun) bool {
 	f := r.Form
 	return f.Bias > 0 && !f.Affine && !f.Signed && !f.Levels && !f.Halved && 4*r.Quads*f.Bias < 1<<31>>22
 }
 
-// checkResident checks what a matvec with resident or rounded rows asks for.
+// checkResident checks a matvec with resident or quantized rows.
 func checkResident(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	switch {
 	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):
@@ -247,8 +246,8 @@ func checkResident(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 	return nil
 }
 
-// maxPrefetch is how many sectors an invocation may ask for early, each in a
-// register, and SectorBytes what memory gives at once.
+// maxPrefetch is the maximum number of sectors that an invocation prefetches, each in a register. SectorBytes is the
+// size of a memory transaction.
 const maxPrefetch, SectorBytes = 8, 32
 
 // LargestPlane returns the number of the plane that has most of a format's bytes.

@@ -14,13 +14,13 @@ import (
 // computed by every workgroup.
 const maxRowCost = 6
 
-// SumsRowsFirst reports whether a matvec adds up its rows before it multiplies them: where invocations hold what they
-// meet of them, they have just read it. Otherwise it does so in the end, when rows are in the cache, which is faster
-// (M-norm-costs).
+// SumsRowsFirst reports whether a matvec sums its rows before multiplying them. It does so if invocations keep their
+// parts of the rows, which they have just read. Otherwise it sums rows at the end, when they are in the cache, which is
+// faster (M-norm-costs).
 func SumsRowsFirst(s kernel.Schedule) bool { return s.Coarsen > 0 }
 
-// rowRoots are what each element of its rows takes a product of few rows, and what it
-// adds up of them.
+// rowRoots returns the expressions that a matmul of few rows evaluates for each element of its rows: the factors, and
+// the values that it sums.
 func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
 	for _, p := range k.Products {
 		factors = append(factors, p.A)
@@ -48,8 +48,8 @@ func rowCost(k *kernel.Kernel) int {
 	return cost
 }
 
-// matVecTime estimates the time of a product of few rows in nanoseconds, and says why
-// where that is not known. Every workgroup computes all of the rows, and adds them up.
+// matVecTime estimates the nanoseconds of a matmul of few rows, or returns the reason why it is unknown. Every
+// workgroup computes all rows and sums them.
 func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	switch {
@@ -65,29 +65,29 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, str
 	return h.multiplyingTime(k, s), ""
 }
 
-// vecEfficiency is what products of few rows of floats reach of the arithmetic outside matrix units (M-batch).
+// vecEfficiency is the fraction of the peak without matrix units that float matmuls of few rows reach (M-batch).
 const vecEfficiency = 0.3
 
-// multiplyingTime is how long a product of few rows takes: its reading or, of more rows than an invocation takes, its
+// multiplyingTime is the time of a matmul of few rows: its memory time or, for more rows than an invocation takes, its
 // arithmetic if that is longer.
 func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	sh, time := matShapeOf(k), h.readingTime(k, s)
 	if sh.M <= MaxMatVecRows {
 		return time
 	}
-	// Lanes that share a sum add it up in steps, each of which takes them as long as multiplying.
+	// Lanes that share a sum add it up in log steps, each of which takes as long as a multiplication.
 	lanes := max(s.LanesPerRow, 1)
 	each := int64(lanes) * (ceilDiv(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
 	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.Products))
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
-// readingTime is how long reading what a product of few rows multiplies takes: B once for every part of the rows, and
-// the rows by every workgroup.
+// readingTime is the memory time of a matmul of few rows: B is read once for every part of the rows, and the rows by
+// every workgroup.
 func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	factors, sums := rowRoots(k)
 	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
-	if !SumsRowsFirst(s) { // but once more
+	if !SumsRowsFirst(s) { // a second time
 		loads = len(loadsAlong(factors, k.FoldAxis())) + len(loadsAlong(sums, k.FoldAxis()))
 	}
 	sh := matShapeOf(k)
@@ -101,7 +101,7 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
 	return float64(weights)/h.CopyGBps + oftener*float64(weights)/again + float64(rows)/h.cacheRate()
 }
 
-// weightBytes is how much of memory the second operands of a product are.
+// weightBytes is the size of the second operands in memory.
 func weightBytes(k *kernel.Kernel) (n uint64) {
 	for _, p := range k.Products {
 		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
@@ -116,8 +116,8 @@ func weightBytes(k *kernel.Kernel) (n uint64) {
 // matVecParts is how many workgroups share the rows of a matvec.
 func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
 
-// readsOftenFaster reports whether a product of more rows than an invocation of a matvec takes is expected to be faster
-// where B is read for each part of them than in a tile, of which such rows fill a part.
+// readsOftenFaster decides between matvec and tiles for more rows than an invocation of a matvec takes. It reports
+// whether reading B once per part of the rows is expected to be faster than a partly filled tile.
 func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	if matShapeOf(k).M <= MaxMatVecRows {
 		return true
@@ -129,7 +129,7 @@ func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps d
 	return h.multiplyingTime(k, s) < time
 }
 
-// checkRowSums checks what a matrix product that adds up its rows asks for.
+// checkRowSums checks a matmul that sums its rows.
 func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
 	case k.CheckRowSums() != nil:
@@ -150,8 +150,8 @@ func rowSumsShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return len(k.Phases) * s.TileM * (s.Workgroup / max(s.Subgroup, 1)) * ir.F32.BlockBytes()
 }
 
-// checkCols checks what a matrix product that stores its columns in several ways
-// asks for: pairs that lie in one workgroup, and sums that meet in shared memory.
+// checkCols checks a matmul that stores columns in several ways: each pair must be in one workgroup, and sums must meet
+// in shared memory.
 func checkCols(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
 	case k.CheckCols() != nil:

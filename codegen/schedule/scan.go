@@ -48,8 +48,7 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// scanVec is rowVec for a scan, the end of whose rows must not fall between
-// neighbours either.
+// scanVec is rowVec for a scan. The end of a scan's rows must not fall inside a vector either.
 func scanVec(k *kernel.Kernel, limit int) int {
 	n := rowVec(k, limit)
 	for n > 1 && k.Limit != nil && !DivisibleBy(k.Limit.Below, n) {

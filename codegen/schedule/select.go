@@ -14,9 +14,8 @@ type Candidate struct {
 	Reason   string
 }
 
-// Candidates lists the schedules worth trying for a kernel on a device, the
-// one expected to be fastest first; those that are likely to need more registers
-// than there are come last. Some may not pass [Check].
+// Candidates lists the schedules worth trying for a kernel on a device, by decreasing expected speed. Those that
+// probably need more registers than available come last. Some may not pass [Check].
 func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	f, ok := families[k.Family]
 	if !ok {
@@ -35,9 +34,8 @@ func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return append(all, spilling...)
 }
 
-// Select returns the first of [Candidates] that passes [Check], and the reason
-// for choosing it, which names what was passed over. A kernel that needs what
-// the device lacks is a [MissingError].
+// Select returns the first of [Candidates] that passes [Check]. The reason also names rejected candidates. If a kernel
+// needs a feature that the device lacks, it returns a [MissingError].
 func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason string, err error) {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
 		return s, "", &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
@@ -62,7 +60,7 @@ func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason strin
 	return s, "", fmt.Errorf("schedule: no schedule for kernel %s on %s; the first tried: %w", k.Name, caps.Name, first)
 }
 
-// smallest is the workgroup size at which shrinking stops.
+// smallest is the smallest workgroup size to try.
 const smallest = 8
 
 // maps: as wide vectors as alignment proves, and workgroups that shrink until
@@ -240,7 +238,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 // shortestRun is how many elements of a block an invocation takes at once at least.
 const shortestRun = 8
 
-// fewRows returns how a product of few rows is to read its B.
+// fewRows returns how a matmul of few rows should read B.
 func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 	if b := blocksOf(k); b != ir.Invalid {
 		return h.blockVec(k, b, sh)

@@ -38,7 +38,7 @@ func settleRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedu
 	return s
 }
 
-// settleScan is settleRow for a scan, the end of whose rows must not fall between neighbours.
+// settleScan is settleRow for a scan. The end of a scan's rows must not fall inside a vector.
 func settleScan(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s
@@ -49,9 +49,9 @@ func rowWidth(k *kernel.Kernel, most int) int {
 	return k.VectorWidth(k.FoldAxis(), k.Fold, most, k.Roots(), stores)
 }
 
-// ManyRows is from how many rows on a matvec decodes blocks whole, scales
-// included: an operation an element then costs less than one an element of every
-// row, which scaling sums of products and subtracting sums of rows take.
+// ManyRows is the number of rows from which a matvec dequantizes blocks completely, including scales. That costs one
+// operation per element. Scaling sums of products and subtracting sums of rows instead costs one operation per element
+// of every row.
 const ManyRows = 3
 
 // settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
@@ -104,7 +104,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.
 		}
 		return s
 	}
-	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // which hide what was asked for
+	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // strips hide the cost of the requested form
 		s.Ahead = given.Ahead
 		s.Held = given.Held && s.Ahead > 0 && planes && run.Joined && row.Decode.ReadsOnce()
 	}
@@ -124,8 +124,8 @@ func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.S
 
 func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 
-// looksUp reports whether a run is decoded by eight quants: of digits where each
-// is a constant, in integers; else by a table, of which a schedule has copies.
+// looksUp reports whether a run is decoded eight quants at a time. Octets of base-3 digits are decoded with constants,
+// in integers; others by a table, of which a schedule has copies.
 func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
@@ -147,15 +147,14 @@ func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	})
 }
 
-// allPlanes reports whether all B of a product lie in planes.
+// allPlanes reports whether the B of all products are laid out in planes.
 func allPlanes(k *kernel.Kernel) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		return k.Bindings[kernel.Widened(p.B).Bind].Layout != kernel.LayoutPlanes
 	})
 }
 
-// rowsOfBytes reports whether every A is bytes whose groups have a scale, along
-// the contraction as they stand in memory.
+// rowsOfBytes reports whether every A is int8 with a scale per group, contiguous along the contraction.
 func rowsOfBytes(k *kernel.Kernel) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		bytes, scale, ok := k.ByteRows(p.A)

@@ -12,31 +12,29 @@ import (
 // line of the fragments of sums that a subgroup holds.
 const maxSkinnyRows = 32
 
-// Skinny is a skinny GEMM, a product of few rows by blocks, on matrix units. They
-// multiply quants, as they are, by rows that have a scale for each strip, a run of
-// elements whose quants share a scale. The sums of a strip are scaled by both in
-// f32, so that only the rows are rounded.
+// Skinny describes a matmul of few rows by blocks on matrix units. They multiply the quants by rows with a scale for
+// each strip, a run of elements whose quants share a scale. The sums of a strip are scaled by both scales in f32, so
+// only the rows are rounded.
 type Skinny struct {
 	SkinnyFormat
-	// Element is what is multiplied: I8, or F16, which holds quants exactly.
+	// Element is the dtype of the multiplied values: I8, or F16, which represents quants exactly.
 	Element ir.DType
-	// Parts is how many elements make one of a row. A row of bytes has one. A float
-	// is rounded to 2^-22 of the largest of its strip, as an integer of three bytes; or
-	// it is the sum of two halves, the second of what the first leaves.
+	// Parts is the number of values per row element. An int8 row has one. A float is quantized to 2^-22 of the strip's
+	// maximum, as a three-byte integer, or it is the sum of two halves, where the second is the remainder.
 	Parts int
 }
 
-// SkinnyFormat says what matrix units have to know of a block format.
+// SkinnyFormat describes a block format for matrix units.
 type SkinnyFormat struct {
-	// Strip is how many elements share a scale, 16 or 32, and Span how many lie in
-	// memory together: what is decoded at once lies in a multiple of Span.
+	// Strip is the number of elements that share a scale, 16 or 32. Span is the number of elements stored together:
+	// decoding works on multiples of Span.
 	Strip, Span int
-	Affine      bool // there is an offset besides the scale
+	Affine      bool // there is an offset in addition to the scale
 	Levels      bool // quants are floats
 }
 
-// SkinnyFormatOf returns what matrix units have to know of a block format, and false
-// for those that the skinny variant does not take: of activations, not of weights.
+// SkinnyFormatOf describes a block format for matrix units. It returns false for formats of activations, which the
+// skinny variant does not support.
 func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Activations {
@@ -50,9 +48,8 @@ func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	return m, true
 }
 
-// SkinnyOf returns how matrix units compute a product of few rows by blocks, and
-// false where they cannot: it takes one A, of floats or of bytes with scales, and
-// blocks of one format in rows of whole blocks along the contraction.
+// SkinnyOf returns how matrix units compute a matmul of few rows by blocks, and false if they cannot: it needs a single
+// A, of floats or int8 with scales, and blocks of one format in rows of whole blocks along the contraction.
 func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	t := blocksOf(k)
 	f, ok := SkinnyFormatOf(t)
@@ -93,7 +90,7 @@ func (r Skinny) element() ir.DType {
 	return ir.F16
 }
 
-// Sums is the dtype in which matrix units add up.
+// Sums is the accumulator dtype of the matrix units.
 func (r Skinny) Sums() ir.DType {
 	if r.Element == ir.I8 {
 		return ir.I32
@@ -114,8 +111,8 @@ func (r Skinny) Unit(s kernel.Schedule) int {
 // memory. It is odd, so that lines begin in different banks.
 func (r Skinny) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
 
-// WeightUnits is the room that the quants of one B take in shared memory for all
-// subgroups, in units; in the end the sums of its product pass through it.
+// WeightUnits is the shared memory for the quants of one B for all subgroups, in units. The results of its product
+// reuse it at the end.
 func (r Skinny) WeightUnits(s kernel.Schedule) int {
 	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
 	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
@@ -186,7 +183,7 @@ func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// missing says what a device lacks.
+// missing returns an error for a feature that the device lacks.
 func (r Skinny) missing(caps device.Caps) error {
 	switch f := caps.Features; {
 	case !f.CooperativeMatrix || !f.MemoryModel:

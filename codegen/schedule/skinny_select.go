@@ -16,19 +16,19 @@ type skinnyTile struct{ columns, depths, step int }
 // and of bytes.
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits says from how many rows to how many matrix units are faster than other
-// ways, and in which tile; never where rows is 0.
+// blockUnits gives the range of row counts for which matrix units are fastest, and the tile to use. rows is 0 if they
+// never are.
 type blockUnits struct {
 	rows, most int64
 	tile       skinnyTile
-	some       []skinnyTile // for 9 to 16 rows, widest first; nil where that is tile
+	some       []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
 	many       skinnyTile   // for more than 16 rows
-	// rate is how many GB/s of blocks a core reads by 9 to 16 rows; 0 where it was not measured.
+	// rate is the GB/s of blocks that a core reads with 9 to 16 rows, or 0 if not measured.
 	rate float64
 }
 
-// unitsFrom is for so many rows up to what a matvec takes, andMore for all that
-// fragments hold.
+// unitsFrom returns blockUnits for the given minimum of rows up to the maximum of a matvec; andMore extends them to all
+// rows that fragments hold.
 func unitsFrom(rows int64, columns, depths, step int) blockUnits {
 	return blockUnits{rows: rows, most: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
 }
@@ -38,16 +38,15 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 	return u
 }
 
-// someBy is for tiles of 9 to 16 rows, widest first, and what a core reads with them.
+// someBy sets the tiles for 9 to 16 rows, widest first, and the rate that a core reads with them.
 func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
 	u.some, u.rate = tiles, rate
 	return u
 }
 
-// skinny: few rows by blocks on matrix units, where that was measured to be faster,
-// which is one product at a time unless there are more rows than a matvec takes: tiles take
-// four times as long there (M-block-units). Those that may round to f16 have tiles of their
-// own for as many.
+// skinny returns schedules that multiply few rows by blocks on matrix units, for formats where that was measured to be
+// faster. It takes one product at a time, unless there are more rows than a matvec takes, because several products take
+// four times as long (M-block-units). For more rows, operands that may be rounded to f16 have tiles of their own.
 func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
@@ -65,7 +64,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	case sh.M > MaxMatVecRows && u.some != nil:
 		tl = widest(u.some, sh, cores)
 	}
-	// All products decode into the shared memory that one has.
+	// All products dequantize into the shared memory of one.
 	tl.step = max(tl.step/len(k.Products), shortestStep)
 	var all []Candidate
 	for _, tl := range tl.spread(sh, cores) {
@@ -76,7 +75,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return all
 }
 
-// unitsOf is how matrix units multiply the blocks of a product by its rows.
+// unitsOf returns how matrix units multiply a matmul's blocks by its rows.
 func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 	u := h.units[blocksOf(k)]
 	if readsBytes(k) {
@@ -85,8 +84,8 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 	return u.floats
 }
 
-// skinnyTime estimates the time of a product of 9 to 16 rows on matrix units, in nanoseconds, by what a core reads of
-// its blocks (M-batch), or says why that is not known.
+// skinnyTime estimates the nanoseconds of a matmul of 9 to 16 rows on matrix units, from the measured rate at which a
+// core reads its blocks (M-batch). If that is unknown it returns the reason.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Schedule) (float64, string) {
 	sh, rate := matShapeOf(k), h.unitsOf(k).rate
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
@@ -121,12 +120,11 @@ func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	return tiles[0]
 }
 
-// spread lists the tile and others of fewer subgroups along the contraction and
-// shorter steps, which take less shared memory and divide more contractions, and for more
-// rows than a matvec takes at once those of half the columns. Where it leaves more than a quarter of the cores idle,
-// more rows than that have tiles of half the columns, down to four fragments, and twice as many subgroups
-// share the contraction (M-block-units). Where that is so all the same, a matvec is as fast, of as many rows as it
-// takes.
+// spread lists variants of the tile. Fewer subgroups along the contraction and shorter steps need less shared memory
+// and divide more contraction lengths. For more rows than one matvec takes, it includes tiles with half the columns. If
+// more than a quarter of the cores would be idle, tiles for more rows than that have half the columns, down to four
+// fragments, and twice as many subgroups along the contraction (M-block-units). If cores are idle even then, a matvec
+// is as fast for the rows it takes, and spread returns nil.
 func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
 	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {
@@ -152,7 +150,7 @@ func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 // fewestColumns is how many fragments of columns a tile has at least, unless its format's row has others.
 const fewestColumns = 4
 
-// shortestStep is what a workgroup of the skinny variant takes of the contraction at least.
+// shortestStep is the shortest step of the contraction for a workgroup of the skinny variant.
 const shortestStep = 128
 
 // schedule fills a tile in for the fragments that a device has.

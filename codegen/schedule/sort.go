@@ -12,9 +12,8 @@ import (
 // the next power of two, since the network compares pairs at such distances.
 func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
 
-// What a selection keeps in shared memory besides the elements that it has
-// selected: how many elements have each value of some bits, and what it has
-// found.
+// Shared memory of a selection in addition to the selected elements: the histogram of some bits, and the state of the
+// search.
 const (
 	SelectBits  = 11
 	SelectBins  = 1 << SelectBits

@@ -9,18 +9,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// ratedTile is a tile whose speed is known, laid out as was fastest.
+// ratedTile is a tile with measured speed, in its fastest layout.
 type ratedTile struct {
 	tile
-	Stages        int     // if not as many as tiles of its size have
-	Paired, Steps bool    // of products of floats; see kernel.Schedule
-	Efficiency    float64 // as of matrixTile
+	Stages        int     // if not the number for tiles of its size
+	Paired, Steps bool    // for float matmuls; see kernel.Schedule
+	Efficiency    float64 // see matrixTile
 	Alone         float64
 }
 
-// matTiles lists tiles for a product by how long they are expected to take, those
-// that spill or are all but empty last, smallest first. Tiles for which the device is
-// too small are left to Check.
+// matTiles lists tiles for a matmul by increasing estimated time. Tiles that spill or would be mostly empty come last,
+// smallest first. Check rejects tiles that are too large for the device.
 func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	var fitting, rest []ratedTile
@@ -45,14 +44,14 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// tileTime estimates the time of a product in a tile, in nanoseconds.
+// tileTime estimates the nanoseconds of a matmul in a tile.
 func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
-// vectorTime estimates the least time of a product without matrix units, in nanoseconds, whose contraction is split in
-// so many parts, the time to add them up included: as one in f32, but for bytes that are gathered.
+// vectorTime estimates the least nanoseconds of a matmul without matrix units, with its contraction split in the given
+// number of parts and including the time to add these up. It assumes the speed of f32, except for gathered bytes.
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
 	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
@@ -70,8 +69,8 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	return best*float64(len(k.Products)) + h.addingTime(k, parts)
 }
 
-// splitsFloats reports whether it is known what splitting the contraction of a product gains that runs on no matrix
-// units: it runs in tiles of floats, and it was measured what they reach where a core has one workgroup.
+// splitsFloats reports whether the gain of splitting a matmul's contraction without matrix units is known: it runs in
+// tiles of floats whose speed was measured with one workgroup per core.
 func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false
@@ -83,7 +82,7 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 		!readsBytes(k)
 }
 
-// groups is how many workgroups a product makes.
+// groups is the number of workgroups of a matmul.
 func (t tile) groups(sh matShape) int64 {
 	return min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
 }
@@ -92,15 +91,14 @@ func (t tile) reason(sh matShape) string {
 	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
 }
 
-// spills reports whether the sums of so many products leave no registers for
-// what they are sums of: more than 64 of several products, whose operands take
-// registers, too, or more than 128.
+// spills reports whether the accumulators of the given number of products leave too few registers for the operands:
+// more than 64 for several products, each of which has operands in registers, or more than 128.
 func (t tile) spills(products int) bool {
 	sums := t.ThreadM * t.ThreadN * products
 	return sums > 64 && products > 1 || sums > maxAccumulators
 }
 
-// scheduleOf is a tile for a product, laid out as is fastest for floats.
+// scheduleOf returns the tile as a schedule for a matmul, in the fastest layout for floats.
 func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
 	s := t.tile.scheduleOf(k)
 	s.Stages = max(s.Stages, t.Stages)
@@ -110,8 +108,8 @@ func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
 	return s
 }
 
-// scheduleOf is schedule for a product, four times as deep for bytes: in shared
-// memory they are words of four.
+// scheduleOf returns the tile as a schedule for a matmul. For bytes it is four times as deep, because shared memory
+// holds them as words of four.
 func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
 	if _, bytes := ByteProducts(k); bytes {
 		t.K *= 4

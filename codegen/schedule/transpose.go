@@ -10,17 +10,16 @@ import (
 // pay: shorter ones lie within a few lines of memory anyway.
 const minTileExtent = 32
 
-// Transposition says that a map reads tensors along another axis than that
-// along which it stores: neighbours of what it stores are far apart in what it
-// reads, or the other way round.
+// Transposition describes a map that reads tensors along a different axis than it stores: neighbouring stores read
+// distant elements, or the other way round.
 type Transposition struct {
-	Inner int            // the axis that stores go along, the innermost
-	Other int            // the axis that Loads go along
+	Inner int            // the axis of stores, the innermost
+	Other int            // the axis of Loads
 	Loads []*kernel.Expr // in the order of kernel.Walk
 }
 
-// TranspositionOf finds the transposition in a map whose axes are collapsed.
-// Where there are several other axes, it is the one of most loads.
+// TranspositionOf finds the transposition in a map with collapsed axes. Of several other axes it takes the one with
+// most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
@@ -75,8 +74,8 @@ func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 	return append(h.maps(k), tiles...)
 }
 
-// tileMaps reads what lies across through tiles in shared memory. Small workgroups have fewer invocations waiting at a
-// barrier for the last of few bytes, which matters for f16 (M-transpose).
+// tileMaps returns schedules that transpose through tiles in shared memory. In small workgroups fewer invocations wait
+// at a barrier for the last few bytes, which matters for f16 (M-transpose).
 func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	narrow := false
 	for _, v := range tr.Loads {

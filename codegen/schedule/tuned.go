@@ -17,8 +17,8 @@ func TuningKey(k *kernel.Kernel) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SelectTuned is [Select] with measurements: the schedule that won for the
-// kernel, where there is one and it passes [Check]. tuned is then true.
+// SelectTuned is [Select] with measurements: it returns the tuning's schedule for the kernel if there is one and it
+// passes [Check]. tuned is then true.
 func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string, tuned bool, err error) {
 	var won device.Tuned
 	if len(tuning) > 0 {

@@ -10,17 +10,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// variant is what selection knows of a way of running a family. How it is written
-// stands in codegen/glsl, by the same name.
+// variant describes a variant of a kernel family for selection. Package codegen/glsl has its code generator, by the
+// same name.
 type variant struct {
 	family kernel.Family
-	// owns names the parts of a schedule, besides what all share, that it takes.
+	// owns names the schedule fields that it uses, in addition to the common ones.
 	owns []string
-	// check says why a schedule cannot run a kernel, families' own conditions aside.
+	// check returns the reason why a schedule cannot run a kernel, in addition to the family's conditions.
 	check func(*kernel.Kernel, kernel.Schedule, device.Caps) error
-	// shared is the workgroup memory it takes, in bytes; nil for none.
+	// shared is its shared memory in bytes; nil for none.
 	shared func(*kernel.Kernel, kernel.Schedule) int
-	// settle resolves a schedule; nil leaves it as it is.
+	// settle normalizes a schedule; nil for no change.
 	settle func(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
@@ -29,15 +29,14 @@ func (v variant) onMatrixUnits() bool {
 	return slices.Contains(v.owns, "Fragments") || slices.Contains(v.owns, "CoopMat2")
 }
 
-// family is what selection knows of all variants of a family.
+// family describes all variants of a family for selection.
 type family struct {
 	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// space lists schedules to measure besides, many of which do not pass [Check];
-	// nil for none.
+	// space lists more schedules to measure, many of which do not pass [Check]; nil for none.
 	space func(*kernel.Kernel, device.Caps) []kernel.Schedule
-	// check says why no schedule, or not this one, runs a kernel; nil for nothing.
+	// check returns the reason why no schedule, or not this one, runs a kernel; nil for no conditions.
 	check func(*kernel.Kernel, kernel.Schedule) error
-	// grid says why workgroups cannot be laid out; nil where they go around.
+	// grid returns the reason why workgroups do not fit in the grid; nil if they loop.
 	grid func(*kernel.Kernel, kernel.Schedule, device.Caps) error
 }
 
@@ -50,7 +49,7 @@ var (
 var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()),
 	func(f reflect.StructField) bool { return !f.Anonymous })
 
-// The tables are filled here, since what they name looks into them.
+// The tables are filled here because their functions refer to them.
 func init() {
 	variants = map[kernel.Variant]variant{
 		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkCoarsen), settle: settleMap},
@@ -111,10 +110,9 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	return 0
 }
 
-// Settle resolves a schedule for a kernel and a device: what it asks for that
-// the kernel does not allow goes, and what follows from the two is written into
-// it. The generator emits a settled schedule as it stands, so that its text says
-// what runs. Settling twice changes nothing.
+// Settle normalizes a schedule for a kernel and a device: it drops options that the kernel does not allow, and fills in
+// fields that follow from kernel and device. The generator implements a settled schedule exactly, so that its printed
+// form describes the code. Settle is idempotent.
 func Settle(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
 	v := variants[s.Variant]
 	if v.settle == nil || v.family != k.Family || v.family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
@@ -183,8 +181,7 @@ func checkMatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) erro
 
 func checkAttention(k *kernel.Kernel, _ kernel.Schedule) error { return k.CheckAttention() }
 
-// matMuls are the candidates of all variants of a matrix product, those of the
-// narrowest purpose first.
+// matMuls lists the candidates of all variants of a matmul, the most specialized first.
 func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(k.Parallel) < 2 {
 		return nil

@@ -13,11 +13,9 @@ import (
 // maxVariants bounds how many schedules of a kernel are worth measuring.
 const maxVariants = 128
 
-// Variants lists the schedules to measure for a kernel on a device, all of
-// which pass [Check]: the one that [Select] takes first, then the other
-// [Candidates] and whatever else the family's variants allow, those that are
-// most like the first before others, so that the first few are the best use of
-// little time.
+// Variants lists the schedules to measure for a kernel on a device, all of which pass [Check]. The first is the choice
+// of [Select], then come the other [Candidates] and all other schedules that the variants allow. They are ordered by
+// similarity to the first, so that a short measurement tries the most promising ones.
 func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(Missing(k, caps)) > 0 {
 		return nil
@@ -95,8 +93,7 @@ func distance(a, b kernel.Schedule) float64 {
 	return d
 }
 
-// space lists schedules of a family's variants, many of which do not pass
-// [Check].
+// space lists schedules of a family's variants, many of which do not pass [Check].
 func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if list := families[k.Family].space; list != nil {
 		return list(k, caps)
@@ -234,7 +231,7 @@ func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return append(all, residentSpace(k, sh, caps)...)
 }
 
-// residentSpace lists the ways of a product whose rows are resident.
+// residentSpace lists the schedules of a matmul with resident rows.
 func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Schedule {
 	subgroup := subgroupOf(caps)
 	if blocksOf(k) == ir.Invalid || subgroup == 0 {
@@ -333,7 +330,7 @@ func tileSpace(leastN, mostM int) []tile {
 
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
-	// past what tileSpace goes to
+	// larger than in tileSpace
 	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
 	for _, t := range append(tileSpace(8, 128), wide...) {
 		s := t.schedule()
@@ -468,8 +465,8 @@ func flashVecSpace(sh flashShape, caps device.Caps) []kernel.Schedule {
 	return all
 }
 
-// Label says what a kernel is, in a few words for people: its family, its
-// extents, and the dtype of the largest tensor that it reads.
+// Label describes a kernel briefly for people: its family, its extents, and the dtype of the largest tensor that it
+// reads.
 func Label(k *kernel.Kernel) string {
 	text := string(k.Family)
 	switch {

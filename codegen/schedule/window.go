@@ -5,17 +5,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Window is an operand whose octets are neighbours in memory, of which those
-// outside of a range count as 0: the windows of a convolution with padding.
+// Window is an operand with octets of contiguous elements, of which those out of range are 0: the windows of a
+// convolution with padding.
 type Window struct {
 	Load   *kernel.Expr   // of 16-bit elements
-	Base   kernel.Index   // of the first of eight neighbours; outside of the buffer where that is not Inside
-	All    []*kernel.Expr // conditions that hold for all of an octet, or for none
-	Ranges []*kernel.Expr // comparisons of an index that counts up along the octet: >= or <
+	Base   kernel.Index   // of the first of eight neighbours; out of bounds unless Inside
+	All    []*kernel.Expr // conditions with the same value for all elements of an octet
+	Ranges []*kernel.Expr // comparisons of an index that increases along the octet: >= or <
 }
 
-// WindowLoad takes an operand apart, of which octets along an axis of the
-// result are to be taken, and returns false where it is no window.
+// WindowLoad matches an operand as a window with octets along an axis of the result. It returns false for other
+// operands.
 func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	t, ok := MatrixDType(k)
 	if !ok || t.IsInteger() || !DivisibleBy(k.Parallel[axis], OctetElems) {

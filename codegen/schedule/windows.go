@@ -9,19 +9,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Windows says that rows which follow one another along an axis are windows that overlap, as those of a convolution
-// of each channel by itself or of a pool: what one row folds, the next one folds at another place. The elements of a
-// row are Taps along that axis, each of which is there for every element of the Rest.
+// Windows means that consecutive rows along an axis are overlapping windows, as in a depthwise convolution or a pool:
+// rows fold the same elements at different positions. The elements of a row are Taps along that axis times the elements
+// of the Rest.
 type Windows struct {
-	Axis  int // of the rows
+	Axis  int // axis of the rows
 	Taps  int
-	Inner int // elements of a row from one tap to the next
+	Inner int // elements of a row between taps
 	Rest  int // elements of a row at each tap
-	Step  int // places from one row to the next
-	Apart int // places from one tap to the next
+	Step  int // positions between rows
+	Apart int // positions between taps
 }
 
-// The axes of a kernel whose rows are taken in blocks, counted from its fold axis on.
+// The axes of a kernel with rows in blocks, counted from its fold axis on.
 const (
 	WindowTap   = iota // of a row
 	WindowRow          // of a block
@@ -32,7 +32,7 @@ const (
 const (
 	maxTaps   = 16
 	maxRest   = 32
-	maxPlaces = 48 // of a block, of which an invocation keeps what it loads there
+	maxPlaces = 48 // in a block; an invocation keeps the values that it loads there
 )
 
 // WindowsOf finds the axis along which the rows of a kernel are windows that overlap: one that is not the innermost, so
@@ -64,8 +64,8 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 
 func isPlace(c kernel.Combine) bool { return c == kernel.CombineArgmax || c == kernel.CombineArgmin }
 
-// mayOverlap reports whether there is a sum in which rows along an axis and elements of a row meet, and rows go on by
-// less than elements do.
+// mayOverlap reports whether some index sums a row coordinate and an element coordinate, with a smaller stride for rows
+// than the extent of a row.
 func mayOverlap(k *kernel.Kernel, axis int) bool {
 	found := false
 	k.WalkIndices(func(x kernel.Index) {
@@ -84,7 +84,7 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 	return found
 }
 
-// overlap reports whether windows along the axis share what they load, and finds out from where to where they go on.
+// overlap reports whether windows along the axis share loads, and determines Step and Apart.
 func (w *Windows) overlap(k *kernel.Kernel) bool {
 	if k.Parallel[w.Axis].Is(1) {
 		return false
@@ -130,7 +130,7 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		}})
 }
 
-// meetings lists how many places a sum in which rows and taps meet goes on with each, for all such sums.
+// meetings lists, for all sums of row and tap coordinates in indices, the strides of both.
 func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
 	k.WalkIndices(func(x kernel.Index) {
 		sums := []kernel.Index{x}
@@ -245,8 +245,8 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// windowTime estimates how many nanoseconds computing takes in blocks of so many rows. An invocation computes what is
-// shared at each place, what else a tap takes, and what each row makes of both.
+// windowTime estimates the nanoseconds of computing in blocks of the given number of rows. An invocation computes the
+// shared values at each position, the remaining values of each tap, and the combination of both for each row.
 func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	b := w.Blocked(k, rows)
 	value, shared := []*kernel.Expr{b.Phases[0].Value}, w.Shared(b)
@@ -271,7 +271,8 @@ const smallBlock = 64
 // loadOps is how many operations loading or storing a value counts as.
 const loadOps = 6
 
-// operations counts what computing values takes, of those that count, when some are known.
+// operations counts the operations to compute values, if some values are already known. counts selects the operations
+// to count.
 func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n int) {
 	seen := map[*kernel.Expr]bool{}
 	for _, v := range known {
