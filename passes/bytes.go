@@ -110,7 +110,7 @@ func blocksOf(b *ir.Node) ir.DType {
 	return ir.Invalid
 }
 
-// roundToBytes is x with every group of neighbours rounded to bytes and times its scale, as [ir.ByteSteps] says.
+// roundToBytes quantizes each group of neighbours in x and dequantizes it again, as defined by [ir.ByteSteps].
 func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	shape := x.Shape()
 	k := shape[len(shape)-1].Add

@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// chainConvs lets a convolution store its results as the argument of the next
-// where nobody else reads them. Both count positions alike, so the results are
-// rows of the argument, at one distance from where they are computed, and the
-// rows that are no results are its padding.
+// chainConvs lets a convolution store its results directly as the stored argument of the next, if nothing else reads
+// them. Both count positions in the same way, so the results are rows of the argument, with a fixed distance to the
+// rows where they are computed. The other rows are padding.
 func chainConvs(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	to := s.windows[storedFirst(k)]
@@ -24,7 +23,7 @@ func chainConvs(s *State, id plan.KernelID) []Proposal {
 			continue
 		}
 		if result, ok := from.storeAsArgument(to, k); ok {
-			// Padding takes the place of the kernel that stored the argument.
+			// A padding kernel replaces the kernel that stored the argument.
 			p := propose("store results as the next argument", from.result, to.padding(), result)
 			p.Default = true
 			p.also(id)
@@ -88,8 +87,8 @@ func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kern
 	}}), ok
 }
 
-// readByNext is where the kernel that stores the next argument reads an element
-// of it that is stored as it lies, in that kernel's coordinates.
+// readByNext returns the index at which the kernel of the next argument reads an unpadded element, in that kernel's
+// coordinates.
 func (w *storedWindows) readByNext(to *storedWindows) kernel.Index {
 	shape := to.argumentShape()
 	at := axes(shape)

@@ -6,18 +6,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// When a reduction is made in chunks. As with running sums, one kernel gives
-// each row to one workgroup, or where rows lie side by side in memory to one
-// invocation, so that few long rows would leave a device idle.
+// Thresholds for splitting a reduction into chunks. As for scans, one kernel assigns a workgroup to each row, or an
+// invocation if rows are interleaved in memory, so few long rows would leave a device idle.
 const (
-	minLongFold  = 1 << 16 // elements of a row that one workgroup folds while another kernel would start
-	manyRows     = 64      // rows that fill any device with a workgroup each
-	minFoldChunk = 4096    // elements per workgroup that are worth their start
+	minLongFold  = 1 << 16 // elements of a row that one workgroup folds in the time to start another kernel
+	manyRows     = 64      // rows that fill any device with one workgroup each
+	minFoldChunk = 4096    // elements per workgroup that justify its launch
 	minSideFold  = 512     // elements of a row that an invocation folds quickly
 	// invocations that fill any device: with 4 times as many an H100 takes 7 % longer for the columns of [8192,8192]
 	foldLanes = 1 << 17
-	sideChunk = 32 // elements of a row per invocation, so that it can keep them for a second pass
-	sideBlock = 32 // elements side by side that invocations of one subgroup read at least
+	sideChunk = 32 // elements of a row per invocation; few enough to keep for a second pass
+	sideBlock = 32 // minimum adjacent elements that the invocations of one subgroup read
 )
 
 // cut describes how to divide the rows of a reduction. The folded axes First to Last, joined, become [Count, Len,
@@ -30,10 +29,8 @@ type cut struct {
 	Count, Len, Block int64
 }
 
-// cutOf returns how to divide the rows of a reduction of a shape over some
-// axes; ok is false where one kernel folds them as well as several. Chunks that
-// are gone over twice stay short enough to be kept, as far as that makes not
-// too many.
+// cutOf returns how to split the rows of a reduction over some axes. ok is false if one kernel is as fast. Chunks that
+// are read twice are kept short enough to stay in registers, unless that makes too many of them.
 func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
 	c.folded = folded
 	rows, length, inner := int64(1), int64(1), int64(1)
@@ -105,8 +102,7 @@ func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	return c.Count > 1
 }
 
-// wholeChunks returns a length of chunks from a wanted one on, such that
-// nothing is left over if there is one not much longer.
+// wholeChunks returns a chunk length of at least chunk. It prefers a slightly longer one that divides length.
 func wholeChunks(length, chunk int64) int64 {
 	chunk = (chunk + 3) / 4 * 4
 	for n := chunk; n < 2*chunk; n += 4 {

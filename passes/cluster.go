@@ -20,10 +20,9 @@ const (
 	maxOperandLoads = 2
 )
 
-// fuseElementwise gives every live node its first place: cores and required
-// nodes are stored by clusters of their own, pointwise nodes go inline into
-// the clusters that use them or are stored, and stored pointwise nodes join a
-// cluster of the same shape that reads them.
+// fuseElementwise makes the initial clusters: cores and required nodes are stored by their own clusters, and pointwise
+// nodes are inlined into their users or stored. A stored pointwise node joins a cluster of the same shape that reads
+// it.
 func fuseElementwise(f *Fusion) error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
@@ -105,7 +104,7 @@ func (f *Fusion) separateOverwrites() error {
 		if cycles == nil {
 			return nil
 		}
-		split := map[int]bool{} // numbers of cycles that are none any more
+		split := map[int]bool{} // numbers of cycles that are already broken
 		for _, u := range f.Graph.Updates() {
 			c := f.home[u.Value.ID()]
 			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate && !apart[u.Value] {
@@ -119,7 +118,7 @@ func (f *Fusion) separateOverwrites() error {
 	}
 }
 
-// circle is the error of clusters that wait for one another, which is a defect of fusion.
+// circle is the error for clusters in a dependency cycle, which is a bug in fusion.
 func (f *Fusion) circle(cycles map[*Cluster]int) error {
 	var names []string
 	for c := range cycles {
@@ -129,8 +128,8 @@ func (f *Fusion) circle(cycles map[*Cluster]int) error {
 	return fmt.Errorf("internal error: kernels wait for one another: %s", strings.Join(names, ", "))
 }
 
-// splitBefore leaves in c only the copy of a value that it stores; the value
-// and all else that c stores move to a cluster that runs before.
+// splitBefore leaves in c only the copy of a value. The value and everything else that c stores move to a cluster that
+// runs before it.
 func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	f.why[copied.ID()] = fmt.Sprintf("%s; computed apart: %s", f.why[copied.ID()], errOverwrites)
 	value := copied.Arg(0)
@@ -150,7 +149,7 @@ func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
 }
 
-// place decides about one pointwise node or view; all its users are placed.
+// place decides whether to store or inline a pointwise node or view. All its users are placed already.
 func (f *Fusion) place(n *ir.Node) {
 	users := f.evaluators(n)
 	if f.required[n.ID()] {
@@ -219,8 +218,8 @@ func (c *Cluster) name() string {
 	return c.tails[0].String()
 }
 
-// store puts n into a map cluster of the same shape that evaluates it at its
-// own coordinates, or else into a cluster of its own.
+// store adds n to a map cluster of the same shape that evaluates it at the cluster's coordinates, or else to a new
+// cluster.
 func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 	f.why[n.ID()] = "stored: " + why
 	for _, c := range users {
@@ -241,8 +240,8 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 	f.newCluster(ClusterMap, n)
 }
 
-// identityIn reports whether every path from n to the stored nodes of c keeps
-// the coordinates: elementwise ops and copies of n's own shape only.
+// identityIn reports whether every path from n to the stored nodes of c keeps the coordinates: only elementwise ops and
+// copies of n's shape.
 func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	mark := f.newMark()
 	var keeps func(n *ir.Node) bool
@@ -257,7 +256,7 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 				continue
 			}
 			if u.Op() == ir.OpAfter && u.Arg(1) == n {
-				return false // which is all of n
+				return false // it needs all of n
 			}
 			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
 				return false
@@ -271,7 +270,7 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	return keeps(n)
 }
 
-// maxCost is where cost stops counting: nothing so dear is computed twice.
+// maxCost limits the cost estimate: a node with this cost is never recomputed.
 const maxCost = 100
 
 // cost estimates the cost of computing one element of n from stored values: arithmetic operations, up to maxCost, and
@@ -352,7 +351,7 @@ func fuseEpilogues(f *Fusion) error {
 	return nil
 }
 
-// absorbOne merges one cluster that reads a result of c into c, if any can be.
+// absorbOne merges into c one cluster that reads a result of c, if possible.
 func (f *Fusion) absorbOne(c *Cluster) bool {
 	for _, n := range slices.Clone(c.tails) {
 		for _, q := range f.evaluators(n) {
@@ -369,7 +368,7 @@ func (f *Fusion) absorbOne(c *Cluster) bool {
 	return false
 }
 
-// tryMerge merges q into c, or says why it cannot.
+// tryMerge merges q into c, or returns why it cannot.
 func (f *Fusion) tryMerge(c, q *Cluster) string {
 	if why, ok := f.refused[pair{c, q}]; ok {
 		return why

@@ -70,7 +70,8 @@ func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 	return body, nil
 }
 
-// copyBody adds the nodes of a graph to another, with given in place of some of its leaves, and returns them by ID.
+// copyBody copies the nodes of a graph to another, with some leaves replaced by given nodes. It returns the copies by
+// ID.
 func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
 	if err := to.DeclareSymbolsOf(g); err != nil {
 		return nil, err
@@ -270,7 +271,7 @@ func (l *lowerer) lowerLoop() error {
 	return nil
 }
 
-// lowerBody takes the body of a loop as far as kernels.
+// lowerBody compiles the body of a loop to kernels.
 func lowerBody(s *State) func(g *ir.Graph) (*State, error) {
 	return func(g *ir.Graph) (*State, error) {
 		return run(&State{Graph: g, body: true, passes: s.passes},

@@ -8,12 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// isCustomKernel reports whether n is a result of a whole kernel of the user's
-// own, which reads its arguments from memory and is never fused.
+// isCustomKernel reports whether n is a result of a custom kernel, which reads its arguments from memory and is never
+// fused.
 func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
-// completeResults gives every call of a custom kernel a node for each of its results, since the kernel writes them all,
-// whether needed or not. So it does for loops, which carry all of theirs.
+// completeResults adds a node for every result of a custom kernel, because the kernel writes them all, even unused
+// ones. It does the same for loops, which carry all their results.
 func completeResults(g *ir.Graph) (*ir.Graph, error) {
 	if !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return isCustomKernel(n) || n.Op() == ir.OpLoop }) {
 		return g, nil
@@ -90,7 +90,7 @@ func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
 	return nil
 }
 
-// zeroed makes the kernels that store zeros where a custom kernel finds them, one for each such result.
+// zeroed makes the kernels that zero a custom kernel's results, one per such result.
 func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, err error) {
 	for i := range k.Custom.Types {
 		if !k.Custom.Zeroed(i) {

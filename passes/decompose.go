@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rewriter adds nodes to a new graph and keeps the first error, so that a
-// decomposition reads as the formula it is.
+// rewriter adds nodes to a new graph and keeps the first error, so that decompositions can be written like formulas.
 type rewriter struct {
 	g      *ir.Graph
 	pos    string
@@ -61,7 +60,7 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
 }
 
-// takeApart decomposes, and notes which attentions have no kernel of their own.
+// takeApart is the decompose pass. It also records why attentions were decomposed.
 func takeApart(s *State) error {
 	for _, n := range s.Graph.Nodes() {
 		if n.Op().Class() != ir.ClassAttention || n.Shape().MaxElems() == 0 {
@@ -81,7 +80,7 @@ func takeApart(s *State) error {
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored, s.pricer) })(s)
 }
 
-// storesScores reports whether a gradient of an attention is better made of stored scores.
+// storesScores reports whether a gradient of an attention should use stored scores.
 func (s *State) storesScores(n *ir.Node) bool {
 	if s.pricer == nil || n.Op() != ir.OpAttentionGrad {
 		return false
@@ -95,7 +94,7 @@ func (s *State) storesScores(n *ir.Node) bool {
 // if not nil, decides which forms pay off on the device.
 func decompose(g *ir.Graph, stored map[*ir.Node]bool, pricer Pricer) (*ir.Graph, error) {
 	states := newOverwrites(g, false).writes()
-	branches := map[*ir.Node][]*ir.Node{} // by the first result of an if: all of them
+	branches := map[*ir.Node][]*ir.Node{} // all results of an if, by its first result
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
 		var out *ir.Node // nil to keep n with the new arguments
@@ -147,7 +146,7 @@ func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
 	return args
 }
 
-// attentionOf is an attention, or an op that goes with it, of ops that store its scores.
+// attentionOf decomposes an attention or one of its companion ops, with stored scores.
 func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch n.Op() {
 	case ir.OpAttentionLSE:
@@ -262,7 +261,7 @@ func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
 			inPlace[u.Value] = true
 		case u.Value.Op() == ir.OpQuantize && len(after.users[u.Value.ID()]) == 0 && after.shown[u.Value] == 1:
 		default:
-			if isLeaf(value) { // which may be a state that is overwritten as well
+			if isLeaf(value) { // may also be a state that is overwritten
 				value = r.copied(value)
 			}
 			value = r.copied(value)
@@ -289,7 +288,7 @@ func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
 	return fresh, nil
 }
 
-// copied is a copy of a value, which is stored.
+// copied returns a copy of a value, which fusion stores.
 func (r *rewriter) copied(n *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

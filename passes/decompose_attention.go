@@ -59,7 +59,8 @@ func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) 
 	return scores, slope
 }
 
-// times multiplies by a number. Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
+// times multiplies by a number. It uses an affine that adds -0; adding -0 is the identity even for zeros, so kernels
+// omit it.
 func (r *rewriter) times(x *ir.Node, by float64) *ir.Node {
 	return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
 		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
@@ -148,7 +149,7 @@ func emptyWith(t, s ir.Dim) bool {
 	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
 }
 
-// whereEmpty returns v where an extent is 0 at run time, else x.
+// whereEmpty returns v if an extent is 0 at run time, else x.
 func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

@@ -28,7 +28,7 @@ var foldsEqual = map[foldKey]foldEqual{}
 // equalChunk bounds how many rows a chunk has.
 const minEqualChunk, maxEqualChunk = 64, 4096
 
-// firstEqual finds by bisection where each wanted key begins among sorted ones.
+// firstEqual finds the first position of each wanted key among sorted keys by binary search.
 var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.first_equal",
 	Doc:  "For each wanted number how many of the sorted ones are smaller.",
@@ -77,7 +77,7 @@ func init() {
 	}
 }
 
-// noneText is the result of no rows where a mode compares, as GLSL of integer types.
+// noneText is the neutral value of min and max for integer types, in GLSL.
 var noneText = map[foldKey]string{
 	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
 	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
@@ -124,7 +124,7 @@ func literal(t ir.DType, digit string) string {
 	return digit
 }
 
-// newFoldEqual describes the kernels of a mode for a dtype, which is called name in GLSL.
+// newFoldEqual describes the kernels of a mode for a dtype; name is the dtype's GLSL type.
 func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 	fold, none := foldText(mode, t, name)
 	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    return %s;\n}", fold)
@@ -242,7 +242,7 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
 
-// foldReference folds, for each of n results, the rows that stand from one place up to another in order.
+// foldReference folds, for each of n results, the rows in a range of positions, in order.
 func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	span func(sorted, wanted []int64, i int) (int, int)) (
 	[]*ir.Data, error) {
@@ -354,8 +354,8 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
 }
 
-// orderBelow is the order of keys that are -1 or below a limit, and the keys in that order. Only the digits that they
-// have are sorted by.
+// orderBelow sorts keys, which are -1 or below a limit. It returns the order and the sorted keys, and only sorts by the
+// digits that can be nonzero.
 func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	if r.err != nil {
 		return nil, nil

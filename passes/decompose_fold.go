@@ -26,7 +26,8 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
 		out = r.castTo(out, accType("", out.DType()))
-		if fold.FromFirst() { // differences are 0, or NaN where the element is infinite or NaN, and so are their sums
+		// Differences from the first are 0, or NaN if the element is infinite or NaN; so are their sums.
+		if fold.FromFirst() {
 			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
 		}
 		e := folding{r: r, n: n, x: out, first: out, count: func() *ir.Node { return r.scalar(out.DType(), 1) }}
@@ -75,14 +76,13 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 // extremumOf maps argmax and argmin to the extremum whose position they find.
 var extremumOf = map[ir.Op]ir.Op{ir.OpArgmax: ir.OpReduceMax, ir.OpArgmin: ir.OpReduceMin}
 
-// longFold is a reduction being made in chunks. Its methods keep the folded
-// axes, with extent 1.
+// longFold is a reduction in chunks. Its methods keep the folded axes, with extent 1.
 type longFold struct {
 	*rewriter
 	cut
 }
 
-// computed is the result of n's fold over x, which has the dtype for that.
+// computed returns the result of n's fold over x, which has the accumulator dtype.
 func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
 	e := folding{r: f.rewriter, n: n, x: x, first: f.firstOf(fold, x, f.folded),
 		count: func() *ir.Node { return f.elems(x) }}
@@ -216,7 +216,7 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	return out
 }
 
-// elems is the number of elements of a row of x, as a value of its dtype.
+// elems returns the number of elements of a row of x, as a value of x's dtype.
 func (f *longFold) elems(x *ir.Node) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -224,7 +224,7 @@ func (f *longFold) elems(x *ir.Node) *ir.Node {
 	return f.countOf(x, f.folded)
 }
 
-// countOf is the number of elements along some axes of x, in its dtype.
+// countOf returns the number of elements along some axes of x, in x's dtype.
 func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 	n, rest := int64(1), []ir.Dim{}
 	for i, in := range along {
@@ -245,8 +245,8 @@ func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 // piece is an operand of the first step: all full chunks of x, or the remainder.
 type piece struct {
 	x     *ir.Node
-	axes  []int64 // the first step's
-	again []int64 // the second step's; none for the rest
+	axes  []int64 // axes of the first step
+	again []int64 // axes of the second step; none for the remainder
 }
 
 // pieces divides x.
@@ -273,13 +273,12 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 	return list
 }
 
-// along folds axes, keeping them.
+// along folds axes and keeps them with extent 1.
 func (f *longFold) along(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
 	return f.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
 }
 
-// all folds the results of the first step of a piece, and gives them the shape
-// of x with its folded axes 1.
+// all folds the first step's results of a piece, and reshapes them to x's shape with the folded axes set to 1.
 func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
 	if p.again != nil {
 		each = f.along(op, each, p.again)
@@ -287,7 +286,7 @@ func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
 	return f.row(each)
 }
 
-// row gives one value per row the shape of x with its folded axes 1.
+// row reshapes one value per row to x's shape with the folded axes set to 1.
 func (f *longFold) row(x *ir.Node) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -314,8 +313,7 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	return out
 }
 
-// spreadTo gives one value per row the axes of a piece, so that it broadcasts
-// over that.
+// spreadTo reshapes one value per row so that it broadcasts to a piece.
 func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -349,7 +347,7 @@ func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 	return at
 }
 
-// places is where each element of a piece stands in its row.
+// places returns the position of each element of a piece in its row.
 func (f *longFold) places(p piece) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -362,8 +360,7 @@ func (f *longFold) places(p piece) *ir.Node {
 	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
 }
 
-// placeWhere is the place where x is the extremum, which may be NaN, else one
-// after all others.
+// placeWhere returns the position where x is the extremum, which may be NaN, and elsewhere a position after all others.
 func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
 	is := f.binary(ir.OpEq, x, extremum)
 	if f.err == nil && x.DType().IsFloat() {

@@ -57,7 +57,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.gatherND(n, args)
 	case ir.OpScatterND, ir.OpScatterNDAdd:
 		if n.DType().IsBlock() {
-			return nil // in place, or refused when it is lowered
+			return nil // in place, or an error in lowering
 		}
 		return r.scatterND(n, args)
 	}
@@ -94,7 +94,7 @@ func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(ir.OpMatMul, args, n.Attrs()...)
 }
 
-// ofIntegers writes a clamp or affine of integers as the operations it consists of; of floats there is a kernel for it.
+// ofIntegers decomposes an integer clamp or affine; for floats there is a kernel.
 func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
 	if !x.DType().IsInteger() {
 		return nil
@@ -141,8 +141,8 @@ func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(x, args[3:], rank), n.DType())
 }
 
-// widened returns float arguments in the dtype that an op of several steps is
-// computed in. Its result is rounded once, in the end.
+// widened casts float arguments to the dtype in which an op of several steps is computed. The result is rounded once,
+// at the end.
 func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	wide := slices.Clone(args)
 	for i, a := range args {
@@ -151,8 +151,7 @@ func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	return wide
 }
 
-// affineChannels multiplies by the weight and adds the bias of each channel,
-// as far as there are any.
+// affineChannels multiplies by the weight and adds the bias of each channel, if present.
 func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
 	for i, p := range params {
 		x = r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], x, r.channels(p, rank))
@@ -176,7 +175,7 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
-// triangle keeps x where column-row compares with k.
+// triangle keeps elements of x where the comparison of column-row with k holds.
 func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	s := n.Shape()
 	plane := s[len(s)-2:]
@@ -199,8 +198,8 @@ func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
 }
 
-// ropeTables gives the two of a pair an axis of their own. Each becomes itself times cos, and the other one, which
-// a flip puts in its place, times sin or, for the first, -sin.
+// ropeTables gives the two elements of a pair an axis of their own. Each element is multiplied by cos. Then the other
+// element of the pair, moved there by a flip, is multiplied by sin, or -sin for the first, and added.
 func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, s, tables := args[0], n.Shape(), args[1].Shape()
 	last, pairs := len(s)-1, tables[len(tables)-1]
@@ -255,7 +254,7 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	plane := ir.Shape{length, length}
 	rank := r.count(r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), descending(n)))
 
-	// The element of rank p is the sum over all i of i where rank[i] = p.
+	// The element of rank p is the sum of i over all i with rank[i] = p.
 	k := n.Shape()[axis]
 	places := ir.Shape{k, length}
 	_, ranks := r.pairs(rank)
@@ -275,8 +274,8 @@ func descending(n *ir.Node) bool {
 	return n.Attrs().Bool("descending")
 }
 
-// pairs returns x along a column and along a row, so that an elementwise op on
-// both meets every pair of elements of the innermost axis.
+// pairs returns x as a column and as a row, so that an elementwise op on both combines every pair of elements of the
+// innermost axis.
 func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 	if r.err != nil {
 		return nil, nil
@@ -287,8 +286,8 @@ func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 		append(append(ir.Shape{}, outer...), ir.D(1), n))
 }
 
-// before reports whether a comes before b in the order of sort: NaN last in
-// ascending and first in descending order, equal elements by their position.
+// before reports whether a comes before b in sorted order: NaN last in ascending and first in descending order, equal
+// elements by position.
 func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -308,7 +307,7 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
 }
 
-// count sums true elements along the innermost axis, as i32.
+// count counts the true elements along the innermost axis, as i32.
 func (r *rewriter) count(x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// longOrder is the order of rows that no workgroup holds, by a radix sort; nil
-// where no dim expresses the number of rows.
+// longOrder sorts rows that do not fit in a workgroup by a radix sort. It returns nil if the number of rows is not
+// expressible as a dim.
 func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil {
@@ -56,7 +56,7 @@ type radixSort struct {
 // isWide reports whether keys of a dtype have 64 bits.
 func isWide(t ir.DType) bool { return t == ir.I64 || t == ir.F64 }
 
-// turns sorts by each of some digits of the keys.
+// turns sorts by several digits of the keys, one after the other.
 func (s *radixSort) turns(digits []int) {
 	for i, shift := range digits {
 		s.turn(shift, radixMove{first: s.places == nil, last: !s.keep && i == len(digits)-1})
@@ -80,8 +80,7 @@ func digitsOf(t ir.DType) []int {
 	return all
 }
 
-// keysOf maps elements to numbers in their order, or to half of one where it has
-// 64 bits.
+// keysOf maps elements to u32 keys with the same order. For 64-bit elements it returns one half of the key.
 func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	down := ir.Attr{Name: "descending", Value: descending}
 	least, _ := ir.IntRange(x.DType())

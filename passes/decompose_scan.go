@@ -6,20 +6,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// When a running fold is made in chunks. One kernel gives each row to one
-// workgroup, or where rows lie side by side in memory to one invocation; so few
-// long rows would leave a device idle (M-memory).
+// Thresholds for splitting a scan into chunks. One kernel assigns a workgroup to each row, or an invocation if rows are
+// interleaved in memory, so few long rows would leave a device idle (M-memory).
 const (
-	minLongSum   = 8192    // elements of a row that a workgroup sums quickly
+	minLongSum   = 8192    // elements of a row that one workgroup sums quickly
 	sumGroups    = 1 << 12 // workgroups that fill any device
-	minSumChunk  = 2048    // elements per workgroup that are worth their start
+	minSumChunk  = 2048    // elements per workgroup that justify its launch
 	minSideSum   = 128     // elements of a row that an invocation sums quickly: 0.2 us each on an H100
 	sumLanes     = 1 << 19 // invocations that fill any device
 	minSideChunk = 32      // elements per invocation that are worth their start
 )
 
-// chunkOfScan returns how long the chunks of a running fold should be for a
-// number of rows, which lie side by side in memory or not; 0 for no chunks.
+// chunkOfScan returns the chunk length for a scan over a number of rows, which may be interleaved in memory; 0 for no
+// chunks.
 func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	short, fill, chunk := int64(minLongSum), int64(sumGroups), int64(minSumChunk)
 	if sideBySide {
@@ -91,7 +90,7 @@ func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *
 		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
 }
 
-// along returns a shape with other axes in the place of the folded one.
+// along returns a shape with other extents in place of the folded axis.
 func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 	out := slices.Clone(shape[:s.axis])
 	for _, n := range extents {
@@ -100,7 +99,7 @@ func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 	return append(out, shape[s.axis+1:]...)
 }
 
-// flip turns the folded axis around where the fold goes that way.
+// flip reverses the folded axis for a reverse scan.
 func (s *longScan) flip(x *ir.Node) *ir.Node {
 	if s.err != nil || !s.reverse {
 		return x
@@ -118,7 +117,7 @@ func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	return s.unary(s.by, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
 }
 
-// filled appends zeros to x, so that all chunks are whole: no element comes after them, so their fold does not count.
+// filled pads x with zeros to whole chunks. No element comes after the padding, so its fold does not matter.
 func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.err != nil || s.length.Is(int(s.chunk*s.chunks)) {
 		return x
@@ -137,7 +136,7 @@ func (s *longScan) filled(x *ir.Node) *ir.Node {
 	return s.add(ir.OpIndexSelect, []*ir.Node{x, place}, ir.Attr{Name: "axis", Value: s.axis})
 }
 
-// spread gives every element the value of its chunk.
+// spread broadcasts the value of a chunk to its elements.
 func (s *longScan) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.reshape(x, s.along(shape, s.chunks, 1))
 	if s.err != nil {

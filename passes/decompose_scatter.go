@@ -13,7 +13,7 @@ import (
 // the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
 // atomics, or are folded in sorted order of their indices: see scatterForm.
 
-// hitFold is how the updates of one element are folded, and its result goes into the element.
+// hitFold describes how to fold the updates of an element, and how to combine the result with the element.
 type hitFold struct {
 	by, into ir.Op
 	none     func(t ir.DType) float64 // neutral value for an update that does not hit
@@ -26,7 +26,7 @@ var hitFolds = map[string]hitFold{
 	"max": {ir.OpReduceMax, ir.OpMax, func(t ir.DType) float64 { return limitOf(t, -1) }},
 }
 
-// limitOf is the largest value of a dtype, or the smallest where sign is below 0.
+// limitOf returns the largest value of a dtype, or the smallest if sign is negative.
 func limitOf(t ir.DType, sign int) float64 {
 	lo, hi := ir.IntRange(t)
 	switch {
@@ -81,8 +81,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.swapAxes(out, axis, last)
 }
 
-// scatteredElements is a scatter of single elements to positions in the base. It is nil where comparing indices along
-// the axis is less work, or positions have more than 31 bits.
+// scatteredElements rewrites a scatter along an axis as a scatter of single elements to positions in the base. It
+// returns nil if comparing indices along the axis is cheaper, or positions have more than 31 bits.
 func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	base, errBase := flatAround(n.Shape(), axis)
 	updates, errUpdates := flatAround(args[2].Shape(), axis)
@@ -130,9 +130,9 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(out, n.Shape())
 }
 
-// distinct is a scatter that meets no element of its base twice, as writing in place
-// needs. Of updates of one element the last keeps its index, and where they are folded its
-// update is the fold of all, which of floats is not rounded before; the others get an index that is out of range.
+// distinct rewrites a scatter so that it writes each element at most once, as in-place writing requires. Among equal
+// indices only the last stays, and its update becomes the fold of all their updates, unrounded for floats; the other
+// indices become out of range.
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	axis, row, mode := 0, n.Rank()-1, modeOf(n)
@@ -186,9 +186,8 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
 }
 
-// lastOfEqual compares the indices of each row with one another, and returns which are
-// equal and the indices with -1 for all of equal ones but the last. Equal is nil where there
-// is only one.
+// lastOfEqual compares the indices of each row with each other. It returns which are equal, and the indices with -1 in
+// place of all but the last of equal ones. equal is nil if there is only one index.
 func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
 	indices = r.wideIndex(indices)
 	if r.err != nil || indices.Shape()[indices.Rank()-1].Is(1) {
@@ -205,8 +204,8 @@ func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
 	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 }
 
-// lastOfRows is lastOfEqual of one row of indices below a limit. Where comparing all of them is more work, the last
-// one of each place is found by atomics.
+// lastOfRows is lastOfEqual for one row of indices below a limit. If comparing all pairs costs more, it finds the last
+// of equal indices by atomics.
 func (r *rewriter) lastOfRows(indices *ir.Node, limit ir.Dim) (equal, kept *ir.Node) {
 	equal, kept = r.lastOfEqual(indices)
 	if r.err != nil || equal == nil {
@@ -246,7 +245,7 @@ func (r *rewriter) foldOfRows(hit, indices, updates *ir.Node, rows ir.Shape, lim
 	return r.reshape(folded, updates.Shape())
 }
 
-// flatAround joins the axes before and those after one axis.
+// flatAround joins the axes before one axis, and the axes after it.
 func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	outer, err := s[:axis].Numel()
 	if err != nil {
@@ -304,8 +303,7 @@ func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
-// meets compares indices, along the innermost axis, with each coordinate of
-// the axis before it.
+// meets compares indices, along the innermost axis, with each coordinate of the axis before it.
 func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	if r.err != nil {
@@ -316,8 +314,7 @@ func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
 	return r.binary(ir.OpEq, indices, at)
 }
 
-// wideIndex makes indices i32, or leaves them i64. A u32 past the range of i32
-// becomes negative, and is as much out of range as before.
+// wideIndex casts indices to i32, or leaves them i64. A u32 too large for i32 becomes negative, and stays out of range.
 func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	if r.err != nil || x.DType() == ir.I64 {
 		return x
@@ -325,7 +322,7 @@ func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// foldHits changes base by the fold along an axis of the updates that hit it.
+// foldHits folds the updates that hit an element, along an axis, into base.
 func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -343,7 +340,7 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	return r.castTo(r.binary(hitFolds[mode].into, r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
 
-// hitsOf is the fold along an axis of the updates that hit, in the dtype that folds have.
+// hitsOf folds the updates that hit, along an axis, in the accumulator dtype.
 func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -366,8 +363,8 @@ func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // over no updates at all
 }
 
-// notEmpty returns x with an element more along an axis that could have none,
-// so that there is one to pick even where the pick is thrown away.
+// notEmpty pads an axis of x that may be empty by one element, so that a gather has an element even if its result is
+// discarded.
 func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 	if r.err != nil || x.Shape()[axis].Min() > 0 {
 		return x
@@ -381,15 +378,14 @@ func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
 	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
 }
 
-// choose returns picked where a position was found, else base.
+// choose returns picked where pos is a position, else base.
 func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
 	return r.add(ir.OpWhere, []*ir.Node{found, picked, base})
 }
 
-// flatIndex turns rows of coordinates indices[…, R] of the R outermost axes of
-// s into row-major positions over those axes. Coordinates out of range are
-// clamped, or where drop is set give a negative position.
+// flatIndex converts rows of coordinates indices[…, R] of the R outermost axes of s to row-major positions over those
+// axes. Coordinates out of range are clamped, or yield a negative position if drop is set.
 func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -449,7 +445,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	return r.reshape(flat, ir.Shape{rows})
 }
 
-// split joins the axes that rows of coordinates index, and those they do not.
+// split joins the axes that rows of coordinates index, and the remaining axes.
 func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	rank := int(indices.Shape()[indices.Rank()-1].Add)
 	outer, err := s[:rank].Numel()

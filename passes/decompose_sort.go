@@ -14,8 +14,7 @@ const (
 	maxTaken  = 512
 )
 
-// sortsInPlace reports whether one workgroup orders each row of n, or finds its
-// first elements: by keys of 32 bits.
+// sortsInPlace reports whether one workgroup can sort each row of n, or find its first elements, with 32-bit keys.
 func sortsInPlace(n *ir.Node) bool {
 	x := n.Arg(0)
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
@@ -30,7 +29,7 @@ func sortsInPlace(n *ir.Node) bool {
 	return length <= longest
 }
 
-// selects reports whether n takes few enough elements to be selected.
+// selects reports whether n takes few enough elements for selection.
 func selects(n *ir.Node) bool {
 	return n.Op() == ir.OpTopKIndices && n.Attrs().Int("k") <= maxTaken && n.Attrs().Int("k") >= 1
 }
@@ -58,9 +57,8 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 		ir.Attr{Name: "descending", Value: n.Attrs().Bool("descending")})
 }
 
-// topOfChunks finds the first k of a long row among the first k of each of its
-// chunks; nil where n is not that. Candidates stand in the order of their
-// chunks, so that equal elements keep theirs.
+// topOfChunks finds the first k of a long row among the first k of each chunk. It returns nil if n is not a top-k or
+// has no chunks. Candidates stay in chunk order, so that the result is stable.
 func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
@@ -115,7 +113,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	return r.add(ir.OpGather, []*ir.Node{places, last}, ir.Attr{Name: "axis", Value: axis})
 }
 
-// withWorst lengthens an axis by elements that come after all others.
+// withWorst pads an axis with elements that sort after all others.
 func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
 	more := length - x.Shape()[axis].Add
 	if r.err != nil || more == 0 {

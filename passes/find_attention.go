@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// findAttention makes one op of attention that is spelled by ops: softmax(q k^T * scale +
-// mask) v, with transposes, casts, reshapes, several masks, a soft cap or repeated key
-// heads wherever exporters put them. As one kernel it never stores its scores.
+// findAttention recognizes attention spelled out in ops: softmax(q k^T * scale + mask) v, with transposes, casts,
+// reshapes, several masks, a soft cap or repeated key heads in the places where exporters put them. As one kernel it
+// never stores its scores.
 func findAttention(g *ir.Graph) (*ir.Graph, error) {
 	found := map[*ir.Node]*spelled{} // by the matmul with the values
 	users, shown := g.Users(), shownNodes(g)
@@ -91,7 +91,7 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 	return s
 }
 
-// passes goes through an op that changes no score, if n is one, to its argument.
+// passes steps through n to its argument if n is an op that does not change scores.
 func (s *spelled) passes(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpCast:
@@ -157,7 +157,7 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	return false
 }
 
-// masked tries argument x of a sum as the scores and argument m as a mask.
+// masked tries argument x of an add as the scores and argument m as a mask.
 func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) bool {
 	try := *s
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
@@ -252,8 +252,8 @@ func (s *spelled) possible() bool {
 	return extent.IsStatic()
 }
 
-// build makes the attention, of nodes of the old graph as mapped gives them, or nothing
-// where it has no kernel.
+// build makes the attention in the new graph, with operands mapped by mapped. It returns nil if the attention has no
+// kernel.
 func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	t := s.product.DType()
 	q, k := r.castTo(mapped(s.product.Arg(0)), t), r.castTo(mapped(s.product.Arg(1)), t)
@@ -365,7 +365,7 @@ func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
 }
 
-// fewHeads returns x of so many axes, without the repetition of heads that it was made by.
+// fewHeads returns x without repeated heads, if it was made by repeating them.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	if r.err != nil {
 		return nil

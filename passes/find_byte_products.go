@@ -30,9 +30,9 @@ func findByteProducts(g *ir.Graph) (*ir.Graph, error) {
 // dequantized is an operand that is scale*(bytes-zero), seen in another order of its axes.
 type dequantized struct {
 	bytes  *ir.Node // i8 or u8
-	zero   *ir.Node // integers, which broadcast to bytes, or nil
-	number float64  // the zero point where zero is nil
-	scale  *ir.Node // f32, which broadcasts to bytes, or nil
+	zero   *ir.Node // integers that broadcast to bytes, or nil
+	number float64  // the zero point if zero is nil
+	scale  *ir.Node // f32 that broadcasts to bytes, or nil
 	factor float64  // of the scale
 	perm   []int64  // or nil
 	rank   int
@@ -126,7 +126,7 @@ func isByteValue(n *ir.Node) bool {
 
 func isByte(t ir.DType) bool { return t == ir.I8 || t == ir.U8 }
 
-// wholeZero reports whether the zero point is one of bytes of that type, and makes a number of it, or a node of
+// wholeZero reports whether the zero point is a value of byte type t, and converts it to a number or a node of
 // integers.
 func (d *dequantized) wholeZero(t ir.DType) bool {
 	if z := d.zero; z != nil {
@@ -147,7 +147,7 @@ func (d *dequantized) wholeZero(t ir.DType) bool {
 	return d.number == math.Trunc(d.number) && d.number >= low && d.number <= high
 }
 
-// wholeScalar returns the number that a zero point is, or that all of them are.
+// wholeScalar returns the value of a zero point if all elements are the same number.
 func wholeScalar(x *ir.Node) (float64, bool) {
 	if x.DType().IsFloat() {
 		return scalarOf(x)
@@ -353,7 +353,7 @@ func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 		attrs = append(without("padding_value"), ir.Attr{Name: "padding_value", Value: around})
 	case has:
 		zero := p.signed(p.seen(d, p.mapped(d.zero)))
-		images := []int64{0, 0} // and their channels are padded by none
+		images := []int64{0, 0} // batch and channels are not padded
 		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero),
 			ir.Attr{Name: "low", Value: slices.Concat(images, win.Low)},
 			ir.Attr{Name: "high", Value: slices.Concat(images, win.High)})

@@ -34,7 +34,7 @@ func findWrites(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// partsOf returns the parts of a concat and where they begin along its axis.
+// partsOf returns the parts of a concat and their offsets along its axis.
 func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	at := ir.D(0)

@@ -63,7 +63,7 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	c := copying{from: from.Buffer, to: to}
 	whole := linear(k.Parallel, axes(k.Parallel))
 	if load.Index.Equal(st.Index) && st.Index.Equal(whole) {
-		return c, true // every element of both is met once, at the same place
+		return c, true // a copy without reordering
 	}
 	at, ok := coordinates(k.Parallel, load.Index)
 	if _, once := coordinates(k.Parallel, st.Index); !ok || !once {
@@ -75,8 +75,8 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	return c, true
 }
 
-// dividedAxes is k with axes that indices divide by a number as two axes: columns of several heads are heads, and
-// columns of each.
+// dividedAxes splits axes of k that indices divide by a constant: for example, the columns of several heads become
+// heads and columns per head.
 func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	for axis := 0; axis < len(k.Parallel); axis++ {
 		by := divisorOf(k, axis)

@@ -39,13 +39,12 @@ func (f *Fusion) absorbPrologues(row *Cluster) {
 	}
 }
 
-// sharesPoints reports whether all that a cluster stores has one shape.
+// sharesPoints reports whether all stored nodes of a cluster have the given shape.
 func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
 }
 
-// findSharers notes which elementwise clusters read or store each tensor of their
-// points' shape.
+// findSharers records the elementwise clusters that read or store each tensor of their points' shape.
 func (f *Fusion) findSharers() {
 	f.sharers = make([][]int, len(f.Graph.Nodes()))
 	for _, c := range f.Clusters {
@@ -58,12 +57,11 @@ func (f *Fusion) findSharers() {
 	}
 }
 
-// sharersOf returns elementwise clusters that read or store n and have room for
-// another tensor: the first maxTries of them.
+// sharersOf returns elementwise clusters that read or store n and can bind another tensor, the first maxTries of them.
 func (f *Fusion) sharersOf(n *ir.Node) []int {
 	mark := f.newMark()
 	var list []int
-	closed := 0 // so many at the beginning will not be asked for again
+	closed := 0 // number of leading entries that can be dropped
 	for i, id := range f.sharers[n.ID()] {
 		c := f.slot(id)
 		if c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark) {
@@ -80,13 +78,13 @@ func (f *Fusion) sharersOf(n *ir.Node) []int {
 	return list
 }
 
-// isFull reports whether a cluster binds as many buffers as a kernel may.
+// isFull reports whether a cluster binds the maximum number of buffers.
 func (f *Fusion) isFull(c *Cluster) bool {
 	return len(f.inputsOf(c))+len(c.leaves)+len(c.tails) >= f.limits.Bindings
 }
 
-// joinMap merges one other elementwise cluster into c, if one goes over the same
-// points and reads a tensor of their shape that c reads or stores.
+// joinMap merges into c one other elementwise cluster with the same points that reads a tensor of their shape that c
+// reads or stores.
 func (f *Fusion) joinMap(c *Cluster) bool {
 	shape := c.tails[0].Shape()
 	var others []int

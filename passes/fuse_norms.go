@@ -41,15 +41,15 @@ type norm struct {
 	buffer plan.ValueID // destination of the store
 }
 
-// normOf reports whether a kernel makes rows of f32 from sums along them, all of
-// one value that is there for other kernels only.
+// normOf reports whether a kernel computes f32 rows from sums along them, with a single store to a value that only
+// kernels read.
 func (s *State) normOf(id plan.KernelID) (norm, bool) {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
 		return norm{}, false
 	}
 	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
-	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, whatever it takes
+	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, so its time does not matter
 	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.Plan.Outlives(n.buffer) {
 		return norm{}, false
 	}
@@ -81,7 +81,7 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 		},
 		Stores: j.stores,
 	})
-	// The norm must not be read in another way than as the rows of an A.
+	// The norm's result must have no other use than the rows of an A.
 	return out, j.ok && !readsBuffer(out, n.buffer) && out.CheckRowSums() == nil
 }
 
@@ -183,9 +183,8 @@ func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.
 	}
 }
 
-// rowFactor takes a value apart into a factor that changes along an axis and
-// takes no result of a loop, and one that takes such and is the same along the
-// axis; nil stands for 1.
+// rowFactor splits a value into two factors: one that varies along an axis and uses no fold result, and one that uses
+// fold results and is constant along the axis. nil stands for 1.
 func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.Expr, ok bool) {
 	switch {
 	case v.DType != ir.F32 || v.UsesAnyAcc() && v.Kind != kernel.ExprApply && v.Kind != kernel.ExprAcc:

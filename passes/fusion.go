@@ -20,7 +20,7 @@ type Fusion struct {
 	Clusters []*Cluster // in no particular order until they are scheduled
 	values   *values
 
-	lowerBody func(g *ir.Graph) (*State, error) // takes the body of a loop as far as kernels
+	lowerBody func(g *ir.Graph) (*State, error) // compiles the body of a loop to kernels
 	bodies    []*State                          // by kernel.Loop.Body
 
 	ctx    context.Context // checked wherever a kernel is lowered
@@ -32,8 +32,8 @@ type Fusion struct {
 	why    map[int]string // by node: the reason why it was or was not fused
 
 	required    []bool           // by node: an output or update needs it in a buffer
-	overwritten map[int]*ir.Node // by value that lies in the buffer of another: a state, or a result of a loop
-	firsts      map[int]*ir.Node // by state: the first such value
+	overwritten map[int]*ir.Node // by value in the buffer of another: a state, or a loop's result
+	firsts      map[int]*ir.Node // by state: the first value that overwrites it
 	states      *overwrites
 
 	slots   []int           // by cluster ID: the ID of the cluster it was merged into
@@ -64,7 +64,7 @@ const (
 	ClusterQuantize                     // blocks
 	ClusterUpdate                       // a slice of a state written in place
 	ClusterCustom                       // a kernel of the user's own
-	ClusterLoop                         // a loop, which has kernels of its own
+	ClusterLoop                         // a loop, which has its own kernels
 )
 
 var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize",
@@ -83,8 +83,8 @@ type Cluster struct {
 	Body   *State // of a loop, after lowering
 	// tails are nodes that may have to be stored: cores and absorbed outputs.
 	tails []*ir.Node
-	// runs, where set, are the arguments of a concat that the cluster stores, as
-	// ranges: each gets a kernel of its own, which stores its part of the result.
+	// runs, if set, are ranges of the arguments of a stored concat: each gets its own kernel, which stores that part of
+	// the result.
 	runs [][2]int
 
 	size   int   // estimate of the kernel's compile time; see Limits.Size

@@ -2,11 +2,11 @@ package passes
 
 import "github.com/vkc-go/vkc/ir"
 
-// isLeaf reports whether n has a buffer of its own, or is made from nothing.
+// isLeaf reports whether n has its own buffer or needs no input.
 func isLeaf(n *ir.Node) bool { return n.Op().Class() == ir.ClassLeaf || isPacked(n) }
 
-// isPacked reports whether n joins whole weights along their outermost axis:
-// such a concat is a weight buffer of several segments, not a computation.
+// isPacked reports whether n concatenates whole weights along their outermost axis. Such a concat is a weight buffer of
+// several segments rather than a computation.
 func isPacked(n *ir.Node) bool {
 	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
 		return false
@@ -19,7 +19,7 @@ func isPacked(n *ir.Node) bool {
 	return true
 }
 
-// isCore reports whether n needs a loop of its own.
+// isCore reports whether n needs its own loop.
 func isCore(n *ir.Node) bool {
 	switch n.Op().Class() {
 	case ir.ClassReduce, ir.ClassContraction, ir.ClassAttention:
@@ -34,7 +34,7 @@ func isCore(n *ir.Node) bool {
 // isView reports whether n is only an index map.
 func isView(n *ir.Node) bool { return n.Op().Class() == ir.ClassView }
 
-// isFree reports whether computing n anew costs no more than loading it.
+// isFree reports whether recomputing n costs no more than loading it.
 func isFree(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpDequantize:

@@ -50,8 +50,8 @@ func (f *Fusion) ends(n *ir.Node) *ir.Node {
 // a path: the two are then not merged, which is always safe.
 const maxSearch = 1000
 
-// dependsOn reports whether a must wait for b, directly or through others, not
-// counting the direct way where direct is false. Levels say where not to look.
+// dependsOn reports whether a depends on b, directly or indirectly; it ignores the direct dependency if direct is
+// false. Levels limit the search.
 func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 	seen := map[*Cluster]bool{}
 	next := f.preds(a)

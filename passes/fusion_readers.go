@@ -8,7 +8,7 @@ func (f *Fusion) newMark() int {
 	return f.mark
 }
 
-// seenNode reports whether a search has come to n before, and notes that it has.
+// seenNode marks n, and reports whether the search had already visited it.
 func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 	f.visits++
 	seen := f.marks[n.ID()] == mark
@@ -24,10 +24,10 @@ func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
 	return seen
 }
 
-// slot returns the cluster that the one of an ID is part of by now.
+// slot returns the cluster that now contains the cluster of an ID.
 func (f *Fusion) slot(id int) *Cluster {
 	for f.slots[id] != id {
-		f.slots[id] = f.slots[f.slots[id]] // halves the way for the next search
+		f.slots[id] = f.slots[f.slots[id]] // halves the path for the next search
 		id = f.slots[id]
 	}
 	return f.Clusters[id]
@@ -49,14 +49,14 @@ func (f *Fusion) newList(but ...*Cluster) *clusterList {
 	return l
 }
 
-// add takes c into the list, if there is one.
+// add adds c to the list; c may be nil.
 func (l *clusterList) add(c *Cluster) {
 	if c != nil && !l.f.seenCluster(c, l.mark) {
 		l.all = append(l.all, c)
 	}
 }
 
-// addReaders takes the clusters that compute or load n.
+// addReaders adds the clusters that compute or load n.
 func (l *clusterList) addReaders(n *ir.Node) {
 	for _, id := range l.f.readers[n.ID()] {
 		l.add(l.f.slot(id))
@@ -133,8 +133,8 @@ func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	return list
 }
 
-// visitCone calls visit for the leaves and the stored nodes of other clusters
-// that c needs, among the nodes from one on.
+// visitCone calls visit for the leaves, and the stored nodes of other clusters, that c needs, among the nodes from a
+// number on.
 func (f *Fusion) visitCone(c *Cluster, from int, visit func(*ir.Node)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)

@@ -8,8 +8,8 @@ import (
 // wordsPerStep is how many workgroup counts a dispatch has.
 const wordsPerStep = 3
 
-// gate lays out the first step of a region that ends early: it copies the workgroup counts of the steps after it where
-// the condition is true, and else stores zeros. How many steps these are is known once all steps are laid out.
+// gate lays out the first step of a region that may end early. It copies the workgroup counts of the following steps if
+// the condition is true, and otherwise stores zeros. The number of these steps is known after all steps are laid out.
 func (sc *scope) gate(condition, region int) error {
 	pl := sc.planner
 	if pl.grids < 0 {

@@ -27,8 +27,7 @@ func implicitGEMM(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{propose("store windows as runs", id, append(stores, product)...)}
 }
 
-// sparePositions is how many positions a stored argument goes on for, so that
-// whole tiles of them may be read.
+// sparePositions is the number of extra positions at the end of a stored argument, so that whole tiles can be read.
 const sparePositions = 256
 
 // storedWindows is a convolution with operands that are stored first.
@@ -72,7 +71,7 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 		if low < 0 || high < 0 {
 			return nil
 		}
-		// A line has room for its own elements, and where windows reach beyond it they meet padding of the next one.
+		// A line has space for its own elements. Windows that extend beyond it read the next line's padding.
 		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
 		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
 		w.phases = append(w.phases, min(stride, w.Reach(i)))
@@ -110,11 +109,10 @@ func (w *storedWindows) channels() ir.Dim { return w.n.Arg(0).Shape()[1] }
 // images of the argument.
 func (w *storedWindows) images() ir.Dim { return w.n.Shape()[0] }
 
-// apart is how many stored positions neighbours along a spatial axis are apart.
+// apart is the distance in stored positions between neighbours along a spatial axis.
 func (w *storedWindows) apart(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
 
-// positions is how many positions there are from the first result to the last,
-// those between lines and images included.
+// positions is the number of positions from the first result to the last, including those between lines and images.
 func (w *storedWindows) positions() int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
 	for i, d := range w.n.Shape()[2:] {
@@ -123,7 +121,7 @@ func (w *storedWindows) positions() int64 {
 	return n
 }
 
-// lines are the positions along the first spatial axis of all images, as many as any window reaches.
+// lines is the number of positions along the first spatial axis of all images that windows read.
 func (w *storedWindows) lines() ir.Dim {
 	reached := w.positions()
 	for i := range w.Kernel {
@@ -132,7 +130,7 @@ func (w *storedWindows) lines() ir.Dim {
 	return ir.Dim{Add: ceilDiv(reached, w.apart(0))}
 }
 
-// phaseShape is how many parts there are, along each axis.
+// phaseShape is the number of parts along each axis.
 func (w *storedWindows) phaseShape() (s ir.Shape) {
 	for _, n := range w.phases {
 		s = append(s, ir.Dim{Add: n})
@@ -169,7 +167,7 @@ const outputsAligned = 8
 // across reports whether outputs are innermost in the stored weights.
 func (w *storedWindows) across() bool { return !isByte(w.dtype) && w.outputs().Add%outputsAligned == 0 }
 
-// inStored is where the weight of an output for an element of the window is.
+// inStored returns the index of the stored weight of an output for an element of the window.
 func (w *storedWindows) inStored(element, output kernel.Index) kernel.Index {
 	if w.across() {
 		return element.Mul(kernel.DimIndex(w.outputs())).Plus(output)
@@ -177,7 +175,7 @@ func (w *storedWindows) inStored(element, output kernel.Index) kernel.Index {
 	return output.Mul(kernel.Const(w.windowShape().MaxElems())).Plus(element)
 }
 
-// argumentElems is how many elements the stored argument takes.
+// argumentElems is the number of elements of the stored argument.
 func (w *storedWindows) argumentElems() int64 {
 	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Limits of how large the coordinates of one point may grow together (see
-// [kernel.Index.Size]) as ops that move elements transform them. A reshape makes
-// every coordinate of all those before, so that some of them one after another
-// take exponential time and code. Models stay below 32.
+// Limits for the total size of a point's coordinates (see [kernel.Index.Size]), which ops that move elements transform.
+// A reshape makes every coordinate depend on all previous ones, so several in sequence would take exponential time and
+// code. Models stay below 32.
 const (
 	maxIndex   = 256
 	grownIndex = maxIndex / 8 // above the sizes of a kernel's own axes
 )
 
-// errIndex says that a kernel would compute where elements lie for longer than
-// it takes to store them where they are read.
+// errIndex means that computing the indices would take longer than storing the elements in the order in which they are
+// read.
 var errIndex = errors.New("where its elements lie would take too long to compute")
 
 func sizeOf(at []kernel.Index) int {

@@ -35,7 +35,7 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// maxSize keeps spirv-opt to about a second and 300 MB for a kernel (M-kernel-size).
+// maxSize limits spirv-opt to about a second and 300 MB per kernel (M-kernel-size).
 const maxSize = 4000
 
 // How often a kernel's code repeats expressions. Each loop of a row kernel recomputes its operand, and a matmul
@@ -45,7 +45,7 @@ const (
 	tileCopies = 16
 )
 
-// Units that expressions other than ops take.
+// Sizes of expressions other than ops.
 const (
 	loadSize   = 2
 	decodeSize = 40 // of a block format
@@ -137,7 +137,7 @@ func (f *Fusion) placesOf(n *ir.Node) []at {
 	return list
 }
 
-// timesRead is at how many points an op reads its arguments for one of its own.
+// timesRead is the number of elements of an argument that an op reads per element of its result.
 func timesRead(n *ir.Node) int {
 	switch n.Op() {
 	case ir.OpRope:
@@ -190,8 +190,7 @@ func (f *Fusion) weighNode(n *ir.Node) int {
 	return 2
 }
 
-// overfilled returns a cluster that n, inline, would make larger than kernels
-// may be, or nil.
+// overfilled returns a cluster that would exceed the size limit if n were inlined into it, or nil.
 func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	f.places[n.ID()] = f.placesOf(n)
 	more := map[int]int{}
@@ -240,12 +239,12 @@ func (f *Fusion) cutBindings() {
 // binder is the state of cutBindings.
 type binder struct {
 	f      *Fusion
-	room   int                // for bindings of a kernel
-	sets   [][]int            // by inline node: the buffers that computing it takes
-	stored map[*Cluster][]int // the buffers of a cluster, up to the node at hand
+	room   int                // bindings available to a kernel
+	sets   [][]int            // by inline node: the buffers needed to compute it
+	stored map[*Cluster][]int // the buffers of a cluster, up to the current node
 }
 
-// of returns the buffers that reading n takes.
+// of returns the buffers needed to read n.
 func (b *binder) of(n *ir.Node) []int {
 	switch {
 	case b.f.home[n.ID()] == nil && !isLeaf(n):
@@ -295,8 +294,7 @@ func (b *binder) inline(n *ir.Node) {
 	}
 }
 
-// long reports whether n is a concat of more tensors than one kernel is to choose
-// from at each element.
+// long reports whether n is a concat of too many tensors for one kernel to select from.
 func (b *binder) long(n *ir.Node) bool {
 	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.limits.Bindings
 }
@@ -339,8 +337,7 @@ func (b *binder) store(n *ir.Node) {
 	}
 }
 
-// cut stores the inline argument of n that binds most; false if none binds more
-// than it would then.
+// cut stores the inline argument of n that needs most bindings. It returns false if that would not reduce the bindings.
 func (b *binder) cut(n *ir.Node) bool {
 	var most *ir.Node
 	for _, a := range n.Args() {
@@ -356,14 +353,14 @@ func (b *binder) cut(n *ir.Node) bool {
 	return true
 }
 
-// apart stores an inline node by a cluster of its own.
+// apart stores an inline node in its own cluster.
 func (b *binder) apart(n *ir.Node) {
 	b.stored[b.f.newCluster(ClusterMap, n)] = append(slices.Clone(b.sets[n.ID()]), n.ID())
 	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.limits.Bindings)
 }
 
-// isExtent reports whether a kernel can go over a run of the arguments of a concat: a sum of symbols has a value at
-// run time only if it is the extent of a node.
+// isExtent reports whether a kernel can iterate over a range of a concat's arguments: a sum of symbols only has a value
+// at run time if it is the extent of some node.
 func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	length := ir.D(0)
@@ -376,8 +373,8 @@ func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	return err == nil && (known || length.IsStatic())
 }
 
-// runs divides the arguments of a stored concat among kernels that each write
-// their part of the result, so that no part is stored twice.
+// runs divides the arguments of a stored concat among kernels. Each writes its part of the result, so that no part is
+// stored twice.
 func (b *binder) runs(n *ir.Node) {
 	c := b.f.home[n.ID()]
 	c.runs = nil

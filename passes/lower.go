@@ -12,10 +12,9 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// lowerer makes the kernel of one cluster. It evaluates each stored node at
-// the kernel's coordinates by recursion: views transform the coordinates,
-// elementwise ops apply to their arguments, values of other clusters become
-// loads, and the cluster's own cores become the results of its loops.
+// lowerer makes the kernel of a cluster. It evaluates each stored node recursively at the kernel's coordinates: views
+// transform the coordinates, elementwise ops apply to their arguments, values of other clusters become loads, and the
+// cluster's own cores become results of its loops.
 type lowerer struct {
 	f     *Fusion
 	c     *Cluster
@@ -28,12 +27,12 @@ type lowerer struct {
 	ops   map[*ir.Node]bool
 	names map[string]int
 	waits map[*ir.Node]bool // nodes already visited by waitFor
-	// at are the coordinates of a point: of the folded tensor for row kernels,
-	// of the result for all others. kept leaves the folded axes out.
+	// at are the coordinates of a point: of the folded tensor for row kernels, of the result for all others. kept
+	// leaves out the folded axes.
 	at, kept []kernel.Index
 	space    ir.Shape
-	// run is which arguments of the concat that the kernel stores it stores, the
-	// first and the one after the last.
+	// run is the range of arguments of the stored concat that this kernel stores: the first, and the one after the
+	// last.
 	run [2]int
 
 	// cuts means that a node with too large coordinates gets a cluster of its own. Otherwise it is an error.
@@ -160,8 +159,7 @@ func (l *lowerer) bindCodebooks() {
 	}
 }
 
-// opNames lists the fused ops in graph order, and names the kernel by its
-// cores and last ops.
+// opNames lists the fused ops in graph order, and returns a kernel name made of its cores and last ops.
 func (l *lowerer) opNames() (ops []string, name string) {
 	var nodes []*ir.Node
 	for n := range l.ops {
@@ -261,8 +259,8 @@ func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, 
 	return at, err
 }
 
-// startIndex returns where a dynamic_update_slice begins, limited so that the
-// update fits, or that it is on the ring.
+// startIndex returns the start of a dynamic_update_slice, clamped so that the update fits, or within the ring if it
+// wraps.
 func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
 	start, err := l.value(n.Arg(2), nil)
 	if err != nil {
@@ -277,9 +275,8 @@ func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
 	return l.indexOf(start, room), nil
 }
 
-// indexOf returns an integer value as an index limited to 0..last. Indices are
-// computed in 32 bits with a sign, so values that these do not hold are limited
-// to their range first.
+// indexOf returns an integer value as an index clamped to 0..last. Indices are computed as signed 32-bit integers, so
+// other values are clamped to that range first.
 func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	switch v.Kind {
 	case kernel.ExprConst:
@@ -356,7 +353,7 @@ func unflatten(s ir.Shape, x kernel.Index) []kernel.Index {
 	return at
 }
 
-// binding returns the binding of the buffer that holds n.
+// binding returns the binding of n's buffer.
 func (l *lowerer) binding(n *ir.Node, write bool) int {
 	buffer := l.f.bufferNode(n)
 	id := buffer.ID()
@@ -384,8 +381,8 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	return n
 }
 
-// checkOverwrites refuses a kernel that reads a buffer it also writes, unless
-// every invocation reads just the element it writes itself.
+// checkOverwrites returns an error if the kernel reads a buffer that it also writes, unless every invocation only reads
+// the element that it writes.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
 		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
@@ -433,8 +430,8 @@ func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	return name
 }
 
-// ident turns any name into an identifier: other bytes become underscores,
-// never two in a row, which GLSL reserves.
+// ident converts any name to an identifier: other bytes become underscores, but never two in a row, which GLSL
+// reserves.
 func ident(s string) string {
 	var out []byte
 	for _, r := range []byte(s) {
@@ -453,8 +450,7 @@ func ident(s string) string {
 	return strings.TrimSuffix(name, "_")
 }
 
-// errNotIdentity says that a result of the kernel's own loop is needed at
-// another point than the one being computed.
+// errNotIdentity means that a result of the kernel's own loop is needed at a point other than the current one.
 var errNotIdentity = errors.New("the next op reads it at other coordinates")
 
 func sameCoords(a, b []kernel.Index) bool {

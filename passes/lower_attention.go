@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxHeadDim is the largest head dimension of an attention kernel: a row of
-// the result is kept in the registers of a workgroup.
+// maxHeadDim is the largest head dimension of an attention kernel: a row of the result must fit in the registers of a
+// workgroup.
 const maxHeadDim = 512
 
 // attentionRefusal returns the reason why an attention cannot be a kernel of its own, or "". A refused attention is
@@ -58,7 +58,7 @@ func (l *lowerer) lowerAttention() error {
 	return l.storeAttention()
 }
 
-// attentionPoint is where the operands of an attention are read, for a query and a key.
+// attentionPoint reads the operands of an attention for a query and a key.
 type attentionPoint struct {
 	l                       *lowerer
 	n                       *ir.Node
@@ -153,7 +153,7 @@ func (p *attentionPoint) readFactor() {
 	p.a.Factor = f
 }
 
-// limitKeys has a row see no more keys than its window. What a schedule may read of keys before these is hidden.
+// limitKeys limits a row to the keys in its window. It masks earlier keys, which a schedule may still read.
 func (p *attentionPoint) limitKeys() {
 	l := p.l
 	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
@@ -247,14 +247,14 @@ func (p *attentionPoint) result() (*kernel.Expr, error) {
 	}
 	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return f32(ir.OpExp2, f32(ir.OpSub, x, relativeTo)) }
 	if in.Arg("v") < 0 {
-		if sink != nil { // no score may be a number: then any does in place of the largest
+		if sink != nil { // if no score is a number, any maximum will do
 			most := f32(ir.OpMax, top, sink)
 			most = f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
 			sum, top = f32(ir.OpAdd, f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
 		}
 		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2)), nil
 	}
-	if sink != nil { // one more weight, of the value 0; a row that sees no key has the result 0, where else it had none
+	if sink != nil { // one more weight, for the value 0; a row without visible keys has the result 0 rather than NaN
 		result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, weight(sink, top)))
 		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result), nil
 	}
@@ -343,9 +343,8 @@ func (l *lowerer) storeAttention() error {
 	return nil
 }
 
-// coordsOf returns the coordinates in n of the point of the core that is being
-// computed: n is the core, or follows from it by elementwise ops, transposes
-// and reshapes.
+// coordsOf returns the coordinates in n of the core's current point: n is the core, or is computed from it by
+// elementwise ops, transposes and reshapes.
 func (l *lowerer) coordsOf(n *ir.Node) ([]kernel.Index, error) {
 	if n == l.c.Cores[0] {
 		return l.at, nil
@@ -375,8 +374,7 @@ func (l *lowerer) coordsOf(n *ir.Node) ([]kernel.Index, error) {
 	return nil, errNotIdentity
 }
 
-// followsCore reports whether n is the cluster's first core or computed from
-// it, inline, in this cluster.
+// followsCore reports whether n is the cluster's first core or is computed from it inline in this cluster.
 func (l *lowerer) followsCore(n *ir.Node) bool {
 	if n == l.c.Cores[0] {
 		return true

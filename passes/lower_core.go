@@ -95,8 +95,7 @@ func (l *lowerer) isPerElement(n *ir.Node) bool {
 	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
 }
 
-// isReduced reports whether n is a reduction of c, which has one value per row
-// even where its shape looks like the rows' own.
+// isReduced reports whether n is a reduction of c, with one value per row even if its shape equals the rows' shape.
 func isReduced(n *ir.Node, c *Cluster) bool {
 	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
 }
@@ -160,7 +159,7 @@ func accType(combine kernel.Combine, t ir.DType) ir.DType {
 	return ir.I32
 }
 
-// basicFolds are the basic reductions: how a kernel folds by them, and the elementwise op that folds two results.
+// basicFolds maps the basic reductions to the kernel's combine, and to the elementwise op that combines two results.
 var basicFolds = map[ir.Op]struct {
 	combine kernel.Combine
 	two     ir.Op
@@ -313,8 +312,8 @@ func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
 	return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
 }
 
-// narrowed is the result of a fold in its own dtype. Folds of narrow types are made in wide ones, so that over no
-// elements they give the smallest or largest value of the wide type.
+// narrowed converts the result of a fold to its dtype. Narrow types are folded in wide ones, so a fold of no elements
+// gives the smallest or largest value of the wide type, which narrowed clamps.
 func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
 	lo, hi := ir.IntRange(t)
 	wideLo, wideHi := ir.IntRange(acc.DType)
@@ -338,7 +337,7 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
 }
 
-// normalized returns element at of a row op from its folds, if the element is one of the row.
+// normalized returns element at of a row op from its folds. The element must be in the current row.
 func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) (*kernel.Expr, error) {
 	if len(at) != len(l.at) {
 		return nil, errNotIdentity
@@ -435,7 +434,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
 		return t
 	case (t == ir.F8E4M3 || t == ir.F8E5M2) && b.DType() == t:
-		return ir.F16 // holds every one of its values
+		return ir.F16 // which represents all of its values
 	}
 	return ir.F32
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// pointwise returns element at of a node that is computed from elements of its
-// arguments at transformed coordinates.
+// pointwise returns element at of a node that is computed from elements of its arguments at transformed coordinates.
 func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
@@ -160,8 +159,8 @@ func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
 	return out, nil
 }
 
-// rolled returns (i-shift) mod n along each axis, kept above 0 where n is a
-// number and computed with a sign where it is a symbol.
+// rolled returns (i-shift) mod n along each axis. If n is a number, it keeps the dividend non-negative; if n is a
+// symbol, it uses a signed modulo.
 func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
@@ -185,8 +184,7 @@ func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 // last returns the largest coordinate along an axis.
 func last(d ir.Dim) kernel.Index { return kernel.DimIndex(d).Minus(kernel.Const(1)) }
 
-// indexed lowers gather, index_select and embedding: one coordinate of x comes
-// from a loaded index.
+// indexed lowers gather, index_select and embedding, where one coordinate of x is a loaded index.
 func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x, idx := n.Arg(0), n.Arg(1)
 	var idxAt, xAt []kernel.Index
@@ -224,8 +222,7 @@ func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
 }
 
-// where selects between values; coordinates on the side not taken are clamped
-// by the caller, so both may be loaded.
+// where selects between values. The caller clamps coordinates on the side not taken, so both may be loaded.
 func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	if cond.Kind == kernel.ExprConst {
 		if cond.Int != 0 {
@@ -241,8 +238,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Later parts first, so that the result reads: part 0 below its end, else
-	// part 1 below its end, and so on.
+	// Later parts first, so that the result is: part 0 below its end, else part 1 below its end, and so on.
 	run := [2]int{0, len(n.Args())}
 	if l.run[1] > 0 && n == l.c.tails[0] {
 		run = l.run
@@ -315,8 +311,8 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return l.where(inside, v, fill, n.DType()), nil
 }
 
-// mirrored returns, of padding by elements of x, the coordinate of the element that stands for coordinate c
-// of an axis, which may lie outside.
+// mirrored returns, for padding by elements of x, the coordinate of the element for coordinate c of an axis, which may
+// be outside.
 func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	clamped := kernel.Clamp(c, last(d))
 	if mode == "replicate" || clamped.Equal(c) {
@@ -326,8 +322,8 @@ func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 		on := l.b.Apply(ir.OpMod, ir.I32, nil, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
 		return l.indexOf(on, last(d))
 	}
-	// Reflections repeat every 2*(d-1): with m the coordinate in a period, the
-	// element is (d-1) - |m - (d-1)|. One element gives period 0, and x mod 0 is 0.
+	// Reflections have the period 2*(d-1): if m is the coordinate in a period, the element is (d-1) - |m - (d-1)|. A
+	// single element has period 0, and x mod 0 is 0.
 	i32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, args...) }
 	end := l.b.FromIndex(last(d))
 	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(last(d).Times(2)))
@@ -366,7 +362,7 @@ func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, erro
 		return nil, err
 	}
 	from, here, begin := slices.Clone(at), at[axis], start
-	if n.Attrs().Bool("wrap") { // how far along the ring from where it begins
+	if n.Attrs().Bool("wrap") { // distance along the ring from the start
 		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
 		begin = kernel.Const(0)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// lowerQuantize makes a kernel that stores x in blocks: its parallel axes go
-// over the blocks, and the fold axis over the elements of one.
+// lowerQuantize makes a kernel that quantizes x to blocks. The parallel axes enumerate the blocks, and the fold axis
+// the elements of one.
 func (l *lowerer) lowerQuantize() error {
 	n := l.c.Cores[0]
 	at, err := l.quantized(n)
@@ -20,7 +20,7 @@ func (l *lowerer) lowerQuantize() error {
 	return l.storeBlocks(n, n, at)
 }
 
-// faulty makes the run fail where an element of a block is none that its format holds.
+// faulty makes the run fail if an element cannot be represented in its block format.
 func (l *lowerer) faulty(n *ir.Node) {
 	at := make([]kernel.Index, len(l.space))
 	for i, d := range l.space {
@@ -33,8 +33,7 @@ func (l *lowerer) faulty(n *ir.Node) {
 		Elems: 1, Fault: true})
 }
 
-// lowerQuantizedUpdate is lowerQuantize of rows that go straight to their place
-// in a state.
+// lowerQuantizedUpdate is lowerQuantize for rows that are written directly into a state.
 func (l *lowerer) lowerQuantizedUpdate(w write) error {
 	n := w.op
 	if len(l.c.Cores) == 0 {
@@ -125,8 +124,7 @@ func (l *lowerer) lowerCopy() error {
 	return nil
 }
 
-// writesBlocks returns the in-place update of a state that alone uses the blocks
-// of n, or nil.
+// writesBlocks returns the in-place update of a state that is the only user of n's blocks, or nil.
 func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 	if n.Op() != ir.OpQuantize || f.required[n.ID()] {
 		return nil

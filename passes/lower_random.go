@@ -7,10 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// random lowers the random ops: words of a counted stream, so that an element
-// can be computed wherever it is needed, and fused like any elementwise op.
+// random lowers the random ops. Their words come from a counter-based stream, so an element can be computed anywhere,
+// and is fused like any elementwise op.
 func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
-	streams := n.Arg(0).Rank() // axes along which each element has a stream of its own
+	streams := n.Arg(0).Rank() // axes along which each element has its own stream
 	seed, err := l.value(n.Arg(0), at[:streams])
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType())), nil
 }
 
-// uniformBits is how many bits of a word a uniform number is made of: as many
-// as the significand holds, so that none rounds up to 1.
+// uniformBits is the number of bits of a word in a uniform number: the size of the significand, so that no number
+// rounds up to 1.
 func uniformBits(t ir.DType) int {
 	switch t {
 	case ir.F16:

@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lowerScan makes a running fold: the fold axis goes along the folded axis in
-// the direction of the fold. One that restarts is one per chunk, which an axis
-// of their number adds to the parallel ones.
+// lowerScan lowers a scan. The fold axis follows the scanned axis in the direction of the scan. A scan with restarts
+// has one more parallel axis, which enumerates the chunks.
 func (l *lowerer) lowerScan() error {
 	n := l.c.Cores[0]
 	x := n.Arg(0)

@@ -10,8 +10,8 @@ import (
 // isOrder reports whether n orders rows.
 func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.OpTopKIndices }
 
-// lowerSort makes a sort: along the fold axis, keys have the coordinate of the
-// element, and results the place in the order.
+// lowerSort lowers a sort. Along the fold axis, keys have the coordinate of the element, and results the position in
+// the order.
 func (l *lowerer) lowerSort() error {
 	n := l.c.Cores[0]
 	x := n.Arg(0)

@@ -13,8 +13,8 @@ import (
 // (depthwise convolutions have one) most of a tile would be padding, and one fold per output element is better.
 const minConvRows = 4
 
-// isWindowRow reports whether n folds windows of its argument with one row
-// kernel: pooling, and convolutions with few channels per group.
+// isWindowRow reports whether n is lowered to a row kernel over windows: pooling, and convolutions with few channels
+// per group.
 func isWindowRow(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpAvgPool, ir.OpMaxPool:
@@ -25,7 +25,8 @@ func isWindowRow(n *ir.Node) bool {
 	return false
 }
 
-// windowsShare reports whether several elements of n, which isWindowRow, need the same element of its argument.
+// windowsShare reports whether several elements of n, for which isWindowRow holds, read the same element of the
+// argument.
 func windowsShare(n *ir.Node) bool {
 	w := ir.WindowOf(n)
 	for axis, kernel := range w.Kernel {
@@ -42,15 +43,13 @@ func isConv(n *ir.Node) bool {
 	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)
 }
 
-// tap is where a window element meets the argument: coordinates limited to the
-// argument, and whether they lie inside it.
+// tap is the element of the argument at an element of the window: clamped coordinates, and whether they are in range.
 type tap struct {
 	at     []kernel.Index
-	inside *kernel.Expr // nil where always
+	inside *kernel.Expr // nil if always
 }
 
-// forwardTap returns where element k of the window at out meets the argument
-// of a convolution or pooling: out*stride - low + k*dilation.
+// forwardTap returns the tap of window element k at out for a convolution or pooling: out*stride - low + k*dilation.
 func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	w := ir.WindowOf(n)
 	dims := n.Arg(0).Shape()[n.Rank()-len(w.Kernel):]
@@ -61,14 +60,14 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	return t
 }
 
-// meet adds the next coordinate, x, of an axis of the argument.
+// meet appends coordinate x for the next axis of the argument.
 func (t *tap) meet(l *lowerer, x kernel.Index, d ir.Dim) {
 	t.at = append(t.at, kernel.Clamp(x, last(d)))
 	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
 
-// backwardTap returns where element k of a transposed convolution's window
-// meets its argument: the i with i*stride - low + k*dilation = out, if any.
+// backwardTap returns the tap of window element k of a transposed convolution: the i with i*stride - low + k*dilation =
+// out, if any.
 func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	w := ir.WindowOf(n)
 	var t tap
@@ -184,7 +183,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 		begin := l.kept[outer+i].Times(w.Stride[i]).Minus(kernel.Const(w.Low[i]))
 		stop := l.least(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
 		start := l.least(begin, first, i32, ir.OpMax)
-		if step := w.Dilation[i]; step > 1 { // so many elements of the window come before each of the two
+		if step := w.Dilation[i]; step > 1 { // number of window elements before each of the two
 			before := func(at *kernel.Expr) *kernel.Expr {
 				up := i32(ir.OpAdd, i32(ir.OpSub, at, l.b.FromIndex(begin)), l.b.Integer(ir.I32, step-1))
 				return i32(ir.OpDiv, up, l.b.Integer(ir.I32, step))
@@ -218,8 +217,8 @@ func perGroup(n *ir.Node) ir.Dim {
 	return d
 }
 
-// convTerm returns x*w for result coordinates at [batch, channel, …] and fold
-// coordinates [input channel of the group, window…].
+// convTerm returns the product x*w for result coordinates at [batch, channel, …] and fold coordinates [input channel of
+// the group, window…].
 func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) (*kernel.Expr, error) {
 	group, _ := at[1].DivMod(outPerGroup(n))
 	x, err := l.convInput(n, group, at, fold)
@@ -241,7 +240,7 @@ func outPerGroup(n *ir.Node) ir.Dim {
 	return d
 }
 
-// convInput returns the input element that fold coordinates meet.
+// convInput returns the input element at fold coordinates.
 func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) (*kernel.Expr, error) {
 	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
 	meet := l.forwardTap
@@ -308,8 +307,7 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	return l.storeProducts()
 }
 
-// resize lowers interpolation: each result element is a weighted sum of the
-// nearest elements along each resized axis.
+// resize lowers interpolation: each result element is a weighted sum of the nearest elements along each resized axis.
 func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x := n.Arg(0)
 	axes := len(n.Attrs().Shape("size"))
@@ -375,8 +373,8 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return sum, err
 }
 
-// interpolation returns the first element that result coordinate c, of an axis scaled by
-// to/from, draws on, before it is limited to the axis, and the weights of it and those after.
+// interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
+// clamping, and the weights of it and of the following elements.
 func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
@@ -403,8 +401,7 @@ func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	if n.Op() == ir.OpResizeLinear {
 		return at, []*kernel.Expr{f(ir.OpSub, num32(1), t), t}
 	}
-	// Cubic convolution (Keys 1981) with a = -0.75: the kernel at distances up
-	// to 1, and from 1 to 2.
+	// Cubic convolution (Keys 1981) with a = -0.75: the kernel at distances up to 1, and from 1 to 2.
 	const a = -0.75
 	inner := func(d *kernel.Expr) *kernel.Expr {
 		p := f(ir.OpSub, f(ir.OpMul, num32(a+2), d), num32(a+3))
@@ -420,7 +417,7 @@ func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	return i32(ir.OpSub, at, one), weights
 }
 
-// errWindow says that a window op cannot share its loop.
+// errWindow means that a window op cannot share its loop.
 func errWindow(n *ir.Node) error {
 	return fmt.Errorf("%s loops over windows of its own", n.Op())
 }

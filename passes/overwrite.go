@@ -8,19 +8,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A state is updated in place where its new value is the old one with parts of it
-// written anew, and nothing that may still run reads the old one. Kernels then write
-// those parts into the state's buffer, one kernel for each write. What a write takes that
-// depends on the old value, such as rows that are changed, is stored first.
+// A state is updated in place if its new value is the old one with some parts rewritten, and nothing that may run later
+// reads the old value. Kernels then write those parts into the state's buffer, one kernel per write. An operand of a
+// write that depends on the old value, such as modified rows, is stored first.
+//
+// write is a value computed from another one, its base, by rewriting parts.
 
 // write is a value that is another one, its base, with parts written anew.
 type write struct {
 	op   *ir.Node // a dynamic_update_slice, a scatter, or a where that keeps a state's elements
 	base *ir.Node
-	arg  int // of op, that the base is
+	arg  int // index of the base among op's arguments
 }
 
-// writeOf takes apart a value that a write makes, perhaps seen in another shape.
+// writeOf matches n as the result of a write, perhaps reshaped.
 func writeOf(n *ir.Node) (w write, ok bool) {
 	w.op = unshaped(n)
 	switch {
@@ -44,13 +45,13 @@ func (w write) before(x *ir.Node) *ir.Node {
 	return x.Arg(0)
 }
 
-// keepsState reports whether an argument of a where is a state as large as the result.
+// keepsState reports whether an argument of a where is a state of the result's size.
 func keepsState(where *ir.Node, arg int) bool {
 	x := where.Arg(arg)
 	return unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
 }
 
-// isScatter reports whether n writes rows or elements where indices say.
+// isScatter reports whether n writes rows or elements by index.
 func isScatter(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
@@ -78,8 +79,8 @@ func (w write) values() *ir.Node {
 	return w.op.Arg(1)
 }
 
-// suits reports whether a write is better in place: it writes no more elements than a copy has. Blocks are written no
-// other way.
+// suits reports whether a write is better in place: it writes no more elements than a copy would. Blocks can only be
+// written in place.
 func (w write) suits() bool {
 	return !isScatter(w.op) || w.op.DType().IsBlock() || w.values().Shape().MaxElems() <= w.op.Shape().MaxElems()
 }
@@ -123,7 +124,7 @@ func newOverwrites(g *ir.Graph, decided bool) *overwrites {
 	return o
 }
 
-// writes are the ops that write states in place.
+// writes returns the ops that write states in place.
 func (o *overwrites) writes() map[*ir.Node]bool {
 	all := map[*ir.Node]bool{}
 	for _, values := range o.inPlace {
@@ -143,7 +144,7 @@ func (o *overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
 // once reports whether one node reads n, once, and nothing else.
 func (o *overwrites) once(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
-// decide finds whether a state is updated in place, or why it is not.
+// decide determines whether a state is updated in place, or why not.
 func (o *overwrites) decide(u ir.Update, decided bool) {
 	values, own, why := o.chain(u)
 	switch {
@@ -157,7 +158,7 @@ func (o *overwrites) decide(u ir.Update, decided bool) {
 	o.whole[u.State] = why
 }
 
-// isCopy reports whether n is a reshape to its own shape.
+// isCopy reports whether n is a reshape to the same shape.
 func isCopy(n *ir.Node) bool { return n.Op() == ir.OpReshape && n.Shape().Equal(n.Arg(0).Shape()) }
 
 // newValue returns the new value of a state, without a copy.
@@ -168,7 +169,7 @@ func newValue(u ir.Update) *ir.Node {
 	return u.Value
 }
 
-// opAt is a node's op for an error, and where it was written if that is known.
+// opAt describes a node for an error: its op and, if known, its source position.
 func opAt(n *ir.Node) string {
 	if n.Pos() == "" {
 		return fmt.Sprintf("%s = %s", n, n.Op())
@@ -176,7 +177,7 @@ func opAt(n *ir.Node) string {
 	return n.Pos() + ": " + n.Op().String()
 }
 
-// whyNot says why a write is not in place.
+// whyNot returns why a write is not in place.
 func (o *overwrites) whyNot(w write) string {
 	for {
 		next, ok := writeOf(w.base)
@@ -191,9 +192,8 @@ func (o *overwrites) whyNot(w write) string {
 	return fmt.Sprintf("no state is updated with it, or not the one that %s is", w.base)
 }
 
-// chain follows a state's new value through writes to the old one. It returns the values
-// on the way, the last one first, and the nodes that are part of the writes, or why the
-// state cannot be updated in place.
+// chain follows a state's new value through writes back to the old value. It returns the values on the way, last first,
+// and the nodes that are part of the writes, or why the state cannot be updated in place.
 func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]bool, why string) {
 	value := newValue(u)
 	switch {
@@ -235,8 +235,8 @@ func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	return values, own, ""
 }
 
-// order has all that depends on the old value of a state, but not by its own writes, come
-// before its first write, the last of the values. It reports whether that is possible.
+// order orders everything that depends on a state's old value, except its own writes, before its first write, the last
+// of values. It reports whether that is possible.
 func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
 	first := values[len(values)-1]
 	var readers []*ir.Node
@@ -310,7 +310,7 @@ func (o *overwrites) takes(w write) (all []edge) {
 	}
 }
 
-// reach returns nodes and all that follow them, or false if that takes too long to find.
+// reach returns nodes and everything reachable from them, or false if the search takes too long.
 func (o *overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (map[*ir.Node]bool, bool) {
 	seen := map[*ir.Node]bool{}
 	for next := slices.Clone(nodes); len(next) > 0; o.search-- {
@@ -351,7 +351,7 @@ func (o *overwrites) nested(w write) (inner write, region []*ir.Node, ok bool) {
 	return inner, append(region, at), ok
 }
 
-// regions are the nodes that see a write's base where it is written, by further axes.
+// regions returns the slices of a write's base that nested writes along further axes modify.
 func (o *overwrites) regions(w write) (all []*ir.Node) {
 	for {
 		inner, region, ok := o.nested(w)
@@ -362,7 +362,7 @@ func (o *overwrites) regions(w write) (all []*ir.Node) {
 	}
 }
 
-// lowerUpdate writes the parts of a state that a write makes anew.
+// lowerUpdate lowers a write to a state.
 func (l *lowerer) lowerUpdate() error {
 	w, _ := writeOf(l.c.tails[0])
 	if w.op.DType().IsBlock() {
@@ -413,7 +413,7 @@ func (l *lowerer) lowerUpdate() error {
 	return nil
 }
 
-// lowerReplaced writes the elements of a state that a where does not keep.
+// lowerReplaced lowers a where to stores of the elements that it replaces in a state.
 func (l *lowerer) lowerReplaced(w write) error {
 	l.space = w.op.Shape()
 	l.at = l.parallel(l.space)

@@ -105,7 +105,7 @@ func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
 }
 
-// operandStore is an operand on its way to a buffer of its own.
+// operandStore is an operand that gets its own buffer.
 type operandStore struct {
 	kernel.StoredOperand
 	k      *kernel.Kernel
@@ -113,14 +113,14 @@ type operandStore struct {
 	isB    bool
 	dtype  ir.DType
 	axes   []int    // axes of the matmul that the operand depends on
-	shape  ir.Shape // along those, padded
+	shape  ir.Shape // extents along those axes, padded
 	along  int      // which of them is the contraction
-	parts  int      // that the operand is taken apart into, one after the other along it
-	depth  ir.Dim   // of a part of the padded contraction
+	parts  int      // parts that the operand is split into, one after the other along the contraction
+	depth  ir.Dim   // length of a part of the padded contraction
 	buffer int
 }
 
-// place finds the axes and the shape of the stored operand.
+// place determines the axes and the shape of the stored operand.
 func (o *operandStore) place() {
 	r := len(o.k.Parallel)
 	row := r - 2
@@ -166,7 +166,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 		At: func(axis int, extent ir.Dim) kernel.Index {
 			i := slices.Index(o.axes, axis)
 			if i < 0 {
-				return kernel.Const(0) // the operand is the same along it
+				return kernel.Const(0) // the operand does not depend on it
 			}
 			return kernel.Clamp(kernel.Axis(i, parallel[i]), kernel.DimIndex(extent).Minus(kernel.Const(1)))
 		},
@@ -192,7 +192,7 @@ func (o *operandStore) binding(read bool) kernel.Binding {
 		Elems: o.shape.MaxElems()}
 }
 
-// padded is v, at k along the contraction, and 0 where only padding is.
+// padded returns v at k along the contraction, and 0 in the padding.
 func (o *operandStore) padded(b *kernel.Builder, v *kernel.Expr, k kernel.Index) *kernel.Expr {
 	if o.Depth == 0 {
 		return v

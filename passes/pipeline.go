@@ -84,7 +84,7 @@ var table = []Pass{
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
 }
 
-// constraint says that some passes run before others, and why.
+// constraint requires some passes to run before others, with the reason.
 type constraint struct {
 	Before, After []string
 	Why           string
@@ -121,8 +121,7 @@ func init() {
 	}
 }
 
-// checkTable reports a pass without a reason, or a constraint that the order
-// of the passes does not keep.
+// checkTable returns an error for a pass without a reason, or a constraint that the order of the passes violates.
 func checkTable(table []Pass, constraints []constraint) error {
 	place := map[string]int{}
 	for i, p := range table {
@@ -175,13 +174,13 @@ type Event struct {
 	Elapsed time.Duration
 }
 
-// Options change how Run works; the zero value is the normal way.
+// Options configure Run; the zero value is the default.
 type Options struct {
-	// Observe, where set, is told of every pass. Texts are made only then.
+	// Observe, if set, is called after every pass. State is printed only in this case.
 	Observe func(Event) error
-	// Context, where set, stops the passes when it is done; the error is then its own.
+	// Context, if set, cancels the passes; the error is then the context's.
 	Context context.Context
-	// Until, where set, is the last pass to run.
+	// Until, if set, is the last pass to run.
 	Until string
 	// Limits bound the size of a kernel; zero fields get the limits of most devices.
 	Limits Limits
@@ -267,8 +266,8 @@ func names() string {
 	return strings.Join(list, ", ")
 }
 
-// Text prints the state at its present stage: the graph, with the fusion
-// decisions as comments once there are some, then the kernels, then the plan.
+// Text prints the state at its current stage: the graph, with the fusion decisions as comments if there are any, then
+// the kernels, then the plan.
 func (s *State) Text() string {
 	var b strings.Builder
 	switch {

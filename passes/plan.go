@@ -18,7 +18,7 @@ type planner struct {
 	lifetime map[int][2]int   // by buffer: the times of its first and last access
 	clock    int              // current time; kernels that may run concurrently have the same
 	weights  map[string]int   // by the content of a weight's buffer
-	grids    int              // the buffers of gated steps; -1 where there are none
+	grids    int              // the buffers of gated steps; -1 if there are none
 	gates    []*kernel.Kernel // with the region that each decides on
 	gated    []int
 }
@@ -36,8 +36,7 @@ type scope struct {
 	stands map[plan.ValueID]plan.ValueID // for a body: the values of outer that its leaves represent
 }
 
-// layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are
-// filled in when the kernels have schedules.
+// layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are filled in after scheduling.
 func layOutMemory(s *State) error {
 	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
 		p: &kernel.Program{Name: s.Graph.Name}}

@@ -6,12 +6,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// arenaAlign is the alignment of temporaries: no device asks for more of a
-// storage buffer's offset.
+// arenaAlign is the alignment of temporaries; no device requires a larger alignment of a storage buffer's offset.
 const arenaAlign = 256
 
-// placeTemps gives each temporary a range of the arena: largest first, at the
-// lowest offset where no temporary alive at the same level is.
+// placeTemps assigns each temporary a range of the arena: largest first, at the lowest offset that no temporary live at
+// the same level occupies.
 func (pl *planner) placeTemps() {
 	var temps []int
 	for i, b := range pl.p.Buffers {

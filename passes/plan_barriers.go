@@ -39,7 +39,7 @@ func (t *touched) clear() {
 	t.arena, t.arenaWrite = t.arena[:0], t.arenaWrite[:0]
 }
 
-// bytes returns the bytes of the arena that a buffer takes, if it lies there.
+// bytes returns the range of a buffer in the arena, if it is in the arena.
 func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
 	b := t.pl.p.Buffers[buffer]
 	return b.Offset, b.Offset + align(b.Bytes, arenaAlign), b.Kind == kernel.BufTemp
@@ -57,7 +57,7 @@ func (t *touched) add(b kernel.Bind) {
 	t.arena.add(from, to)
 }
 
-// conflicts reports whether a step that binds b must wait for those before it.
+// conflicts reports whether a step with binding b must wait for earlier steps.
 func (t *touched) conflicts(b kernel.Bind) bool {
 	from, to, ok := t.bytes(b.Buffer)
 	if !ok {

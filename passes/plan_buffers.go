@@ -61,7 +61,7 @@ func (sc *scope) interfaceBuffers() error {
 	return nil
 }
 
-// buffer returns the buffer that holds a value.
+// buffer returns the buffer of a value.
 func (sc *scope) buffer(id plan.ValueID) (int, error) {
 	if i, ok := sc.buffers[id]; ok {
 		return i, nil

@@ -71,7 +71,7 @@ func printStep(w io.Writer, p *kernel.Program, number int) {
 	fmt.Fprintln(w)
 }
 
-// binds says which buffers a step reads and writes.
+// binds formats the buffers that a step reads and writes.
 func binds(st kernel.Step) string {
 	var list []string
 	for _, b := range st.Binds {

@@ -21,8 +21,8 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 	return n
 }
 
-// mapBytes is about how many bytes a map, or a kernel that makes blocks, reads and writes at most of a buffer that
-// each of its points, or each element of a block, accesses some times: of a large state, only the slice that it writes.
+// mapBytes estimates the bytes of a buffer that a map, or a quantizing kernel, reads and writes, given the accesses per
+// point or per element of a block. For a large state that is only the slice that it writes.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
@@ -37,8 +37,7 @@ func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	return blocks * int64(t.BlockBytes())
 }
 
-// windowBytes is about how many of a buffer's bytes an attention reads as keys or values
-// where a window leaves most out.
+// windowBytes estimates the bytes of keys or values that an attention with a window reads.
 func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
 	a, used := k.Attention, false
 	if a == nil || a.Window == 0 {

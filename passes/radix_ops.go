@@ -9,15 +9,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5):
-// keys are put in order by eight of their bits after the other, lowest first,
-// and each turn keeps the order of those before. A turn counts the digits of
-// every chunk of a row, a running sum of the counts says where each chunk's
-// elements with each digit begin, and then all move there.
+// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5). They sort keys by eight bits at a time,
+// lowest bits first, and each pass is stable. A pass counts the digits of every chunk of a row, computes by a scan
+// where each chunk's elements with each digit begin, and then moves all elements there.
 //
-// No family has such loops, so they are custom ops: whole kernels with a
-// reference. They need neither subgroups nor more shared memory and invocations
-// than any device has.
+// No kernel family has such loops, so they are custom ops with a reference implementation. They need no subgroups, and
+// no more shared memory and invocations than every device has.
 const (
 	radixDigits = 256
 	radixChunk  = 4096 // elements that a workgroup counts or moves
@@ -134,8 +131,7 @@ for (uint digit = local; digit < 256u; digit += 128u) {
 
 var radixAttrs = []ir.AttrInfo{{Name: "shift", Kind: ir.AttrInt, Doc: "where the digit's bits begin"}}
 
-// radixMove says which turn of a sort moves the elements: the first takes their
-// coordinates from where they are, and the last needs no keys any more.
+// radixMove describes a pass of a sort: the first derives coordinates from positions, and the last does not move keys.
 type radixMove struct{ first, last bool }
 
 func init() {
@@ -144,7 +140,7 @@ func init() {
 	}
 }
 
-// radixGrid is a workgroup per row and chunk, as the last axis of a tensor has.
+// radixGrid has a workgroup per row and chunk, where the tensor's last axis enumerates chunks.
 func radixGrid(of string) [3][]ir.GridRule {
 	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
 }
@@ -308,7 +304,7 @@ func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 	return []*ir.Data{out}, err
 }
 
-// startOf is where among counts or starts the chunk and digit of element i are.
+// startOf returns the index, in counts or starts, of the chunk and digit of element i.
 func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	digit := int(key>>a.Int("shift")) % radixDigits
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk

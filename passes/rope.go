@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// turns is the third argument of a rope that has two: how much of a turn each
-// pair goes per position. In f32, position*frequency is off by 2^-12 of a
-// radian at position 4096 and grows; as fractions of a turn in integers the
-// whole turns wrap away and nothing is lost at any position.
+// turns returns the third argument of a rope that has two: the fraction of a turn per position for each pair. In f32,
+// position*frequency has an error of 2^-12 radian at position 4096, and it grows. With integer fractions of a turn,
+// whole turns wrap around, and every position is exact.
 func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	x := n.Arg(0).Shape()
 	dims := int64(n.Attrs().Int("dims"))
@@ -30,9 +29,8 @@ func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }
 
-// rope turns pair i of the innermost elements by position*turns[i]:
-// x*cos - partner*sin for the first of a pair, x*cos + partner*sin for the
-// second.
+// rope rotates pair i of the innermost elements by position*turns[i]: x*cos - partner*sin for the first of a pair,
+// x*cos + partner*sin for the second.
 func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x := n.Arg(0)
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
@@ -123,8 +121,8 @@ func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Exp
 	return sin, cos
 }
 
-// ropePair returns, for element j of dims, the number of its pair, 0 or 1 for
-// its place in the pair, and the place of the other one.
+// ropePair returns, for element j of dims, the number of its pair, its index in the pair (0 or 1), and the position of
+// the other element.
 func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
 	if mode == "half" {
 		second, pair = j.DivMod(ir.D(dims / 2))

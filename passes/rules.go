@@ -32,9 +32,9 @@ type Pricer interface {
 	Price(kernel.Rewrite) kernel.Estimate
 }
 
-// Proposal is other kernels in place of some, which is right on any device.
+// Proposal replaces some kernels by others, and is correct on any device.
 type Proposal struct {
-	What    string // in few words
+	What    string // in a few words
 	Changes []Change
 	// Margin and LastSplit are copied to its [kernel.Rewrite].
 	Margin    float64
@@ -43,7 +43,7 @@ type Proposal struct {
 	Default bool
 }
 
-// Change is kernels in place of one, as [plan.Graph.Replace] takes them.
+// Change replaces one kernel by several, see [plan.Graph.Replace].
 type Change struct {
 	ID plan.KernelID
 	By []*kernel.Kernel
@@ -58,7 +58,7 @@ type Decision struct {
 	Taken bool
 }
 
-// propose returns the one proposal of a rule, to put kernels in the place of one.
+// propose returns a proposal that replaces one kernel.
 func propose(what string, id plan.KernelID, by ...*kernel.Kernel) Proposal {
 	return Proposal{What: what, Changes: []Change{{id, by}}}
 }
@@ -125,7 +125,7 @@ func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
 	}
 }
 
-// named lists the weights that a kernel reads or, without any, the inputs and states that it touches.
+// named lists the weights that a kernel reads or, if there are none, the inputs and states that it accesses.
 func (s *State) named(k *kernel.Kernel) []string {
 	var weights, others []string
 	seen := map[*ir.Node]bool{}

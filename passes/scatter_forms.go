@@ -9,16 +9,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scatterForm is how a scatter is computed. All give the same bits in every run.
+// scatterForm is a way to compute a scatter. Each gives the same bits in every run.
 type scatterForm uint8
 
 const (
-	compareAll scatterForm = iota // each place is compared with each index; little work, but much of it
-	accumulate                    // updates change places by atomics on integers
+	compareAll scatterForm = iota // each destination is compared with each index; simple, but the work is quadratic
+	accumulate                    // updates change destinations by integer atomics
 	sortFirst                     // updates in the order of their indices are folded
 )
 
-// scatterSize is updates [outer, K, inner] that meet a base [outer, N, inner], folded by a mode or written.
+// scatterSize describes a scatter of updates [outer, K, inner] to a base [outer, N, inner], folded by a mode or
+// overwriting.
 type scatterSize struct {
 	base, updates ir.Shape
 	mode          string
@@ -75,7 +76,7 @@ func (r *rewriter) pricerHas(t ir.DType) bool {
 	return r.pricer == nil || t != ir.I64 || r.pricer.Has("int64")
 }
 
-// elements is how many elements a shape has at most, or infinity where no dim expresses it.
+// elements returns the maximum number of elements of a shape, or infinity if it is not expressible as a dim.
 func (s scatterSize) elements(of ir.Shape) float64 {
 	n := 1.0
 	for _, d := range of {
@@ -91,7 +92,7 @@ func (s scatterSize) fits() bool {
 	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= scatterTile*math.MaxUint16
 }
 
-// sorts reports whether there are kernels that fold the updates in order.
+// sorts reports whether there are kernels that fold the updates in sorted order.
 func (s scatterSize) sorts() bool {
 	_, ok := foldsEqual[foldKey{s.mode, accType("", s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
@@ -122,7 +123,7 @@ func (s scatterSize) accumulator() accumulator {
 	return accumulator{}
 }
 
-// near reports whether workgroups accumulate in shared memory: it has room for all places, and there are many updates.
+// near reports whether workgroups should accumulate in shared memory: all destinations fit, and there are many updates.
 func (a accumulationOps) near(s scatterSize) bool {
 	columns := 1.0
 	if s.mode != "" {
@@ -132,7 +133,7 @@ func (a accumulationOps) near(s scatterSize) bool {
 		s.elements(s.updates) >= minShared
 }
 
-// landing is where rows of updates land: an index for each, which is -1 where it is none, of rows that are so many.
+// landing has the destination row of each row of updates, or -1 for none, and the number of destination rows.
 type landing struct {
 	size    scatterSize
 	at      *ir.Node // i32[outer*K]
@@ -140,7 +141,7 @@ type landing struct {
 	updates ir.Dim   // outer*K
 }
 
-// landing joins the outer axis of a scatter with the places.
+// landing joins the outer axis of a scatter with the destinations.
 func (r *rewriter) landing(s scatterSize, indices *ir.Node) (l landing) {
 	places, errPlaces := s.base[:2].Numel()
 	updates, errUpdates := s.updates[:2].Numel()
@@ -159,7 +160,7 @@ func (r *rewriter) landing(s scatterSize, indices *ir.Node) (l landing) {
 	return landing{s, at, places, updates}
 }
 
-// slots are the columns of all places.
+// slots is the number of columns of all destinations.
 func (l landing) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
 	if err != nil && r.err == nil {
@@ -168,8 +169,8 @@ func (l landing) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	return all
 }
 
-// accumulateInto has values, as many columns for each index, change the words of slots. What else the kernel takes
-// follows them.
+// accumulateInto accumulates values, with the given number of columns per index, into the words of slots. more are
+// further arguments of the kernel.
 func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
 	attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)
@@ -184,7 +185,7 @@ func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
 }
 
-// slotsOf are the slots that there are, or one of their words.
+// slotsOf returns the existing slots, or one of their words.
 func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(r, columns)
 	if r.err != nil {
@@ -201,8 +202,8 @@ func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *
 	return r.reshape(sums, ir.Shape{slots})
 }
 
-// accumulated is, for each place and column, the fold of the updates [outer, K, inner] that land there, in the dtype
-// that folds have: [outer*N*inner].
+// accumulated returns, for each destination and column, the fold of the updates [outer, K, inner] with that
+// destination, in the accumulator dtype: [outer*N*inner].
 func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide := s.accumulator(), accType("", s.t)
@@ -246,12 +247,13 @@ func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
 	return r.castTo(r.unary(keyInteger, words(keys, 0), of, down), wide)
 }
 
-// lowestBit is how far below the last bit of the largest of n floats their sum is exact, in 63 bits.
+// lowestBit is the number of bits below the last bit of the largest of n floats with which their sum is exact in 63
+// bits.
 func lowestBit(n int64) int {
 	return min(62-24-bits.Len64(uint64(n)), 31)
 }
 
-// lastUpdate is, for each place, the last row of updates that lands there, or -1: i32[outer*N].
+// lastUpdate returns, for each destination, the last row of updates with that destination, or -1: i32[outer*N].
 func (r *rewriter) lastUpdate(l landing) *ir.Node {
 	one := ir.D(1)
 	numbers := r.castTo(r.binary(ir.OpAdd, r.iota(ir.Shape{l.updates}, 0), r.scalar(ir.I32, 1)), ir.U32)

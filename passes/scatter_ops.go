@@ -20,14 +20,14 @@ import (
 // With few destinations, each workgroup accumulates in shared memory, in several copies of all destinations, and then
 // updates each destination in memory once.
 
-// accumulation is a kernel that changes places by updates.
+// accumulation is a kernel that accumulates updates into destinations.
 type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo
 	attrs     []ir.AttrInfo
 	words     int    // of 32 bits per destination
 	load      string // reads element e of the updates; declares an array indexed by i
-	change    string // changes BINS[at] by element i, which meets element slot of the result
+	change    string // accumulates element i into BINS[at]; slot is the element of the result
 	flush     string // changes the result's slot by BINS[at], a copy
 	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
 }
@@ -42,7 +42,7 @@ const (
 
 var (
 	u32Values = ir.ArgInfo{Name: "values"}
-	// scatterMost keeps the largest update of a place.
+	// scatterMost keeps the largest update of a destination.
 	scatterMost = accumulation{
 		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
 		words: 1, load: "value[i] = values[e];", change: "if (BINS[at] < value[i]) atomicMax(BINS[at], value[i]);",
@@ -88,7 +88,7 @@ var (
 			}, errors.Join(errLow, errHigh)
 		},
 	}.register()
-	// scatterFixed adds floats in units of the largest exponent of each place.
+	// scatterFixed adds floats in units of the largest exponent of each destination.
 	scatterFixed = accumulation{
 		name: "fixed", doc: "The sum of the floats that each place meets, in units that its largest exponent gives, as " +
 			"two words. Where that exponent is of no number, bits say what the floats are.",
@@ -150,7 +150,7 @@ func exponentOf(x float64) int64 {
 	return max(int64(math.Float32bits(float32(x))>>23&255), 1)
 }
 
-// flagOf says of a float whether it is infinite or NaN.
+// flagOf returns flags for a float that is infinite or NaN.
 func flagOf(x float64) int64 {
 	switch {
 	case x != x:
@@ -238,8 +238,7 @@ func (a accumulation) op(near bool) ir.CustomOp {
 	return op
 }
 
-// scatterLoop goes over the elements of a workgroup, eight of each invocation at a time, so that their loads do not
-// wait for one another.
+// scatterLoop iterates over the elements of a workgroup, eight per invocation at a time, so that their loads overlap.
 const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += 1024u) {
     int place[8];
     DECLARE
@@ -262,7 +261,7 @@ const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < 
     }
 }`
 
-// Each index is of as many values as there are columns.
+// Each index has one value per column.
 const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
 `
 
@@ -283,7 +282,7 @@ for (uint slot = local; slot < uint(slots); slot += 128u) {
     }
 }`
 
-// reference changes the places one after the other.
+// reference updates the destinations in sequence.
 func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, error) {
 	indices, err := args[0].Ints()
 	one, errOne := a.one(args, attrs)

@@ -97,8 +97,7 @@ func columnsOf(n *ir.Node) int {
 // precision returns a matmul's precision attribute.
 func precision(n *ir.Node) string { return n.Attrs().String_("precision") }
 
-// storedWeight returns the weight that n is, or is decoded from element by
-// element, or nil.
+// storedWeight returns the weight that n is, or is converted from elementwise, or nil.
 func storedWeight(n *ir.Node) *ir.Node {
 	if n.Op() == ir.OpCast || n.Op() == ir.OpDequantize {
 		n = n.Arg(0)
@@ -109,8 +108,7 @@ func storedWeight(n *ir.Node) *ir.Node {
 	return n
 }
 
-// sameStorage reports whether two weights lie in memory, and are decoded, the
-// same way.
+// sameStorage reports whether two weights have the same storage format and conversion.
 func sameStorage(a, b *ir.Node) bool {
 	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType()
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxFoldElems bounds the constants that folding makes, since they are kept
-// in the graph and its bundle.
+// maxFoldElems limits the size of folded constants, because they are stored in the graph and its bundle.
 const maxFoldElems = 1 << 16
 
 // foldConstants computes elementwise ops on constants by their scalar
@@ -24,8 +23,7 @@ func foldConstants(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// foldNode returns the value of n where it is an elementwise op on small
-// constants, or nil.
+// foldNode returns the value of n if it is an elementwise op on small constants, or nil.
 func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 	if n.Op().Class() != ir.ClassElementwise || !n.Shape().IsStatic() || n.Shape().MaxElems() > maxFoldElems {
 		return nil
@@ -106,8 +104,7 @@ func foldInt(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
 	return d
 }
 
-// broadcastPos returns the position in an argument of shape from of position
-// pos in a result of shape dims.
+// broadcastPos maps position pos in a result of shape dims to the position in an argument of shape from.
 func broadcastPos(pos int, dims, from []int) int {
 	out, stride := 0, 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -123,8 +120,8 @@ func broadcastPos(pos int, dims, from []int) int {
 	return out
 }
 
-// simplify removes identities and joins chains of views. Only rewrites that
-// keep every bit are made, so x+0.0 stays (it turns -0 into 0).
+// simplify removes identities and merges chains of views. It only makes rewrites that keep every bit, so x+0.0 stays
+// (it turns -0 into 0).
 func simplify(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		if len(args) > 0 {
@@ -153,7 +150,7 @@ func simplify(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// sumsNothing reports whether n, which has elements, is a sum of none, or of zeros.
+// sumsNothing reports whether n, if it has elements, is a sum of no elements or of zeros.
 func sumsNothing(n *ir.Node, args []*ir.Node) bool {
 	switch n.Op() {
 	case ir.OpSum:
@@ -237,7 +234,7 @@ func isNegZero(n *ir.Node) bool {
 	return ok && v == 0 && 1/v < 0
 }
 
-// cse gives equal nodes one copy.
+// cse merges equal nodes.
 func cse(g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// spans is a set of byte ranges: disjoint, in order, and joined where they touch.
+// spans is a set of byte ranges: disjoint, sorted, with adjacent ranges merged.
 type spans [][2]int64
 
 // add puts a range into the set.
@@ -18,8 +18,7 @@ func (s *spans) add(from, to int64) {
 	*s = slices.Replace(*s, first, last, [2]int64{from, to})
 }
 
-// meets returns where the first range of the set ends that has bytes in common
-// with one, if there is such a range.
+// meets returns the end of the first range of the set that overlaps the given range, if there is one.
 func (s spans) meets(from, to int64) (end int64, ok bool) {
 	i, _ := slices.BinarySearchFunc(s, from+1, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
 	if i == len(s) || s[i][0] >= to {
@@ -28,8 +27,8 @@ func (s spans) meets(from, to int64) (end int64, ok bool) {
 	return s[i][1], true
 }
 
-// shelves says which bytes of the arena are taken, by level: a segment tree, so
-// that a buffer that lives long costs no more than one that does not.
+// shelves records the used bytes of the arena by level. It is a segment tree, so the cost of a buffer does not depend
+// on its lifetime.
 type shelves struct {
 	levels []int   // in order
 	all    []spans // by tree node: spans taken at all of its levels
@@ -62,7 +61,7 @@ func (s *shelves) visit(life [2]int, inside, above func(node int)) {
 	}
 }
 
-// take notes that a range is taken from level life[0] to life[1].
+// take marks a range as used from level life[0] to life[1].
 func (s *shelves) take(life [2]int, from, to int64) {
 	s.visit(life, func(node int) {
 		s.all[node].add(from, to)
@@ -70,7 +69,7 @@ func (s *shelves) take(life [2]int, from, to int64) {
 	}, func(node int) { s.some[node].add(from, to) })
 }
 
-// lowest returns the lowest place for so many bytes from level life[0] to life[1].
+// lowest returns the lowest free offset for a number of bytes from level life[0] to life[1].
 func (s *shelves) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
 	s.visit(life, func(node int) {

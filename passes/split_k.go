@@ -47,10 +47,10 @@ type splitter struct {
 	partials []int  // buffer of each product's sums
 }
 
-// shape of the sums of all parts.
+// shape is the shape of the sums of all parts.
 func (sp *splitter) shape() ir.Shape { return append(ir.Shape{sp.parts}, sp.k.Parallel...) }
 
-// sums is the kernel of the parts' sums: the part is its outermost axis.
+// sums is the kernel that computes the parts' sums, with the part as its outermost axis.
 func (sp *splitter) sums() *kernel.Kernel {
 	fold, shape := sp.k.FoldAxis(), sp.shape()
 	var stores []kernel.Store

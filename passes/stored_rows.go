@@ -21,7 +21,7 @@ var storedRows = map[ir.DType]struct {
 		level: func(block []byte, i int) int8 { return int8(block[2+i%16]>>(i/16*4)&15) - 8 }},
 }
 
-// storedRowElems is how many elements a workgroup takes apart.
+// storedRowElems is the number of elements that a workgroup splits.
 const storedRowElems = 4096
 
 func init() {
@@ -31,7 +31,7 @@ func init() {
 	}
 }
 
-// storedRowsOp describes the kernel that takes blocks of a format apart: their integers, and a scale for each block.
+// storedRowsOp describes the kernel that splits blocks of a format into integers and a scale per block.
 func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.CustomOp {
 	return ir.CustomOp{
 		Name: "vkc.bytes_of_" + t.String(),
@@ -71,7 +71,7 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
 	}
 }
 
-// rowsInBlocks returns the blocks that a decoded operand is stored in if they are bytes with scales, or nil.
+// rowsInBlocks returns the blocks of a dequantized operand if they are bytes with scales, or nil.
 func rowsInBlocks(a *ir.Node) *ir.Node {
 	if a.Op() != ir.OpDequantize || a.DType() != ir.F32 || a.Arg(0).Op() == ir.OpWeight {
 		return nil
@@ -82,7 +82,7 @@ func rowsInBlocks(a *ir.Node) *ir.Node {
 	return a.Arg(0)
 }
 
-// bytesOf is blocks decoded, as the bytes that they hold times their scales.
+// bytesOf dequantizes blocks as bytes times scales.
 func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
 	op := storedRows[blocks.DType()].op
 	levels, scales := r.unary(op, blocks), r.unary(op, blocks, ir.Attr{Name: "output", Value: int64(1)})

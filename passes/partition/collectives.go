@@ -71,7 +71,7 @@ var (
 
 const (
 	collectiveLanes  = 256
-	collectiveValues = 896 // of a workgroup, which are 1024 words with the epochs: four for an invocation
+	collectiveValues = 896 // per workgroup; 1024 words including the epochs, four per invocation
 )
 
 // collective registers a collective. prologue, each and result are its code: at the start, for each device's part in
@@ -130,10 +130,10 @@ func checkCollective(c *ir.Call) error {
 
 var linkShape = ir.ShapeOf(mailbox.LinkWords)
 
-// fewValues is how many values one kernel gives and takes: of all workgroups that have flags.
+// fewValues is the maximum number of values for a single exchange kernel: the values of all workgroups that have flags.
 const fewValues = mailbox.MaxGroups * collectiveValues
 
-// The memory changes while a kernel reads it, which volatile says.
+// Other devices change the memory while a kernel reads it, hence volatile.
 const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
 buffer Mailbox { uint words[]; };
 void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint most) {
@@ -144,7 +144,7 @@ void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint
     box.words[64u + rank] = epoch;
 }`
 
-// Word w has value i, or the epoch after seven of them.
+// Word w holds value i, or the epoch after seven values.
 const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[6], rank = link[7], room = link[9];
 uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
 uint place = link[8] + uint(shards) * part_words <= room ? link[8] : 0u;

@@ -8,23 +8,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Part is a part of a graph that runs on a device of its own, after the parts before it. It reads and gives inputs
-// and outputs of the whole by their names, and values of other parts by names that the whole does not have.
+// Part is a part of a graph that runs on its own device after the previous parts. It reads and returns the whole
+// graph's inputs and outputs by their names, and values of other parts by new names.
 type Part struct {
 	*ir.Graph
-	Device int      // the share that it has; in order, and one that has nothing to do has no part
+	Device int      // index of its share, in order; a device without work has no part
 	Stored int64    // bytes of its weights and states
 	Gives  []string // outputs that later parts read as inputs
 }
 
-// SplitLayers cuts a graph into parts that follow one another, as a model's layers do (pipeline parallelism, Huang et
-// al., "GPipe", 2019), so that part i has a share of the bytes of weights and states of about shares[i] in their sum.
-// A cut near the place that the shares ask for is taken where the fewest bytes pass from one part to the next. A state
-// is read and updated in one part. It is an error if there are fewer places to cut than parts. A graph that has neither
-// weights nor states stays whole, on the last device, where other graphs leave their results.
+// SplitLayers cuts a graph into consecutive parts, such as groups of a model's layers (pipeline parallelism, Huang et
+// al., "GPipe", 2019). Part i gets about the fraction shares[i]/sum(shares) of the bytes of weights and states. Near
+// each ideal position it cuts where the fewest bytes pass to the next part. A state is read and updated in one part. It
+// returns an error if there are fewer possible cuts than needed. A graph without weights and states stays whole, on the
+// last device, where other graphs leave their results.
 //
-// Home says where weights and states of other graphs are, by name: then cuts are where those are as well. It is an
-// error if a state cannot be there; a weight that cannot be there only is on two devices.
+// home maps weights and states of other graphs to parts: then cuts follow these. It is an error if a state cannot be in
+// its part. A weight that cannot be in its part is stored on two devices.
 func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, error) {
 	s := newLayerSplitter(g)
 	if s.stored[len(s.stored)-1] == 0 {
@@ -44,7 +44,7 @@ func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, er
 	return parts, nil
 }
 
-// Homes says which part has each weight and state: what [SplitLayers] takes for graphs that share them.
+// Homes maps each weight and state to its part, for [SplitLayers] of graphs that share them.
 func Homes(parts []Part) map[string]int {
 	home := map[string]int{}
 	for _, p := range parts {
@@ -70,7 +70,7 @@ type layerSplitter struct {
 	whole  []bool  // by position: a cut there would split a state
 }
 
-// inEachPart reports whether each part that reads a node has one of its own: a leaf.
+// inEachPart reports whether each part that reads a node has its own copy of it: a leaf.
 func inEachPart(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpInput, ir.OpWeight, ir.OpState, ir.OpConst, ir.OpDimValue:
@@ -133,8 +133,8 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
-// away returns, by place, how many bytes of weights a cut there that ends part k would have on another device than
-// their home, and -1 where a state would be.
+// away returns, by position, the number of bytes of weights that would not be on their home device if part k ended
+// there, and -1 if a state would not.
 func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {
@@ -158,7 +158,7 @@ func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 	return bytes
 }
 
-// cuts returns where each part ends.
+// cuts returns the end of each part.
 func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, error) {
 	sum := 0.0
 	for _, x := range shares {
@@ -204,10 +204,10 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	return append(ends, n), nil
 }
 
-// farAway is more than any number of bytes that pass from part to part.
+// farAway is larger than any number of transferred bytes.
 const farAway = 1e30
 
-// computes reports whether there is anything to compute from one place to another.
+// computes reports whether there are nodes to compute between two positions.
 func (s *layerSplitter) computes(from, to int) bool {
 	for i := from; i < to; i++ {
 		if s.live[i] && !inEachPart(s.g.Nodes()[i]) {
@@ -269,9 +269,9 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 			p.Gives = append(p.Gives, s.passedName(n))
 		}
 	}
-	here := func(n, state *ir.Node) bool { // whether the part gives n as an output, or as a state's next value
+	here := func(n, state *ir.Node) bool { // whether the part returns n as an output, or as a state's next value
 		at := n.ID()
-		if inEachPart(n) { // where its state is, and else in the last part
+		if inEachPart(n) { // the part with its state, and otherwise the last part
 			at = len(s.live) - 1
 			if n.Op() == ir.OpState {
 				state = n
@@ -311,7 +311,7 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 	return p, nil
 }
 
-// passedName is a name for a value that passes from one part to another.
+// passedName returns a name for a value passed between parts.
 func (s *layerSplitter) passedName(n *ir.Node) string {
 	name := fmt.Sprintf("passed_%d", n.ID())
 	taken := func(name string) bool {

@@ -18,7 +18,8 @@ type Shard struct {
 	Waits    bool           // whether kernels write and read in one program, without ending it in between
 }
 
-// Exchanges are how many values a device gives to each meeting of a run with such symbols, or at most, for nil.
+// Exchanges returns the number of values that a device sends in each exchange of a run, for the given symbols, or the
+// maximum for nil.
 func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 	list := make([]int, len(s.Meetings))
 	for i, shape := range s.Meetings {
@@ -67,10 +68,10 @@ const (
 	isTerm  = -2
 )
 
-// placed is a value of the shard and how it stands for one of the graph.
+// placed is a value of the shard, and its relation to the graph's value.
 type placed struct {
 	*ir.Node
-	axis int // along which it is the rank's part, or isWhole or isTerm
+	axis int // axis along which it is the rank's part, or isWhole or isTerm
 }
 
 type tensorSplitter struct {
@@ -79,7 +80,7 @@ type tensorSplitter struct {
 	shards, rank int64
 	values       []placed // by ID in the old graph
 	whole        map[*ir.Node]*ir.Node
-	views        map[*ir.Node]*ir.Node // parts that have another shape than other parts, by the node of the graph
+	views        map[*ir.Node]*ir.Node // reshaped parts, by the node of the graph
 	waits        bool
 	link         *ir.Node
 	err          error
@@ -173,11 +174,11 @@ func (s *tensorSplitter) leaf(n *ir.Node) placed {
 	return placed{s.copy(n, nil, s.part(n.Shape(), axis)), axis}
 }
 
-// exchanged reports whether devices can exchange values of a dtype, which they do in f32: so whole numbers of 32 bits
-// and more, and f64, are whole on every device.
+// exchanged reports whether devices can exchange values of a dtype. They exchange f32, so integers of 32 bits and more,
+// and f64, are replicated on every device.
 func exchanged(t ir.DType) bool { return t != ir.F64 && (!t.IsInteger() || t.BlockBytes() <= 2) }
 
-// divides reports whether an axis can be cut: into equal parts of whole blocks.
+// divides reports whether an axis can be cut into equal parts of whole blocks.
 func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
 	if axis >= len(t.Shape) || !t.Shape[axis].IsStatic() {
 		return false
@@ -189,7 +190,7 @@ func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
 	return t.Shape[axis].Add > 0 && t.Shape[axis].Add%unit == 0
 }
 
-// part is the shape of a device's part.
+// part returns the shape of a device's part.
 func (s *tensorSplitter) part(shape ir.Shape, axis int) ir.Shape {
 	part := slices.Clone(shape)
 	part[axis] = ir.Dim{Add: part[axis].Add / s.shards}
@@ -204,13 +205,13 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	if w := s.whole[v.Node]; w != nil {
 		return w
 	}
-	if n := s.views[v.Node]; n != nil { // all that show a value take it from one exchange
+	if n := s.views[v.Node]; n != nil { // all views of a value share one exchange
 		w := s.copy(n, []*ir.Node{s.gather(s.values[n.Args()[0].ID()])}, nil)
 		s.whole[v.Node] = w
 		return w
 	}
 	x, dtype := v.Node, v.DType()
-	if dtype != ir.F32 { // which holds all that are exchanged
+	if dtype != ir.F32 { // f32 represents all exchanged dtypes
 		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
 	}
 	if v.axis == isTerm {
@@ -284,7 +285,7 @@ func (s *tensorSplitter) linkName() string {
 	}
 }
 
-// gatherUnless returns the rank's part of a value along an axis, or the whole of it for isWhole.
+// gatherUnless returns the rank's part of a value along an axis, or the whole value for isWhole.
 func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 	if v.axis == axis {
 		return v.Node
@@ -358,14 +359,14 @@ func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 		shape := n.Args()[i].Shape()
 		own := axis - (n.Rank() - len(shape))
 		if own < 0 || shape[own] == ir.D(1) {
-			own = isWhole // it is repeated along the axis
+			own = isWhole // it is broadcast along the axis
 		}
 		nodes[i] = s.gatherUnless(a, own)
 	}
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// byRows is for ops that go along the innermost axis of their first argument, and have others for all rows.
+// byRows is for ops along the innermost axis of their first argument whose other arguments apply to all rows.
 func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	axis := args[0].axis
 	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.turnsBeside(n, axis) {
@@ -374,7 +375,7 @@ func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	return s.others(n, args, axis, 1)
 }
 
-// turnsBeside reports whether positions of a rope do not run along an axis.
+// turnsBeside reports whether the positions of a rope are along a different axis.
 func (s *tensorSplitter) turnsBeside(n *ir.Node, axis int) bool {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
@@ -383,7 +384,7 @@ func (s *tensorSplitter) turnsBeside(n *ir.Node, axis int) bool {
 	return at != axis && n.Args()[1].Rank() == 1
 }
 
-// others computes n of parts along an axis: of its first so many arguments, with all others whole.
+// others computes n with the parts along an axis of its first arguments, and all other arguments whole.
 func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (placed, bool) {
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
@@ -396,7 +397,7 @@ func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (pla
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// along is for ops that pick or write places along one axis: the same ones in each part along another.
+// along is for ops that gather or write positions along one axis: each part along another axis uses the same positions.
 func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
@@ -484,7 +485,7 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	return placed{}, false
 }
 
-// sameOutside reports whether two lists of extents have as many elements.
+// sameOutside reports whether two lists of extents have the same number of elements.
 func sameOutside(a, b ir.Shape) bool {
 	x, errX := a.Numel()
 	y, errY := b.Numel()
@@ -504,7 +505,7 @@ func (s *tensorSplitter) unsqueeze(n *ir.Node, x placed) (placed, bool) {
 	return placed{s.copy(n, []*ir.Node{x.Node}, nil), axis}, true
 }
 
-// slice takes all of the axis that is cut, or else needs the whole.
+// slice slices a part if the slice contains the whole cut axis. Otherwise it needs the whole value.
 func (s *tensorSplitter) slice(n *ir.Node, x placed) (placed, bool) {
 	if x.axis < 0 || n.Shape()[x.axis] != n.Args()[0].Shape()[x.axis] {
 		return placed{}, false

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Origin says where a value comes from.
+// Origin is the kind of a value.
 type Origin uint8
 
 // The origins.
@@ -90,8 +90,7 @@ func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	return id
 }
 
-// touched are the bindings of a kernel, and the values after which it runs, as if it read them: whoever makes or
-// removes these counts with it.
+// touched returns the bindings of a kernel, plus read bindings for the values that it must run after.
 func touched(k *kernel.Kernel) []kernel.Binding {
 	if len(k.After) == 0 {
 		return k.Bindings
@@ -103,8 +102,7 @@ func touched(k *kernel.Kernel) []kernel.Binding {
 	return list
 }
 
-// set puts a kernel, or none, in the place of another, and keeps who reads and
-// writes what.
+// set replaces a kernel, or removes it, and updates readers and writers.
 func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 	if old := g.kernels[id]; old != nil {
 		for _, b := range touched(old) {
@@ -144,8 +142,7 @@ func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
 	return before
 }
 
-// RunOnce has kernels, which depend on no others, run before all others, when the
-// program is loaded.
+// RunOnce makes kernels without dependencies run before all others, when the program is loaded.
 func (g *Graph) RunOnce(ids []KernelID) {
 	for _, id := range ids {
 		g.once[id] = true
@@ -171,10 +168,10 @@ func (g *Graph) Prepared(v ValueID) bool {
 	return made && used
 }
 
-// IDs returns the kernels in order. Who goes over them may change the graph.
+// IDs returns the kernels in order. The caller may modify the graph while iterating.
 func (g *Graph) IDs() []KernelID { return slices.Clone(g.order) }
 
-// Kernel returns a kernel, or nil where it was removed.
+// Kernel returns a kernel, or nil if it was removed.
 func (g *Graph) Kernel(id KernelID) *kernel.Kernel { return g.kernels[id] }
 
 // Kernels returns all kernels in order.
@@ -243,7 +240,7 @@ func (g *Graph) findLevels() {
 	}
 }
 
-// firstAfter is the least level of the kernels that wait for one; 0 is none.
+// firstAfter is the least level of the kernels that depend on one; 0 for none.
 func (g *Graph) firstAfter(id KernelID) int {
 	first := 0
 	for _, b := range g.kernels[id].Bindings {
@@ -262,8 +259,7 @@ func (g *Graph) firstAfter(id KernelID) int {
 	return first
 }
 
-// Sort orders kernels by their levels, so that neighbours wait for one another as
-// seldom as may be.
+// Sort orders kernels by level, so that neighbours rarely depend on each other.
 func (g *Graph) Sort() {
 	g.findLevels()
 	slices.SortStableFunc(g.order, func(a, b KernelID) int { return g.Level(a) - g.Level(b) })
