@@ -67,7 +67,7 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	return w.section(KindIndex, 0, text)
 }
 
-// summed writes weight data and checksums it on the way.
+// summed writes weight data and updates its checksums.
 func (w *writer) summed(p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), chunkSize-w.sums.fill)
@@ -90,7 +90,7 @@ type chunkSums struct {
 	fill   int    // bytes of it
 }
 
-// add takes bytes that end at the end of the current chunk, or before.
+// add adds bytes that do not extend beyond the current chunk.
 func (c *chunkSums) add(p []byte) {
 	c.crc = crc32.Update(c.crc, crcTable, p)
 	if c.signed {

@@ -289,7 +289,7 @@ func checkExtent(b []byte, s Section, end, at int64) error {
 	return nil
 }
 
-// follows reports whether b may stand after a.
+// follows reports whether section b may come after a.
 func follows(b, a Section) bool {
 	return b.Kind.place() > a.Kind.place() || b.Kind == a.Kind && b.Index > a.Index
 }

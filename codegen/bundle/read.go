@@ -113,7 +113,7 @@ func (f *File) read(data []byte) error {
 	return nil
 }
 
-// located adds the file and the way out to an error about its content.
+// located adds the file and a remedy to an error about its content.
 func (f *File) located(err error) error {
 	var at *fault
 	if !errors.As(err, &at) {
@@ -169,7 +169,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 
 // readPart reads another program of a model.
 func (f *File) readPart(s Section, b []byte) error {
-	// The kinds are looked at first: a part in a part, and so on, would be read as deep as the file is long.
+	// Check the kinds first: reading nested parts would recurse as deep as the file is long.
 	sections, err := decodeHead(b)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func unmarshal(b []byte, to any) error {
 // Sections lists the file's sections, in order.
 func (f *File) Sections() []Section { return slices.Clone(f.content().sections) }
 
-// Meta says where the bundle comes from.
+// Meta returns the bundle's metadata.
 func (f *File) Meta() Meta { return f.content().meta }
 
 // Program returns the program; do not modify.

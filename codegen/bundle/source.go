@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// HasWeights reports whether the bundle holds weights of its own.
+// HasWeights reports whether the bundle contains weights.
 func (f *File) HasWeights() bool { return f.content().weights != nil }
 
 // Weights returns the bundle as the source of its own weights, or nil if it has none.

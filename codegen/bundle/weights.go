@@ -35,7 +35,7 @@ type refSet struct {
 	byName map[string]int
 }
 
-// add reports an error where the weight was asked for with another type.
+// add returns an error if the weight was requested with another type.
 func (s *refSet) add(r weightRef) error {
 	if i, ok := s.byName[r.name]; ok {
 		if err := s.list[i].check(r); err != nil {

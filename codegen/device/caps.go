@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// DeviceType says how a device is attached, which decides how it is preferred and fed.
+// DeviceType says how a device is attached, which affects the choice of device and of transfers.
 type DeviceType string
 
 // The device types of Vulkan.
@@ -47,11 +47,11 @@ const (
 // Has reports whether all of want are supported.
 func (s SubgroupOps) Has(want SubgroupOps) bool { return s&want == want }
 
-// Component is the element type of a cooperative matrix, in this project's dtype names where there is
-// one: f16 bf16 f32 f64 f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64; "component-N" for types unknown here.
+// Component is the element type of a cooperative matrix, by the dtype name if it has one: f16 bf16 f32 f64 f8e4m3
+// f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64; "component-N" for unknown types.
 type Component string
 
-// Scope is the set of invocations that hold a cooperative matrix together.
+// Scope is the set of invocations over which a cooperative matrix is distributed.
 type Scope string
 
 // The scopes that devices report.
@@ -60,8 +60,8 @@ const (
 	ScopeWorkgroup Scope = "workgroup"
 )
 
-// MatrixShape is one multiplication R[M,N] = A[M,K] * B[K,N] + C[M,N] that a device offers. In
-// [Matrix2].Dims the sizes are granularities: any multiple up to [Matrix2].MaxDimension may be used.
+// MatrixShape is a multiplication R[M,N] = A[M,K] * B[K,N] + C[M,N] that a device supports. In [Matrix2].Dims the sizes
+// are granularities: any multiple up to [Matrix2].MaxDimension is allowed.
 type MatrixShape struct {
 	M     uint32    `json:"m"`
 	N     uint32    `json:"n"`
@@ -91,12 +91,12 @@ type Matrix2 struct {
 	MaxWorkgroup uint32 `json:"maxWorkgroup"`
 	// MaxDimension bounds M, N and K of a flexible shape.
 	MaxDimension uint32 `json:"maxDimension"`
-	// ReservedShared is how many bytes of shared memory the driver takes for itself at workgroup scope.
+	// ReservedShared is the shared memory in bytes that the driver reserves at workgroup scope.
 	ReservedShared uint32        `json:"reservedShared"`
 	Dims           []MatrixShape `json:"dims,omitempty"`
 }
 
-// Features are the optional abilities of a device that generated code or the runtime may use.
+// Features are the optional features of a device that generated code or the runtime may use.
 type Features struct {
 	Float16        bool `json:"float16"` // arithmetic, not only storage
 	Float64        bool `json:"float64"`
@@ -131,8 +131,8 @@ type Features struct {
 	CooperativeMatrix  bool `json:"cooperativeMatrix"` // in compute shaders; its shapes are Caps.Matrices
 	CooperativeMatrix2 bool `json:"cooperativeMatrix2"`
 
-	// PreserveNaN16, 32 and 64: signed zeros, infinities and NaNs survive arithmetic where a
-	// shader asks for it (SignedZeroInfNanPreserve); PreserveDenorm likewise for subnormals.
+	// PreserveNaN16, 32 and 64 mean that arithmetic preserves signed zeros, infinities and NaNs if a shader requests it
+	// (SignedZeroInfNanPreserve); PreserveDenorm likewise for subnormals.
 	PreserveNaN16    bool `json:"preserveNaN16"`
 	PreserveNaN32    bool `json:"preserveNaN32"`
 	PreserveNaN64    bool `json:"preserveNaN64"`
@@ -163,7 +163,7 @@ func Version(major, minor, patch uint32) APIVersion {
 // AtLeast reports whether v is the given version or a newer one.
 func (v APIVersion) AtLeast(major, minor uint32) bool { return v >= Version(major, minor, 0) }
 
-// SPIRV returns the last minor version of SPIR-V 1.x that a device of this version takes (Vulkan, appendix "Vulkan
+// SPIRV returns the last minor version of SPIR-V 1.x that a device of this version supports (Vulkan, appendix "Vulkan
 // Environment for SPIR-V").
 func (v APIVersion) SPIRV() int {
 	switch {
@@ -215,12 +215,12 @@ type Caps struct {
 
 	DriverID      uint32     `json:"driverID"` // VkDriverId
 	DriverName    string     `json:"driverName"`
-	DriverInfo    string     `json:"driverInfo"`    // the driver's version in its maker's own words
+	DriverInfo    string     `json:"driverInfo"`    // the driver's version as its vendor formats it
 	DriverVersion uint32     `json:"driverVersion"` // vendor-specific packing; equal means same driver
 	API           APIVersion `json:"api"`
 
-	// SubgroupSize is the default; with Features.SubgroupSizeControl a kernel may ask for any power of
-	// two from MinSubgroupSize to MaxSubgroupSize, if RequiredSubgroupSize is set too.
+	// SubgroupSize is the default. With Features.SubgroupSizeControl a kernel may request any power of two from
+	// MinSubgroupSize to MaxSubgroupSize, if RequiredSubgroupSize is set too.
 	SubgroupSize         uint32      `json:"subgroupSize"`
 	MinSubgroupSize      uint32      `json:"minSubgroupSize"`
 	MaxSubgroupSize      uint32      `json:"maxSubgroupSize"`
@@ -244,13 +244,13 @@ type Caps struct {
 	// HostPointerAlignment is the alignment for importing host memory; 0 without Features.ExternalMemoryHost.
 	HostPointerAlignment uint64 `json:"hostPointerAlignment,omitempty"`
 
-	// TimestampPeriod is nanoseconds per tick; TimestampBits says how many bits of a timestamp count,
-	// 0 if the compute queue has none.
+	// TimestampPeriod is nanoseconds per tick. TimestampBits is the number of valid bits in a timestamp, 0 if the
+	// compute queue has none.
 	TimestampPeriod float32 `json:"timestampPeriod"`
 	TimestampBits   uint32  `json:"timestampBits"`
 
-	// Cores is the number of streaming multiprocessors or compute units, SubgroupsPerCore how many
-	// subgroups one keeps resident; 0 where unknown.
+	// Cores is the number of streaming multiprocessors or compute units, SubgroupsPerCore the maximum number of
+	// resident subgroups on one; 0 if unknown.
 	Cores            uint32 `json:"cores,omitempty"`
 	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
 
@@ -266,7 +266,7 @@ type Caps struct {
 	Matrices []MatrixShape `json:"matrices,omitempty"` // VK_KHR_cooperative_matrix
 	Matrix2  *Matrix2      `json:"matrix2,omitempty"`  // nil without Features.CooperativeMatrix2
 
-	// The UUIDs in hex tell devices, drivers and pipeline cache formats apart on one machine.
+	// The UUIDs, in hex, identify device, driver and pipeline cache format.
 	DeviceUUID        string `json:"deviceUUID,omitempty"`
 	DriverUUID        string `json:"driverUUID,omitempty"`
 	PipelineCacheUUID string `json:"pipelineCacheUUID,omitempty"`
@@ -326,8 +326,8 @@ func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
 	return c.Features.CooperativeMatrix && slices.Contains(c.Matrices, want)
 }
 
-// canRelyOn reports whether a kernel may be written for subgroups of n: there
-// is no other size, or it can be asked for, full subgroups included.
+// CanRelyOn reports whether a kernel can assume subgroups of n invocations: it is the only size, or can be requested,
+// including full subgroups.
 func (c Caps) CanRelyOn(n int) bool {
 	size := uint32(n)
 	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {

@@ -1,16 +1,13 @@
 package device
 
-// Google's SwiftShader, a driver that computes on the CPU. Its exp2 and log2
-// limit their argument by comparisons, which NaN does not survive, and exp and log
-// are made of them: exp(NaN) is infinite and log(NaN) 89.1, although it reports
-// that NaN is preserved. Its compiler walks every path through the body of a
-// loop: 20 branches of two sides in a row take it a second, each more twice as
-// long.
+// Google's SwiftShader is a driver for the CPU. Its exp2 and log2 clamp their argument by comparisons that lose NaN,
+// and exp and log are built on them: exp(NaN) is infinite and log(NaN) is 89.1, although the driver reports that it
+// preserves NaN. Its compiler explores every path through a loop body: 20 consecutive two-way branches take a second,
+// and each further one doubles that.
 func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
 
-// LosesNaN reports whether exp, exp2, log and log2 of NaN may be a number: where
-// float controls cannot ask for it to be kept, and where they are known to be
-// ignored.
+// LosesNaN reports whether exp, exp2, log and log2 of NaN may be a number: if float controls cannot request preserving
+// it, or are known to be ignored.
 func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShader(caps) }
 
 // LosesHalfInfinity reports whether packHalf2x16 makes NaN of infinities.
@@ -19,8 +16,8 @@ func LosesHalfInfinity(caps Caps) bool { return swiftShader(caps) }
 // RoundsWordsTwice reports whether float(x) of a word rounds its 31 low bits and then the sum with the highest one.
 func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 
-// DearBranches reports whether a driver's compiler takes so much for branches that
-// those around dead stores must go.
+// DearBranches reports whether branches are so expensive in a driver's compiler that those around dead stores must be
+// removed.
 func DearBranches(caps Caps) bool { return swiftShader(caps) }
 
 // FusesNothing reports whether a device has no fused multiply-add instruction. Its driver can then be told not to

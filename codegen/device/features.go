@@ -14,10 +14,8 @@ var subgroupFeatures = map[string]SubgroupOps{
 	"subgroup_vote":       SubgroupVote,
 }
 
-// Has reports whether the device has the feature of that name: the name in
-// JSON of a field of [Features] ("storage16", "float64"), or "subgroup_basic",
-// "subgroup_arithmetic" or "subgroup_shuffle". A name that is no feature's is
-// one that no device has.
+// Has reports whether the device has the feature of that name: the JSON name of a field of [Features] ("storage16",
+// "float64"), or "subgroup_basic", "subgroup_arithmetic" or "subgroup_shuffle". It returns false for unknown names.
 func (c Caps) Has(feature string) bool {
 	if ops, ok := subgroupFeatures[feature]; ok {
 		return c.SubgroupOps.Has(ops)
@@ -49,8 +47,8 @@ func StorageFeature(t ir.DType) string {
 	return ""
 }
 
-// InWords reports whether kernels see buffers of that dtype as words of 32 bits, since
-// the device has no elements of 8 bits, or of 16, in them. Any device has words.
+// InWords reports whether kernels access buffers of that dtype as 32-bit words, because the device lacks 8- or 16-bit
+// storage. Every device supports words.
 func (c Caps) InWords(t ir.DType) bool {
 	switch StorageFeature(t) {
 	case "storage8":

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Machine is how fast a device is: whether another kernel, or the same work done twice, is worth it is weighed in
-// these. Vulkan reports none of it. A zero was not measured.
+// Machine has the measured rates of a device, for deciding whether another kernel or recomputation is worthwhile.
+// Vulkan reports none of them. A zero was not measured.
 type Machine struct {
-	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written a second, which are bytes in a nanosecond
-	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations a second on matrix units, a multiply-add being two
+	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written per second, or bytes per nanosecond
+	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations per second on matrix units; a multiply-add is two
 	MatrixI8  float64 `json:"i8_tops"`    // likewise
 	VectorF32 float64 `json:"f32_tflops"` // the same outside matrix units
 	LaunchNs  float64 `json:"launch_ns"`  // the time of one more kernel that waits for its predecessor
@@ -30,7 +30,7 @@ type Link struct {
 	GBps      float64 `json:"gbps"`       // bytes per nanosecond that each device sends in large exchanges
 }
 
-// Time is how many nanoseconds an exchange takes of so many bytes from each.
+// Time is the nanoseconds of an exchange of the given number of bytes from each device.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
 // machineOf returns the rates of a device: measured ones, and otherwise those of the class's reference profile, scaled

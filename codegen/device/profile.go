@@ -29,7 +29,7 @@ type profileFile struct {
 func Profiles() []string {
 	entries, err := profileFiles.ReadDir("profiles")
 	if err != nil {
-		return nil // the folder is embedded; there is no way to lose it
+		return nil // the folder is embedded, so this cannot happen
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
@@ -48,15 +48,14 @@ func Kinds() []string {
 	})
 }
 
-// Profile returns the caps of a built-in profile, for compiling without the
-// device at hand. An unknown name is an error that lists the nearest ones.
+// Profile returns the caps of a built-in profile, for compiling without the device. For an unknown name it returns an
+// error that lists similar names.
 func Profile(name string) (Caps, error) {
 	f, err := readProfile(name)
 	return f.Caps, err
 }
 
-// ProfileNotes says, line by line, which device a profile models and where its
-// figures come from.
+// ProfileNotes returns the notes of a profile: the device that it models, and the sources of its numbers.
 func ProfileNotes(name string) ([]string, error) {
 	f, err := readProfile(name)
 	return f.Notes, err
@@ -94,10 +93,10 @@ func parseProfile(name string, text []byte) (profileFile, error) {
 	return f, nil
 }
 
-// maxProfileBytes bounds a profile's file: one with the tuning of many kernels has some 100 KB.
+// maxProfileBytes limits the size of a profile file; one with the tuning of many kernels has about 100 KB.
 const maxProfileBytes = 4 << 20
 
-// ReadProfile reads a file that EncodeProfile made: the caps of a device, and the schedules that were measured there.
+// ReadProfile reads a file made by EncodeProfile: the caps of a device, and the schedules measured on it.
 func ReadProfile(path string) (Caps, Tuning, error) {
 	text, err := filefmt.Head(path, maxProfileBytes+1)
 	if err == nil && len(text) > maxProfileBytes {

@@ -10,16 +10,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Tuning holds, by [TuningKey], the schedules that won when they were measured
-// on a device. It is plain data: who reads it from where is no business of this
-// package. Nil and empty ones change nothing.
+// Tuning maps tuning keys to the fastest measured schedules of a device. Nil and empty tunings have no effect.
 type Tuning map[string]Tuned
 
 // Tuned is the schedule that won for a kernel.
 type Tuned struct {
 	Schedule kernel.Schedule `json:"schedule"`
-	Micros   float64         `json:"us"`                // the median time of a dispatch
-	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 where there was no other
+	Micros   float64         `json:"us"`                // median time of a dispatch
+	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 if there is none
 	// Estimated means that nothing was run: times are computed from a driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
 }

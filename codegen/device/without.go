@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// DisableEnv names the environment variable that turns features of devices off: their names in [Caps.Without], with
-// commas between them.
+// DisableEnv names the environment variable that turns device features off: a comma-separated list of names for
+// [Caps.Without].
 const DisableEnv = "VKC_DISABLE"
 
-// switches are names for several features, each with those it turns off.
+// switches maps names to the features that they turn off.
 var switches = map[string][]string{
 	"coopmat":           matrixFeatures,
 	"cooperativeMatrix": matrixFeatures,
@@ -36,7 +36,7 @@ var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat
 // it.
 const firstRuntimeFeature = "Sync2"
 
-// TransferQueue is the name of a device's queue for copies alone, which the runtime does without where it is off.
+// TransferQueue is the name of a device's copy-only queue; the runtime works without it if it is turned off.
 const TransferQueue = "transfer_queue"
 
 // prices maps names of uses of a device to a function that makes the use unprofitable, or does nothing.
@@ -73,7 +73,7 @@ func (c Caps) Without(features ...string) (Caps, error) {
 	return c, nil
 }
 
-// turnOff turns one feature off, and reports whether there is one of that name.
+// turnOff turns one feature off, and reports whether the name is known.
 func (c *Caps) turnOff(feature string) bool {
 	if ops, ok := subgroupFeatures[feature]; ok {
 		c.SubgroupOps &^= ops
@@ -95,7 +95,7 @@ func (c *Caps) turnOff(feature string) bool {
 	return i >= 0
 }
 
-// codeFeatures are the names of the features that generated code may depend on, in the order of their fields.
+// codeFeatures returns the names of the features that generated code may depend on, in field order.
 func codeFeatures() []string {
 	var names []string
 	t := reflect.TypeFor[Features]()
@@ -105,7 +105,7 @@ func codeFeatures() []string {
 	return names
 }
 
-// switchable are the names that Without takes, sorted.
+// switchable returns the names that Without accepts, sorted.
 func switchable() []string {
 	names := codeFeatures()
 	for name := range switches {

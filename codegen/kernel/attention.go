@@ -81,7 +81,7 @@ func (k *Kernel) AttentionAxes() AttentionAxes {
 		Factor: n + 2}
 }
 
-// Seen returns the end of the keys that a row of the query at that coordinate sees.
+// Seen returns the end of the keys that are visible to a row of the query at that coordinate.
 func (k *Kernel) Seen(query Index) Index {
 	keys := DimIndex(k.Fold)
 	switch a := k.Attention; {

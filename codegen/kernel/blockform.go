@@ -2,7 +2,7 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// PackedPlanes is how many quants a byte has where they are multiplied packed.
+// PackedPlanes is the number of quants per byte in packed multiplication.
 const PackedPlanes = 4
 
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Layout says how the blocks of a buffer lie in memory.
+// Layout is the memory layout of a buffer's blocks.
 type Layout string
 
 // The layouts.
@@ -18,7 +18,7 @@ const (
 	LayoutPlanes Layout = "planes"
 )
 
-// Plane is a part of a block: Bytes bytes from byte At of it on.
+// Plane is a part of a block: Bytes bytes from byte At on.
 type Plane struct {
 	Name      string
 	At, Bytes int

@@ -26,11 +26,11 @@ func (l *Loop) describe() string {
 	return text + fmt.Sprintf(", %d carried", l.Carried)
 }
 
-// Region is a run of steps that is repeated. Regions lie in one another or apart.
+// Region is a range of steps that is repeated. Regions are nested or disjoint.
 type Region struct {
 	First int `json:"first"` // a step
 	Count int `json:"count"` // of steps, at least 1
-	// Trips is how often they run. A barrier stands before each time, and after the last.
+	// Trips is the number of repetitions. There is a barrier before each trip and after the last.
 	Trips ir.Dim `json:"trips"`
 	// Gated says that the first step is a gate: it decides in each trip whether the steps after it run. It writes their
 	// workgroup counts, or zeros, to the buffer of kind BufGated.
@@ -98,13 +98,13 @@ func (p *Program) walk(from, to int, regions []Region, step func(i int), repeat 
 	}
 }
 
-// maxRegionDepth is how deep regions may lie in one another.
+// maxRegionDepth is the maximum nesting depth of regions.
 const maxRegionDepth = 2*ir.MaxBodyDepth + 1
 
 // maxRegions bounds the regions of a program.
 const maxRegions = 1 << 16
 
-// checkRegions refuses regions that neither lie in one another nor apart.
+// checkRegions rejects regions that overlap without nesting.
 func (p *Program) checkRegions() error {
 	if len(p.Regions) > maxRegions {
 		return fmt.Errorf("%d regions, more than %d", len(p.Regions), maxRegions)

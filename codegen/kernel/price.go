@@ -65,10 +65,10 @@ type Work struct {
 // Rates are a device's speed: bytes per nanosecond, and nanoseconds per dispatch.
 type Rates struct{ Bytes, LaunchNs float64 }
 
-// Sector is how many bytes are moved where only some of them are wanted.
+// Sector is the size of a memory transaction in bytes, even if only some of them are needed.
 const Sector = 32
 
-// Time is how many nanoseconds some work takes.
+// Time estimates the nanoseconds of some work.
 func (r Rates) Time(w Work) float64 {
 	return (w.Bytes+Sector*w.Places)/r.Bytes + r.LaunchNs*float64(w.Launches)
 }

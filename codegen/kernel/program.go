@@ -19,10 +19,10 @@ type Program struct {
 	Buffers []Buffer `json:"buffers"`
 	Shaders []Shader `json:"shaders"`
 	Steps   []Step   `json:"steps"`
-	// Regions are the runs of steps that are repeated, in the order of their first steps, the outer ones first.
+	// Regions are the repeated ranges of steps, in the order of their first steps, outer ones first.
 	Regions []Region `json:"regions,omitempty"`
 
-	// Persistent are the kernels that do runs of steps in one dispatch each, in the order of the steps.
+	// Persistent are the kernels that run ranges of steps in one dispatch each, in the order of the steps.
 	Persistent []Persistent `json:"persistent,omitempty"`
 
 	// Prepared is the number of steps, at the front, that run once at load. They compute values that depend only on
@@ -204,7 +204,7 @@ type GridFactor struct {
 	Tile   int64  `json:"tile"`
 }
 
-// IsStatic reports whether the grid holds no symbol.
+// IsStatic reports whether the grid contains no symbol.
 func (g Grid) IsStatic() bool {
 	for _, dim := range g {
 		for _, f := range dim {
@@ -216,7 +216,7 @@ func (g Grid) IsStatic() bool {
 	return true
 }
 
-// maxGroups is the most workgroups per dimension that any device takes.
+// maxGroups is the maximum number of workgroups per dimension on any device.
 const maxGroups = 1<<31 - 1
 
 // Eval returns the workgroup counts under the symbol values.

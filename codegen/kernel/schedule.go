@@ -13,7 +13,7 @@ type Variant string
 // The variants.
 const (
 	VarMap        Variant = "map"         // one invocation computes Vec neighbours
-	VarMapTile    Variant = "map_tile"    // operands that lie across come through tiles in shared memory
+	VarMapTile    Variant = "map_tile"    // strided operands pass through tiles in shared memory
 	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
 	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
 	VarRowWindows Variant = "row_windows" // one invocation folds Coarsen overlapping windows
@@ -23,7 +23,7 @@ const (
 	VarSkinny     Variant = "skinny"      // skinny GEMM: few rows by blocks on matrix units, a fragment per subgroup
 	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
-	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
+	VarScanSerial Variant = "scan_serial" // one invocation scans a whole row
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
 	// top-k: LanesPerRow invocations find the first elements of a row's order, and sort those
 	VarSelect    Variant = "select"
@@ -38,7 +38,7 @@ const (
 	VarFlashMatrix2 Variant = "flash_coopmat2"
 )
 
-// Decode names a way of a matvec to read its B.
+// Decode is the way in which a matvec reads its B.
 type Decode string
 
 // The ways.
@@ -46,8 +46,8 @@ const (
 	DecodeQuads  Decode = ""       // four neighbours at a time, as floats or integers
 	DecodeWords  Decode = "words"  // bytes, four 32-bit words at a time
 	DecodeStrips Decode = "strips" // the quants of a strip of a block; the scale multiplies their sum
-	DecodeWhole  Decode = "whole"  // elements of a block, scale and all
-	DecodeLookup Decode = "lookup" // strips, eight quants at a time from a table, or computed if they are digits
+	DecodeWhole  Decode = "whole"  // elements of a block, including the scale
+	DecodeLookup Decode = "lookup" // strips, eight quants at a time from a table, or computed for base-3 digits
 	DecodePacked Decode = "packed" // quants packed in their bytes, multiplied there, four planes at once
 )
 
@@ -162,9 +162,9 @@ type Fragments struct {
 	SubgroupsK int `json:"subgroups_k,omitempty"`
 }
 
-// CoopMat2 is how a workgroup goes through a tile of its own.
+// CoopMat2 are the options for tiles distributed over a workgroup.
 type CoopMat2 struct {
-	// PiecesM x PiecesN matrices make up a tile's sums, each multiplied separately; 0 or 1 means one.
+	// PiecesM x PiecesN matrices hold a tile's accumulators, each multiplied separately; 0 or 1 means one.
 	PiecesM int `json:"pieces_m,omitempty"`
 	PiecesN int `json:"pieces_n,omitempty"`
 	// Unroll is the number of unrolled steps along the contraction axis, in a loop that the driver is told not to
@@ -239,7 +239,7 @@ func (s Schedule) ownWords() []string {
 	case VarFlashVec:
 		return []string{count("rows", s.TileM), count("heads", s.Heads), count("lanes", s.LanesPerRow),
 			count("keys", s.ThreadN)}
-	case VarGroup, VarCustom: // have no numbers of their own
+	case VarGroup, VarCustom: // no parameters
 	}
 	return nil
 }

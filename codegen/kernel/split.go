@@ -108,7 +108,7 @@ func (s splitter) combine(scratch []Scratch) *Kernel {
 		Stores: func(m *Mapping) []Store {
 			stores := m.Stores()
 			for i := range stores {
-				stores[i].PerElement = false // the elements of a result are rows of their own here
+				stores[i].PerElement = false // the elements of a result are separate rows here
 			}
 			return stores
 		},

@@ -5,9 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// amd: RDNA runs waves of 32 or 64 and GCN and CDNA waves of 64; the default
-// that the driver reports is the size its compiler prefers for compute. Shared
-// memory is 64 KiB, its banks are 32 words wide.
+// amd: RDNA runs waves of 32 or 64, GCN and CDNA waves of 64. The driver's default is the size that its compiler
+// prefers for compute. Shared memory is 64 KiB with 32 banks.
 func amd(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB for 96 cores on Navi 31, without the last-level cache
@@ -21,7 +20,7 @@ func amd(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
 	}
 	if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.HasMatrix(16, 16, 16, f8, f32) {
-		t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 shares them out
+		t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 distributes fragments over all lanes
 	}
 	t.unrolledRow = 128 // as radv has it (golden/drivers)
 	// A workgroup of two waves of 64: one column each.

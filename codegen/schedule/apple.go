@@ -7,6 +7,6 @@ import "github.com/vkc-go/vkc/codegen/device"
 func apple(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.registers = 128
-	t.vecSums = 5 // each takes some 10 registers over blocks (golden/drivers)
+	t.vecSums = 5 // each needs about 10 registers over blocks (golden/drivers)
 	return t
 }

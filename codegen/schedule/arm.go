@@ -2,10 +2,9 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// arm: Mali keeps shared memory in the ordinary cache, so a tile staged there is
-// read no faster than the operand itself, and barriers stall few resident
-// invocations: small workgroups, small tiles, more work in registers. More than
-// 32 registers per invocation halve the resident threads.
+// arm: Mali keeps shared memory in the ordinary cache, so reading a staged tile is no faster than reading the operand,
+// and few invocations are resident to cover barriers. So workgroups and tiles are small, with more work in registers.
+// More than 32 registers per invocation halve the resident threads.
 func arm(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.mapWorkgroup = 64

@@ -28,9 +28,8 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 	return sh
 }
 
-// attentions: the largest tile of rows that gives the device enough workgroups
-// and is mostly filled. Heads that share keys share a tile where one head's
-// queries would not fill it.
+// attentions lists the largest tiles of rows that are mostly filled and give the device enough workgroups. Heads that
+// share keys share a tile if one head's queries would not fill it.
 func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if k.CheckAttention() != nil {
 		return nil
@@ -44,13 +43,12 @@ func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return all
 }
 
-// maxVecRows is up to how many rows an attention reads keys from memory anew
-// for each of them rather than sharing them in tiles.
+// maxVecRows is the maximum number of rows for which each row reads keys from memory, rather than sharing them in
+// tiles.
 const maxVecRows = 16
 
-// flashVecCandidates: for few rows, which the heads that share keys all are,
-// reading keys and values once is all that matters. Runs of keys give the
-// device enough workgroups.
+// flashVecCandidates is for few rows, counting all heads that share keys. The time is that of reading keys and values
+// once. Splitting the keys gives the device enough workgroups.
 func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	rows := sh.Queries * sh.Heads
@@ -97,10 +95,10 @@ func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, ke
 	return list
 }
 
-// flashRegisters is how many registers the invocations of a core share that h.flashMost is set for.
+// flashRegisters is the number of registers per core on the devices for which h.flashMost is set.
 const flashRegisters = 64 << 10
 
-// meanKeys is how many keys an attention has on average: a text grows from the first one on.
+// meanKeys is the average number of keys of an attention, since a text grows from length one.
 func meanKeys(k *kernel.Kernel) int64 {
 	n := flashShapeOf(k).Keys
 	if !k.Fold.IsStatic() {
@@ -109,8 +107,8 @@ func meanKeys(k *kernel.Kernel) int64 {
 	return n
 }
 
-// attentionTime estimates the time of an attention in nanoseconds by its arithmetic, or
-// says why that is not known.
+// attentionTime estimates the nanoseconds of an attention from its arithmetic, or returns the reason why they are
+// unknown.
 func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	if err != nil {
@@ -129,9 +127,8 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	return flops / (rate * 1e3), ""
 }
 
-// flashSplits is into how many runs keys are cut so that the device has enough
-// workgroups, and none a longer run than it likes: a power of two, each of
-// several steps. What joins the runs must take less time than they save.
+// flashSplits is the number of parts into which keys are split to get enough workgroups, and parts no longer than
+// preferred: a power of two with several steps per part. The cost of combining the parts must be less than the gain.
 func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
@@ -193,8 +190,8 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 // flashSplitsOf is into how many runs the keys of an attention have been split.
 func flashSplitsOf(k *kernel.Kernel) int { return int(k.Parallel[k.AttentionAxes().Split].Add) }
 
-// bestFlashSplits is into how many runs of keys an attention in a tile is best split, if it has not been and its
-// extents are known.
+// bestFlashSplits is the best number of key splits of an attention in a tile, if it is not split yet and its extents
+// are static.
 func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 	sh, best := flashShapeOf(k), flashSplitsOf(k)
 	if best > 1 || !k.Fold.IsStatic() || !k.Parallel[k.AttentionAxes().Query].IsStatic() {
@@ -212,17 +209,17 @@ func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 // splitMargin is the minimum expected speedup for splitting an attention's keys.
 const splitMargin = 1 / 0.9
 
-// flashGroups is how many workgroups an attention makes in tiles of so many rows, and so many runs of keys.
+// flashGroups is the number of workgroups of an attention in this tile with the given number of splits.
 func (t tile) flashGroups(sh flashShape, splits int) int64 {
 	heads := int64(flashHeads(sh, t.M))
 	return min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / heads *
 		ceilDiv(sh.Queries*heads, int64(t.M)) * int64(splits)
 }
 
-// flashStart is for how many more keys a workgroup takes time that it begins and ends in (M-flash-f32).
+// flashStart is the fixed cost of a workgroup, in keys (M-flash-f32).
 const flashStart = 64
 
-// flashTileTime estimates the time of an attention in a tile, in nanoseconds, over so many runs of keys at once.
+// flashTileTime estimates the nanoseconds of an attention in a tile with the given number of splits.
 func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float64 {
 	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
 	row := matrixTile{M: tl.M, N: 1, Efficiency: tl.Efficiency, Alone: tl.Alone}
@@ -230,7 +227,7 @@ func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float
 	return h.matrixTime(row, tl.flashGroups(sh, splits), depth, h.VectorF32)
 }
 
-// flashSplitTime is the time with that to store the results of the runs and to join them, times the margin.
+// flashSplitTime is flashTileTime plus the time to store and combine the results of the splits, times the margin.
 func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) float64 {
 	rows := float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries)
 	join := h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
@@ -262,8 +259,8 @@ func (t tile) flashSchedule(heads, subgroup int) kernel.Schedule {
 		Flash: kernel.Flash{Heads: heads}}
 }
 
-// flashHeads is how many heads share a tile of that many rows: all that share
-// a key head if they divide it and the queries of one would not fill it.
+// flashHeads is the number of heads that share a tile with that many rows: all heads of a key head, if their number
+// divides the rows and the queries of one head would not fill the tile.
 func flashHeads(sh flashShape, rows int) int {
 	if sh.Heads > 1 && sh.Queries < int64(rows) && int64(rows)%sh.Heads == 0 {
 		return int(sh.Heads)
@@ -271,11 +268,10 @@ func flashHeads(sh flashShape, rows int) int {
 	return 1
 }
 
-// headsFirst reports whether the heads of a causal attention go in x and its
-// tiles of queries in y, so that the tiles of all heads that see most keys begin
-// first (see attention.placeAxis of package glsl) and the last to end are short
-// (M-causal). All heads read their keys and values at the same time then, which
-// are not to be much larger than the cache.
+// headsFirst reports whether a causal attention puts its heads in x and its tiles of queries in y. Then the tiles of
+// all heads with most visible keys start first (see attention.placeAxis of package glsl), and the last tiles to end are
+// short (M-causal). All heads then read their keys and values concurrently, so these must not be much larger than the
+// cache.
 func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	sh := flashShapeOf(k)
 	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
@@ -284,8 +280,8 @@ func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 		bytes <= 2*heuristicsOf(caps).cache
 }
 
-// AttentionGrid puts tiles of queries in x, or in y where heads go first, heads
-// in the other, and batch and splits in z; where those are too long, all in x.
+// AttentionGrid puts tiles of queries in x, or in y if heads go first, heads in the other, and batch and splits in z.
+// If a dimension is too long, all go in x.
 func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
 	ax := k.AttentionAxes()
 	queries := []AxisTiles{{ax.Query, max(s.TileM/max(s.Heads, 1), 1)}}
@@ -326,17 +322,18 @@ func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// FlashDepth is how many steps of queries a flash_tile keeps that keeps its tiles step by step: whole steps of keys.
+// FlashDepth is the number of steps of queries that a flash_tile with tiles stored by steps keeps: a multiple of the
+// steps of keys.
 func FlashDepth(k *kernel.Kernel, s kernel.Schedule) int {
 	return roundUp(flashShapeOf(k).Dot, s.TileK)
 }
 
-// FlashStage is how many vectors of four a step of its keys or its values takes, whichever are more.
+// FlashStage is the number of vectors of four in a step of keys or of values, whichever is larger.
 func FlashStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return s.TileK * max(StepPitch(s.TileN), ValueQuads(flashShapeOf(k).Value))
 }
 
-// ValueQuads is how many vectors of four hold that many elements.
+// ValueQuads is the number of vectors of four for n elements.
 func ValueQuads(n int) int { return (n + 3) / 4 }
 
 func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
@@ -395,8 +392,7 @@ func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return err
 }
 
-// maxFlashVec is how many queries, sums and scores an invocation of flash_vec
-// keeps (M-flash-shapes).
+// maxFlashVec limits the queries, sums and scores that an invocation of flash_vec keeps (M-flash-shapes).
 const maxFlashVec = 160
 
 func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
@@ -417,8 +413,8 @@ func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 	return checkFlash(k, s, caps)
 }
 
-// flashVecShared is where the subgroups of a flash_vec workgroup join their
-// results: a row's sums, its largest score and its sum of weights.
+// flashVecShared is the shared memory in which the subgroups of a flash_vec workgroup combine their results: a row's
+// sums, its maximum score and its sum of weights.
 func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	subgroups := s.Workgroup / max(s.Subgroup, 1)
 	if subgroups == 1 {
@@ -427,12 +423,11 @@ func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return subgroups * s.TileM * (ValueQuads(flashShapeOf(k).Value)*16 + 8)
 }
 
-// maxSplits is the most runs that the keys of an attention are cut into: the
-// kernel that joins them goes over them one after the other.
+// maxSplits limits the key splits of an attention, because the kernel that combines them loops over them.
 const maxSplits = 128
 
-// checkSplits checks a schedule for a whole attention, which may say that it
-// is to be split, or for the runs of one that has been split.
+// checkSplits checks a schedule for a whole attention, which may request splits, or for an attention that is already
+// split.
 func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
 	have := k.Parallel[k.AttentionAxes().Split].Add
 	switch {
@@ -446,8 +441,8 @@ func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-// checkWhole checks that an attention that has not been split is not to be: it
-// is too late for that when its schedule is looked up.
+// checkWhole rejects a request for splits in an attention that was not split: at schedule lookup it is too late to
+// split.
 func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
 	if k.Family == kernel.FamilyAttention && s.Splits > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
 		return fmt.Errorf("%d splits for an attention that has not been split", s.Splits)
@@ -455,8 +450,7 @@ func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-// AttentionStep is how many keys an attention takes a step of its loop: a tile,
-// or on matrix units a pair of them.
+// AttentionStep is the number of keys per step of an attention's loop: a tile, or two on matrix units.
 func AttentionStep(s kernel.Schedule) int {
 	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
 		return 2 * s.TileN
@@ -500,6 +494,5 @@ func leastSeen(k *kernel.Kernel) int64 {
 	return least
 }
 
-// FlashQuads is how many vectors of four of a row's result each of its lanes
-// keeps.
+// FlashQuads is the number of vectors of four of a row's result that each of its lanes keeps.
 func FlashQuads(value, lanes int) int { return (ValueQuads(value) + lanes - 1) / lanes }

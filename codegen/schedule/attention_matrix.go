@@ -8,14 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashMatrixTile is a tile of an attention on matrix units: Strips fragments of
-// rows for each subgroup of the workgroup, one where scores pass through shared
-// memory, and Keys at a time, in so many Stages; for vectors up to Width
-// elements, or any if that is 0. Parts subgroups share rows, if several.
+// flashMatrixTile is a tile of an attention on matrix units: each subgroup has Strips fragments of rows (one if scores
+// pass through shared memory), and a step has Keys keys in Stages stages. It is for vectors of up to Width elements, or
+// any if Width is 0. Parts subgroups share rows, if several.
 type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width, Parts int }
 
-// flashMatrixCandidates: the most rows that fill the device, by the variant
-// that keeps scores in registers where there is it.
+// flashMatrixCandidates lists tiles with the most rows that fill the device. It prefers the variant that keeps scores
+// in registers.
 func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	frag := flashFragment(caps)
 	if frag == 0 || h.subgroup == 0 || !flashHalf(k) {
@@ -52,8 +51,7 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 	return append(fitting, rest...)
 }
 
-// flashFragment is the extent of the square fragments of f16 with f32 sums that
-// a device has, or 0.
+// flashFragment is the size of the device's square f16 fragments with f32 accumulation, or 0.
 func flashFragment(caps device.Caps) int {
 	for _, n := range []int{16, 8} {
 		if caps.HasMatrix(n, n, n, component(ir.F16), component(ir.F32)) {
@@ -63,8 +61,7 @@ func flashFragment(caps device.Caps) int {
 	return 0
 }
 
-// flashHalf reports whether the operands of an attention are f16, as matrix
-// units take them.
+// flashHalf reports whether an attention's operands are f16, as matrix units require.
 func flashHalf(k *kernel.Kernel) bool {
 	a := k.Attention
 	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
@@ -120,8 +117,7 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) err
 	return checkFlash(k, s, caps)
 }
 
-// FlashStrips is how many fragments of rows a subgroup of an attention on matrix
-// units has.
+// FlashStrips is the number of row fragments per subgroup of an attention on matrix units.
 func FlashStrips(s kernel.Schedule) int {
 	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
 }
@@ -129,8 +125,8 @@ func FlashStrips(s kernel.Schedule) int {
 // FlashParts is how many subgroups of an attention on matrix units share rows.
 func FlashParts(s kernel.Schedule) int { return max(s.SubgroupsN, 1) }
 
-// FlashQueryLines is how many of a tile's queries pass through the room of the
-// tiles of keys and values at a time: whole subgroups' worth.
+// FlashQueryLines is the number of a tile's queries that pass at once through the shared memory of key and value tiles,
+// a multiple of a subgroup's queries.
 func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
@@ -138,25 +134,23 @@ func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
 	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/own*own)
 }
 
-// maxFlashWords is up to how many words of fragments an invocation keeps of
-// several strips of rows (M-flash-shapes).
+// maxFlashWords limits the fragment words per invocation with several strips of rows (M-flash-shapes).
 const maxFlashWords = 240
 
-// flashWords is how many words an invocation has of the fragments of queries,
-// sums, scores of two tiles, and weights.
+// flashWords is the number of words per invocation for the fragments of queries, accumulators, scores of two tiles, and
+// weights.
 func flashWords(sh flashShape, s kernel.Schedule) int {
 	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
 	return FlashStrips(s) * s.FragM * row / s.Subgroup
 }
 
-// ScorePitch and WeightPitch are the distances, in floats and in pairs of f16,
-// between rows of scores and of weights in shared memory.
+// ScorePitch and WeightPitch are the row pitches of scores and of weights in shared memory, in floats and in pairs of
+// f16.
 func ScorePitch(s kernel.Schedule) int  { return s.TileN + 4 }
 func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
 
-// flashMatrixShared is as many tiles of keys and of values as there are stages, a
-// fragment for each subgroup, and where scores become weights in shared memory,
-// both.
+// flashMatrixShared is the shared memory for a tile of keys and of values per stage, a fragment per subgroup, and
+// scores and weights if scores become weights in shared memory.
 func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM

@@ -37,8 +37,7 @@ func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	return all
 }
 
-// blockVecs are ways to read blocks, or rows of other elements, by more and more
-// rows.
+// blockVecs are ways to read blocks, or rows of other elements, ordered by number of rows.
 type blockVecs []blockVec
 
 // blockVec describes how matmuls of few rows read blocks.
@@ -55,10 +54,10 @@ type blockVec struct {
 	subnormals bool // quants are converted to float as subnormal halves
 	tables     bool // codebooks are copied to shared memory
 	staged     bool // rows pass through shared memory
-	whole      bool // fewer rows are computed as if they were so many
+	whole      bool // fewer rows are computed as if there were this many
 }
 
-// suits reports whether v is for contractions so long, and such batches.
+// suits reports whether v applies to the contraction length and batch.
 func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
@@ -95,8 +94,7 @@ func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec
 	return v.adapted(sh.M)
 }
 
-// adapted is how more rows than were measured read blocks: an invocation keeps
-// something of each.
+// adapted adapts v to more rows than were measured, since an invocation keeps state for each row.
 func (v blockVec) adapted(rows int64) blockVec {
 	if rows > 1 {
 		v.columns = min(v.columns, 4)
@@ -108,8 +106,7 @@ func (v blockVec) adapted(rows int64) blockVec {
 	return v
 }
 
-// runOf is how many elements of a block an invocation takes at once where the
-// format was not measured.
+// runOf is the number of elements of a block that an invocation reads at once, for formats without measurements.
 func (h heuristics) runOf(b ir.DType) int {
 	f, ok := ir.BlockFormatOf(b)
 	switch unit := b.BlockBytes() & -b.BlockBytes(); {

@@ -9,18 +9,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Register budgets. Beyond, compilers spill accumulators to memory, which costs
-// more than any tile gains.
+// Register budgets. With more registers compilers spill accumulators to memory, which costs more than any tile gains.
 const (
 	maxAccumulators = 128 // accumulators of one invocation of a matmul
-	maxCached       = 64  // row elements one invocation keeps
+	maxCached       = 64  // row elements that one invocation keeps
 	maxBlockRun     = 256 // elements of a block that one invocation of a matvec reads at once
 	maxAhead        = 16  // runs that are loaded before they are multiplied
 	maxCopies       = 32  // of a codebook entry; more would share banks
 )
 
-// MaxMatVecRows is the most rows of A that a workgroup of the matvec variant takes: it reads
-// all of B once per that many rows. Up to mostMatVecRows are weighed against tiles.
+// MaxMatVecRows is the maximum number of rows of A in a workgroup of the matvec variant: it reads all of B once per
+// that many rows. Up to mostMatVecRows rows, matvecs compete with tiles.
 const MaxMatVecRows, mostMatVecRows = 8, 16
 
 // Check returns the reason why a schedule cannot run a kernel on a device, or nil. It makes code generation safe for
@@ -66,9 +65,9 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // chooses the order of the latter.
 const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 
-// maxSubgroups is how many subgroups of a size that was asked for a workgroup
-// may have. Vulkan's limit, maxComputeWorkgroupSubgroups, is no part of Caps;
-// lavapipe has 32, and that many of 32 make the 1024 invocations of most GPUs.
+// maxSubgroups is the maximum number of subgroups in a workgroup if their size is requested. Caps does not include
+// Vulkan's limit, maxComputeWorkgroupSubgroups. lavapipe has 32, and 32 subgroups of 32 are the 1024 invocations of
+// most GPUs.
 const maxSubgroups = 32
 
 func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {

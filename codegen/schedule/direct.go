@@ -43,8 +43,7 @@ func cheapOperands(k *kernel.Kernel) bool {
 	return true
 }
 
-// cheapLoad reports whether a value is a load, or a cast of one, linear in the
-// axes.
+// cheapLoad reports whether a value is a load, perhaps with a cast, that is linear in the axes.
 func cheapLoad(v *kernel.Expr, axes ...int) bool {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
 		v = v.Args[0]
@@ -60,8 +59,7 @@ func cheapLoad(v *kernel.Expr, axes ...int) bool {
 	return true
 }
 
-// checkDirect: an invocation has all rows of the tile, and columns a workgroup
-// apart.
+// checkDirect requires that an invocation has all rows of the tile, and columns that are a workgroup apart.
 func checkDirect(k *kernel.Kernel, s kernel.Schedule) error {
 	if s.TileM != s.ThreadM {
 		return fmt.Errorf("invocations of %d rows do not share the %d of the tile", s.ThreadM, s.TileM)

@@ -11,14 +11,13 @@ type Edge int
 // The edges.
 const (
 	EdgeNone Edge = iota // tiles are always whole
-	// it reads on in memory, up to the bound of a symbol or in padding, and stores no more than there is
+	// it reads beyond the end, up to the bound of a symbol or into padding, and stores only what exists
 	EdgeOverread
-	EdgeClamped // reads and stores beyond the end are held back one by one
+	EdgeClamped // reads and stores beyond the end are guarded individually
 )
 
-// EdgeOf returns how a schedule deals with the end of the rows, the columns or
-// the contraction. Only tiles that tensor addressing loads are better off in
-// any other way than clamped: holding reads back halves their speed.
+// EdgeOf returns how a schedule handles the end of the rows, the columns or the contraction. Everything is clamped
+// except tiles loaded by tensor addressing, where clamping would halve the speed.
 func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 	extent, tile := tileOf(k, s, axis)
 	switch {
@@ -32,15 +31,13 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 	return EdgeClamped
 }
 
-// WholeTiles returns the extent of an axis at the bound of every symbol, rounded
-// up to whole tiles.
+// WholeTiles returns the extent of an axis with every symbol at its bound, rounded up to whole tiles.
 func WholeTiles(k *kernel.Kernel, s kernel.Schedule, axis int) int64 {
 	extent, tile := tileOf(k, s, axis)
 	return ceilDiv(extent.Max(), int64(tile)) * int64(tile)
 }
 
-// tileOf returns the extent of the rows, columns or contraction, and how much of
-// it a tile has.
+// tileOf returns the extent of the rows, columns or contraction, and the size of a tile along it.
 func tileOf(k *kernel.Kernel, s kernel.Schedule, axis int) (extent ir.Dim, tile int) {
 	switch axis {
 	case len(k.Parallel) - 2:

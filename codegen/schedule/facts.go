@@ -46,13 +46,12 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// mapVec returns the largest power of two up to limit that divides the number
-// of points of a map. That many neighbours are asked for: settling leaves fewer where
-// the innermost axis has another length or nothing aligned.
+// mapVec returns the largest power of two up to limit that divides the number of points of a map. It is the requested
+// vector width; Settle reduces it if the innermost axis or the alignment does not allow it.
 func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {
-		return 1 // each point has a condition of its own
+		return 1 // each point has its own condition
 	}
 	for n > 1 && !pointsDivisibleBy(k.Parallel, n) {
 		n /= 2
@@ -100,8 +99,7 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 	return len(loads) == 0
 }
 
-// loadsAlong returns the addresses, of all loads that the roots depend on, that
-// change along the axis.
+// loadsAlong returns the indices that vary along the axis of all loads that the roots depend on.
 func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 	var all []kernel.Index
 	kernel.Walk(roots, func(e *kernel.Expr) {
@@ -112,8 +110,7 @@ func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 	return all
 }
 
-// contiguous reports whether some load that the roots depend on reads
-// neighbouring elements along the axis.
+// contiguous reports whether some load that the roots depend on reads contiguous elements along the axis.
 func contiguous(roots []*kernel.Expr, axis int) bool {
 	for _, x := range loadsAlong(roots, axis) {
 		if x.Adjacent(axis, 1) {
@@ -153,7 +150,7 @@ func blocksOf(k *kernel.Kernel) ir.DType {
 	return ir.Invalid
 }
 
-// readsTwice reports whether a row kernel goes over its row more than once.
+// readsTwice reports whether a row kernel reads its row more than once.
 func readsTwice(k *kernel.Kernel) bool {
 	passes := len(k.Phases)
 	for _, s := range k.Stores {
@@ -228,15 +225,14 @@ func rowSlotBytes(k *kernel.Kernel) int {
 	return n
 }
 
-// TilePitch is the distance, in vectors of four, between rows of an operand's
-// tile in shared memory. It is odd, so that invocations which read the same
-// place of neighbouring rows hit different banks.
+// TilePitch is the row pitch of an operand's tile in shared memory, in vectors of four. It is odd, so that invocations
+// that read the same column of neighbouring rows use different banks.
 func TilePitch(tileK int) int { return tileK/4 | 1 }
 
-// matVecShared is the room of partial sums that meet, and of codebooks.
+// matVecShared is the shared memory of a matvec for partial sums and codebooks.
 func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	n := 0
-	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // or else they have room in the table
+	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // otherwise they reuse the table
 		n = matVecPartialSums(k, s) * 4
 	}
 	switch {
@@ -277,7 +273,7 @@ func tableBytes(k *kernel.Kernel) int {
 // extra vector avoids bank conflicts when a quad along the contraction is split.
 func StepPitch(extent int) int { return extent/4 + 1 }
 
-// matVecPartials is how many partial sums of one result meet in shared memory.
+// matVecPartials is the number of partial sums per result in shared memory.
 func matVecPartials(s kernel.Schedule) int {
 	return s.LanesPerRow / max(s.Subgroup, 1)
 }

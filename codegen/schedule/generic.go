@@ -19,7 +19,7 @@ func generic(caps device.Caps) heuristics {
 		byteWord:       1,
 		mapWorkgroup:   128,
 		mapTiles:       true,
-		coarsenGathers: true, // several loads are under way at once (M-gather-coarsening)
+		coarsenGathers: true, // several loads are in flight at once (M-gather-coarsening)
 		rowWorkgroup:   128,
 		rowLanes:       128,
 		rowPerLane:     8,

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// AxisTiles is one factor of a grid dimension: the tiles of that many points
-// along a parallel axis.
+// AxisTiles is one factor of a grid dimension: tiles of Tile points along a parallel axis.
 type AxisTiles struct {
 	Axis int
 	Tile int

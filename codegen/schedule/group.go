@@ -7,12 +7,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// maxGroupLanes is how many invocations group at most: each counts its own run
-// of elements, and then adds up the counts of those before it.
+// maxGroupLanes limits the invocations of a grouping: each counts its own run of elements and then adds the counts of
+// all earlier invocations.
 const maxGroupLanes = 256
 
-// groups: one workgroup for each number, which counts all elements and places
-// its own.
+// groups lists schedules with one workgroup per number, which counts all elements and places its own.
 func (h heuristics) groups(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {

@@ -22,16 +22,16 @@ type heuristics struct {
 	// subgroup is the subgroup size of generated kernels, or 0 to reduce through shared memory.
 	subgroup int
 
-	// registers is how many of 32 bits an invocation may need before some go to memory, or before so few
-	// subgroups fit a core that it waits for memory.
+	// registers is the number of 32-bit registers that an invocation may use before it spills, or before so few
+	// subgroups fit on a core that memory latency is exposed.
 	registers int
-	// coreInvocations, coreRegisters and coreShared are how many invocations are on a core at a time, and how many
-	// registers and bytes of shared memory they share; 0: not known, or no limit.
+	// coreInvocations, coreRegisters and coreShared are the maximum number of invocations on a core, and the registers
+	// and bytes of shared memory that they share; 0 if unknown or unlimited.
 	coreInvocations, coreRegisters, coreShared int
-	// registerFile is how many of 32 bits the invocations of one workgroup share; 0: it gets as many as it needs.
+	// registerFile is the number of 32-bit registers that a workgroup's invocations share; 0 for no limit.
 	registerFile int
-	// byteWord is how many the compiler has in use for a word of bytes that is multiplied: more than 1 where it takes
-	// the word apart.
+	// byteWord is the number of registers that the compiler uses for a multiplied word of bytes: more than 1 if it
+	// unpacks the word.
 	byteWord int
 	// unrolled is the number of multiplications up to which the compiler fully unrolls a loop, with all its loads
 	// first.
@@ -44,8 +44,8 @@ type heuristics struct {
 	operandLanes int
 
 	mapWorkgroup   int  // invocations of an elementwise workgroup
-	coarsenGathers bool // whether an invocation takes several points where indices are loaded
-	mapTiles       bool // whether operands that lie across come through shared memory
+	coarsenGathers bool // whether an invocation takes several points if indices are loaded
+	mapTiles       bool // whether strided operands pass through shared memory
 
 	rowWorkgroup int   // invocations of a workgroup of rows
 	rowLanes     int   // most invocations that share a row
@@ -61,12 +61,11 @@ type heuristics struct {
 
 	matrixTiles   []matrixTile      // of matmuls on matrix units, in any order
 	byteTiles     []matrixTile      // of byte matmuls on matrix units; nil for matrixTiles with twice the depth
-	flashTiles    []ratedTile       // of attentions: rows, keys, steps along the dot axis
+	flashTiles    []ratedTile       // for attentions: rows, keys, steps along the dot axis
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
-	// Attentions of few rows: invocations of a workgroup, lanes that share a key
-	// and keys that each takes at a time; and the longest run of keys for one
-	// workgroup, or 0 for any.
+	// Attentions of few rows: invocations per workgroup, lanes that share a key, and keys per lane at a time. flashRun
+	// is the longest run of keys per workgroup, or 0 for any.
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
 	// If each of its workgroups has a core to itself, it has up to flashMost invocations and reads flashGBps. Zeros
@@ -75,15 +74,15 @@ type heuristics struct {
 	flashGBps float64
 
 	vecWorkgroup int   // invocations of a matvec workgroup
-	vecColumns   int   // columns that share the reading of A
-	vecSums      int64 // most sums of an invocation of a matvec, beyond which the compiler spills; 0: it does not
+	vecColumns   int   // columns that share the loads of A
+	vecSums      int64 // maximum sums per invocation of a matvec before the compiler spills; 0 for no limit
 	// how to read elements that are not blocks, by number of rows; vecColumns is for other cases
 	vecRows  blockVecs
 	units    map[ir.DType]formatUnits // ranges of few rows by blocks for which matrix units are faster
-	vecLanes int                      // invocations per sum where subgroups are not relied on
+	vecLanes int                      // invocations per sum without subgroups
 
 	blocks     map[ir.DType]blockHeuristics
-	subnormals bool // whether halves keep subnormal numbers
+	subnormals bool // whether f16 supports subnormal numbers
 
 	// Matvecs over blocks of formats without their own row.
 	blockRun     int // elements of a block that an invocation reads at once
@@ -92,8 +91,7 @@ type heuristics struct {
 	blockColumns int // columns that share the reading of A
 }
 
-// tile is a matrix tile: M x N results of a workgroup in steps of K, each
-// invocation computing ThreadM x ThreadN.
+// tile is a matmul tile: a workgroup computes M x N results in steps of K, and each invocation ThreadM x ThreadN.
 type tile struct{ M, N, K, ThreadM, ThreadN int }
 
 func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
@@ -129,7 +127,7 @@ func heuristicsOf(caps device.Caps) heuristics {
 	return generic(caps)
 }
 
-// subgroupOf returns the default subgroup size where kernels can rely on it, or 0.
+// subgroupOf returns the default subgroup size if kernels can rely on it, or 0.
 func subgroupOf(caps device.Caps) int {
 	n := int(caps.SubgroupSize)
 	if n > 1 && powerOfTwo(n) && caps.SubgroupOps.Has(subgroupSums) && caps.CanRelyOn(n) {
@@ -138,23 +136,23 @@ func subgroupOf(caps device.Caps) int {
 	return 0
 }
 
-// machine is a Machine of so many cores.
+// machine is a Machine with its number of cores.
 type machine struct {
 	device.Machine
 	cores int64
 }
 
-// cacheRate is how many bytes workgroups read in a nanosecond that all of them read.
+// cacheRate is the bytes per nanosecond at which workgroups read data that all of them read.
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 
-// normTime is how many nanoseconds a kernel takes that norms one row (M-norm-costs).
+// normTime is the nanoseconds of a kernel that normalizes one row (M-norm-costs).
 func (m machine) normTime() float64 { return 1.8 * m.LaunchNs }
 
 // handicaps are slowdowns, by default on matrix units, relative to a matmul with operands stored in whole tiles.
 type handicaps struct {
 	clamped      float64 // reads are clamped at the edges of narrow tiles; more in wide ones
 	besideDriver float64 // operands are staged in addition to the driver's own staging
-	shifted      float64 // windows are shifted into place
+	shifted      float64 // windows are shifted into alignment
 	unaligned    float64 // operands are not aligned to 16 bytes
 	computed     float64 // operands are computed inline, at most
 	computedRows float64 // rows of a tile that takes as long to compute as to multiply

@@ -16,17 +16,17 @@ type LookupTable struct {
 	Signs   SignTable
 }
 
-// SignTable is the table of signs besides: of seven and an even eighth, of four, or none. An entry
-// is a byte a sign, and there are as many copies as make lanes of a subgroup of 32 hit different banks.
+// SignTable is an additional table of signs: seven signs with an even eighth, four signs, or none. An entry has one
+// byte per sign. There are enough copies that the lanes of a 32-wide subgroup use different banks.
 type SignTable struct{ Entries, Bytes, Copies int }
 
 var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 
-// signTables are the tables of so many signs.
+// signTables are the tables by number of signs.
 var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns the table of a format that has one. The eight elements of an entry of iq1 take a nibble each;
-// where quants are floats, an entry has the levels of a byte's two nibbles.
+// LookupTableOf returns a format's table, if it has one. The eight elements of an iq1 entry are nibbles. If quants are
+// floats, an entry has the levels of a byte's two nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Octets == nil || f.Octets.Entries == 0 {
@@ -35,20 +35,19 @@ func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
 }
 
-// maxLookupRows is by how many rows of floats eight quants are looked up at once: more scale quants
-// before they multiply.
+// maxLookupRows is the maximum number of float rows for which eight quants are looked up at once; with more, quants are
+// scaled before multiplication.
 const maxLookupRows = 2
 
-// lookupTableBytes is the size of all tables that a matvec keeps in so many
-// copies: of one format.
+// lookupTableBytes is the size of a matvec's tables with the given number of copies.
 func lookupTableBytes(k *kernel.Kernel, copies int) int {
 	t, _ := LookupTableOf(blocksOf(k))
 	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
-// checkLookup reports why a matvec cannot decode eight neighbours at once: by one
-// format's table, from planes, in runs that have both planes of its quads, and
-// with room for the partial sums in the table once nothing reads it.
+// checkLookup returns the reason why a matvec cannot decode eight neighbours at once. It requires a single format with
+// a table, blocks in planes, runs with both planes of its quads, and a table large enough to be reused for the partial
+// sums.
 func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
 	blocks := blocksOf(k)
 	t, ok := LookupTableOf(blocks)

@@ -24,9 +24,8 @@ type lookupRounding struct {
 	fewest int // minimum columns per invocation in the largest workgroups
 }
 
-// lookupWorkgroups are the invocations of a workgroup, the most first, and
-// fewestLookupColumns how many columns an invocation should have before there are
-// as many of them.
+// lookupWorkgroups are the possible workgroup sizes, largest first. fewestLookupColumns is the minimum number of
+// columns per invocation for the largest.
 var lookupWorkgroups = []int{1024, 512}
 
 const fewestLookupColumns = 4
@@ -51,7 +50,7 @@ func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // fewLookupColumns is how many columns a core must have to fill tables for.
 const fewLookupColumns = 16
 
-// manyResidentColumns is how many columns a core must have for a row of floats to be resident (M-resident-rows).
+// manyResidentColumns is the minimum number of columns per core for keeping a float row resident (M-resident-rows).
 const manyResidentColumns = 64
 
 // lookupAsRead is lookupVecs with a row that is read when needed. Smaller workgroups are used only if an invocation
@@ -103,8 +102,7 @@ func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []
 	return all
 }
 
-// lookupResident is lookupVecs of a row of floats that is resident in registers over several
-// passes.
+// lookupResident is lookupVecs with a float row that stays in registers over several passes.
 func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
@@ -129,5 +127,5 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 		fmt.Sprintf("1 row: resident in registers, over %d passes; eight quants at a time from %d copies of the codebook", passes, v.copies)}}
 }
 
-// perCore is how many columns each core has where each has one workgroup.
+// perCore is the number of columns per core, with one workgroup per core.
 func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.fill/2, 1)) }

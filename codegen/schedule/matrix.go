@@ -8,16 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// OctetElems is how many neighbours of a 16-bit operand are moved at a time by
-// the variants on matrix units: 16 bytes.
+// OctetElems is the number of adjacent 16-bit elements that the variants on matrix units move at once: 16 bytes.
 const OctetElems = 8
 
-// unitBytes is how many bytes of an operand are moved at a time.
+// unitBytes is the number of bytes of an operand that are moved at once.
 const unitBytes = 16
 
-// UnitElems is how many neighbours of an operand the variants on matrix units
-// move at a time and keep as one element of shared memory: as many as 16 bytes
-// hold, unless fragments are smaller.
+// UnitElems is the number of adjacent elements that the variants on matrix units move at once and store as one element
+// of shared memory: 16 bytes, unless fragments are smaller.
 func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
 	t, ok := ByteProducts(k)
 	if !ok || s.Variant == kernel.VarCoopMat && (s.FragM|s.FragN|s.FragK)%unitBytes != 0 {
@@ -26,7 +24,7 @@ func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
 	return unitElems(t)
 }
 
-// unitElems is how many elements of a dtype 16 bytes hold.
+// unitElems is the number of elements of a dtype in 16 bytes.
 func unitElems(t ir.DType) int { return unitBytes / t.BlockBytes() }
 
 // UnitsOf16 is how many elements of shared memory are 16 bytes.
@@ -93,20 +91,19 @@ func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
 	return v
 }
 
-// Plain is a matrix operand that lies in memory as matrix units take it.
+// Plain is a matmul operand with a memory layout that matrix units can load.
 type Plain struct {
 	Load  *kernel.Expr
 	Along bool // its inner axis, of stride 1, is the contraction
-	// Pitch is the stride of its outer axis, Base the place of the element at
-	// coordinate 0 of both.
+	// Pitch is the stride of its outer axis, Base the index of the element at coordinate 0 of both axes.
 	Pitch, Base kernel.Index
 	// Run, if not 0, means that it is contiguous only along runs of the contraction that begin at multiples of Run.
 	// Base is then the start of a run.
 	Run int
 }
 
-// maxRun is the longest run of an operand that is looked for, and more than any
-// tile's step along the contraction.
+// maxRun is the longest run of an operand that is searched for; it exceeds the steps of all tiles along the
+// contraction.
 const maxRun = 256
 
 // PlainOperand matches a matmul's operand that is a plain load from a buffer of dtype t. The load must be linear in the
@@ -134,12 +131,11 @@ func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plai
 	default:
 		return Plain{}, false
 	}
-	// The strides are numbers of their own, not coordinates.
+	// The strides must not depend on the coordinates.
 	return p, !p.Pitch.Uses(fold) && !p.Pitch.Uses(other)
 }
 
-// operandInRuns describes a load that is linear in its other axis, and in runs of
-// the contraction.
+// operandInRuns matches a load that is linear in its other axis and in runs of the contraction.
 func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 	p := Plain{Load: v, Along: true, Base: v.Index.DropAxis(other)}
 	p.Pitch, _ = v.Index.Stride(other)
@@ -223,13 +219,12 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// StagedPitch is the distance, in units of so many elements, between lines of an
-// operand's tile that are inner elements long. It is odd, so that a fragment's
-// lines begin in different banks.
+// StagedPitch is the line pitch of an operand's tile with inner elements per line, in units of the given size. It is
+// odd, so that a fragment's lines start in different banks.
 func StagedPitch(inner, unit int) int { return inner/unit | 1 }
 
-// StagedUnits is the room of one operand's tile in shared memory: lines along
-// the contraction, or lines of the other axis.
+// StagedUnits is the size of one operand's tile in shared memory: lines along the contraction, or lines along the other
+// axis.
 func StagedUnits(along bool, extent, tileK, unit int) int {
 	if along {
 		return extent * StagedPitch(tileK, unit)
@@ -237,8 +232,8 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 	return tileK * StagedPitch(extent, unit)
 }
 
-// matrixStages is how many tiles of each staged operand are in shared memory:
-// one is multiplied while the next is filled.
+// matrixStages is the number of tiles of each staged operand in shared memory: one is multiplied while the next is
+// filled.
 const matrixStages = 2
 
 // Staged reports whether a matmul's operand on matrix units passes through shared memory. With fragments per subgroup
@@ -248,8 +243,7 @@ func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool
 	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil
 }
 
-// MatrixStage is the room of all staged operands' tiles in one stage, in
-// elements of shared memory.
+// MatrixStage is the size of all staged operands' tiles in one stage, in elements of shared memory.
 func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r := len(k.Parallel)
 	seen := map[*kernel.Expr]bool{}
@@ -284,6 +278,5 @@ func CoopMatResult(s kernel.Schedule, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }
 
-// CoopMatResultPitch is the length of a row of those results, again in units
-// of 16 bytes, odd for the sake of banks.
+// CoopMatResultPitch is the row pitch of these results in units of 16 bytes, odd to avoid bank conflicts.
 func CoopMatResultPitch(s kernel.Schedule, fragments int) int { return fragments*s.FragN/4 | 1 }

@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// checkCoopMat2 checks a tile that a whole workgroup holds, loaded and stored
-// by the device's tensor addressing.
+// checkCoopMat2 checks a tile that is distributed over a workgroup and loaded and stored by tensor addressing.
 func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if err := checkMatrixUnits(k, s, caps); err != nil {
 		return err
@@ -62,7 +61,7 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 	return nil
 }
 
-// maxUnroll bounds how many steps are written out: more only take longer to compile.
+// maxUnroll limits the unrolled steps: more only take longer to compile.
 const maxUnroll = 64
 
 // unrolls reports whether a matmul's steps can be unrolled by Unroll.
@@ -82,8 +81,7 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 	return 0
 }
 
-// tensorAlignment is the alignment in bytes of where a tensor begins that
-// cooperative matrices are loaded from or stored to.
+// tensorAlignment is the required alignment in bytes of a tensor for tensor addressing.
 const tensorAlignment = 16
 
 // checkTensorOperand returns the reason why tensor addressing cannot load an operand directly, or nil.
@@ -110,16 +108,14 @@ func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, oth
 	return nil
 }
 
-// rowsApart reports whether lines of inner elements that begin pitch apart do
-// not overlap, as the strides of a tensor must not; a single line cannot.
+// rowsApart reports whether lines of inner elements with the given pitch do not overlap, as tensor strides require; a
+// single line cannot overlap.
 func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
 }
 
-// TensorStore reports whether the results of a store can be written a tile at
-// a time: row-major, to a buffer that the kernel only writes, in values that
-// matrices can have. It returns where row 0, column 0 is and the distance
-// between rows.
+// TensorStore reports whether the results of a store can be written a tile at a time: row-major, to a write-only
+// buffer, with values that matrices can hold. It returns the index of row 0, column 0, and the row pitch.
 func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
 	b := k.Bindings[s.Bind]
 	if b.Read || k.Guard != nil || !matrixValue(k, s) {

@@ -121,8 +121,7 @@ const (
 	vectorPartMultiple = 16
 )
 
-// partsFit reports whether a contraction can be split into so many parts that
-// are worth it.
+// partsFit reports whether splitting a contraction into the given number of parts is possible and worthwhile.
 func partsFit(k *kernel.Kernel, parts int, units bool) bool {
 	multiple, least := vectorPartMultiple, int64(minVectorPart)
 	if units {
@@ -134,7 +133,7 @@ func partsFit(k *kernel.Kernel, parts int, units bool) bool {
 	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= least
 }
 
-// readTime is how long reading all that a kernel reads takes, in nanoseconds.
+// readTime is the nanoseconds to read all inputs of a kernel.
 func (h heuristics) readTime(k *kernel.Kernel) float64 {
 	time := 0.0
 	for _, b := range k.Bindings {
@@ -166,7 +165,7 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	return best, ok
 }
 
-// addingTime is how long the sums of so many parts, which are f32, take to be written, read and added up.
+// addingTime is the time to write, read and add the f32 sums of the parts.
 func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 	if parts < 2 {
 		return 0
@@ -176,8 +175,8 @@ func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 	return h.LaunchNs + float64(parts)*results*8/h.CopyGBps
 }
 
-// bandOf is how many rows of tiles make a band, where B lies in rows along the
-// contraction or a tile's sums are in pieces (M-bands).
+// bandOf is the number of rows of tiles in a band, used if B is in rows along the contraction or a tile's accumulators
+// are in pieces (M-bands).
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
 	_, bytes := ByteProducts(k) // with bytes, pieces were measured without bands only if B is [K,N]
 	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
@@ -190,8 +189,7 @@ func bandOf(k *kernel.Kernel, tl matrixTile) int {
 	return 0
 }
 
-// schedule fills a tile in for a kernel's dtype: fragments of the largest
-// shape that the device has and the tile is a multiple of.
+// schedule completes a tile for a kernel's dtype with the largest fragment shape of the device that divides the tile.
 func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedule, bool) {
 	s := kernel.Schedule{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4, TileM: tl.M, TileN: tl.N, TileK: tl.K}
 	if tl.PiecesM > 1 {
@@ -283,13 +281,11 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	return worst
 }
 
-// unrolledSteps is as how many the driver unrolls a known number of steps along
-// the contraction.
+// unrolledSteps is the factor by which the driver unrolls loops over the contraction with a known trip count.
 const unrolledSteps = 8
 
-// hidesSteps reports whether the number of steps of a tile that tensor
-// addressing loads is better not known when the kernel is compiled: with those
-// left over by 8, the compiler runs out of registers (M-hidden-steps).
+// hidesSteps reports whether the trip count of a tile with tensor addressing should be hidden from the compiler: with a
+// remainder modulo 8, the compiler runs out of registers (M-hidden-steps).
 func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
@@ -314,8 +310,8 @@ func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	return 1.06
 }
 
-// inRuns reports whether an operand lies along the contraction in runs, as the
-// windows of a stored argument do.
+// inRuns reports whether an operand is contiguous along the contraction only in runs, like the windows of a stored
+// argument.
 func inRuns(k *kernel.Kernel) bool {
 	t, _ := MatrixDType(k)
 	r := len(k.Parallel)
@@ -335,8 +331,8 @@ func acrossCost(s kernel.Schedule) float64 {
 	return 1.2 + 0.006*float64(s.TileK)
 }
 
-// gathers reports whether neighbours of an operand of bytes along the contraction are none in memory, from where words
-// of four could be taken.
+// gathers reports whether adjacent bytes of an operand along the contraction are not adjacent in memory, so that they
+// cannot be loaded as words of four.
 func gathers(k *kernel.Kernel, v *kernel.Expr) bool {
 	return slices.ContainsFunc(loadsAlong([]*kernel.Expr{v}, k.FoldAxis()), func(x kernel.Index) bool {
 		return !x.IsVector(k.FoldAxis(), 4)
@@ -349,27 +345,25 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// octetLoad reports whether the neighbours of an operand of dtype t that are
-// moved together are 16 aligned bytes in memory, along whichever axis it is
-// staged.
+// octetLoad reports whether the units of an operand of dtype t, along the axis in which it is staged, are 16 aligned
+// bytes in memory.
 func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return UnitLoad(k, v, other, t, unitElems(t))
 }
 
-// UnitLoad is [octetLoad] for as many neighbours as asked for.
+// UnitLoad is [octetLoad] for units of n elements.
 func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	_, extent := stagedAxis(k, v, other)
 	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)
 }
 
-// ShiftedLoad reports whether eight neighbours of an operand of a 16-bit dtype t
-// are 16 bytes in memory that need not be aligned.
+// ShiftedLoad reports whether eight adjacent elements of a 16-bit operand are 16 bytes in memory, perhaps unaligned.
 func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
 }
 
-// octetsApart reports whether an operand is a load along the axis it is staged
-// along, of octets that begin at a multiple of n elements.
+// octetsApart reports whether an operand is a load, along its staging axis, of octets that start at a multiple of n
+// elements.
 func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	axis, _ := stagedAxis(k, v, other)
 	if !plainLoad(k, v, t) {
@@ -382,7 +376,7 @@ func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int)
 	return v.Index.IsVector(axis, n)
 }
 
-// stagedAxis returns the axis along which an operand lies in memory.
+// stagedAxis returns the axis along which an operand is contiguous in memory.
 func stagedAxis(k *kernel.Kernel, v *kernel.Expr, other int) (axis int, extent ir.Dim) {
 	if FoldContiguous(k, v, other) {
 		return k.FoldAxis(), k.Fold

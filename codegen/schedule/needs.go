@@ -100,8 +100,8 @@ func Missing(k *kernel.Kernel, caps device.Caps) []string {
 	return gaps
 }
 
-// ByAddress reports whether a kernel reaches a buffer by its address: it is larger than the device lets a binding
-// be, which is 128 MiB on some. The binding then holds the address. Text of custom kernels reads bindings only.
+// ByAddress reports whether a kernel accesses a buffer by its address because it exceeds the device's maximum binding
+// size, which is 128 MiB on some. The binding then holds the address. Custom kernels can only use bindings.
 func ByAddress(k *kernel.Kernel, b kernel.Binding, caps device.Caps) bool {
 	return bindingBytes(b) > caps.MaxStorageRange && caps.Features.BufferDeviceAddress && k.Custom == nil
 }
@@ -115,7 +115,7 @@ func bindingBytes(b kernel.Binding) uint64 {
 	return uint64(max(blocks, 0)) * uint64(b.DType.BlockBytes())
 }
 
-// MissingError says that a device cannot run a kernel, however scheduled.
+// MissingError means that a device cannot run a kernel with any schedule.
 type MissingError struct {
 	Kernel string   // its name
 	Device string   // Caps.Name

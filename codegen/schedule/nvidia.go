@@ -7,12 +7,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// nvidia: subgroups of 32 without exception, 48 KiB of shared memory per
-// workgroup, up to 255 registers per invocation, and cores that hide latency
-// with many resident subgroups.
+// nvidia: subgroups always have 32 invocations. A workgroup has 48 KiB of shared memory and up to 255 registers per
+// invocation. Cores hide latency with many resident subgroups.
 func nvidia(caps device.Caps) heuristics {
 	t := generic(caps)
-	// What slows tiles down is M-handicaps, and M-conv-bytes.
+	// Measurements M-handicaps and M-conv-bytes have the slowdowns of tiles.
 	t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
 		computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
 	// 50 MB for 132 cores on an H100, 40 for 108 on an A100, and more per core on graphics cards since 2022.
@@ -41,9 +40,8 @@ func nvidia(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
 	}
-	// Of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other sizes of the
-	// same
-	// registers reach a fraction of them (M-tile-rates).
+	// Large tiles were measured for f16 4096^3, those from 64x64 down for 64 or 16 rows by 4096x4096. Other shapes with
+	// the same registers reach a fraction of these rates (M-tile-rates).
 	t.matrixTiles = []matrixTile{
 		// With f16 sums.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658},
@@ -62,9 +60,9 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
 		// Decodes B half as often.
 		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35},
-		// Only for f16 sums, in four parts (M-tile-rates).
+		// Only for f16 accumulation, in four parts (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
-		// Gate and up of a feed-forward layer, together (M-tile-rates).
+		// Gate and up projections of a feed-forward layer together (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.292},
@@ -73,7 +71,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
 	}
 	t.byteTiles = nvidiaByteTiles
-	// The fastest of those measured for one query over 8192 keys (M-flash-shapes).
+	// The fastest parameters measured for one query over 8192 keys (M-flash-shapes).
 	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
 	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
 	// The fastest measured tiles that also suit causal attention: its mask makes shapes with nearly 255 registers spill
@@ -91,15 +89,12 @@ func nvidia(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.325, Alone: 0.21},
 		{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.23, Alone: 0.115},
 	}
-	// One subgroup per column reads 512 contiguous bytes of f32 a step. Four to a workgroup keep the columns of a
-	// workgroup
-	// close in memory. By one column, 8 rows of f32 bring 32 bytes of A through the cache for each element of B,
-	// so many
-	// rows share several columns (M-block-ways).
+	// One subgroup per column reads 512 contiguous bytes of f32 per step. Four subgroups in a workgroup keep its
+	// columns close in memory. With one column, 8 rows of f32 move 32 bytes of A through the cache for each element of
+	// B, so for many rows several columns share A (M-block-ways).
 	t.vecWorkgroup, t.vecColumns, t.vecRows = 128, 1, nvidiaRows
-	// Blocks: four columns share A, which takes more of the cache's bandwidth than the few bytes of B do. Four
-	// subgroups
-	// share a column, so that workgroups stay many (M-block-defaults).
+	// For blocks, four columns share A, which needs more of the cache's bandwidth than the few bytes of B. Four
+	// subgroups share a column, to keep the number of workgroups high (M-block-defaults).
 	t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 	maps.Copy(t.blocks, nvidiaBlocks)
 	t.units, t.subnormals = nvidiaUnits, true

@@ -145,9 +145,9 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(twoBitPacked(4, 2)),
 
-	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often,
-	// and
-	// by lookup by one row of bytes, in many copies. Tiles read whole blocks where that is as fast (M-block-ways).
+	// Codebooks are looked up in shared memory. Float rows use quads, where larger workgroups copy the codebook less
+	// often; a single int8 row uses lookup, with many copies. Tiles read whole blocks if that is as fast
+	// (M-block-ways).
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4),
 	).orBytes(
@@ -199,8 +199,8 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).orLookup(32).orRounded(32, 256, 2),
 }
 
-// nvidiaRows says how kernels of few rows read weights of f16 (M-block-ways). What a number of rows needs follows no
-// rule: 64 sums of an invocation are faster than 32.
+// nvidiaRows describes how kernels of few rows read f16 weights (M-block-ways). The best parameters follow no rule: 64
+// sums per invocation are faster than 32.
 var nvidiaRows = blockVecs{
 	{rows: 1, depth: 2048, batched: true, lanes: 32, columns: 1},
 	{rows: 1, depth: 2048, lanes: 64, columns: 2},
@@ -212,7 +212,7 @@ var nvidiaRows = blockVecs{
 	{rows: 8, lanes: 32, columns: 8, whole: true},
 }
 
-// longRow is how many elements a row of floats has for holding it to pay (M-block-ways).
+// longRow is the minimum number of elements of a float row for which holding it pays off (M-block-ways).
 const longRow = 12 << 10
 
 // twoBitPacked keeps one row resident, for formats with four planes per byte, with the given columns per pass. It
@@ -221,13 +221,13 @@ func twoBitPacked(columns, prefetch int) residentVec {
 	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
 
-// inDigits rounds rows of floats to three digits an element. Shorter ones were not measured as part of a model.
+// inDigits quantizes float rows to three digits per element. Shorter rows were not measured in a model.
 func inDigits(v residentVec) residentVec {
 	v.digits, v.least = 3, 4096
 	return v
 }
 
-// upTo limits a way to so many columns of a core.
+// upTo limits a variant to the given number of columns per core.
 func (v residentVec) upTo(columns int64) residentVec {
 	v.most = columns
 	return v
@@ -260,8 +260,8 @@ func (h blockHeuristics) orRounded(copies, most, fewest int) blockHeuristics {
 	return h
 }
 
-// orLookupFloats is for formats with codebooks, by one row of floats; resident are the
-// copies where that is resident, which takes shared memory, too.
+// orLookupFloats is for formats with codebooks and one float row. resident is the number of copies with a resident row,
+// which also needs shared memory.
 func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
 	h.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
 	h.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
@@ -279,13 +279,13 @@ func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
 	return h
 }
 
-// orBytesFrom is orBytes where only so many rows are faster as bytes.
+// orBytesFrom is orBytes for formats where only matmuls with at least the given number of rows are faster as int8.
 func (h blockHeuristics) orBytesFrom(rows int64, bytes ...blockVec) blockHeuristics {
 	h.bytes, h.bytesFrom = bytes, rows
 	return h
 }
 
-// manyRows is how up to eight rows of bytes read blocks in runs of so many.
+// manyRows describes how up to eight int8 rows read blocks in runs of the given length.
 func manyRows(run int) blockVec {
 	return blockVec{rows: MaxMatVecRows, run: run, lanes: 64, columns: 4}
 }

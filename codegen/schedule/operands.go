@@ -5,8 +5,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// What stored operands are padded to: tiles of the fastest way, and its steps, in
-// bytes.
+// The padding of stored operands: tiles of the fastest variant, and its steps in bytes.
 const (
 	storedDepthBytes = 128
 	storedRows       = 256
@@ -15,8 +14,7 @@ const (
 // storedDepth is the multiple to which the contraction of stored operands of dtype t is padded.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
-// minRereads is how many tiles of the result must take an operand before
-// storing it is worth a thought.
+// minRereads is the minimum number of result tiles that read an operand for storing it to be considered.
 const minRereads = 4
 
 // waysToStore lists ways to store operands of a matmul beforehand: without operands dequantized from blocks, which
@@ -77,8 +75,8 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 	return list
 }
 
-// spare reports whether the operands along an axis of the result lie in buffers
-// that go on for whole tiles, as stored operands do.
+// spare reports whether the operands along an axis of the result are in buffers padded to whole tiles, like stored
+// operands.
 func spare(k *kernel.Kernel, axis int, tile int) bool {
 	t, ok := MatrixDType(k)
 	if !ok {

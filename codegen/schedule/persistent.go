@@ -50,11 +50,11 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 	return runs
 }
 
-// leastGain is which part of a launch is gained for each at least: estimates err by as much.
+// leastGain is the minimum gain per launch, as a fraction of a launch; the estimates have errors of that size.
 const leastGain = 0.1
 
-// meeting is how many nanoseconds so many workgroups take to wait for one another: most of it the way to memory and
-// back, the rest that they count themselves one by one (M-persistent).
+// meeting is the nanoseconds of a synchronization of workgroups: mostly the round trip to memory, and the rest the
+// serialized atomic counter (M-persistent).
 func (m machine) meeting(groups int64) float64 {
 	return m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores))
 }
@@ -76,7 +76,7 @@ type phases struct {
 	reads     float64 // nanoseconds to read values written in the same dispatch
 }
 
-// add takes a step in, unless the kernel cannot have it.
+// add adds a step to the persistent kernel, if possible.
 func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	step := r.program.Steps[n]
 	if r.steps == 0 {

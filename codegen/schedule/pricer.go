@@ -40,12 +40,12 @@ func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
 	return WantsBytes(t, rows, columns, p.Caps)
 }
 
-// ReadRows is [WantsBytes], where kernels can take blocks apart.
+// ReadRows is [WantsBytes], if kernels can unpack blocks.
 func (p Pricer) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 	return p.Caps.Features.Storage8 && p.Caps.Features.Storage16 && WantsBytes(t, rows, columns, p.Caps)
 }
 
-// StoreScores holds where the device's cache has room for them, if that was found to pay.
+// StoreScores reports whether stored scores are faster on the device and fit in its cache.
 func (p Pricer) StoreScores(bytes int64) bool {
 	return p.device.storesScores && bytes <= p.device.cache
 }
@@ -127,7 +127,7 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 	return sum, run, ""
 }
 
-// kernelTime estimates the time of a kernel without its launch, or says why it is not known.
+// kernelTime estimates the time of a kernel without its launch, or returns why it is unknown.
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
@@ -207,8 +207,7 @@ func partsOf(k *kernel.Kernel, units bool) (list []int) {
 	return list
 }
 
-// tails lists where the last, partial tiles along rows and columns begin, in tiles of
-// any size.
+// tails lists where the last, partial tiles along rows and columns begin, for all tile sizes.
 func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
 	for _, axis := range []int{row, col} {
@@ -218,7 +217,7 @@ func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 				tile = int64(tl.M)
 			}
 			from := extent.Add / tile * tile
-			// A few columns are a few rows with its sides exchanged: tiles would be mostly nothing.
+			// A few columns are a few rows of the transposed matmul; tiles would be mostly padding.
 			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
 				!k.ReadsBlocks(p.B)
 			tail := kernel.Tail{Axis: axis, From: from, Swap: few}

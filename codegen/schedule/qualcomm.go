@@ -2,9 +2,8 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// qualcomm: Adreno runs waves of 64 or 128 and has its shared memory, 32 KiB, in
-// the shader processor. Many registers leave few waves resident, so that invocations
-// compute tiles of 4x4 at most.
+// qualcomm: Adreno runs waves of 64 or 128 and has 32 KiB of shared memory in the shader processor. Many registers
+// leave few waves resident, so invocations compute tiles of at most 4x4.
 func qualcomm(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.registers = 128 // half of the 192 that allow 2 waves of 16 on a core
@@ -13,6 +12,6 @@ func qualcomm(caps device.Caps) heuristics {
 	t.byteWord, t.unrolled = 3, 128 // as Mesa's compiler has it (golden/drivers)
 	t.rowLanes = 256
 	t.vecWorkgroup = 128
-	t.vecSums = 8 // each takes some 10 registers over blocks (golden/drivers)
+	t.vecSums = 8 // each needs about 10 registers over blocks (golden/drivers)
 	return t
 }

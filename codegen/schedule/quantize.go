@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// quantizers: an invocation for those elements of a block that share a scale.
+// quantizers lists schedules with an invocation for the elements of a block that share a scale.
 func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 	if k.CheckQuantize() != nil {
 		return nil

@@ -13,7 +13,7 @@ func Registers(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) int {
 	return heuristicsOf(caps).registersOf(k, s)
 }
 
-// fits reports whether invocations of a workgroup are likely to have the registers that they need.
+// fits reports whether the invocations of a workgroup probably have enough registers.
 func (h heuristics) fits(k *kernel.Kernel, s kernel.Schedule) bool {
 	budget := h.registers
 	if h.registerFile > 0 {
@@ -34,16 +34,16 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	case kernel.VarSelect:
 		return 2*s.Cache + others // a key and an index of each element
 	case kernel.VarFlashTile:
-		// Scores, and the part of the weighted values that a lane sums up.
+		// Scores, and the part of the weighted values that a lane accumulates.
 		sums := s.ThreadM * (s.ThreadN + 4*FlashQuads(flashShapeOf(k).Value, s.TileN/max(s.ThreadN, 1)))
 		return sums + s.ThreadM + s.ThreadN + others
 	case kernel.VarFlashVec:
-		// A lane's part of each query, and of its weighted values; of the keys at hand, and of their values; scores.
+		// A lane's part of each query and of its weighted values, of the current keys and their values, and scores.
 		sh, lanes := flashShapeOf(k), max(s.LanesPerRow, 1)
 		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
 		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
 	case kernel.VarFlashMatrix:
-		return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and where lines of shared memory begin
+		return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and the start of lines in shared memory
 	default:
 		return 0
 	}
@@ -64,7 +64,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
 	lanes := int64(max(s.LanesPerRow, 1))
 	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one at a time, also from blocks
-		steps, each := 1, int64(4) // elements, in as many words
+		steps, each := 1, int64(4) // elements, in the same number of words
 		if s.Decode == kernel.DecodeWords {
 			each = 16
 		}
@@ -73,7 +73,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 		}
 		return rows*columns + 4*steps*(rows+columns)
 	}
-	// A run of each row, and its scale and sum; of each column a run of quants of about four bits, scales and offset.
+	// A run of each row with its scale and sum. For each column, a run of quants of about four bits, scales and offset.
 	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
 	switch {
 	case s.RoundRows || readsBytes(k):

@@ -7,20 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxShared is how many values of each point an invocation keeps for others.
+// maxShared is the maximum number of values that an invocation keeps to share between points.
 const maxShared = 4
 
-// Repetition says that the points of a map along one axis share values, so that
-// an invocation which takes several of them computes those once: the sines and
-// cosines of a rotary embedding are the same for all heads.
+// Repetition means that the points of a map along one axis share values. An invocation that computes several points
+// computes these once: for example, the sines and cosines of a rotary embedding are the same for all heads.
 type Repetition struct {
 	Axis   int
 	Shared []*kernel.Expr // the largest costly values that do not depend on Axis
 }
 
-// RepetitionOf finds the axis, other than the innermost, along which most
-// points of a map share costly values; its axes must be collapsed. Without any
-// such values it is the outermost.
+// RepetitionOf finds the axis, other than the innermost, along which most points of a map share costly values. The
+// map's axes must be collapsed. If there are no such values, it returns the outermost axis.
 func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 {
@@ -38,8 +36,7 @@ func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
 	return r, true
 }
 
-// sharedAlong returns the largest values that contain something costly and do
-// not depend on an axis.
+// sharedAlong returns the largest values that contain a costly operation and do not depend on an axis.
 func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 	var list []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
@@ -92,7 +89,7 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 			s := c.Schedule
 			s.Coarsen = coarsen
 			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < h.fill {
-				break // smaller workgroups would only hide that there are too few
+				break // there are too few points anyway
 			}
 			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", coarsen, why)})
 		}
@@ -116,7 +113,7 @@ func gathersLittle(k *kernel.Kernel) bool {
 	return little
 }
 
-// maxCoarsen is how many points along an axis an invocation takes at most. More gain nothing (M-rope-coarsening).
+// maxCoarsen is the maximum number of points along an axis per invocation. More gain nothing (M-rope-coarsening).
 const maxCoarsen = 4
 
 func checkCoarsen(k *kernel.Kernel, s kernel.Schedule) error {

@@ -81,12 +81,12 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	for groups > 1 && !fits(lanes, cols, groups) {
 		groups--
 	}
-	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // to avoid idle cores
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
 		}
 	}
-	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run at a time
+	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run concurrently
 	if groups > 1 {
 		workgroups = max(workgroups, h.fill)
 	}
@@ -108,7 +108,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		}
 	}
 	if s.TileN = cols * groups * s.Coarsen; !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
-		return nil // where nothing is read less often, too
+		return nil // also if nothing is read less often
 	}
 	reason := "1 row: resident in registers"
 	switch {
@@ -120,16 +120,16 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
 }
 
-// mostGroupedPasses is how many passes more than two groups of invocations make: their rows are short, so that more
-// workgroups cost less than longer ones (M-resident-rows).
+// mostGroupedPasses is the maximum number of passes for more than two groups of invocations: their rows are short, so
+// more workgroups cost less than longer ones (M-resident-rows).
 const mostGroupedPasses = 3
 
-// manyAheadPasses is how many passes are better halved where the first is asked for: half of the workgroups then make
-// their row ready while others read blocks (M-resident-rows).
+// manyAheadPasses is the number of passes from which it is better to halve them if the first is prefetched: half of the
+// workgroups then prepare their row while others read blocks (M-resident-rows).
 const manyAheadPasses = 8
 
-// residentGroups is how many groups of so many invocations are one workgroup. Where as many workgroups as a core has
-// room for would leave an eighth of it empty, there are two, and more of them run (M-resident-rows).
+// residentGroups is the number of groups of invocations in a workgroup. If the workgroups that fit on a core would
+// leave an eighth of it empty, a workgroup has two groups, and more groups run (M-resident-rows).
 func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	switch {
 	case v.groups > 1 && lanes*v.groups <= maxResidentLanes:
@@ -140,8 +140,8 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	return 1
 }
 
-// residentLanes is how many invocations share a row of depth elements in runs: as
-// many as runs, or an equal part of them, and most at most.
+// residentLanes is the number of invocations that share a row of depth elements in runs: one per run, or an equal
+// fraction of that, at most most.
 func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
 	steps := ceilDiv(runs, int64(most))
@@ -162,9 +162,8 @@ func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 	return registers <= maxResidentRegisters
 }
 
-// ResidentTile is how many quads of a row pass through shared memory at a time on
-// their way into the registers where they stay, 0 for none: a share of as many for
-// every invocation, and whole blocks.
+// ResidentTile is the number of quads of a row that pass at once through shared memory into the registers where they
+// stay, or 0 for none: a multiple of the invocations and of whole blocks.
 func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
 	const most = 16 << 10 / 16
 	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
@@ -180,8 +179,8 @@ func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
 	return tile
 }
 
-// maxResidentRegisters is how many registers of an invocation rows may take; from more than
-// maxResidentRows rows of floats on, blocks are decoded whole.
+// maxResidentRegisters is the maximum number of registers per invocation for rows. With more than maxResidentRows float
+// rows, blocks are dequantized completely.
 const maxResidentRegisters, maxResidentRows = 64, 2
 
 // roundable reports whether the rows of a matmul by blocks may be quantized to int8, and the blocks hold small integers
@@ -191,7 +190,7 @@ func roundable(k *kernel.Kernel, lookup bool) bool {
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }
 
-// meetsIntegers reports whether the blocks that rows meet hold small integers, or are looked up.
+// meetsIntegers reports whether the blocks multiplied by the rows hold small integers, or are looked up.
 func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
@@ -200,7 +199,7 @@ func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	return t != ir.Invalid && (lookup || !levels)
 }
 
-// maxDigits is how many digits a float is rounded to: of 22 bits and a sign.
+// maxDigits is the number of digits of a quantized float: 22 bits and a sign.
 const maxDigits = 3
 
 // takesDigits reports whether sums over a strip of a run, of products with elements of [maxDigits] digits (below 2^22),

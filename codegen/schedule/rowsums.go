@@ -10,8 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxRowCost is how many loads and operations an element of a row may take to be
-// computed by every workgroup.
+// maxRowCost is the maximum number of loads and operations per row element that every workgroup may compute.
 const maxRowCost = 6
 
 // SumsRowsFirst reports whether a matvec sums its rows before multiplying them. It does so if invocations keep their
@@ -31,8 +30,7 @@ func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
 	return factors, sums
 }
 
-// rowCost counts the loads and operations that an element of all rows takes, and
-// of their sums.
+// rowCost counts the loads and operations per element of all rows and of their sums.
 func rowCost(k *kernel.Kernel) int {
 	factors, sums := rowRoots(k)
 	cost, fold := 0, k.FoldAxis()

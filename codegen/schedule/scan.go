@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// scans: as rows, one invocation per row where rows are short or lie side by
-// side in memory, else lanes share a row.
+// scans lists schedules like those of rows: one invocation per row if rows are short or interleaved in memory, else
+// lanes share a row.
 func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	if k.Fold.Max() <= h.rowSerial || across {
@@ -27,7 +27,7 @@ func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// groupScans gives each lane about rowPerLane elements.
+// groupScans lists schedules with about rowPerLane elements per lane.
 func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold := k.Fold.Max()

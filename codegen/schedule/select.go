@@ -63,8 +63,8 @@ func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason strin
 // smallest is the smallest workgroup size to try.
 const smallest = 8
 
-// maps: as wide vectors as alignment proves, and workgroups that shrink until
-// there are enough of them and the device allows their size.
+// maps lists schedules with vectors as wide as the proven alignment. Workgroups shrink until there are enough and the
+// device supports their size.
 func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	vec := mapVec(k, 4)
@@ -82,8 +82,8 @@ func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// rows: one invocation per row where rows are short, or where neighbouring rows
-// rather than neighbouring elements lie side by side; else lanes share a row.
+// rows lists schedules with one invocation per row if rows are short or interleaved in memory, else with lanes that
+// share a row.
 func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
@@ -124,8 +124,8 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// groupRows gives each lane about rowPerLane elements, and more lanes to rows
-// too few to fill the device.
+// groupRows lists schedules with about rowPerLane elements per lane, and more lanes for rows too few to fill the
+// device.
 func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold, rows := k.Fold.Max(), points(k.Parallel)
@@ -157,7 +157,7 @@ func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Can
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
-// matVecs: for few rows, reading B once is all that matters.
+// matVecs is for few rows, where the time is that of reading B once.
 func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if sh.M > mostMatVecRows {
@@ -177,7 +177,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// alongFold: the lanes of a sum take neighbours along the contraction.
+// alongFold lists schedules where the lanes of a sum take adjacent elements along the contraction.
 func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
@@ -187,7 +187,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	switch {
 	case blocksOf(k) != ir.Invalid:
 		fewest = 1
-	case v.whole: // fewer were slower even where they fill the device
+	case v.whole: // fewer columns were slower even if they fill the device
 		fewest = v.columns
 	}
 	add := func(lanes, subgroup int) {
@@ -196,7 +196,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		}
 		cols := v.columns
 		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.fill/2 {
-			cols /= 2 // rather than leave cores idle
+			cols /= 2 // to avoid idle cores
 		}
 		for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
 			cols /= 2
@@ -212,7 +212,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		if v.staged {
 			s.StageRows = true
 			all = append(all, Candidate{s, reason + ", rows through shared memory"})
-			s.StageRows = false // where that takes too much
+			s.StageRows = false // in case that needs too much shared memory
 		}
 		all = append(all, Candidate{s, reason})
 	}
@@ -235,7 +235,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	return all
 }
 
-// shortestRun is how many elements of a block an invocation takes at once at least.
+// shortestRun is the minimum number of elements of a block that an invocation reads at once.
 const shortestRun = 8
 
 // fewRows returns how a matmul of few rows should read B.
@@ -251,9 +251,8 @@ func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 	return blockVec{columns: h.vecColumns}
 }
 
-// acrossColumns: neighbouring lanes take neighbouring columns, and groups of
-// lanes share the contraction when columns alone do not fill the device. At
-// least 16 columns stay side by side, so that memory is read in whole sectors.
+// acrossColumns returns a schedule where adjacent lanes take adjacent columns. Groups of lanes share the contraction if
+// columns alone do not fill the device. At least 16 columns stay adjacent, so that whole memory sectors are read.
 func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
 	lanes := 1
 	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// checkSettled refuses schedules that say something else than would be emitted.
+// checkSettled rejects schedules that differ from the code that would be generated.
 func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if settled := Settle(k, s, caps); settled != s {
 		return fmt.Errorf("it is not settled: the kernel allows %q; see schedule.Settle", settled)
@@ -17,7 +17,7 @@ func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// settleMap says how many neighbours an invocation takes: as many of those asked for as lie together.
+// settleMap limits the vector width to the number of adjacent elements.
 func settleMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	inner, most := len(k.Parallel)-1, min(s.Vec, mapVec(k, 4))
 	if s.Vec = 1; most > 1 {
@@ -26,8 +26,8 @@ func settleMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedu
 	return s
 }
 
-// settleRow says the same of the elements of a row, and how many of them an invocation keeps in registers: all of
-// its share, where several passes over the row need a value and those asked for are enough, else none.
+// settleRow does the same for rows. It also determines how many elements an invocation keeps in registers: its whole
+// share, if several passes need a value and the requested number suffices, else none.
 func settleRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
 	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
@@ -54,11 +54,11 @@ func rowWidth(k *kernel.Kernel, most int) int {
 // of every row.
 const ManyRows = 3
 
-// settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
-// no rows of them, or rows are to be resident and cannot be.
+// settleMatVec determines how a matvec decodes B. It clears options for blocks if B is not rows of blocks, and for
+// resident rows if they cannot be resident.
 func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
-		return s // which does not pass [Check]
+		return s // [Check] rejects it
 	}
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
@@ -114,7 +114,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.
 	return s
 }
 
-// settleCoopMat2 says whether steps are hidden.
+// settleCoopMat2 determines whether the trip count is hidden.
 func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	if s.TileK > 0 {
 		s.HideSteps = hidesSteps(k, s)
@@ -137,9 +137,9 @@ func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
 	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)
 }
 
-// readsLong reports whether the quants of every strip are read eight or sixteen
-// bytes at a time. Products of floats are then added one by one onto sums that go on
-// over scales. Strips of two quads that share their bytes are faster as sums of their own (M-matvec-blocks).
+// readsLong reports whether the quants of every strip are read eight or sixteen bytes at a time. Float products are
+// then accumulated individually into sums that span several scales. Strips of two quads that share their bytes are
+// faster with separate sums (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]
@@ -162,8 +162,8 @@ func rowsOfBytes(k *kernel.Kernel) bool {
 	})
 }
 
-// takesFourWords reports whether all operands are bytes that lie along the
-// contraction in whole vectors of four words.
+// takesFourWords reports whether all operands are bytes that are contiguous along the contraction in whole vectors of
+// four words.
 func takesFourWords(k *kernel.Kernel) bool {
 	if _, ok := ByteProducts(k); !ok || !DivisibleBy(k.Fold, 16) {
 		return false
@@ -179,7 +179,7 @@ func takesFourWords(k *kernel.Kernel) bool {
 	return true
 }
 
-// PrefetchSectors is how many sectors of the largest plane the first pass of a workgroup reads.
+// PrefetchSectors is the number of sectors of the largest plane that a workgroup's first pass reads.
 func PrefetchSectors(k *kernel.Kernel, s kernel.Schedule) int {
 	t := k.BlockRows()
 	plane := kernel.PlanesOf(t)[LargestPlane(t)]

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxSkinnyRows is the most rows that the skinny variant takes at a time: each is a
-// line of the fragments of sums that a subgroup holds.
+// maxSkinnyRows is the maximum number of rows at a time in the skinny variant: each is a row of a subgroup's
+// accumulator fragments.
 const maxSkinnyRows = 32
 
 // Skinny describes a matmul of few rows by blocks on matrix units. They multiply the quants by rows with a scale for
@@ -81,8 +81,7 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	return r, true
 }
 
-// element is I8 where quants are bytes and a scale is for as many as a fragment is
-// deep.
+// element returns I8 if quants are bytes and a scale covers the depth of a fragment.
 func (r Skinny) element() ir.DType {
 	if r.Strip == kernel.RoundedGroup && !r.Levels {
 		return ir.I8
@@ -98,8 +97,7 @@ func (r Skinny) Sums() ir.DType {
 	return ir.F32
 }
 
-// Unit is how many elements are one of shared memory: as many as 16 bytes hold,
-// unless fragments are smaller.
+// Unit is the number of elements in one element of shared memory: 16 bytes, unless fragments are smaller.
 func (r Skinny) Unit(s kernel.Schedule) int {
 	if r.Element == ir.I8 && s.FragK%unitBytes != 0 {
 		return OctetElems
@@ -107,8 +105,8 @@ func (r Skinny) Unit(s kernel.Schedule) int {
 	return unitElems(r.Element)
 }
 
-// Pitch is the distance, in units, between lines of TileK elements in shared
-// memory. It is odd, so that lines begin in different banks.
+// Pitch is the pitch, in units, of lines of TileK elements in shared memory. It is odd, so that lines start in
+// different banks.
 func (r Skinny) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
 
 // WeightUnits is the shared memory for the quants of one B for all subgroups, in units. The results of its product
@@ -118,7 +116,7 @@ func (r Skinny) WeightUnits(s kernel.Schedule) int {
 	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
 }
 
-// WeightScales is how many scales those have.
+// WeightScales is the number of scales of these weights.
 func (r Skinny) WeightScales(s kernel.Schedule) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }

@@ -8,12 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// skinnyTile is a workgroup of the skinny variant: subgroups along columns and contraction,
-// and how much of the contraction each takes at a time.
+// skinnyTile is a workgroup of the skinny variant: its subgroups along columns and contraction, and the step of each
+// along the contraction.
 type skinnyTile struct{ columns, depths, step int }
 
-// formatUnits is how matrix units multiply blocks of a format by few rows of floats
-// and of bytes.
+// formatUnits describes how matrix units multiply blocks of a format by few rows of floats and of int8.
 type formatUnits struct{ floats, bytes blockUnits }
 
 // blockUnits gives the range of row counts for which matrix units are fastest, and the tile to use. rows is 0 if they
@@ -95,8 +94,7 @@ func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Schedule) (float64, st
 	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
-// unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
-// than a matvec does.
+// unitsTakeBytes reports whether matrix units multiply more int8 rows by blocks than a matvec does.
 func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 	f, _ := SkinnyFormatOf(t)
 	how := Skinny{SkinnyFormat: f, Parts: 1}
@@ -106,13 +104,13 @@ func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 		subgroupOf(caps) > 0
 }
 
-// workgroups is how many there are of a tile.
+// workgroups is the number of workgroups with this tile.
 func (tl skinnyTile) workgroups(sh matShape) int64 {
 	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
 }
 
-// widest returns the first tile, the widest one, that gives every core a workgroup, or else the last. What is narrower
-// reads more of the rows (M-skinny-tiles).
+// widest returns the widest tile that gives every core a workgroup, or else the last. Narrower tiles read the rows more
+// often (M-skinny-tiles).
 func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	for len(tiles) > 1 && tiles[0].workgroups(sh) < cores {
 		tiles = tiles[1:]
@@ -147,7 +145,7 @@ func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	return list
 }
 
-// fewestColumns is how many fragments of columns a tile has at least, unless its format's row has others.
+// fewestColumns is the minimum number of column fragments in a tile, unless its format's row has other values.
 const fewestColumns = 4
 
 // shortestStep is the shortest step of the contraction for a workgroup of the skinny variant.
@@ -165,8 +163,7 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
 }
 
-// rowFragment returns the shape of fragments that takes the fewest rows, and of
-// those the deepest that has no more than a strip.
+// rowFragment returns the fragment shape with the fewest rows, and among those the deepest that fits in a strip.
 func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
 	e, sums := component(how.Element), component(how.Sums())
 	for _, m := range caps.Matrices {

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// SortPlaces returns how many places the sort of a row takes in shared memory:
-// the next power of two, since the network compares pairs at such distances.
+// SortPlaces returns the number of elements of a row's sort in shared memory: the next power of two, as the sorting
+// network requires.
 func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
 
 // Shared memory of a selection in addition to the selected elements: the histogram of some bits, and the state of the
@@ -20,18 +20,17 @@ const (
 	SelectFound = 4
 )
 
-// maxHeld is how many keys an invocation of a selection holds at most; devices
-// that allow 256 invocations need not go beyond maxCached.
+// maxHeld limits the keys per invocation of a selection. With workgroups of 256, which all devices should allow,
+// maxCached suffices.
 const maxHeld = 256
 
-// SelectPlaces returns how many places the sort of the selected elements takes.
+// SelectPlaces returns the number of elements in the sort of the selected elements.
 func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
 
 // powerFrom is the first power of two from n, and from 2.
 func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
-// sorts: an invocation per pair while there are enough, and short rows several
-// to a workgroup.
+// sorts lists schedules with an invocation per pair, as far as there are enough, and several short rows per workgroup.
 func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	all := h.selects(k)
 	places := SortPlaces(k)
@@ -49,12 +48,12 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// sortWorkgroup is how many invocations sort short rows: few, since all wait for
-// each other after every step.
+// sortWorkgroup is the workgroup size for sorting short rows: small, since all invocations synchronize after every
+// step.
 func (h heuristics) sortWorkgroup() int { return min(h.rowWorkgroup, 64) }
 
-// selects: one workgroup per row where so few elements are taken that the rest
-// had better not be sorted. Workgroups of 256 are the fastest (M-select).
+// selects lists schedules with one workgroup per row, if so few elements are taken that sorting the rest is not
+// worthwhile. Workgroups of 256 are the fastest (M-select).
 func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// minTileExtent is how long both axes of a transposition must be for tiles to
-// pay: shorter ones lie within a few lines of memory anyway.
+// minTileExtent is the minimum extent of both axes for transposing through tiles: shorter axes span only a few cache
+// lines anyway.
 const minTileExtent = 32
 
 // Transposition describes a map that reads tensors along a different axis than it stores: neighbouring stores read
@@ -35,7 +35,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 			return
 		}
 		for a := range along {
-			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps hold at the ends alone
+			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps only matter at the ends
 				along[a] = append(along[a], e)
 				return
 			}
@@ -50,7 +50,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	return t, len(t.Loads) > 0
 }
 
-// storesAlong reports whether a store writes neighbours along the axis.
+// storesAlong reports whether a store writes contiguous elements along the axis.
 func storesAlong(k *kernel.Kernel, axis int) bool {
 	for _, s := range k.Stores {
 		if s.Index.Adjacent(axis, 1) {
@@ -60,8 +60,8 @@ func storesAlong(k *kernel.Kernel, axis int) bool {
 	return false
 }
 
-// allMaps puts tiles first where some operands lie across far enough for them
-// to pay, and several points to an invocation where they share costly values.
+// allMaps puts tiles first if transposed operands make them worthwhile, and several points per invocation if they share
+// costly values.
 func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 	tr, ok := TranspositionOf(k)
 	if !ok {
@@ -97,9 +97,8 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	return all
 }
 
-// TransposePitch is the distance between lines of a tile that is written along
-// one axis and read along the other: odd, so that either way neighbours are in
-// different banks.
+// TransposePitch is the line pitch of a tile that is written along one axis and read along the other. It is odd, so
+// that neighbours are in different banks in both directions.
 func TransposePitch(tile int) int { return tile + 1 }
 
 // transposeShared is the workgroup memory of all tiles.

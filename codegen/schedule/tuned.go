@@ -9,9 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TuningKey identifies a kernel by its structure alone: family, extents,
-// dtypes, sizes of buffers and expressions. Two kernels that differ in names
-// only, of buffers or of symbols, have one key.
+// TuningKey identifies a kernel by its structure: family, extents, dtypes, sizes of buffers and expressions. Kernels
+// that differ only in names of buffers or symbols have the same key.
 func TuningKey(k *kernel.Kernel) string {
 	sum := sha256.Sum256([]byte(k.Identity().Structure))
 	return hex.EncodeToString(sum[:])

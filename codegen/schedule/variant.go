@@ -24,7 +24,7 @@ type variant struct {
 	settle func(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
-// onMatrixUnits reports whether it takes parts of a schedule that only matrix units have.
+// onMatrixUnits reports whether it uses schedule fields that are only for matrix units.
 func (v variant) onMatrixUnits() bool {
 	return slices.Contains(v.owns, "Fragments") || slices.Contains(v.owns, "CoopMat2")
 }
@@ -45,7 +45,7 @@ var (
 	families map[kernel.Family]family
 )
 
-// parts are the parts of a schedule that only some variants have.
+// parts are the groups of schedule fields that only some variants use.
 var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()),
 	func(f reflect.StructField) bool { return !f.Anonymous })
 
@@ -91,8 +91,7 @@ func init() {
 // AllVariants lists the variants that selection knows.
 func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(variants)) }
 
-// onAny is the check of a variant that is the same on any device, and alike are
-// candidates that are.
+// onAny adapts a check that does not depend on the device.
 func onAny(check func(*kernel.Kernel, kernel.Schedule) error) func(*kernel.Kernel, kernel.Schedule, device.Caps) error {
 	return func(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error { return check(k, s) }
 }
@@ -101,8 +100,7 @@ func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *
 	return func(h heuristics, k *kernel.Kernel, _ device.Caps) []Candidate { return list(h, k) }
 }
 
-// SharedBytes returns the workgroup memory that the kernel takes under a
-// schedule.
+// SharedBytes returns the shared memory of the kernel with a schedule.
 func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	if shared := variants[s.Variant].shared; shared != nil {
 		return shared(k, s)

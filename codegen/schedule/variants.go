@@ -70,11 +70,11 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return list
 }
 
-// variantDistance is how many doublings another variant counts as, or rows that become bytes where others stay.
+// variantDistance is the distance, in doublings, of another variant, or of a schedule that quantizes rows when the
+// other does not.
 const variantDistance = 2
 
-// distance says how much two schedules differ: in doublings of their numbers,
-// where none (0) to some counts as one.
+// distance measures how much two schedules differ: in doublings of their numbers, where 0 to nonzero counts as one.
 func distance(a, b kernel.Schedule) float64 {
 	d := 0.0
 	if a.Variant != b.Variant || a.RoundRows != b.RoundRows {
@@ -101,7 +101,7 @@ func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return nil
 }
 
-// doublings gives from, twice that, and so on, up to to.
+// doublings yields from, 2*from, and so on, up to to.
 func doublings(from, to int) func(func(int) bool) {
 	return func(yield func(int) bool) {
 		for n := from; n <= to && yield(n); n *= 2 {
@@ -109,7 +109,7 @@ func doublings(from, to int) func(func(int) bool) {
 	}
 }
 
-// workgroups is for variants that nothing else is to be said of.
+// workgroups is the space of variants whose only parameter is the workgroup size.
 func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
@@ -127,7 +127,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 			s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}
 			all = append(all, s)
 			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
-				all = append(all, s) // which checkCoarsen refuses where points share no axis
+				all = append(all, s) // checkCoarsen rejects it if points share no axis
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return all
 }
 
-// rowSpace is for the loops that go along rows: folds and scans.
+// rowSpace is the space of loops along rows: folds and scans.
 func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 	return func(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
@@ -194,7 +194,7 @@ func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return all
 }
 
-// subgroups are the sizes that kernels may be written for, and none.
+// subgroups returns the subgroup sizes that kernels may use, and 0 for none.
 func subgroups(caps device.Caps) []int {
 	if n := subgroupOf(caps); n > 0 {
 		return []int{n, 0}
@@ -255,7 +255,7 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Sch
 	return all
 }
 
-// roundings lists the ways to round the rows of a schedule where they are resident.
+// roundings lists the ways to quantize resident rows of a schedule.
 func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 	var all []kernel.Schedule
 	s.RoundRows, s.Subnormals = true, false
@@ -272,8 +272,8 @@ func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 	return all
 }
 
-// blockReadings lists the ways of reading the blocks of a matvec, or of reading
-// none. Halves are subnormal where the class of device keeps them.
+// blockReadings lists the ways to read the blocks of a matvec, or a single zero schedule if it has none. Subnormal
+// halves are used if the class of device supports them.
 func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	b := blocksOf(k)
 	if b == ir.Invalid {
@@ -307,7 +307,7 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return all
 }
 
-// tileSpace lists tiles that take 32 to 512 invocations.
+// tileSpace lists tiles for 32 to 512 invocations.
 func tileSpace(leastN, mostM int) []tile {
 	var all []tile
 	for m := range doublings(8, mostM) {
@@ -406,7 +406,7 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 					if m*n >= 128*128 {
 						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, Unroll: 36})
 					}
-					if m*n < minPieces { // slower where it was tried
+					if m*n < minPieces { // slower in measurements
 						continue
 					}
 					for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {

@@ -35,7 +35,7 @@ func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	return w, w.and(v.Args[0], axis)
 }
 
-// and adds the parts of a condition, and reports whether it knows them all.
+// and adds the terms of a conjunction, and reports whether it can represent all of them.
 func (w *Window) and(cond *kernel.Expr, axis int) bool {
 	switch {
 	case !cond.Uses(axis):

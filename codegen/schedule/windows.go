@@ -35,8 +35,8 @@ const (
 	maxPlaces = 48 // in a block; an invocation keeps the values that it loads there
 )
 
-// WindowsOf finds the axis along which the rows of a kernel are windows that overlap: one that is not the innermost, so
-// that neighbouring invocations read neighbours.
+// WindowsOf finds the axis along which a kernel's rows are overlapping windows. It must not be the innermost, so that
+// neighbouring invocations read adjacent elements.
 func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
 	perElement := slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
@@ -105,13 +105,13 @@ func (w *Windows) overlap(k *kernel.Kernel) bool {
 	return false
 }
 
-// fewest is how many rows have a place that two of them share.
+// fewest is the minimum number of rows with a position that two of them share.
 func (w Windows) fewest() int { return w.Apart + 1 }
 
-// Places is how many places the windows of a block have.
+// Places is the number of positions of a block's windows.
 func (w Windows) Places(rows int) int { return w.Step*(rows-1) + w.Apart*(w.Taps-1) + 1 }
 
-// Blocked returns the kernel with blocks of so many rows along the axis, a divisor of its extent.
+// Blocked returns the kernel with blocks of the given number of rows along the axis, a divisor of its extent.
 func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[w.Axis], _ = parallel[w.Axis].Quo(int64(rows))
@@ -121,7 +121,7 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		At: func(axis int, extent ir.Dim) kernel.Index {
 			switch axis {
 			case w.Axis:
-				row := kernel.Axis(k.FoldAxis()+WindowRow, ir.D(max(rows, 2))) // any extent but 1 keeps the axis
+				row := kernel.Axis(k.FoldAxis()+WindowRow, ir.D(max(rows, 2))) // any extent except 1 keeps the axis
 				return kernel.Axis(axis, parallel[axis]).Times(int64(rows)).Plus(row)
 			case k.FoldAxis():
 				return outer.Times(int64(w.Taps)).Plus(tap).Times(int64(w.Inner)).Plus(inner)
@@ -165,7 +165,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// Shared lists the largest values of a kernel that is blocked which depend on row and tap through their place alone.
+// Shared lists the largest values of a blocked kernel that depend on row and tap only through their position.
 func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	row, tap := k.FoldAxis()+WindowRow, k.FoldAxis()+WindowTap
 	later := func(of, by int) *kernel.Rewriter {
@@ -197,7 +197,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	return shared
 }
 
-// AtPlace returns shared values of a kernel that is blocked by the number of their place.
+// AtPlace returns the shared values of a blocked kernel as functions of the position.
 func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*kernel.Expr {
 	place := kernel.Axis(k.FoldAxis()+WindowPlace, ir.D(w.Places(rows)))
 	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
@@ -265,7 +265,7 @@ func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	return idle * invocations * float64(w.Rest*each+rows*stored) / perNs
 }
 
-// smallBlock is how many invocations a workgroup of windows has at least where there are enough.
+// smallBlock is the minimum number of invocations in a workgroup of windows, if there are enough.
 const smallBlock = 64
 
 // loadOps is how many operations loading or storing a value counts as.

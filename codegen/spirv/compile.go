@@ -109,7 +109,7 @@ type compilation struct {
 	cacheErr error
 }
 
-// unit is a distinct shader on its way. One goroutine at a time works on it.
+// unit is a distinct shader in compilation. One goroutine at a time works on it.
 type unit struct {
 	shader Shader
 	number int
@@ -225,7 +225,7 @@ func (c *compilation) build(ctx context.Context, units []*unit) error {
 	return g.Wait()
 }
 
-// finish takes a unit from the compiler's output to the cache.
+// finish optimizes a unit's module and stores it in the cache.
 func (c *compilation) finish(ctx context.Context, u *unit) error {
 	if u.module != nil && c.opt.Optimize {
 		if err := c.optimize(ctx, u); err != nil {

@@ -119,7 +119,7 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 		}
 		return output{}, fmt.Errorf("spirv: cannot run %s: %w", tool.Name, err)
 	}
-	// The time begins when the tool has begun: one that never began would have met no limit.
+	// The timer starts after the tool has started, so a tool that fails to start reports that failure.
 	late := time.AfterFunc(c.limits.wall, func() {
 		stop(&limitError{fmt.Sprintf("had not ended after %v and was killed%s", c.limits.wall, tooLarge)})
 	})

@@ -51,7 +51,7 @@ func (g *group) limit(l limits) error {
 	}
 	defer windows.CloseHandle(process)
 	err = windows.AssignProcessToJobObject(g.job, process)
-	// What has ended already cannot join: its handle says so.
+	// A process that has ended cannot join the job; its handle shows that.
 	if state, _ := windows.WaitForSingleObject(windows.Handle(process), 0); err != nil && state != windows.WAIT_OBJECT_0 {
 		return os.NewSyscallError("AssignProcessToJobObject", err)
 	}

@@ -116,7 +116,7 @@ func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error)
 	for i, r := range results {
 		found[Feature(featureProbes[i].Name)] = r.SPIRV != nil
 	}
-	// A refusal is an answer to keep; a tool that hung or did not start is not.
+	// Cache a refusal, but not the failure of a tool that hung or did not start.
 	if err == nil || allRefusals(err) {
 		t.probes.noteFeatures(fingerprint, found)
 	}

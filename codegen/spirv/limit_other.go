@@ -8,5 +8,5 @@ func (*group) limit(limits) error { return nil }
 
 func (*group) outOfTime(limits) bool { return false }
 
-// maxMemory knows nothing where no limit is set.
+// maxMemory returns false, because there is no limit.
 func (*group) maxMemory() (int64, bool) { return 0, false }

@@ -57,7 +57,7 @@ var carefulPasses = slices.DeleteFunc(slices.Clone(optimizerPasses), func(pass s
 	return pass == "--ccp" || pass == "--simplify-instructions"
 })
 
-// passesKey tells modules optimized in different ways apart.
+// passesKey distinguishes modules by their optimization.
 var passesKey = strings.Join(optimizerPasses, " ") + " or " + strings.Join(carefulPasses, " ")
 
 // optimize replaces the unit's module by the optimized one.

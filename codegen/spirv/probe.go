@@ -55,7 +55,7 @@ type probeFile struct {
 	Last identity
 }
 
-// probedVersion holds as long as the file of the program is the same.
+// probedVersion is valid while the program's file is unchanged.
 type probedVersion struct {
 	Size    int64
 	ModTime time.Time

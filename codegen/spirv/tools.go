@@ -31,7 +31,7 @@ type Tool struct {
 // Found reports whether the tool is on this machine.
 func (t Tool) Found() bool { return t.Path != "" }
 
-// label is the tool's part of an identity: empty where it was not found.
+// label is the tool's part of an identity: empty if the tool was not found.
 func (t Tool) label() string {
 	if !t.Found() {
 		return ""
@@ -171,7 +171,7 @@ func (t *Toolchain) searchDefault() error {
 	return nil
 }
 
-// overrideSet is what $VKC_TOOLS has; empty if it is not set.
+// overrideSet returns the tools in $VKC_TOOLS; empty if it is not set.
 func overrideSet() (toolSet, error) {
 	dir := os.Getenv(ToolsEnv)
 	if dir == "" {

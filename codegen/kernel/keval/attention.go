@@ -84,7 +84,7 @@ func (r *run) keysOf(keys int64) (first, end int64, err error) {
 	return first, min(first+each, seen), nil
 }
 
-// moveAlong changes one coordinate, so that values are computed anew.
+// moveAlong changes one coordinate, so that cached values are recomputed.
 func (r *run) moveAlong(axis int, to int64) {
 	r.at[axis] = to
 	r.round++

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// custom runs a custom kernel by its op's Go reference: it reads every element
-// of the arguments and stores every element of the results, as the kernel may.
-// What the GLSL does within its arrays is not seen.
+// custom runs a custom kernel by its op's Go reference: it reads every element of the arguments and stores every
+// element of the results. It does not check the accesses of the GLSL inside its arrays.
 func (r *run) custom() error {
 	c := r.k.Custom
 	op := c.Op.Info().Custom
@@ -63,7 +62,7 @@ func (r *run) tensor(bind int, t ir.Type) (*ir.Data, error) {
 	return d, nil
 }
 
-// checkCustom holds the bindings of a custom kernel to its call.
+// checkCustom checks the bindings of a custom kernel against its call.
 func checkCustom(k *kernel.Kernel) error {
 	c := k.Custom
 	if c == nil || len(k.Bindings) < len(c.Types) || len(k.Bindings) > len(c.Types)+1 || c.Args >= len(c.Types) {

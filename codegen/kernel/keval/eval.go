@@ -153,7 +153,7 @@ func (r *run) compute(fold int64) error {
 	}
 }
 
-// guardedPoint runs the folds and stores of a point unless the kernel's guard leaves it out.
+// guardedPoint runs the folds and stores of a point unless the kernel's guard skips it.
 func (r *run) guardedPoint(fold int64) error {
 	if out, err := r.guarded(); out || err != nil {
 		return err
@@ -211,7 +211,7 @@ func (r *run) product(i int) (number, error) {
 	return number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}, nil
 }
 
-// otherSum returns the result that a sum of another column stands for.
+// otherSum returns the result that a sum of another column refers to.
 func (r *run) otherSum(e *kernel.Expr) (number, error) {
 	axis := len(r.k.Parallel) - 1
 	at, err := r.index(e.Index)

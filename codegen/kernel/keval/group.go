@@ -65,7 +65,7 @@ func (r *run) writeGroup(i int64, used bool, rest []int64) error {
 	return nil
 }
 
-// guarded reports whether a point is left out.
+// guarded reports whether the guard skips a point.
 func (r *run) guarded() (bool, error) {
 	if r.k.Guard == nil {
 		return false, nil

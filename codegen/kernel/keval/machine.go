@@ -77,7 +77,7 @@ func (m *Machine) begin() error {
 	return nil
 }
 
-// prepare runs the prepared steps, which have no symbols.
+// prepare runs the prepared steps, which use no symbols.
 func (m *Machine) prepare() error {
 	if m.prog.Prepared == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (m *Machine) steps(from, to int, symbols map[string]int64, elems []int64) e
 	return nil
 }
 
-// run runs the steps of a run, as often as their regions say.
+// run runs the steps of a run, repeating regions.
 func (m *Machine) run(symbols map[string]int64, elems []int64) (err error) {
 	var level []int
 	flush := func() {
@@ -144,7 +144,7 @@ func (m *Machine) run(symbols map[string]int64, elems []int64) (err error) {
 	return err
 }
 
-// isOff reports whether a gate has left a step no workgroups.
+// isOff reports whether a gate has set a step's workgroups to zero.
 func (m *Machine) isOff(step int) bool {
 	at := slices.Index(m.gated, step)
 	for i, b := range m.prog.Buffers {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// poison fills memory that nothing has stored to: NaN as any float, -1 as any signed integer.
+// poison fills uninitialized memory: NaN as any float, -1 as any signed integer.
 const poison = 0xff
 
 // memory is the bytes of a buffer. For buffers that steps store to, it also records the buffer that stored each byte
