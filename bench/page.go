@@ -82,10 +82,10 @@ func (p *page) ceilings(c Ceilings) {
 		p.printf(", f32 multiply-adds %s TFLOP/s", digits(c.VectorF32))
 	}
 	if c.MatrixF16 > 0 {
-		p.printf(", f16 matrix units %s TFLOP/s", digits(c.MatrixF16))
+		p.printf(", f16 cooperative matrices %s TFLOP/s", digits(c.MatrixF16))
 	}
 	if c.MatrixI8 > 0 {
-		p.printf(", i8 matrix units %s TOP/s", digits(c.MatrixI8))
+		p.printf(", i8 cooperative matrices %s TOP/s", digits(c.MatrixI8))
 	}
 	p.printf(".\n")
 }

@@ -120,8 +120,8 @@ func (p *plot) roofline() {
 		p.memoryRoof(c.CopyGBps / 1e3)
 	}
 	p.flatRoof("f32 multiply-adds", c.VectorF32)
-	p.flatRoof("f16 matrix units", c.MatrixF16)
-	p.flatRoof("i8 matrix units", c.MatrixI8)
+	p.flatRoof("f16 cooperative matrices", c.MatrixF16)
+	p.flatRoof("i8 cooperative matrices", c.MatrixI8)
 	for _, r := range p.points {
 		p.printf(`<circle cx="%.1f" cy="%.1f" r="5" fill="%s" fill-opacity="0.75" stroke="#fff"><title>%s: %s us, %s TFLOP/s, %s GB/s</title></circle>`,
 			p.x(intensity(r)), p.y(r.TFlops), colors[r.Suite], html.EscapeString(r.Name), digits(r.Micros),

@@ -64,9 +64,11 @@ func OpsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Operations\n\n" +
 		"<!-- Generated from the op table by `go generate ./ir`; edit the table, not this file. -->\n\n" +
-		"An argument marked `?` may be omitted, together with all later ones. An argument marked `…` may be repeated.\n" +
+		"An argument marked `?` may be omitted, together with all later ones. An argument marked `…` may be\n" +
+		"repeated.\n" +
 		"An attribute shown with `=` has that default and may be omitted. The others are required.\n" +
-		"Axes count from 0; negative ones count from the end. [GRAPH-JSON.md](GRAPH-JSON.md) describes graph files.\n" + valuesDoc + gradientsDoc)
+		"Axes count from 0; negative ones count from the end. [GRAPH-JSON.md](GRAPH-JSON.md) describes graph files.\n" +
+		valuesDoc + gradientsDoc)
 	for _, c := range classDocs {
 		if ops := opsOf(c.class); len(ops) > 0 {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", c.title, c.doc)
@@ -163,7 +165,8 @@ func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 			if a.Enum != nil {
 				kind = "`" + strings.Join(a.Enum, "`, `") + "`"
 			}
-			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", in.Name, name, kind, more.cell("`"+a.Name+"` of ", in.Name, a.Doc))
+			meaning := more.cell("`"+a.Name+"` of ", in.Name, a.Doc)
+			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", in.Name, name, kind, meaning)
 		}
 	}
 	more.write(b)
@@ -188,8 +191,9 @@ const cellWords = 25
 // notes collects the sentences that have no room in the cells of a table.
 type notes []struct{ of, ops, text string }
 
-// cell returns the words for a cell. If the documentation is too long for one, that is its first sentence, and the others
-// become a note below the table. Neighbouring ops with the same note share it. of names an attribute of the op, if any.
+// cell returns the words for a cell. If the documentation is too long for one, it returns the first sentence, and the
+// others become a note below the table. Neighbouring ops with the same note share it. of names an attribute of the op,
+// if any.
 func (n *notes) cell(of, op, doc string) string {
 	end := sentenceEnd.FindStringIndex(doc)
 	if len(strings.Fields(doc)) <= cellWords || end == nil {

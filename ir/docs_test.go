@@ -43,7 +43,8 @@ func TestOpsDocCells(t *testing.T) {
 		}
 		for text := range strings.SplitSeq(line, "|") {
 			if n := len(strings.Fields(text)); n > cellWords {
-				t.Errorf("a cell of %d words, it may have %d: make the first sentence of the row's Doc shorter:%s", n, cellWords, text)
+				t.Errorf("a cell of %d words, it may have %d: shorten the first sentence of the row's Doc:%s", n,
+					cellWords, text)
 			}
 		}
 	}

@@ -199,8 +199,8 @@ func initBinary() {
 			"a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
 		binaryOp(OpPow, "pow", 512, math.Pow, powInt,
 			GLSL{Float: "pow_full({0}, {1})", Int: "pow_int({0}, {1})", Uint: "pow_uint({0}, {1})"},
-			"a^b; a negative float a needs an integral b. Integers wrap. If an integer b is negative, a^b is "+
-				"truncated: 0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
+			"a^b; a negative float a needs an integral b. Integers wrap. If an integer b is negative, a^b "+
+				"is truncated: 0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
 		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
 			return min(a, b)
 		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+

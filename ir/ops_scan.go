@@ -11,9 +11,9 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to go along"}
 	descending := AttrInfo{Name: "descending", Kind: AttrBool, Default: false, Doc: "largest first"}
 	along := []AttrInfo{axis,
-		{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "leave out the element itself, so that the first result is that of the reduction over no elements"},
+		{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "whether each result excludes its own element. The first result is then the reduction over no elements."},
 		{Name: "reverse", Kind: AttrBool, Default: false, Doc: "go from the end of the axis"},
-		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "begin again after every so many elements; 0: never"},
+		{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "the number of elements after which the scan restarts; 0 for never"},
 	}
 	exact, sum := Tolerance{}, Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(

@@ -18,8 +18,8 @@ func init() {
 	const inOrder = " All updates of one element are added: floats in f32 or wider with one rounding at the end, " +
 		"so the bits are the same in every run; integers wrap."
 	const wide = " If base is f16, bf16 or 8 bits, updates may be f32."
-	const others = wide + " Modes other than add multiply the element by its updates, or keep the smallest or largest " +
-		"value, NaN if there is one."
+	const others = wide + " Modes other than add multiply the element by its updates, or keep the smallest or " +
+		"largest value, NaN if there is one."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferScatter(nil),

@@ -234,23 +234,6 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestCells: a cell of a table is short. Longer text is a paragraph or a list.
-func TestCells(t *testing.T) {
-	const most = 25
-	for _, page := range []string{"README.md", "docs/FEATURES.md", "docs/FROM-NUMPY.md"} {
-		for line := range strings.Lines(read(t, page)) {
-			if !strings.HasPrefix(line, "|") {
-				continue
-			}
-			for cell := range strings.SplitSeq(line, "|") {
-				if n := len(strings.Fields(cell)); n > most {
-					t.Errorf("%s has a cell of %d words, it may have %d: %s", page, n, most, cell)
-				}
-			}
-		}
-	}
-}
-
 // TestLinks: what the project's pages link to in the checkout is there, down to the heading.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
@@ -323,7 +306,8 @@ func TestMeasurements(t *testing.T) {
 		}
 		for _, m := range heading.FindAllStringSubmatch(read(t, f), -1) {
 			keys[m[1]]++
-			line := "- [" + m[1] + "](" + strings.TrimPrefix(f, folder) + "#" + anchor(m[1]+": "+m[2]) + "): " + m[2] + "\n"
+			link := strings.TrimPrefix(f, folder) + "#" + anchor(m[1]+": "+m[2])
+			line := "- [" + m[1] + "](" + link + "): " + m[2] + "\n"
 			if !strings.Contains(contents, line) {
 				t.Errorf("%sREADME.md does not list an entry of %s. Add this line under the file's heading:\n%s",
 					folder, f, line)

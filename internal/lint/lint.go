@@ -17,7 +17,7 @@ import (
 const module = "github.com/vkc-go/vkc"
 
 // Analyzers are the rules that hold in all of the module.
-var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented, Rebuilt}
+var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented, Rebuilt, Words}
 
 // relative returns the path below the module's own, "." for the module itself.
 func relative(path string) (rel string, ours bool) {

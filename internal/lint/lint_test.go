@@ -23,6 +23,7 @@ func TestAnalyzers(t *testing.T) {
 		{Columns, []string{"columns"}},
 		{Documented, []string{"documented"}},
 		{Rebuilt, []string{"rebuilt", module + "/codegen/kernel"}},
+		{Words, []string{"words"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.analyzer.Name, func(t *testing.T) {

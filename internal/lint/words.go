@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"regexp"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// A Word is a word that only this project once used, and the words of the field to write instead.
+type Word struct {
+	Pattern string // a regular expression, in lower case, for whole words
+	Instead string
+	// PagesOnly leaves comments out, which still have some of it.
+	PagesOnly bool
+}
+
+// Banned are the words that comments and pages do without.
+var Banned = []Word{
+	{Pattern: `all but|but for|nothing but`, Instead: "except, only", PagesOnly: true},
+	{Pattern: `anew`, Instead: "again", PagesOnly: true},
+	{Pattern: `as it is|as it was`, Instead: "unchanged", PagesOnly: true},
+	{Pattern: `beside`, Instead: "compared with, next to, in addition to, in parallel with", PagesOnly: true},
+	{Pattern: `dot axis`, Instead: "contraction axis", PagesOnly: true},
+	{Pattern: `eases?`, Instead: "reduces, helps"},
+	{Pattern: `for want of`, Instead: "for lack of, because it lacks", PagesOnly: true},
+	{Pattern: `foretells?|foretold`, Instead: "predicts; measures perplexity"},
+	{Pattern: `matrix products?`, Instead: "matmul", PagesOnly: true},
+	{Pattern: `matrix units?`, Instead: "tensor cores, cooperative matrices", PagesOnly: true},
+	{Pattern: `meetings?`, Instead: "process group, collective, exchange", PagesOnly: true},
+	{Pattern: `no number`, Instead: "NaN", PagesOnly: true},
+	{Pattern: `octets?`, Instead: "eight elements, bytes", PagesOnly: true},
+	{Pattern: `rows? of bytes|rows? of floats|products? of bytes`, Instead: "int8 rows, f32 rows, int8 matmul", PagesOnly: true},
+	{Pattern: `that of|those of`, Instead: "repeat the noun", PagesOnly: true},
+	{Pattern: `the like`, Instead: "name it", PagesOnly: true},
+	{Pattern: `untold`, Instead: "not probed yet"},
+	{Pattern: `whoever`, Instead: "name the actor", PagesOnly: true},
+}
+
+// CellWords is the largest number of words in a cell of a page's table. Longer text is a paragraph or a list.
+const CellWords = 25
+
+// Words finds private words in comments. A test holds pages to the same list.
+var Words = &analysis.Analyzer{
+	Name: "vkcwords",
+	Doc:  "check that comments use the field's words",
+	Run:  runWords,
+}
+
+// inComments and inPages match any word that is banned there.
+var inComments, inPages = banned(false), banned(true)
+
+func banned(pages bool) *regexp.Regexp {
+	var list []string
+	for _, w := range Banned {
+		if pages || !w.PagesOnly {
+			list = append(list, w.Pattern)
+		}
+	}
+	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(list, "|") + `)\b`)
+}
+
+// instead returns the words to write in place of one that was found.
+func instead(found string) string {
+	for _, w := range Banned {
+		if regexp.MustCompile(`(?i)^(?:` + w.Pattern + `)$`).MatchString(found) {
+			return w.Instead
+		}
+	}
+	return ""
+}
+
+func runWords(pass *analysis.Pass) (any, error) {
+	for _, file := range pass.Files {
+		for _, group := range file.Comments {
+			for _, c := range group.List {
+				for _, at := range inComments.FindAllStringIndex(c.Text, -1) {
+					word := c.Text[at[0]:at[1]]
+					pass.Reportf(c.Pos(), "a comment says %q: write plain English (%s)", word, instead(word))
+				}
+			}
+		}
+	}
+	return nil, nil
+}
