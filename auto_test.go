@@ -343,7 +343,7 @@ func TestAutoInSoftware(t *testing.T) {
 	}
 }
 
-// TestAutoRunsWhatTheDeviceRefuses: a graph that the device cannot run, or that cannot be compiled for want of tools,
+// TestAutoRunsWhatTheDeviceRefuses: a graph that the device cannot run, or that cannot be compiled without tools,
 // runs on the reference and says why. A device that was named refuses it.
 func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 	needTools(t)

@@ -70,7 +70,7 @@ const (
 //     reference, takes the faster, and [Executable.Why] has both times; where
 //     no Vulkan device can be opened it is the CPU fast path, and Fallback says why. A
 //     graph that cannot be compiled for the device or loaded there, for a feature or
-//     memory that it lacks, for want of a GLSL compiler or as its driver fails, runs on
+//     memory that it lacks, without a GLSL compiler or because its driver fails, runs on
 //     the fast path, as Why then says;
 //   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
 //     and software devices;

@@ -283,7 +283,7 @@ func openTogether(t *testing.T) *vkc.Device {
 	return together
 }
 
-// TestTogetherAheadFails: why a run has failed that is not waited for is told whoever reads what it makes, or else by
+// TestTogetherAheadFails: if nothing waits for a run, its error is returned to the reader of its outputs, or else by
 // the next run.
 func TestTogetherAheadFails(t *testing.T) {
 	together := openTogether(t)

@@ -14,8 +14,8 @@ func Precisions() []string {
 	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
 }
 
-// WithPrecision returns a graph whose ops with an attribute precision (matrix products, those by matrices that
-// ids pick among them, convolutions, attentions) may be as inexact as precision says, one of the values that the
+// WithPrecision returns a graph whose ops with an attribute precision (matmuls, also by matrices that
+// ids pick, convolutions, attentions) may be as inexact as precision says, one of the values that the
 // attribute has for matmul: "full", "bf16x3", "half", "half_sums" or "int8". Ops that do not know one of the last
 // three may round their operands to f16, as "half" says. What the graph allows something else than full precision
 // stays as it is.

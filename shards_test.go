@@ -540,8 +540,8 @@ func TestTensorParallelAhead(t *testing.T) {
 	}
 }
 
-// TestTensorParallelAheadStops: where a device does not come to a run that nobody waits for, whoever reads what the run
-// makes is told, or else the next run; later ones go on.
+// TestTensorParallelAheadStops: where a device does not come to a run that nobody waits for, the reader of the
+// run's outputs gets the error, or else the next run does; later ones go on.
 func TestTensorParallelAheadStops(t *testing.T) {
 	needTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")

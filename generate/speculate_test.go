@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
-// TestSpeculation: whoever guesses, and however tokens are chosen, an answer is the same as without.
+// TestSpeculation: with every way to guess and to choose tokens, an answer is the same as without guesses.
 func TestSpeculation(t *testing.T) {
 	const context = 64
 	plain := open(t, gollama, generate.Options{Device: "cpu", Context: context})

@@ -339,7 +339,7 @@ func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) 
 
 // Derived returns the sums and quotients of symbols that are the Sym of a dim, or
 // of a factor of one, sorted: extents whose values follow from those of Symbols.
-// A product is not among them: whoever reads one multiplies its factors.
+// A product is not among them: its reader multiplies the factors.
 func (g *Graph) Derived() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.derived)), isProduct)
 }

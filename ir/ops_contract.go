@@ -73,7 +73,7 @@ func inferMatMul(c *Call) (Type, error) {
 	return Type{result, append(batch, m, n)}, nil
 }
 
-// productDType returns the dtype of a matrix product: of floats the narrowest that holds all values of both
+// productDType returns the dtype of a matmul: of floats the narrowest that holds all values of both
 // operands, where one of blocks counts as the other does, or as f32 beside blocks; and i32 for bytes.
 func productDType(c *Call) (DType, error) {
 	a, b := c.DType(0), c.DType(1)

@@ -443,7 +443,7 @@ func TestScoredPrompts(t *testing.T) {
 		t.Errorf("streamed %q with %d odds at %v, want %q with %d at %v", streamed, told, offsets, more.Text,
 			len(more.Logprobs.Odds), more.Logprobs.Offsets)
 	}
-	// Whoever sums up takes the last token for one that was added, which the one that ends an answer is, too.
+	// A sum takes the last token for one that was added, and the end token is one as well.
 	eos, _ := m.Tokenizer().EOS()
 	ended := complete(string(quoted), fmt.Sprintf(`"logprobs": 0, "max_tokens": 1, "logit_bias": {"%d": 100}`, eos)).Choices[0]
 	if n := len(ended.Logprobs.Tokens); ended.Text != text || *ended.Finish != "stop" || n != len(ids)+1 ||

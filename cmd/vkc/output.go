@@ -91,7 +91,7 @@ func writable(flag, path string) error {
 		return fmt.Errorf("--%s %s: %w: make the directory first", flag, path, err)
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil // a device or a pipe, which whoever opens it changes
+		return nil // a device or a pipe: writing replaces nothing
 	}
 	f, err := atomicfile.Create(path, 0o666)
 	if err != nil {

@@ -66,8 +66,8 @@ func startServe(t *testing.T, model, device string, stderr *said, more ...string
 	return address.FindStringSubmatch(stderr.String())[1], end, code
 }
 
-// TestServeCuts ends a server that does not wait for an answer under way: the client is told, and so is whoever
-// started the server.
+// TestServeCuts ends a server that does not wait for an answer under way: the client gets an error, and the command
+// fails.
 func TestServeCuts(t *testing.T) {
 	var stderr said
 	url, end, code := startServe(t, gollama, "cpu", &stderr, "--drain", "0s")

@@ -148,7 +148,7 @@ func TestTuneFileIsForeign(t *testing.T) {
 	}
 }
 
-// untilFile is a context that is cancelled as soon as a file is there: whoever asks whether it is over finds out.
+// untilFile is a context that is cancelled as soon as a file exists: each call of Err looks for it.
 type untilFile struct {
 	context.Context
 	cancel context.CancelFunc

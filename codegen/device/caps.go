@@ -318,7 +318,7 @@ func sortedShapes(shapes []MatrixShape) []MatrixShape {
 	return shapes
 }
 
-// hasMatrix reports whether the device supports exactly m by n by k matrix products at subgroup scope, with these
+// hasMatrix reports whether the device supports exactly m by n by k matmuls at subgroup scope, with these
 // component types for operands and accumulators.
 func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
 	want := MatrixShape{M: uint32(m), N: uint32(n), K: uint32(k), A: operands, B: operands, C: sums, R: sums,

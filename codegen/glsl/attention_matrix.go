@@ -50,7 +50,7 @@ type flashMatrix struct {
 	*attention
 	self             text
 	frag             int // rows and columns of a fragment
-	dots, cols, keys int // fragments of a subgroup along the dot axis, a result, a tile of keys
+	dots, cols, keys int // fragments of a subgroup along the contraction axis, a result, a tile of keys
 	subgroups, parts int // of the workgroup; that share rows
 	strips           int // fragments of rows of a subgroup
 	stages           int // tiles of keys, and of values, in shared memory

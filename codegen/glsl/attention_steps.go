@@ -6,7 +6,7 @@ import (
 )
 
 // Tiles of an attention that are kept step by step, as matmul_steps.go keeps those of
-// products: along the dot axis those of queries and keys, along the keys the weights
+// matmuls: along the contraction axis those of queries and keys, along the keys the weights
 // and values. An invocation then needs registers for one step at a time, so that it can
 // have more scores, and each vector from shared memory is multiplied more often.
 //
@@ -93,7 +93,7 @@ func (f *flashSteps) stageQueries() {
 	f.close()
 }
 
-// takeApart stores a quad along the dot axis in four steps of a tile of so many lines.
+// takeApart stores a quad along the contraction axis in four steps of a tile of so many lines.
 func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v text) {
 	if !v.plain() {
 		v = primary(f.variable("vec4", "quad4", v))

@@ -37,7 +37,7 @@ nvfp4: wide packed
 `
 
 // TestFastPaths: every row of a block format has what speeds up reading or making blocks, or the format is listed as
-// lacking it. So whoever adds a format sees what is left to do.
+// lacking it. So the author of a format sees the missing parts.
 func TestFastPaths(t *testing.T) {
 	var have []string
 	for _, dt := range ir.BlockFormats() {

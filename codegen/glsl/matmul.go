@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matMul is what the variants of a matrix product share. They read operands
+// matMul holds the parts that the variants of a matmul share. They read operands
 // four neighbours along the contraction at a time, whatever the layout: where
 // it lies along the contraction, that is one vector load or one decoded run of
 // a block; where it lies along the other axis, it is four loads, each of them

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestMatMulGolden keeps the texts of matrix products as a reader finds them,
+// TestMatMulGolden keeps the GLSL of matmuls as a reader finds it,
 // each scheduled for the device it names. Their numbers are checked by
 // TestMatMulOnDevice; a difference here is a change to look at.
 func TestMatMulGolden(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// product describes a matrix product for tests: y = epilogue(sum over k of
+// product describes a matmul for tests: y = epilogue(sum over k of
 // prologue(A) * B), with a second product of the same A where gated.
 type product struct {
 	batch       []ir.Dim

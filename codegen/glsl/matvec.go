@@ -86,7 +86,7 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodePacked: newPackedReader,
 }
 
-// matVec is a matrix product of few rows.
+// matVec is a matmul of few rows.
 type matVec struct {
 	*matMul
 	reader   bReader

@@ -61,7 +61,7 @@ type heuristics struct {
 
 	matrixTiles   []matrixTile      // of matmuls on matrix units, in any order
 	byteTiles     []matrixTile      // of byte matmuls on matrix units; nil for matrixTiles with twice the depth
-	flashTiles    []ratedTile       // for attentions: rows, keys, steps along the dot axis
+	flashTiles    []ratedTile       // for attentions: rows, keys, steps along the contraction axis
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
 	// Attentions of few rows: invocations per workgroup, lanes that share a key, and keys per lane at a time. flashRun

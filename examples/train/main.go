@@ -105,7 +105,7 @@ func main() {
 		_, err = run(ctx, o, os.Stdout)
 	}
 	switch {
-	case ctx.Err() != nil: // whoever stopped it knows
+	case ctx.Err() != nil: // the user stopped it
 		os.Exit(130)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)

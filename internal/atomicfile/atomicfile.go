@@ -78,7 +78,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	var err error
 	f.File, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) && f.stream == nil {
-		wrong.Path = path // whoever asked for that file knows no other
+		wrong.Path = path // the caller knows the file by this path only
 	}
 	if err != nil {
 		if f.stream != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Trusted returns an *UntrustedError if another user could change the content of path; see [trusted.Check]. Cached
-// programs are executed, so whoever can write to the cache runs code as this user. A path that does not exist yet is
+// programs are executed, so a user who can write to the cache runs code as this user. A path that does not exist yet is
 // trusted if all existing directories on the way are.
 func Trusted(path string) error {
 	err := trusted.Check(path)

@@ -12,8 +12,8 @@ import (
 // enums are the closed enums, by package and name: their constants are all their values.
 var enums = []string{"codegen/kernel.Family", "codegen/kernel.Variant"}
 
-// Exhaustive requires a switch over such a type to name all constants or to have a default. So whoever adds a kernel
-// family finds every place that must handle it.
+// Exhaustive requires a switch over such a type to name all constants or to have a default. So the author of a
+// kernel family finds every place that must handle it.
 var Exhaustive = &analysis.Analyzer{
 	Name: "vkcexhaustive",
 	Doc:  "check that switches over closed enums name every constant or have a default",

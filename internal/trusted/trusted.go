@@ -14,7 +14,7 @@ import (
 const maxLinks = 40
 
 // Check returns nil if only the user and the administrator can change the file or directory at path, which must be
-// absolute. It also checks every directory and symbolic link on the way, since whoever can write to a directory can
+// absolute. It also checks every directory and symbolic link on the way, since a user who can write to a directory can
 // rename its entries. A directory with the sticky bit (/tmp) is accepted on the way, because only the owner can rename
 // a file in it.
 //

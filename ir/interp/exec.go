@@ -175,7 +175,7 @@ func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 	switch n.Op() {
 	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
 		ir.OpResult:
-		return nil // the value lies where others do, or whoever makes it asks
+		return nil // the value has another value's memory, or the op that makes it asks
 	}
 	need := bytesOf(n.DType(), dims)
 	if c := n.Op().Class(); c != ir.ClassView && c != ir.ClassIndexing { // which move elements as they are

@@ -164,7 +164,7 @@ func splitOperands(n *ir.Node) float64 {
 // themselves, as scores are at all.
 const halfScores = 16
 
-// precisionError is the relative error that a matrix product or attention asks
+// precisionError is the relative error that a matmul or attention asks
 // for by its attribute precision, where it is not in f16 anyway.
 func precisionError(n *ir.Node) float64 {
 	if n.Op() == ir.OpAttention && n.Attrs().String_("precision") == ir.PrecisionHalf {

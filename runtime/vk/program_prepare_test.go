@@ -74,7 +74,7 @@ func TestReplicasPrepared(t *testing.T) {
 	}
 }
 
-// What is prepared of equal weights by equal steps is on a device once, whoever made it and whoever is closed first.
+// What is prepared of equal weights by equal steps is on a device once, in any order of loading and closing.
 func TestPreparedShared(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	const n = 1003
