@@ -1,0 +1,252 @@
+package syntax
+
+import "strings"
+
+// Op is the kind of an expression.
+type Op uint8
+
+// The kinds of expressions. Text and Args say which one it is.
+const (
+	Name    Op = iota // a variable, constant or macro, Text
+	Number            // a literal, Text, which may begin with a minus
+	Hole              // {Text}, in a form: what the value of that name goes for
+	Unary             // operator Text before Args[0]
+	Postfix           // operator Text after Args[0]
+	Binary            // operator Text between Args[0] and Args[1]
+	Ternary           // Args[0] ? Args[1] : Args[2]
+	Call              // function or type Text of Args
+	Method            // method Text of Args[0], without arguments
+	Index             // Args[0][Args[1]]
+	Member            // Args[0].Text
+	Paren             // Args[0] in brackets that the source has
+)
+
+// Expr is an expression.
+type Expr struct {
+	Op   Op
+	Text string
+	// Type is the type of what it is worth, as far as a pass needs that; "" for not known.
+	Type string
+	// Break says that the second operand of a binary operator stands in a line of its own.
+	Break bool
+	Args  []*Expr
+}
+
+// Strengths of operators, weakest first, as in the GLSL specification's table of
+// operators.
+const (
+	PrecTernary = iota + 1
+	PrecOrOr
+	PrecXorXor
+	PrecAndAnd
+	PrecOr
+	PrecXor
+	PrecAnd
+	PrecEquality
+	PrecRelation
+	PrecShift
+	PrecSum
+	PrecProduct
+	PrecUnary
+	PrecPrimary
+)
+
+// BinaryPrec returns the strength of a binary operator, 0 for what is none.
+func BinaryPrec(op string) int {
+	switch op {
+	case "||":
+		return PrecOrOr
+	case "^^":
+		return PrecXorXor
+	case "&&":
+		return PrecAndAnd
+	case "|":
+		return PrecOr
+	case "^":
+		return PrecXor
+	case "&":
+		return PrecAnd
+	case "==", "!=":
+		return PrecEquality
+	case "<", ">", "<=", ">=":
+		return PrecRelation
+	case "<<", ">>":
+		return PrecShift
+	case "+", "-":
+		return PrecSum
+	case "*", "/", "%":
+		return PrecProduct
+	}
+	return 0
+}
+
+// Prec returns how strongly the operator of an expression binds.
+func (x *Expr) Prec() int {
+	switch x.Op {
+	case Binary:
+		return BinaryPrec(x.Text)
+	case Ternary:
+		return PrecTernary
+	case Unary:
+		return PrecUnary
+	case Number:
+		if strings.HasPrefix(x.Text, "-") {
+			return PrecUnary
+		}
+	}
+	return PrecPrimary
+}
+
+// Is reports whether x is a name or a literal spelled so.
+func (x *Expr) Is(text string) bool { return (x.Op == Name || x.Op == Number) && x.Text == text }
+
+// Equal reports whether two expressions are spelled alike.
+func Equal(a, b *Expr) bool {
+	if a == b {
+		return true
+	}
+	if a == nil || b == nil || a.Op != b.Op || a.Text != b.Text || len(a.Args) != len(b.Args) {
+		return false
+	}
+	for i := range a.Args {
+		if !Equal(a.Args[i], b.Args[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Ident returns a name.
+func Ident(name string) *Expr { return &Expr{Op: Name, Text: name} }
+
+// Calling returns a call.
+func Calling(function string, args ...*Expr) *Expr {
+	return &Expr{Op: Call, Text: function, Args: args}
+}
+
+// Negative returns -x. The negative of a literal is one.
+func Negative(x *Expr) *Expr {
+	if x.Op == Number && !strings.HasPrefix(x.Text, "-") {
+		return &Expr{Op: Number, Text: "-" + x.Text, Type: x.Type}
+	}
+	return &Expr{Op: Unary, Text: "-", Args: []*Expr{x}, Type: x.Type}
+}
+
+// Walk visits x and what it consists of, from the outside in.
+func (x *Expr) Walk(visit func(*Expr)) {
+	if x == nil {
+		return
+	}
+	visit(x)
+	for _, a := range x.Args {
+		a.Walk(visit)
+	}
+}
+
+// Map returns x with change applied to all it consists of, from the inside out.
+func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
+	if x == nil {
+		return nil
+	}
+	args := x.Args
+	for i, a := range x.Args {
+		b := a.Map(change)
+		if b == a {
+			continue
+		}
+		if &args[0] == &x.Args[0] {
+			args = append([]*Expr(nil), x.Args...)
+		}
+		args[i] = b
+	}
+	if len(args) > 0 && &args[0] != &x.Args[0] {
+		y := *x
+		y.Args, x = args, &y
+	}
+	return change(x)
+}
+
+// names calls visit with the names that an expression mentions: variables, functions and types.
+func (x *Expr) names(visit func(string)) {
+	switch x.Op {
+	case Name:
+		visit(x.Text)
+	case Call:
+		EachName(x.Text, visit)
+	}
+	for _, a := range x.Args {
+		a.names(visit)
+	}
+}
+
+// renamed returns an expression with other names.
+func (x *Expr) renamed(names map[string]string) *Expr {
+	return x.Map(func(y *Expr) *Expr {
+		text := y.Text
+		switch y.Op {
+		case Name, Call:
+			text = renamed(text, names)
+		}
+		if text == y.Text {
+			return y
+		}
+		z := *y
+		z.Text = text
+		return &z
+	})
+}
+
+// EachName calls visit with the words of a text, such as a type, that follow no dot and no "//".
+func EachName(s string, visit func(string)) {
+	words(s, func(from, to int) { visit(s[from:to]) })
+}
+
+// words calls visit with where words stand that follow no dot. What follows "//" in a line has none.
+func words(s string, visit func(from, to int)) {
+	for i := 0; i < len(s); {
+		switch {
+		case strings.HasPrefix(s[i:], "//"):
+			end := strings.IndexByte(s[i:], '\n')
+			if end < 0 {
+				return
+			}
+			i += end
+		case !isWord(s[i]):
+			i++
+		default:
+			from := i
+			for i < len(s) && isWord(s[i]) {
+				i++
+			}
+			if isLetter(s[from]) && (from == 0 || s[from-1] != '.') {
+				visit(from, i)
+			}
+		}
+	}
+}
+
+// renamed is a text with other names.
+func renamed(s string, names map[string]string) string {
+	if n, ok := names[s]; ok {
+		return n
+	}
+	var b strings.Builder
+	at := 0
+	words(s, func(from, to int) {
+		if n, ok := names[s[from:to]]; ok {
+			b.WriteString(s[at:from] + n)
+			at = to
+		}
+	})
+	if at == 0 {
+		return s
+	}
+	return b.String() + s[at:]
+}
+
+func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isWord reports whether a name may have c after its first letter.
+func isWord(c byte) bool { return isLetter(c) || isDigit(c) }

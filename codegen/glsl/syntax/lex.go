@@ -1,0 +1,164 @@
+package syntax
+
+import (
+	"fmt"
+	"strings"
+)
+
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenName
+	tokenNumber
+	tokenOperator
+	tokenComment
+	tokenTree
+)
+
+// token is a word of a source.
+type token struct {
+	kind     tokenKind
+	text     string
+	from, to int // where it stands
+	lines    int // how many lines end before it, since the token before
+}
+
+// treeMark stands in a source for the next of its trees.
+const treeMark = '\x00'
+
+// lexer reads the tokens of a source.
+type lexer struct {
+	src string
+	at  int
+}
+
+// operators of more than one character, longest first.
+var operators = []string{"<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "^^", "+=", "-=", "*=", "/=",
+	"%=", "&=", "|=", "^=", "++", "--"}
+
+// next returns the next token.
+func (l *lexer) next() token {
+	t := token{}
+	for ; l.at < len(l.src); l.at++ {
+		if c := l.src[l.at]; c == '\n' {
+			t.lines++
+		} else if strings.IndexByte(" \t\r\v\f", c) < 0 {
+			break
+		}
+	}
+	t.from = l.at
+	if l.at == len(l.src) {
+		t.to = l.at
+		return t
+	}
+	rest := l.src[l.at:]
+	c, n := rest[0], 1
+	switch {
+	case c == treeMark:
+		t.kind = tokenTree
+	case isLetter(c):
+		t.kind = tokenName
+		for n < len(rest) && isWord(rest[n]) {
+			n++
+		}
+	case isDigit(c) || c == '.' && len(rest) > 1 && isDigit(rest[1]):
+		t.kind, n = tokenNumber, numberLen(rest)
+	case strings.HasPrefix(rest, "//"):
+		t.kind = tokenComment
+		if n = strings.IndexByte(rest, '\n'); n < 0 {
+			n = len(rest)
+		}
+		n = len(strings.TrimRight(rest[:n], " \t"))
+	default:
+		t.kind = tokenOperator
+		if len(rest) > 1 && strings.IndexByte("<>=!&|^+-*/%", c) >= 0 && strings.IndexByte("<>=&|^+-", rest[1]) >= 0 {
+			for _, op := range operators {
+				if strings.HasPrefix(rest, op) {
+					n = len(op)
+					break
+				}
+			}
+		}
+	}
+	l.at += n
+	t.text, t.to = rest[:n], l.at
+	return t
+}
+
+// numberLen is how long the number is that a text begins with.
+func numberLen(s string) int {
+	n := 0
+	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
+	for n < len(s) && (isWord(s[n]) || s[n] == '.' || !hex && (s[n] == '+' || s[n] == '-') && s[n-1]|0x20 == 'e') {
+		n++
+	}
+	return n
+}
+
+// Weight is the length of a source in GLSL without blanks and comments. call gets the name of each function called.
+func Weight(src string, call func(name string)) int {
+	l := lexer{src: src}
+	size := 0
+	for t := l.next(); t.kind != tokenEnd; t = l.next() {
+		if t.kind == tokenComment {
+			continue
+		}
+		size += len(t.text)
+		if t.kind == tokenName && l.at < len(src) && src[l.at] == '(' {
+			call(t.text)
+		}
+	}
+	return size
+}
+
+// expand returns a format with its arguments in it: trees as marks, and all else as fmt prints it.
+func expand(format string, args []any) (src string, trees []*Expr, err error) {
+	if strings.IndexByte(format, '%') < 0 {
+		return format, nil, nil
+	}
+	var b strings.Builder
+	next := 0
+	for i := 0; i < len(format); i++ {
+		at := strings.IndexByte(format[i:], '%')
+		if at < 0 {
+			b.WriteString(format[i:])
+			break
+		}
+		b.WriteString(format[i : i+at])
+		begin := i + at
+		i = begin + 1
+		if i < len(format) && format[i] == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		if i+2 < len(format) && format[i] == '[' && format[i+2] == ']' {
+			next = int(format[i+1] - '1')
+			i += 3
+		}
+		for i < len(format) && strings.IndexByte("#0123456789.", format[i]) >= 0 {
+			i++
+		}
+		if next < 0 || next >= len(args) || i == len(format) {
+			return "", nil, fmt.Errorf("GLSL %q has %d arguments", format, len(args))
+		}
+		switch a := args[next].(type) {
+		case *Expr:
+			if a == nil {
+				return "", nil, fmt.Errorf("GLSL %q: argument %d is missing", format, next+1)
+			}
+			b.WriteByte(treeMark)
+			trees = append(trees, a)
+		case string:
+			b.WriteString(a)
+		default:
+			verb := format[begin : i+1]
+			if at := strings.IndexByte(verb, ']'); at >= 0 {
+				verb = "%" + verb[at+1:]
+			}
+			fmt.Fprintf(&b, verb, a)
+		}
+		next++
+	}
+	return b.String(), trees, nil
+}

@@ -1,0 +1,521 @@
+package syntax
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// parser reads GLSL as the generator writes it. It notes the first error, and gets to the end of the source then.
+type parser struct {
+	lexer
+	tok   token // the next one
+	trees []*Expr
+	err   error
+}
+
+func newParser(src string, trees []*Expr) *parser {
+	p := &parser{lexer: lexer{src: src}, trees: trees}
+	p.next()
+	return p
+}
+
+func (p *parser) next() token {
+	t := p.tok
+	if p.err != nil {
+		p.tok = token{}
+	} else {
+		p.tok = p.lexer.next()
+	}
+	return t
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		src := strings.ReplaceAll(p.src, string(treeMark), "…")
+		p.err = fmt.Errorf("GLSL %q: "+format, append([]any{src}, args...)...)
+	}
+	p.tok = token{}
+}
+
+// at reports whether the next token is an operator or word.
+func (p *parser) at(text string) bool {
+	return p.tok.text == text && (p.tok.kind == tokenOperator || p.tok.kind == tokenName)
+}
+
+func (p *parser) take(text string) bool {
+	if !p.at(text) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+func (p *parser) expect(text string) {
+	if !p.take(text) {
+		p.fail("%q where %q should be", p.tok.text, text)
+	}
+}
+
+func (p *parser) name() string {
+	if p.tok.kind != tokenName {
+		p.fail("%q where a name should be", p.tok.text)
+		return ""
+	}
+	return p.next().text
+}
+
+// end is the error, if there is one or the source goes on.
+func (p *parser) end() error {
+	if p.err == nil && p.tok.kind != tokenEnd {
+		p.fail("unexpected %q", p.tok.text)
+	}
+	return p.err
+}
+
+// Expression reads an expression.
+func Expression(src string) (*Expr, error) {
+	p := newParser(src, nil)
+	x := p.expr()
+	return x, p.end()
+}
+
+// Statements reads statements.
+func Statements(src string) ([]Stmt, error) {
+	p := newParser(src, nil)
+	list := p.stmts("")
+	return list, p.end()
+}
+
+// Format reads statements that are written as a format of package fmt. Arguments that are trees stand for themselves.
+func Format(format string, args ...any) ([]Stmt, error) {
+	src, trees, err := expand(format, args)
+	p := newParser(src, trees)
+	list := p.stmts("")
+	return list, cmp.Or(err, p.end())
+}
+
+// Head reads what a loop or branch begins with, such as "if (%s > %s)" or "[[unroll]] for (…)", as Format does.
+func Head(format string, args ...any) (Stmt, error) {
+	src, trees, err := expand(format, args)
+	p := newParser(src, trees)
+	s := p.head()
+	return s, cmp.Or(err, p.end())
+}
+
+// WithBody returns a loop or branch with what it executes.
+func WithBody(head Stmt, body []Stmt) Stmt {
+	switch s := head.(type) {
+	case *If:
+		return &If{Cond: s.Cond, Then: body}
+	case *For:
+		f := *s
+		f.Body = body
+		return &f
+	}
+	return &Block{body}
+}
+
+// ParseDefinition reads a function, constant or macro, with the comments before it.
+func ParseDefinition(src string) (*Definition, error) {
+	p := newParser(src, nil)
+	d := p.definition()
+	return d, p.end()
+}
+
+func (p *parser) definition() *Definition {
+	d := &Definition{}
+	for p.tok.kind == tokenComment {
+		d.Note += p.next().text + "\n"
+	}
+	if p.take("#") {
+		p.expect("define")
+		d.Type = "#define"
+		d.Name = p.name()
+		if p.at("(") && p.tok.lines == 0 && p.src[p.tok.from-1] != ' ' {
+			p.params(d, func() Param { return Param{Name: p.name()} })
+		}
+		d.Value = p.expr()
+		return d
+	}
+	if p.take("const") {
+		d.Type = "const "
+	}
+	d.Type += p.typeName()
+	d.Name = p.name()
+	if d.Type[:min(6, len(d.Type))] == "const " {
+		d.Dims = p.dims()
+		p.expect("=")
+		d.Value = p.expr()
+		p.expect(";")
+		return d
+	}
+	p.params(d, p.param)
+	p.expect("{")
+	d.Inline = p.tok.lines == 0 && p.tok.kind != tokenComment
+	d.Body = p.stmts("}")
+	return d
+}
+
+// params reads parameters in their brackets.
+func (p *parser) params(d *Definition, one func() Param) {
+	p.expect("(")
+	d.Params = []Param{}
+	for p.err == nil && !p.take(")") {
+		if len(d.Params) > 0 {
+			p.expect(",")
+		}
+		broken := p.tok.lines > 0
+		param := one()
+		param.Break = broken
+		d.Params = append(d.Params, param)
+	}
+}
+
+func (p *parser) param() Param {
+	var q Param
+	for p.at("const") || p.at("in") || p.at("out") || p.at("inout") {
+		q.Type += p.next().text + " "
+	}
+	q.Type += p.typeName()
+	if p.tok.kind == tokenName {
+		q.Name = p.name()
+	}
+	q.Dims = p.dims()
+	return q
+}
+
+// typeName reads a type, which may have arguments, as coopmat has.
+func (p *parser) typeName() string {
+	t := p.tok
+	if t.kind != tokenName {
+		p.fail("%q where a type should be", t.text)
+		return ""
+	}
+	p.next()
+	if !p.at("<") || !isGeneric(t.text) {
+		return t.text
+	}
+	for p.err == nil && !p.at(">") {
+		p.next()
+	}
+	end := p.tok.to
+	p.expect(">")
+	return p.src[t.from:end]
+}
+
+func isGeneric(name string) bool {
+	return name == "coopmat" || name == "tensorLayoutNV" || name == "tensorViewNV"
+}
+
+// dims reads the extents of an array.
+func (p *parser) dims() (list []*Expr) {
+	for p.take("[") {
+		if p.take("]") {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, p.expr())
+		p.expect("]")
+	}
+	return list
+}
+
+// stmts reads statements up to a brace, or to the end.
+func (p *parser) stmts(end string) (list []Stmt) {
+	for p.err == nil {
+		blanks := p.tok.lines - 1
+		switch {
+		case p.tok.kind == tokenEnd && end == "":
+			return list
+		case end != "" && p.take(end):
+			return list
+		}
+		for range blanks {
+			list = append(list, &Blank{})
+		}
+		if p.tok.kind == tokenComment {
+			list = append(list, &Comment{p.tok.text, p.tok.lines == 0 && p.tok.from > 0})
+			p.next()
+			continue
+		}
+		list = append(list, p.stmt())
+	}
+	return list
+}
+
+// inner reads what a loop or branch executes.
+func (p *parser) inner() (list []Stmt, inline bool) {
+	if p.take("{") {
+		return p.stmts("}"), false
+	}
+	return []Stmt{p.stmt()}, true
+}
+
+func (p *parser) stmt() Stmt {
+	switch {
+	case p.take("{"):
+		return &Block{p.stmts("}")}
+	case p.at("if") || p.at("for") || p.at("while") || p.at("["):
+		s := p.head()
+		switch s := s.(type) {
+		case *For:
+			s.Body, s.Inline = p.inner()
+		case *If:
+			s.Then, s.Inline = p.inner()
+			if p.take("else") {
+				if p.at("if") {
+					s.Else = []Stmt{p.stmt()}
+				} else {
+					s.Else, _ = p.inner()
+				}
+			}
+		}
+		return s
+	case p.take("return"):
+		s := &Return{}
+		if !p.at(";") {
+			s.X = p.expr()
+		}
+		p.expect(";")
+		return s
+	case p.at("break") || p.at("continue") || p.at("discard"):
+		s := &Jump{p.next().text}
+		p.expect(";")
+		return s
+	}
+	s := p.simple()
+	p.expect(";")
+	return s
+}
+
+// head reads a loop or branch up to its body.
+func (p *parser) head() Stmt {
+	hint := ""
+	if p.take("[") {
+		p.expect("[")
+		hint = p.name()
+		p.expect("]")
+		p.expect("]")
+	}
+	switch {
+	case p.take("if"):
+		p.expect("(")
+		s := &If{Cond: p.expr()}
+		p.expect(")")
+		return s
+	case p.take("while"):
+		p.expect("(")
+		s := &For{Hint: hint, While: true, Cond: p.expr()}
+		p.expect(")")
+		return s
+	}
+	p.expect("for")
+	p.expect("(")
+	s := &For{Hint: hint}
+	if !p.at(";") {
+		s.Init = p.simple()
+	}
+	p.expect(";")
+	if !p.at(";") {
+		s.Cond = p.expr()
+	}
+	p.expect(";")
+	if !p.at(")") {
+		s.Post = p.simple()
+	}
+	p.expect(")")
+	return s
+}
+
+// simple reads a declaration, an assignment or an expression.
+func (p *parser) simple() Stmt {
+	if p.declares() {
+		return p.declare()
+	}
+	if p.at("++") || p.at("--") {
+		op := p.next().text
+		return &Assign{To: p.expr(), Op: op}
+	}
+	x := p.expr()
+	if t := p.tok; t.kind == tokenOperator && t.text[len(t.text)-1] == '=' && BinaryPrec(t.text) == 0 {
+		p.next()
+		return &Assign{x, t.text, p.expr()}
+	}
+	return &Do{x}
+}
+
+// qualifiers of declarations.
+var qualifiers = []string{"const", "precise", "shared"}
+
+// declares reports whether a declaration follows: a qualifier, or a type and a name.
+func (p *parser) declares() bool {
+	if p.tok.kind != tokenName {
+		return false
+	}
+	if slices.Contains(qualifiers, p.tok.text) {
+		return true
+	}
+	before := *p
+	p.typeName()
+	found := p.err == nil && p.tok.kind == tokenName
+	*p = before
+	return found
+}
+
+func (p *parser) declare() *Declare {
+	d := &Declare{}
+	for slices.Contains(qualifiers, p.tok.text) {
+		if d.Qualifiers != "" {
+			d.Qualifiers += " "
+		}
+		d.Qualifiers += p.next().text
+	}
+	d.Type = p.typeName()
+	for p.err == nil {
+		v := Var{Name: p.name()}
+		v.Dims = p.dims()
+		if p.take("=") {
+			v.Init = p.expr()
+		}
+		d.Vars = append(d.Vars, v)
+		if !p.take(",") {
+			break
+		}
+	}
+	return d
+}
+
+// expr reads an expression.
+func (p *parser) expr() *Expr {
+	cond := p.binary(PrecOrOr)
+	if !p.take("?") {
+		return cond
+	}
+	a := p.expr()
+	p.expect(":")
+	return &Expr{Op: Ternary, Args: []*Expr{cond, a, p.expr()}}
+}
+
+// binary reads an expression whose operators bind at least so strongly.
+func (p *parser) binary(least int) *Expr {
+	left := p.unary()
+	for p.err == nil && p.tok.kind == tokenOperator {
+		op := p.tok.text
+		prec := BinaryPrec(op)
+		if prec == 0 || prec < least {
+			break
+		}
+		p.next()
+		broken := p.tok.lines > 0
+		left = &Expr{Op: Binary, Text: op, Break: broken, Args: []*Expr{left, p.binary(prec + 1)}}
+	}
+	return left
+}
+
+func (p *parser) unary() *Expr {
+	if p.tok.kind == tokenOperator {
+		switch op := p.tok.text; op {
+		case "-":
+			p.next()
+			return Negative(p.unary())
+		case "!", "~", "+", "++", "--":
+			p.next()
+			return &Expr{Op: Unary, Text: op, Args: []*Expr{p.unary()}}
+		}
+	}
+	x := p.primary()
+	for p.err == nil && p.tok.kind == tokenOperator {
+		switch p.tok.text {
+		case "[":
+			p.next()
+			if p.take("]") { // a type
+				x = &Expr{Op: Call, Text: x.Text + "[]", Args: p.args()}
+				continue
+			}
+			x = &Expr{Op: Index, Args: []*Expr{x, p.expr()}}
+			p.expect("]")
+		case ".":
+			p.next()
+			name := p.name()
+			if !p.at("(") {
+				x = &Expr{Op: Member, Text: name, Args: []*Expr{x}}
+				continue
+			}
+			p.next()
+			p.expect(")")
+			x = &Expr{Op: Method, Text: name, Args: []*Expr{x}}
+		case "(": // of a type such as float[4]
+			if x.Op != Index {
+				p.fail("what is called is no function")
+				return x
+			}
+			x = &Expr{Op: Call, Text: x.String(), Args: p.args()}
+		case "++", "--":
+			x = &Expr{Op: Postfix, Text: p.next().text, Args: []*Expr{x}}
+		default:
+			return x
+		}
+	}
+	return x
+}
+
+// args reads arguments in their brackets.
+func (p *parser) args() (list []*Expr) {
+	p.expect("(")
+	for p.err == nil && !p.take(")") {
+		if len(list) > 0 {
+			p.expect(",")
+		}
+		broken := p.tok.lines > 0
+		x := p.expr()
+		if broken {
+			y := *x
+			y.Break = true
+			x = &y
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+func (p *parser) primary() *Expr {
+	switch t := p.tok; {
+	case t.kind == tokenTree:
+		p.next()
+		x := p.trees[0]
+		p.trees = p.trees[1:]
+		if p.at("(") {
+			if x.Op != Name {
+				p.fail("what is called is no function")
+			}
+			return &Expr{Op: Call, Text: x.Text, Args: p.args()}
+		}
+		return x
+	case t.kind == tokenNumber:
+		p.next()
+		return &Expr{Op: Number, Text: t.text}
+	case t.kind == tokenName:
+		name := p.typeName()
+		if p.at("(") {
+			return &Expr{Op: Call, Text: name, Args: p.args()}
+		}
+		return &Expr{Op: Name, Text: name}
+	case p.take("("):
+		x := p.expr()
+		p.expect(")")
+		return &Expr{Op: Paren, Args: []*Expr{x}}
+	case p.take("{"):
+		x := &Expr{Op: Hole, Text: p.tok.text}
+		p.next()
+		p.expect("}")
+		return x
+	}
+	if p.tok.kind == tokenEnd {
+		p.fail("it ends too early")
+	} else {
+		p.fail("unexpected %q", p.tok.text)
+	}
+	return &Expr{Op: Name}
+}

@@ -1,0 +1,331 @@
+package syntax
+
+import "strings"
+
+// printer writes GLSL.
+type printer struct {
+	b     strings.Builder
+	depth int // of blocks
+}
+
+func (p *printer) text(s string) { p.b.WriteString(s) }
+
+func (p *printer) newline() { p.b.WriteByte('\n') }
+
+func (p *printer) indent() {
+	for range p.depth {
+		p.text("    ")
+	}
+}
+
+// broken goes on with an expression in a new line.
+func (p *printer) broken() {
+	p.newline()
+	p.indent()
+	p.text("    ")
+}
+
+// String is the expression as GLSL.
+func (x *Expr) String() string {
+	if len(x.Args) == 0 && (x.Op == Name || x.Op == Number) {
+		return x.Text
+	}
+	var p printer
+	p.expr(x, 0)
+	return p.b.String()
+}
+
+// Len is the length of what String returns.
+func (x *Expr) Len() int { return len(x.String()) }
+
+// expr writes an expression where one of at least that strength must stand.
+func (p *printer) expr(x *Expr, need int) {
+	prec := x.Prec()
+	if prec < need {
+		p.text("(")
+		p.expr(x, 0)
+		p.text(")")
+		return
+	}
+	switch x.Op {
+	case Name, Number:
+		p.text(x.Text)
+	case Hole:
+		p.text("{" + x.Text + "}")
+	case Unary:
+		p.text(x.Text)
+		if a := x.Args[0]; a.Prec() == PrecUnary && strings.HasPrefix(a.Text, x.Text[:1]) { // or -(-x) would be --x
+			need = PrecPrimary
+		} else {
+			need = PrecUnary
+		}
+		p.expr(x.Args[0], need)
+	case Postfix:
+		p.expr(x.Args[0], PrecPrimary)
+		p.text(x.Text)
+	case Binary:
+		p.expr(x.Args[0], prec)
+		p.text(" " + x.Text)
+		if x.Break {
+			p.broken()
+		} else {
+			p.text(" ")
+		}
+		p.expr(x.Args[1], prec+1)
+	case Ternary:
+		p.expr(x.Args[0], PrecOrOr)
+		p.text(" ? ")
+		p.expr(x.Args[1], PrecOrOr)
+		p.text(" : ")
+		p.expr(x.Args[2], PrecTernary)
+	case Call:
+		p.text(x.Text + "(")
+		p.list(x.Args)
+		p.text(")")
+	case Method:
+		p.expr(x.Args[0], PrecPrimary)
+		p.text("." + x.Text + "()")
+	case Index:
+		p.expr(x.Args[0], PrecPrimary)
+		p.text("[")
+		p.expr(x.Args[1], 0)
+		p.text("]")
+	case Member:
+		p.expr(x.Args[0], PrecPrimary)
+		p.text("." + x.Text)
+	case Paren:
+		p.text("(")
+		p.expr(x.Args[0], 0)
+		p.text(")")
+	}
+}
+
+// list writes arguments.
+func (p *printer) list(args []*Expr) {
+	for i, a := range args {
+		switch {
+		case i == 0:
+		case a.Break && a.Op != Binary:
+			p.text(",")
+			p.broken()
+		default:
+			p.text(", ")
+		}
+		p.expr(a, 0)
+	}
+}
+
+// dims is the extents of an array as GLSL.
+func dims(list []*Expr) string {
+	s := ""
+	for _, x := range list {
+		if x == nil {
+			s += "[]"
+		} else {
+			s += "[" + x.String() + "]"
+		}
+	}
+	return s
+}
+
+// stmts writes statements, each in lines of its own.
+func (p *printer) stmts(list []Stmt) {
+	for i, s := range list {
+		switch s := s.(type) {
+		case *Comment:
+			if s.Trailing {
+				continue // it has been written
+			}
+		case *Blank, *Verbatim:
+			s.write(p)
+			continue
+		}
+		p.indent()
+		s.write(p)
+		p.end(list[i+1:])
+	}
+}
+
+// end ends a line: with the comment that follows, if it belongs there.
+func (p *printer) end(next []Stmt) {
+	if len(next) > 0 {
+		if c, ok := next[0].(*Comment); ok && c.Trailing {
+			p.text(" " + c.Text)
+		}
+	}
+	p.newline()
+}
+
+// block writes statements in braces, up to the closing one.
+func (p *printer) block(list []Stmt) {
+	p.text("{")
+	p.end(list)
+	p.depth++
+	p.stmts(list)
+	p.depth--
+	p.indent()
+	p.text("}")
+}
+
+// body writes what a loop or branch executes.
+func (p *printer) body(list []Stmt, inline bool) {
+	if inline {
+		list[0].write(p)
+	} else {
+		p.block(list)
+	}
+}
+
+// simple writes a statement without the semicolon at its end.
+func (p *printer) simple(s Stmt) {
+	switch s := s.(type) {
+	case *Declare:
+		if s.Qualifiers != "" {
+			p.text(s.Qualifiers + " ")
+		}
+		p.text(s.Type + " ")
+		for i, v := range s.Vars {
+			if i > 0 {
+				p.text(", ")
+			}
+			p.text(v.Name + dims(v.Dims))
+			if v.Init != nil {
+				p.text(" = ")
+				p.expr(v.Init, 0)
+			}
+		}
+	case *Assign:
+		if s.Value == nil {
+			p.text(s.Op)
+			p.expr(s.To, 0)
+			return
+		}
+		p.expr(s.To, 0)
+		p.text(" " + s.Op + " ")
+		p.expr(s.Value, 0)
+	case *Do:
+		p.expr(s.X, 0)
+	}
+}
+
+func (s *Declare) write(p *printer) { p.simple(s); p.text(";") }
+func (s *Assign) write(p *printer)  { p.simple(s); p.text(";") }
+func (s *Do) write(p *printer)      { p.simple(s); p.text(";") }
+
+func (s *Return) write(p *printer) {
+	p.text("return")
+	if s.X != nil {
+		p.text(" ")
+		p.expr(s.X, 0)
+	}
+	p.text(";")
+}
+
+func (s *Jump) write(p *printer) { p.text(s.Word + ";") }
+
+func (s *If) write(p *printer) {
+	p.text("if (")
+	p.expr(s.Cond, 0)
+	p.text(") ")
+	p.body(s.Then, s.Inline)
+	if len(s.Else) == 0 {
+		return
+	}
+	p.text(" else ")
+	if _, chain := s.Else[0].(*If); chain && len(s.Else) == 1 {
+		s.Else[0].write(p)
+		return
+	}
+	p.body(s.Else, s.Inline)
+}
+
+func (s *For) write(p *printer) {
+	if s.Hint != "" {
+		p.text("[[" + s.Hint + "]] ")
+	}
+	if s.While {
+		p.text("while (")
+		p.expr(s.Cond, 0)
+		p.text(") ")
+		p.body(s.Body, s.Inline)
+		return
+	}
+	p.text("for (")
+	if s.Init != nil {
+		p.simple(s.Init)
+	}
+	p.text(";")
+	if s.Cond != nil {
+		p.text(" ")
+		p.expr(s.Cond, 0)
+	}
+	p.text(";")
+	if s.Post != nil {
+		p.text(" ")
+		p.simple(s.Post)
+	}
+	p.text(") ")
+	p.body(s.Body, s.Inline)
+}
+
+func (s *Block) write(p *printer)    { p.block(s.Body) }
+func (s *Comment) write(p *printer)  { p.text(s.Text) }
+func (s *Blank) write(p *printer)    { p.newline() }
+func (s *Verbatim) write(p *printer) { p.text(s.Text) }
+
+// Print returns statements as GLSL, indented by so many levels.
+func Print(list []Stmt, depth int) string {
+	p := printer{depth: depth}
+	p.stmts(list)
+	return p.b.String()
+}
+
+// String is the definition as GLSL.
+func (d *Definition) String() string {
+	var p printer
+	p.text(d.Note)
+	p.text(d.Type + " " + d.Name)
+	if d.Params != nil || d.IsFunction() {
+		p.text("(")
+		column := p.b.Len() - len(d.Note)
+		for i, q := range d.Params {
+			switch {
+			case i == 0:
+			case q.Break:
+				p.text(",")
+				p.newline()
+				p.text(strings.Repeat(" ", column))
+			default:
+				p.text(", ")
+			}
+			p.text(q.Type)
+			if q.Name != "" && q.Type != "" {
+				p.text(" ")
+			}
+			p.text(q.Name + dims(q.Dims))
+		}
+		p.text(")")
+	}
+	p.text(dims(d.Dims))
+	switch {
+	case d.IsFunction() && d.Inline:
+		p.text(" { ")
+		for _, s := range d.Body {
+			s.write(&p)
+			p.text(" ")
+		}
+		p.text("}")
+	case d.IsFunction():
+		p.text(" ")
+		p.block(d.Body)
+	case d.Type == "#define":
+		p.text(" ")
+		p.expr(d.Value, 0)
+	default:
+		p.text(" = ")
+		p.expr(d.Value, 0)
+		p.text(";")
+	}
+	p.newline()
+	return p.b.String()
+}

@@ -1,0 +1,139 @@
+package syntax
+
+import "slices"
+
+// Prune returns the statements of a block without what does nothing: declarations of variables that nothing reads,
+// what changes these, and loops and branches around nothing. The blocks in it must be pruned already.
+//
+// What is computed for a variable is taken to do nothing else. Variables of more than one name in a declaration, and
+// precise ones, stay.
+func Prune(list []Stmt) []Stmt {
+	for {
+		shorter := withoutUnread(withoutUnused(list))
+		if len(shorter) == len(list) {
+			return list
+		}
+		list = shorter
+	}
+}
+
+// alone returns the variable that a statement declares and nothing else.
+func alone(s Stmt) (v Var, ok bool) {
+	d, ok := s.(*Declare)
+	if !ok || len(d.Vars) != 1 || d.Qualifiers != "" && d.Qualifiers != "const" {
+		return v, false
+	}
+	return d.Vars[0], true
+}
+
+// withoutUnused leaves out declarations of variables that no later statement mentions, and blocks of nothing.
+func withoutUnused(list []Stmt) []Stmt {
+	mentioned := map[string]bool{}
+	mention := func(name string) { mentioned[name] = true }
+	kept := make([]Stmt, 0, len(list))
+	for i, s := range slices.Backward(list) {
+		if v, ok := alone(s); ok && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
+			if n := len(kept); n > 0 {
+				if c, ok := kept[n-1].(*Comment); ok && c.Trailing {
+					kept = kept[:n-1]
+				}
+			}
+			continue
+		}
+		kept = append(kept, s)
+		Names(list[i:i+1], mention)
+	}
+	if len(kept) == len(list) {
+		return list
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// isEmpty reports whether a statement is a loop or branch around nothing.
+func isEmpty(s Stmt) bool {
+	switch s := s.(type) {
+	case *If:
+		return len(s.Then) == 0 && len(s.Else) == 0
+	case *For:
+		return len(s.Body) == 0 && !s.While
+	}
+	return false
+}
+
+// target returns the variable that a statement does no more than to change, or an element of it, and the expressions
+// that it reads for that.
+func target(s Stmt) (name string, reads []*Expr) {
+	a, ok := s.(*Assign)
+	if !ok || a.Value == nil {
+		return "", nil
+	}
+	to := a.To
+	reads = append(reads, a.Value)
+	for to.Op == Index || to.Op == Member {
+		reads = append(reads, to.Args[1:]...)
+		to = to.Args[0]
+	}
+	if to.Op != Name {
+		return "", nil
+	}
+	return to.Text, reads
+}
+
+// withoutUnread leaves out variables that are declared without a value and only changed.
+func withoutUnread(list []Stmt) []Stmt {
+	unread := map[string]bool{}
+	for _, s := range list {
+		if v, ok := alone(s); ok && v.Init == nil {
+			unread[v.Name] = true
+		}
+	}
+	if len(unread) == 0 {
+		return list
+	}
+	Visit(list, func(s Stmt) {
+		name, reads := target(s)
+		if name == "" {
+			stmtNames(s, func(n string) { delete(unread, n) })
+			return
+		}
+		for _, x := range reads {
+			x.names(func(n string) {
+				if n != name {
+					delete(unread, n)
+				}
+			})
+		}
+	})
+	if len(unread) == 0 {
+		return list
+	}
+	return without(list, unread)
+}
+
+// without leaves out declarations and changes of variables.
+func without(list []Stmt, names map[string]bool) []Stmt {
+	var kept []Stmt
+	for _, s := range list {
+		if name, _ := target(s); names[name] {
+			continue
+		}
+		if v, ok := alone(s); ok && v.Init == nil && names[v.Name] {
+			continue
+		}
+		switch t := s.(type) {
+		case *If:
+			c := *t
+			c.Then, c.Else = Prune(without(t.Then, names)), Prune(without(t.Else, names))
+			s = &c
+		case *For:
+			c := *t
+			c.Body = Prune(without(t.Body, names))
+			s = &c
+		case *Block:
+			s = &Block{Prune(without(t.Body, names))}
+		}
+		kept = append(kept, s)
+	}
+	return kept
+}

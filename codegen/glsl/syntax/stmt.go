@@ -1,0 +1,308 @@
+package syntax
+
+import "strings"
+
+// Stmt is a statement, or what stands among statements.
+type Stmt interface{ write(p *printer) }
+
+type (
+	// Declare declares variables.
+	Declare struct {
+		Qualifiers string // such as "const" or "precise"
+		Type       string
+		Vars       []Var
+	}
+	// Assign changes a variable or an element: an operator such as "=" or "+=". "++" and "--" have no value.
+	Assign struct {
+		To    *Expr
+		Op    string
+		Value *Expr
+	}
+	// Do is an expression for what it does, such as a barrier.
+	Do struct{ X *Expr }
+	// Return leaves a function, with a value if X is not nil.
+	Return struct{ X *Expr }
+	// Jump is "break", "continue" or "discard".
+	Jump struct{ Word string }
+	// If executes Then or Else. Inline says that each is a single statement without braces.
+	If struct {
+		Cond       *Expr
+		Then, Else []Stmt
+		Inline     bool
+	}
+	// For is a loop: a while loop if it has no Init and no Post, but Cond.
+	For struct {
+		Hint   string // for compilers, such as "unroll"
+		While  bool
+		Init   Stmt // may be nil, as Cond and Post may
+		Cond   *Expr
+		Post   Stmt
+		Body   []Stmt
+		Inline bool
+	}
+	// Block is statements in braces.
+	Block struct{ Body []Stmt }
+	// Comment is a comment, from its slashes on: in a line of its own, or behind the statement before it, or behind
+	// the brace that begins a block.
+	Comment struct {
+		Text     string
+		Trailing bool
+	}
+	// Blank is an empty line.
+	Blank struct{}
+	// Verbatim is lines that somebody else has written, with their indentation.
+	Verbatim struct{ Text string }
+)
+
+// Var is a declared variable.
+type Var struct {
+	Name string
+	Dims []*Expr // of an array; nil for an extent that follows from Init
+	Init *Expr   // nil for none
+}
+
+// blocks returns the lists of statements that a statement consists of.
+func blocks(s Stmt) (first, second []Stmt) {
+	switch s := s.(type) {
+	case *If:
+		return s.Then, s.Else
+	case *For:
+		return s.Body, nil
+	case *Block:
+		return s.Body, nil
+	}
+	return nil, nil
+}
+
+// exprs calls visit with the expressions of a statement, without those of the statements it consists of.
+func exprs(s Stmt, visit func(*Expr)) {
+	each := func(x *Expr) {
+		if x != nil {
+			visit(x)
+		}
+	}
+	switch s := s.(type) {
+	case *Declare:
+		for _, v := range s.Vars {
+			for _, d := range v.Dims {
+				each(d)
+			}
+			each(v.Init)
+		}
+	case *Assign:
+		each(s.To)
+		each(s.Value)
+	case *Do:
+		each(s.X)
+	case *Return:
+		each(s.X)
+	case *If:
+		each(s.Cond)
+	case *For:
+		if s.Init != nil {
+			exprs(s.Init, visit)
+		}
+		each(s.Cond)
+		if s.Post != nil {
+			exprs(s.Post, visit)
+		}
+	}
+}
+
+// Visit calls visit with each statement of a list and of the blocks in it.
+func Visit(list []Stmt, visit func(Stmt)) {
+	for _, s := range list {
+		visit(s)
+		first, second := blocks(s)
+		Visit(first, visit)
+		Visit(second, visit)
+	}
+}
+
+// Walk visits all expressions of a list of statements.
+func Walk(list []Stmt, visit func(*Expr)) {
+	Visit(list, func(s Stmt) { exprs(s, func(x *Expr) { x.Walk(visit) }) })
+}
+
+// Names calls visit with every name that statements mention, which are no names of what they declare.
+func Names(list []Stmt, visit func(string)) {
+	Visit(list, func(s Stmt) { stmtNames(s, visit) })
+}
+
+// stmtNames is Names for one statement, without the blocks in it.
+func stmtNames(s Stmt, visit func(string)) {
+	switch s := s.(type) {
+	case *Verbatim:
+		EachName(s.Text, visit)
+	case *Declare:
+		EachName(s.Type, visit)
+	case *For:
+		if d, ok := s.Init.(*Declare); ok {
+			EachName(d.Type, visit)
+		}
+	}
+	exprs(s, func(x *Expr) { x.names(visit) })
+}
+
+// Map returns statements with their expressions changed: change gets each whole one.
+func Map(list []Stmt, change func(*Expr) *Expr) []Stmt {
+	return rebuilt(list, change, func(s string) string { return s }, func(s string) string { return s })
+}
+
+// Renamed returns statements with other names.
+func Renamed(list []Stmt, names map[string]string) []Stmt {
+	if len(names) == 0 {
+		return list
+	}
+	rename := func(s string) string { return renamed(s, names) }
+	return rebuilt(list, func(x *Expr) *Expr { return x.renamed(names) }, rename, rename)
+}
+
+// rebuilt returns statements with changed expressions, names of variables and types, and texts.
+func rebuilt(list []Stmt, expr func(*Expr) *Expr, name, text func(string) string) []Stmt {
+	if list == nil {
+		return nil
+	}
+	out := make([]Stmt, len(list))
+	for i, s := range list {
+		out[i] = rebuiltStmt(s, expr, name, text)
+	}
+	return out
+}
+
+func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string) Stmt {
+	change := func(x *Expr) *Expr {
+		if x == nil {
+			return nil
+		}
+		return expr(x)
+	}
+	within := func(list []Stmt) []Stmt { return rebuilt(list, expr, name, text) }
+	switch s := s.(type) {
+	case *Declare:
+		d := &Declare{s.Qualifiers, name(s.Type), make([]Var, len(s.Vars))}
+		for i, v := range s.Vars {
+			d.Vars[i] = Var{name(v.Name), make([]*Expr, len(v.Dims)), change(v.Init)}
+			for n, x := range v.Dims {
+				d.Vars[i].Dims[n] = change(x)
+			}
+		}
+		return d
+	case *Assign:
+		return &Assign{change(s.To), s.Op, change(s.Value)}
+	case *Do:
+		return &Do{change(s.X)}
+	case *Return:
+		return &Return{change(s.X)}
+	case *If:
+		return &If{change(s.Cond), within(s.Then), within(s.Else), s.Inline}
+	case *For:
+		f := &For{s.Hint, s.While, nil, change(s.Cond), nil, within(s.Body), s.Inline}
+		if s.Init != nil {
+			f.Init = rebuiltStmt(s.Init, expr, name, text)
+		}
+		if s.Post != nil {
+			f.Post = rebuiltStmt(s.Post, expr, name, text)
+		}
+		return f
+	case *Block:
+		return &Block{within(s.Body)}
+	case *Verbatim:
+		return &Verbatim{text(s.Text)}
+	}
+	return s
+}
+
+// Definition is what a shader defines before main, for what follows to use: a
+// function, or a constant or macro, which has a value.
+type Definition struct {
+	Note string // comment lines
+	// Type is what a function returns, "const" and the type of a constant, or "#define".
+	Type   string
+	Name   string
+	Params []Param // of a function or macro
+	Body   []Stmt  // of a function
+	Inline bool    // the body stands in the line of the name
+	Dims   []*Expr // of a constant
+	Value  *Expr   // of a constant or macro
+}
+
+// Param is a parameter. It has no name if the function does not use it.
+type Param struct {
+	Type string // with its qualifiers
+	Name string
+	Dims []*Expr
+	// Break says that it stands in a line of its own.
+	Break bool
+}
+
+// IsFunction reports whether it is no macro and no constant.
+func (d *Definition) IsFunction() bool { return d.Value == nil }
+
+// Signature is what no other definition of a shader may have: of a function its name and the types of its parameters,
+// by which GLSL tells functions of one name apart, and else the name.
+func (d *Definition) Signature() string {
+	if !d.IsFunction() {
+		return d.Name
+	}
+	var types []string
+	for _, p := range d.Params {
+		words := strings.Fields(p.Type)
+		types = append(types, words[len(words)-1]+dims(p.Dims))
+	}
+	return d.Name + "(" + strings.Join(types, ", ") + ")"
+}
+
+// Names calls visit with every name that a definition mentions and does not declare.
+func (d *Definition) Names(visit func(string)) {
+	for _, p := range d.Params {
+		for _, x := range p.Dims {
+			x.names(visit)
+		}
+	}
+	Names(d.Body, visit)
+	if d.Value != nil {
+		d.Value.names(visit)
+	}
+}
+
+// Mentions reports whether a definition mentions a name.
+func (d *Definition) Mentions(name string) bool {
+	found := false
+	d.Names(func(n string) { found = found || n == name })
+	return found
+}
+
+// Walk visits the expressions of a definition.
+func (d *Definition) Walk(visit func(*Expr)) {
+	Walk(d.Body, visit)
+	d.Value.Walk(visit)
+}
+
+// Map returns the definition with its expressions changed: change gets each whole one.
+func (d *Definition) Map(change func(*Expr) *Expr) *Definition {
+	e := *d
+	e.Body = Map(d.Body, change)
+	if d.Value != nil {
+		e.Value = change(d.Value)
+	}
+	return &e
+}
+
+// Renamed is the definition with other names in it.
+func (d *Definition) Renamed(names map[string]string) *Definition {
+	if len(names) == 0 {
+		return d
+	}
+	e := *d
+	e.Name, e.Body = renamed(d.Name, names), Renamed(d.Body, names)
+	e.Params = nil
+	for _, p := range d.Params {
+		p.Name = renamed(p.Name, names)
+		e.Params = append(e.Params, p)
+	}
+	if d.Value != nil {
+		e.Value = d.Value.renamed(names)
+	}
+	return &e
+}
