@@ -23,7 +23,8 @@ uint group = e / 16u, digit = group < 10u ? group / 2u : group - 10u;
 uvec4 bytes = WORDS(group < 10u ? e % 32u : 32u);
 uvec4 power = uvec4(digit < 4u ? 0x1b090301u >> 8u * digit & 0xffu : 81u);
 if (group == 15u) {
-    bytes = uvec4(WORD(48u)), power = uvec4(1u, 3u, 9u, 27u);
+    bytes = uvec4(WORD(48u));
+    power = uvec4(1u, 3u, 9u, 27u);
 }
 uvec4 even = (bytes & 0x00ff00ffu) * power & 0x00ff00ffu;
 uvec4 odd = (bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -95,27 +96,27 @@ func (e *emitter) argUses(v *kernel.Expr) []int {
 func (e *emitter) placeholders(v *kernel.Expr) []string {
 	var names []string
 	if n := e.template(v); n != nil {
-		n.walk(func(n *node) {
-			if n.kind == nodePlaceholder {
-				names = append(names, n.text)
+		n.Walk(func(x *syntax.Expr) {
+			if x.Op == syntax.Hole {
+				names = append(names, x.Text)
 			}
 		})
 	}
 	return names
 }
 
-func (e *emitter) template(v *kernel.Expr) *node {
+func (e *emitter) template(v *kernel.Expr) *syntax.Expr {
 	form := e.form(v)
 	if len(v.Args) == 0 || form == "" {
 		e.fail("op %s has no scalar GLSL form for these arguments", v.Op)
 		return nil
 	}
-	n, err := parseTemplate(form)
+	n, err := parseForm(form)
 	if err != nil {
 		e.fail("op %s: %v", v.Op, err)
 		return nil
 	}
-	return n.without(v.Attrs)
+	return without(n, v.Attrs)
 }
 
 // apply prints an elementwise op.
@@ -158,7 +159,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	case (through == "float" || through == "double") && !e.contracts(v):
 		s.operator = func(op string, args ...text) text { return e.rounded(through, op, args...) }
 	}
-	t := n.render(s)
+	t := s.fill(n)
 	if through != typ && e.computeType(v.DType) == "double" {
 		t = call("double", t)
 	}
@@ -261,10 +262,10 @@ func (e *emitter) wrapped(v *kernel.Expr, t text) text {
 var doubleFunctions = wordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
 	nan_max nan_min mod_floor rem_trunc div_full`)
 
-func doubleForm(n *node) bool {
+func doubleForm(form *syntax.Expr) bool {
 	ok := true
-	n.walk(func(n *node) {
-		if n.kind == nodeCall && !doubleFunctions[n.text] {
+	form.Walk(func(x *syntax.Expr) {
+		if x.Op == syntax.Call && !doubleFunctions[x.Text] {
 			ok = false
 		}
 	})

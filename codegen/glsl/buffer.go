@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -202,10 +203,14 @@ type view struct {
 }
 
 // declarations are the views that the functions use.
-func (e *emitter) declarations(functions []*definition) (used []view) {
+func (e *emitter) declarations(functions []*syntax.Definition) (used []view) {
+	names := map[string]bool{}
+	for _, f := range functions {
+		f.Names(func(name string) { names[name] = true })
+	}
 	for _, b := range e.buffers {
 		for _, a := range e.arraysOf(b) {
-			if slices.ContainsFunc(functions, func(f *definition) bool { return mentioned(f.body, a.name) }) {
+			if names[a.name] {
 				used = append(used, view{b, a})
 			}
 		}
@@ -225,23 +230,17 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 // in 64 bits, where the array has 2^31 bytes and more. SPIR-V takes an index as a number with a sign, and drivers may
 // count the bytes up to an element in 32 bits, whatever the address has: an H100's does. An array that a built-in
 // function is handed as a whole can be as large as that count.
-func (e *emitter) foldFar(functions []*definition) {
+func (e *emitter) foldFar(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range e.buffers {
 		bytes := b.bytes()
 		if !b.byRows {
 			continue
 		}
 		for _, a := range e.arraysOf(b) {
-			folded := make([]string, len(functions))
-			ok := true
-			for i, f := range functions {
-				if folded[i], ok = callsForIndices(f.body, a.name); !ok {
-					break
-				}
-			}
-			if b.folded[a.name] = ok; ok {
+			if b.folded[a.name] = onlyIndexed(functions, a.name); b.folded[a.name] {
+				functions = slices.Clone(functions)
 				for i, f := range functions {
-					f.body = folded[i]
+					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, a.name) })
 				}
 			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.wide && !b.DType.IsBlock() {
 				e.fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
@@ -249,6 +248,7 @@ func (e *emitter) foldFar(functions []*definition) {
 			}
 		}
 	}
+	return functions
 }
 
 // maxIndex is the last position that is an index in SPIR-V.
@@ -259,30 +259,32 @@ func (b *buffer) bytes() int64 {
 	return b.Elems / int64(b.DType.BlockElems()) * int64(b.DType.BlockBytes())
 }
 
-// callsForIndices writes name(i) for every name[i] of a text, or reports that the name stands there without an index.
-func callsForIndices(f, name string) (string, bool) {
-	text := []byte(f)
-	for _, at := range slices.Backward(mentions(f, name)) {
-		open := at + len(name)
-		if open >= len(text) || text[open] != '[' {
-			return "", false
-		}
-		depth, end := 1, open+1
-		for ; end < len(text); end++ {
-			if text[end] == '[' {
-				depth++
-			} else if text[end] == ']' {
-				if depth--; depth == 0 {
-					break
-				}
+// indexes reports whether x is an element of an array.
+func indexes(x *syntax.Expr, array string) bool { return x.Op == syntax.Index && x.Args[0].Is(array) }
+
+// onlyIndexed reports whether functions read elements of an array, and do nothing else with it.
+func onlyIndexed(functions []*syntax.Definition, array string) bool {
+	whole := 0
+	for _, f := range functions {
+		f.Walk(func(x *syntax.Expr) {
+			if indexes(x, array) {
+				whole--
+			} else if x.Is(array) {
+				whole++
 			}
-		}
-		if end == len(text) {
-			return "", false
-		}
-		text[open], text[end] = '(', ')'
+		})
 	}
-	return string(text), true
+	return whole == 0
+}
+
+// callsForIndices returns an expression with array(i) for every array[i].
+func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
+	return x.Map(func(x *syntax.Expr) *syntax.Expr {
+		if !indexes(x, array) {
+			return x
+		}
+		return &syntax.Expr{Op: syntax.Call, Text: array, Type: x.Type, Args: x.Args[1:]}
+	})
 }
 
 // array is a way in which the text sees a buffer.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -109,13 +110,13 @@ func attrType(k ir.AttrKind) string {
 // customFunction makes the text have the function of a custom op for the types
 // of v, once each: GLSL tells functions of one name apart by their arguments.
 func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
-	var params []string
+	var params []syntax.Param
 	param := func(typ, name string) {
 		if reserved[name] {
 			e.fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose "+
 				"another name", op.Name, name)
 		}
-		params = append(params, typ+" "+name)
+		params = append(params, syntax.Param{Type: typ, Name: name})
 	}
 	for i, a := range v.Args {
 		typ := e.computeType(a.DType)
@@ -131,11 +132,12 @@ func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	if op.Expr != "" {
 		text = "    return (\n" + bracketed(op, "Expr", op.Expr, "        ") + "    );\n"
 	}
-	fn := newFunction(fmt.Sprintf("%s %s(%s)", result, customName(op), strings.Join(params, ", ")), text)
+	fn := &syntax.Definition{Type: result, Name: customName(op), Params: params,
+		Body: []syntax.Stmt{&syntax.Verbatim{Text: text}}}
 	if op.Doc != "" {
-		fn.note = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n"
+		fn.Note = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n"
 	}
-	if !slices.ContainsFunc(e.custom, func(o definition) bool { return o.String() == fn.String() }) {
+	if !slices.ContainsFunc(e.custom, func(o *syntax.Definition) bool { return o.String() == fn.String() }) {
 		e.custom = append(e.custom, fn)
 	}
 }

@@ -3,11 +3,11 @@ package glsl
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -52,8 +52,8 @@ type parts struct {
 	macros     string
 	buffers    []view
 	shared     []sharedArray
-	functions  []definition // and macros and constants: each uses those before it
-	main       definition
+	functions  []*syntax.Definition // and macros and constants: each uses those before it
+	main       *syntax.Definition
 }
 
 // text is the shader.
@@ -98,15 +98,12 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	}
 	e.preserveNaN()
 	// The parts below find out what the text needs, so they come first.
-	functions := e.functions()
-	main := e.root.function()
-	all := append(pointers(functions), &main)
-	e.foldFar(all)
+	all := e.foldFar(e.functions())
 	buffers := e.declarations(all)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, s),
 		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
-	sh.parts = parts{about: e.about(), extensions: e.extensions(), modes: e.modes(), buffers: buffers, shared: e.shared,
-		functions: functions, main: main}
+	sh.parts = parts{about: e.about(), extensions: e.extensions(all), modes: e.modes(), buffers: buffers,
+		shared: e.shared, functions: all[:len(all)-1], main: all[len(all)-1]}
 	if device.LosesNaN(caps) {
 		sh.parts.macros = keepNaN(all)
 	}
@@ -115,19 +112,20 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 }
 
 // nanLosers are the built-in functions that some drivers give a number for NaN.
-var nanLosers = regexp.MustCompile(`\b(exp2?|log2?)\(`)
+var nanLosers = wordSet("exp exp2 log log2")
 
 // keepNaN has the functions that lose NaN, as far as others call them, keep it.
 // A macro is not expanded inside itself, so the call in it is the built-in.
-func keepNaN(functions []*definition) string {
+func keepNaN(functions []*syntax.Definition) string {
 	var b strings.Builder
+	guarded := map[string]bool{}
 	for _, f := range functions {
-		for _, call := range nanLosers.FindAllStringSubmatch(f.body, -1) {
-			line := fmt.Sprintf("#define %s(x) mix(%[1]s(x), x, isnan(x))\n", call[1])
-			if !strings.Contains(b.String(), line) {
-				b.WriteString(line)
+		f.Names(func(name string) {
+			if nanLosers[name] && !guarded[name] {
+				guarded[name] = true
+				fmt.Fprintf(&b, "#define %s(x) mix(%[1]s(x), x, isnan(x))\n", name)
 			}
-		}
+		})
 	}
 	if b.Len() == 0 {
 		return ""
@@ -246,10 +244,14 @@ const (
 	dontUnroll = "[[dont_unroll]] "
 )
 
-func (e *emitter) unrolls() bool {
-	has := func(s string) bool { return strings.Contains(s, unroll) || strings.Contains(s, dontUnroll) }
-	return slices.ContainsFunc(e.root.lines, has) ||
-		slices.ContainsFunc(e.decoders, func(d definition) bool { return has(d.body) })
+// hinted reports whether a function has a loop with a hint for compilers.
+func hinted(f *syntax.Definition) bool {
+	found := false
+	syntax.Visit(f.Body, func(s syntax.Stmt) {
+		loop, ok := s.(*syntax.For)
+		found = found || ok && loop.Hint != ""
+	})
+	return found
 }
 
 // wrapWords prints a comma-separated list as comment lines.
@@ -272,7 +274,7 @@ func wrapWords(prefix string, words []string, width int) string {
 }
 
 // extensions switches on what the text uses.
-func (e *emitter) extensions() (lines []string) {
+func (e *emitter) extensions(functions []*syntax.Definition) (lines []string) {
 	add := func(name string) {
 		line := fmt.Sprintf("#extension %s : require\n", name)
 		if name != "" && !slices.Contains(lines, line) {
@@ -285,7 +287,7 @@ func (e *emitter) extensions() (lines []string) {
 	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
 		add("GL_EXT_buffer_reference_uvec2")
 	}
-	if e.unrolls() {
+	if slices.ContainsFunc(functions, hinted) {
 		add("GL_EXT_control_flow_attributes")
 	}
 	return lines
@@ -294,8 +296,8 @@ func (e *emitter) extensions() (lines []string) {
 func (e *emitter) sortedNeeds() []string { return slices.Sorted(maps.Keys(e.needs)) }
 
 // symbolLines reads the symbols that the text uses.
-func (e *emitter) symbolLines() []string {
-	var lines []string
+func (e *emitter) symbolLines() []syntax.Stmt {
+	s := newScope(nil, nil)
 	for i, name := range e.symbols {
 		if !e.usedSyms[name] {
 			continue
@@ -305,7 +307,7 @@ func (e *emitter) symbolLines() []string {
 			e.fail("it needs symbol %s but binds no params", name)
 			return nil
 		}
-		lines = append(lines, fmt.Sprintf("const uint %s = %s[%d];", e.symbolNames[name], e.view(e.buffers[p], 1), i))
+		e.lineIn(s, "const uint %s = %s[%d];", e.symbolNames[name], e.view(e.buffers[p], 1), i)
 	}
-	return lines
+	return s.body
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -26,9 +27,9 @@ type emitter struct {
 
 	buffers  []*buffer
 	needs    map[string]bool
-	helpers  map[string]bool // keys of lib entries
-	decoders []definition    // functions that read block formats, by binding
-	custom   []definition    // functions of custom ops
+	helpers  map[string]bool      // keys of lib entries
+	decoders []*syntax.Definition // functions that read block formats, by binding
+	custom   []*syntax.Definition // functions of custom ops
 	shared   []sharedArray
 	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool
@@ -42,12 +43,13 @@ type emitter struct {
 	err          error
 }
 
-// scope is one block of the text, or, where head is empty, a stretch of the
+// scope is one block of a function, or, where head is nil, a stretch of the
 // enclosing block in which axes have meanings of their own.
 type scope struct {
 	parent *scope
-	head   string
-	lines  []string
+	head   syntax.Stmt // the loop or branch that the block belongs to
+	other  bool        // it is what the branch does otherwise
+	body   []syntax.Stmt
 	names  map[string]bool
 
 	axes    map[int]text
@@ -62,7 +64,7 @@ type scope struct {
 	guard bool
 }
 
-func newScope(parent *scope, head string) *scope {
+func newScope(parent *scope, head syntax.Stmt) *scope {
 	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, later: map[int]string{},
 		accs:   map[int]text{},
 		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
@@ -70,14 +72,14 @@ func newScope(parent *scope, head string) *scope {
 
 // block returns the scope whose braces s stands in.
 func (s *scope) block() *scope {
-	for s.head == "" && s.parent != nil {
+	for s.head == nil && s.parent != nil {
 		s = s.parent
 	}
 	return s
 }
 
 func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []string) *emitter {
-	root := newScope(nil, "void main()")
+	root := newScope(nil, nil)
 	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, symbolNames: map[string]string{},
 		root: root, scope: root,
 		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}, arrays: map[string]string{}}
@@ -112,23 +114,50 @@ func (e *emitter) need(names ...string) {
 	}
 }
 
-// line writes one line into the open scope.
-func (e *emitter) line(format string, args ...any) { e.scope.write(fmt.Sprintf(format, args...)) }
+// line writes statements into the open scope: a format, in which trees stand for themselves. Nothing is an empty line.
+func (e *emitter) line(format string, args ...any) {
+	if format == "" {
+		e.scope.write(&syntax.Blank{})
+		return
+	}
+	e.lineIn(e.scope, format, args...)
+}
 
-func (s *scope) write(line string) { s.lines = append(s.lines, line) }
+func (e *emitter) lineIn(s *scope, format string, args ...any) {
+	list, err := syntax.Format(format, args...)
+	if err != nil {
+		e.fail("%v", err)
+	}
+	s.write(list...)
+}
+
+func (s *scope) write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
 
 // comment writes a line for the reader, with a blank line before it unless it
 // opens its block.
 func (e *emitter) comment(format string, args ...any) {
-	if b := e.scope; len(b.lines) > 0 || b.head == "" {
+	if b := e.scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
 		e.line("")
 	}
-	e.line("// "+format, args...)
+	e.scope.write(&syntax.Comment{Text: fmt.Sprintf("// "+format, args...)})
 }
 
 // open begins a block: open("for (…)").
 func (e *emitter) open(format string, args ...any) {
-	e.scope = newScope(e.scope, fmt.Sprintf(format, args...))
+	head, err := syntax.Head(format, args...)
+	if err != nil {
+		e.fail("%v", err)
+	}
+	e.scope = newScope(e.scope, head)
+}
+
+// openElse begins a block that runs where the branch before it does not.
+func (e *emitter) openElse() {
+	last := len(e.scope.body) - 1
+	head := e.scope.body[last]
+	e.scope.body = e.scope.body[:last]
+	e.scope = newScope(e.scope, head)
+	e.scope.other = true
 }
 
 // openGuard begins a block that may not run, so that values which only it
@@ -139,24 +168,22 @@ func (e *emitter) openGuard(format string, args ...any) {
 }
 
 // openScope begins a scope without braces, to bind axes for a few lines.
-func (e *emitter) openScope() { e.scope = newScope(e.scope, "") }
+func (e *emitter) openScope() { e.scope = newScope(e.scope, nil) }
 
 // close ends the innermost scope.
 func (e *emitter) close() {
 	s := e.scope
 	e.scope = s.parent
-	if s.head == "" {
-		e.scope.lines = append(e.scope.lines, s.lines...)
-		return
+	switch {
+	case s.head == nil:
+		e.scope.write(s.body...)
+	case s.other:
+		branch := *s.head.(*syntax.If)
+		branch.Else = syntax.Prune(s.body)
+		e.scope.write(&branch)
+	default:
+		e.scope.write(syntax.WithBody(s.head, syntax.Prune(s.body)))
 	}
-	e.line("%s {", s.head)
-	for _, l := range pruned(s.lines) {
-		if l != "" {
-			l = "    " + l
-		}
-		e.scope.write(l)
-	}
-	e.line("}")
 }
 
 // bindAxis says what an axis is called in the open scope; do it before
@@ -182,7 +209,7 @@ func (e *emitter) bindValue(v *kernel.Expr, t text) { e.scope.values[v] = t }
 // declare introduces a variable in scope s and returns its name.
 func (e *emitter) declare(s *scope, typ, base string, value text) string {
 	name := e.fresh(s, base)
-	s.write(fmt.Sprintf("%s %s = %s;", typ, name, value.s))
+	e.lineIn(s, "%s %s = %s;", typ, name, value.s)
 	return name
 }
 
@@ -263,13 +290,29 @@ func (e *emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 // define writes a function beside main: body writes what is in its braces.
 func (e *emitter) define(head string, body func()) {
 	root, scope, used := e.root, e.scope, e.usedSyms
-	e.root = newScope(nil, head)
+	e.root = newScope(nil, nil)
 	e.root.names = maps.Clone(e.globals)
 	e.scope, e.usedSyms = e.root, map[string]bool{}
 	body()
-	e.root.lines = append(e.symbolLines(), e.root.lines...)
-	e.decoders = append(e.decoders, e.root.function())
+	f := e.definition(head + " {\n}\n")
+	f.Body = syntax.Prune(append(e.symbolLines(), e.root.body...))
+	e.decoders = append(e.decoders, f)
 	e.root, e.scope, e.usedSyms = root, scope, used
+}
+
+// add reads a definition, for what follows to use.
+func (e *emitter) add(source string) { e.decoders = append(e.decoders, e.definition(source)) }
+
+// addFunction adds a function of this head, such as "float half(float x)", and these lines.
+func (e *emitter) addFunction(head, lines string) { e.add(head + " {\n" + lines + "}\n") }
+
+// definition reads a definition.
+func (e *emitter) definition(source string) *syntax.Definition {
+	d, err := syntax.ParseDefinition(source)
+	if err != nil {
+		e.fail("%v", err)
+	}
+	return d
 }
 
 // defineOver defines a function of parameters, and of variables of main, that knows the
@@ -293,16 +336,4 @@ func (e *emitter) defineOver(typ, name string, params, variables []string, axes 
 		}
 		body()
 	})
-}
-
-// function is the scope of a whole function as its definition.
-func (s *scope) function() definition {
-	var b strings.Builder
-	for _, l := range pruned(s.lines) {
-		if l != "" {
-			l = "    " + l
-		}
-		b.WriteString(l + "\n")
-	}
-	return newFunction(s.head, b.String())
 }

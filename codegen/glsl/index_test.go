@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -24,27 +25,27 @@ func (n number) value() int64 {
 }
 
 // evaluate computes the text of an index, as a device does.
-func evaluate(t *testing.T, n *node, vars map[string]uint32) number {
+func evaluate(t *testing.T, n *syntax.Expr, vars map[string]uint32) number {
 	t.Helper()
-	kid := func(i int) number { return evaluate(t, n.kids[i], vars) }
-	switch n.kind {
-	case nodeText:
-		if v, ok := vars[n.text]; ok {
+	kid := func(i int) number { return evaluate(t, n.Args[i], vars) }
+	switch n.Op {
+	case syntax.Name, syntax.Number:
+		if v, ok := vars[n.Text]; ok {
 			return number{v, false}
 		}
-		v, err := strconv.ParseUint(strings.TrimSuffix(n.text, "u"), 10, 32)
+		v, err := strconv.ParseInt(strings.TrimSuffix(n.Text, "u"), 10, 64)
 		if err != nil {
-			t.Fatalf("%s is no number and no variable", n.text)
+			t.Fatalf("%s is no number and no variable", n.Text)
 		}
-		return number{uint32(v), !strings.HasSuffix(n.text, "u")}
-	case nodeUnary:
+		return number{uint32(v), !strings.HasSuffix(n.Text, "u")}
+	case syntax.Unary:
 		return number{-kid(0).bits, kid(0).signed}
-	case nodeBinary:
+	case syntax.Binary:
 		a, b := kid(0), kid(1)
 		if a.signed != b.signed {
-			t.Fatalf("%s of int and uint", n.text)
+			t.Fatalf("%s of int and uint", n.Text)
 		}
-		switch n.text {
+		switch n.Text {
 		case "+":
 			return number{a.bits + b.bits, a.signed}
 		case "-":
@@ -53,32 +54,32 @@ func evaluate(t *testing.T, n *node, vars map[string]uint32) number {
 			return number{a.bits * b.bits, a.signed}
 		}
 		if a.signed || b.bits == 0 {
-			t.Fatalf("%s of ints, or by 0", n.text)
+			t.Fatalf("%s of ints, or by 0", n.Text)
 		}
-		if n.text == "/" {
+		if n.Text == "/" {
 			return number{a.bits / b.bits, false}
 		}
 		return number{a.bits % b.bits, false}
-	case nodeCall:
+	case syntax.Call:
 		return evaluateCall(t, n, kid)
 	}
-	t.Fatalf("an index has %q", n.text)
+	t.Fatalf("an index has %q", n.Text)
 	return number{}
 }
 
-func evaluateCall(t *testing.T, n *node, kid func(int) number) number {
+func evaluateCall(t *testing.T, n *syntax.Expr, kid func(int) number) number {
 	t.Helper()
 	pick := func(less bool) number {
 		a, b := kid(0), kid(1)
 		if a.signed != b.signed {
-			t.Fatalf("%s of int and uint", n.text)
+			t.Fatalf("%s of int and uint", n.Text)
 		}
 		if (a.value() < b.value()) == less {
 			return a
 		}
 		return b
 	}
-	switch n.text {
+	switch n.Text {
 	case "uint":
 		return number{kid(0).bits, false}
 	case "int":
@@ -90,7 +91,7 @@ func evaluateCall(t *testing.T, n *node, kid func(int) number) number {
 	case "clamp":
 		return number{uint32(int32(min(max(kid(0).value(), kid(1).value()), kid(2).value()))), kid(0).signed}
 	}
-	t.Fatalf("an index calls %s", n.text)
+	t.Fatalf("an index calls %s", n.Text)
 	return number{}
 }
 
@@ -147,7 +148,7 @@ func TestIndexText(t *testing.T) {
 		if e.err != nil {
 			t.Fatal(e.err)
 		}
-		n, err := parseTemplate(got)
+		n, err := parseForm(got)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func TestSharedIndex(t *testing.T) {
 		"    sum += fmul(fmul(x[at], w[at]), exponential);",
 		"}",
 	}
-	if got := strings.Join(e.root.lines, "\n"); got != strings.Join(want, "\n") || e.err != nil {
+	if got := syntax.Print(e.root.body, 0); got != strings.Join(want, "\n")+"\n" || e.err != nil {
 		t.Errorf("got\n%s\nwant\n%s\n%v", got, strings.Join(want, "\n"), e.err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
 // helper is a function or constant of the library: what GLSL lacks, leaves
@@ -44,13 +47,11 @@ var libraryNames = func() map[string]bool {
 
 // uses are the names of the helpers that it needs, which stand before it.
 func (h helper) uses() (names []string) {
-	for line := range strings.Lines(h.source) {
-		eachName(line, func(from, to int) {
-			if name := line[from:to]; helperNames[name] && name != h.name && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		})
-	}
+	h.definition(h.types[0]).Names(func(name string) {
+		if helperNames[name] && name != h.name && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	})
 	return names
 }
 
@@ -94,10 +95,11 @@ func findHelper(name, typ string) (*helper, string) {
 	return only, only.types[0]
 }
 
-// functions returns the helpers, decoders and custom ops that main uses, and takes out of main what they do without.
-func (e *emitter) functions() []definition {
-	main := pruned(append(e.symbolLines(), e.root.lines...))
-	var own []definition
+// functions returns the helpers, decoders and custom ops that main uses, and main, without what they do without.
+func (e *emitter) functions() []*syntax.Definition {
+	main := e.definition("void main() {\n}\n")
+	main.Body = syntax.Prune(append(e.symbolLines(), e.root.body...))
+	var own []*syntax.Definition
 	for _, h := range library {
 		for _, typ := range h.types {
 			if e.helpers[h.name+" "+typ] {
@@ -105,14 +107,24 @@ func (e *emitter) functions() []definition {
 			}
 		}
 	}
-	own = pruneFunctions(append(own, e.decoders...), e.custom, main)
-	e.root.lines = main
-	return append(own, e.custom...)
+	return pruneFunctions(append(own, e.decoders...), append(e.custom, main))
 }
 
+// definitions are those of the library, by name and type.
+var definitions sync.Map
+
 // definition is the helper for one of its types.
-func (h helper) definition(typ string) definition {
-	return parseDefinition(strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
+func (h helper) definition(typ string) *syntax.Definition {
+	key := h.name + " " + typ
+	if d, ok := definitions.Load(key); ok {
+		return d.(*syntax.Definition)
+	}
+	d, err := syntax.ParseDefinition(strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
+	if err != nil {
+		panic(err) // of this package's own text, as its tests would show
+	}
+	definitions.Store(key, d)
+	return d
 }
 
 // library is in the order of the text: what a function uses stands before it.

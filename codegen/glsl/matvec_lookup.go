@@ -104,8 +104,8 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)).s, reader)
 	})
 	v.close()
-	v.decoders = append(v.decoders, newFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
-		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies)))
+	v.addFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
+		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies))
 }
 
 // readOctets reads the quants of a strip and returns the names of them and of

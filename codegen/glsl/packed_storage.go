@@ -184,7 +184,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i text, value string) strin
 func (e *emitter) wordFunction(name, source string) {
 	if !e.tables[name] {
 		e.tables[name] = true
-		e.decoders = append(e.decoders, parseDefinition(source))
+		e.add(source)
 	}
 }
 

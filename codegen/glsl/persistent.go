@@ -1,10 +1,12 @@
 package glsl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -26,7 +28,7 @@ type Phase struct {
 func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shader, error) {
 	first := phases[0].Shader
 	for i, p := range phases {
-		if one := p.Shader; one.parts.main.name == "" || one.Workgroup != first.Workgroup ||
+		if one := p.Shader; one.parts.main == nil || one.Workgroup != first.Workgroup ||
 			one.SubgroupSize != first.SubgroupSize {
 			return nil, fmt.Errorf("persistent kernel %s: phase %d has a text of its own, or workgroups or subgroups "+
 				"of another size than the first", name, i)
@@ -38,20 +40,21 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	meet, leave, counters := w.meeting()
 	sh := &Shader{Grid: kernel.Grid{{{Extent: ir.D(groups), Tile: 1}}}, Workgroup: first.Workgroup,
 		SubgroupSize: first.SubgroupSize, Needs: []string{NeedMemoryModel}}
-	var main strings.Builder
+	var main []syntax.Stmt
 	for i, p := range phases {
 		if i > 0 {
-			fmt.Fprintf(&main, "    %s(%du);\n", meet, i*groups)
+			main = append(main, statements("%s(%du);", meet, i*groups)...)
 		}
-		main.WriteString(w.add(i, p))
+		main = append(main, w.add(i, p)...)
 		about += fmt.Sprintf("//\n// %d.%s", i+1, strings.TrimPrefix(p.Shader.parts.about, "//"))
 		sh.Needs = append(sh.Needs, p.Shader.Needs...)
 		sh.SharedBytes += p.Shader.SharedBytes
 	}
 	slices.Sort(sh.Needs)
 	sh.Needs = slices.Compact(sh.Needs)
-	fmt.Fprintf(&main, "    %s();\n", leave)
-	w.parts.main, w.parts.about = newFunction("void main()", main.String()), about
+	main = append(main, statements("%s();", leave)...)
+	w.parts.main = &syntax.Definition{Type: "void", Name: "main", Body: main}
+	w.parts.about = about
 	w.parts.buffers = append(w.parts.buffers, counters...)
 	w.parts.extensions = append(w.parts.extensions, "#extension "+needs[NeedMemoryModel].extension+" : require\n",
 		"#pragma use_vulkan_memory_model\n")
@@ -87,6 +90,15 @@ void LEAVE() {
 }
 `}
 
+// statements reads statements of this file.
+func statements(format string, args ...any) []syntax.Stmt {
+	list, err := syntax.Format(format, args...)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
 // phaseWriter puts the texts of phases together.
 type phaseWriter struct {
 	parts      parts
@@ -103,9 +115,7 @@ func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 	w := &phaseWriter{changes: changes, groups: groups, taken: map[string]bool{}, texts: map[string]bool{},
 		signatures: map[string]bool{}}
 	for _, p := range phases {
-		for line := range strings.Lines(p.Shader.Source) {
-			eachName(line, func(from, to int) { w.taken[line[from:to]] = true })
-		}
+		syntax.EachName(p.Shader.Source, func(name string) { w.taken[name] = true })
 	}
 	w.at, w.of, w.id = w.fresh("workgroup"), w.fresh("workgroups"), w.fresh("invocation")
 	return w
@@ -133,13 +143,17 @@ func (w *phaseWriter) meeting() (meet, leave string, counters []view) {
 		"gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible",
 		"LAST", fmt.Sprintf("%du", w.groups-1))
 	for _, f := range waiting {
-		w.parts.functions = append(w.parts.functions, parseDefinition(names.Replace(f)))
+		d, err := syntax.ParseDefinition(names.Replace(f))
+		if err != nil {
+			panic(err)
+		}
+		w.parts.functions = append(w.parts.functions, d)
 	}
 	return meet, leave, counters
 }
 
-// add takes a phase into the text, and returns the lines that execute it.
-func (w *phaseWriter) add(number int, p Phase) string {
+// add takes a phase into the text, and returns the statements that execute it.
+func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	from := p.Shader.parts
 	w.parts.extensions = union(w.parts.extensions, from.extensions)
 	w.parts.modes = union(w.parts.modes, from.modes)
@@ -161,33 +175,33 @@ func (w *phaseWriter) add(number int, p Phase) string {
 		}
 	}
 	for _, f := range from.functions {
-		if w.declare(f) {
+		if w.declare(function{f}) {
 			w.parts.functions = append(w.parts.functions, f)
 		}
 	}
-	phase := from.main
-	phase.name, phase.params = w.fresh(fmt.Sprintf("phase_%d", number+1)), nil
-	if mentioned(phase.body, w.id) {
-		phase.body = fmt.Sprintf("    uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;\n%s", w.id, w.at,
-			phase.body)
+	phase := *from.main
+	phase.Name = w.fresh(fmt.Sprintf("phase_%d", number+1))
+	if phase.Mentions(w.id) {
+		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.id, w.at),
+			phase.Body...)
 	}
 	var args func(n string) string
-	args, phase.params = w.arguments(phase.body, p.Grid)
-	w.parts.functions = append(w.parts.functions, phase)
-	return w.calls(func(n string) string { return phase.name + "(" + args(n) + ");\n" }, p.Grid)
+	args, phase.Params = w.arguments(&phase, p.Grid)
+	w.parts.functions = append(w.parts.functions, &phase)
+	return w.calls(func(n string) string { return phase.Name + "(" + args(n) + ");" }, p.Grid)
 }
 
-// arguments returns what a phase is given, as far as its text reads that: its workgroup, of which args makes an
-// argument from the workgroup's number, and how many there are.
-func (w *phaseWriter) arguments(body string, grid [3]uint32) (args func(n string) string, params []string) {
+// arguments returns what a phase is given, as far as it reads that: its workgroup, of which args makes an argument
+// from the workgroup's number, and how many there are.
+func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
+	params []syntax.Param) {
 	var made []func(n string) string
-	params = []string{} // a function of none, not a constant
-	if mentioned(body, w.at) {
-		params = append(params, "uvec3 "+w.at)
+	if phase.Mentions(w.at) {
+		params = append(params, syntax.Param{Type: "uvec3", Name: w.at})
 		made = append(made, func(n string) string { return position(n, grid) })
 	}
-	if mentioned(body, w.of) {
-		params = append(params, "uvec3 "+w.of)
+	if phase.Mentions(w.of) {
+		params = append(params, syntax.Param{Type: "uvec3", Name: w.of})
 		// What is added is 0, but no compiler knows: kernels make numbers of the count that are to stay unknown.
 		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
 		made = append(made, func(string) string { return counts })
@@ -237,18 +251,18 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// calls are the lines in which the workgroups execute a phase, whose call for a workgroup of a number is given.
-func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) string {
+// calls are the statements in which workgroups execute a phase, whose call for a workgroup of a number is given.
+func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]
 	switch {
 	case all == groups:
-		return "    " + call("gl_WorkGroupID.x")
+		return statements("%s", call("gl_WorkGroupID.x"))
 	case all < groups:
-		return fmt.Sprintf("    if (gl_WorkGroupID.x < %du) {\n        %s    }\n", all, call("gl_WorkGroupID.x"))
+		return statements("if (gl_WorkGroupID.x < %du) {\n%s\n}", all, call("gl_WorkGroupID.x"))
 	}
-	return fmt.Sprintf("    for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n        %s"+
-		"        barrier(); // shared memory is used again\n    }\n", all, groups, call("n"))
+	return statements("for (uint n = gl_WorkGroupID.x; n < %du; n += %du) {\n%s\n"+
+		"barrier(); // shared memory is used again\n}", all, groups, call("n"))
 }
 
 // declared is something that the whole text sees: a view of a buffer, shared memory or a definition.
@@ -257,6 +271,12 @@ type declared interface {
 	signature() string // what no other one may have
 	String() string
 }
+
+// function is a definition as something declared.
+type function struct{ *syntax.Definition }
+
+func (f function) symbol() string    { return f.Name }
+func (f function) signature() string { return f.Signature() }
 
 // declare notes what is declared, and reports whether it is not there yet.
 func (w *phaseWriter) declare(d declared) bool {
@@ -291,7 +311,7 @@ func (p parts) declarations() (all []declared) {
 		all = append(all, s)
 	}
 	for _, f := range p.functions {
-		all = append(all, f)
+		all = append(all, function{f})
 	}
 	return all
 }
@@ -304,14 +324,14 @@ func (p parts) renamed(names map[string]string) parts {
 	p.buffers, p.shared, p.functions = slices.Clone(p.buffers), slices.Clone(p.shared), slices.Clone(p.functions)
 	for i := range p.buffers {
 		a := &p.buffers[i].array
-		a.name = renamed(a.name, names)
+		a.name = cmp.Or(names[a.name], a.name)
 	}
 	for i := range p.shared {
-		p.shared[i].name = renamed(p.shared[i].name, names)
+		p.shared[i].name = cmp.Or(names[p.shared[i].name], p.shared[i].name)
 	}
 	for i, f := range p.functions {
-		p.functions[i] = f.renamed(names)
+		p.functions[i] = f.Renamed(names)
 	}
-	p.main = p.main.renamed(names)
+	p.main = p.main.Renamed(names)
 	return p
 }

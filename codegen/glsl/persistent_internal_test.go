@@ -16,9 +16,9 @@ func phaseOf(slot int, grid [3]uint32, functions ...string) Phase {
 		shared: []sharedArray{{"float", "sums", "[4]"}}}
 	last := len(functions) - 1
 	for _, f := range functions[:last] {
-		sh.parts.functions = append(sh.parts.functions, parseDefinition(f))
+		sh.parts.functions = append(sh.parts.functions, definitionOf(f))
 	}
-	sh.parts.main = parseDefinition(functions[last])
+	sh.parts.main = definitionOf(functions[last])
 	sh.Source = sh.parts.text(32)
 	return Phase{sh, []int{slot}, grid}
 }

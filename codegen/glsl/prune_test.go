@@ -4,34 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-func TestPruned(t *testing.T) {
-	got := pruned([]string{
-		"uint a = 1u;",
-		"uint b = 1u;",
-		"uint unused = a;",
-		"float x[4];",
-		"float read[2];",
-		"for (uint n = 0u; n < 4u; ++n) {",
-		"    float written;",
-		"    written = sqrt(2.0);",
-		"    x[n] += written;",
-		"}",
-		"uint a_2 = v.unused;",
-		"if (a_2 < b) {",
-		"    // about unused",
-		"    y = 2.0;",
-		"    read[0] = y;",
-		"    z[b] = read[0];",
-		"}",
-	})
-	want := []string{"uint b = 1u;", "float read[2];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused",
-		"    y = 2.0;", "    read[0] = y;", "    z[b] = read[0];", "}"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-}
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+)
 
 func TestPruneFunctions(t *testing.T) {
 	functions := []string{
@@ -45,14 +20,15 @@ func TestPruneFunctions(t *testing.T) {
 		"uint none(uint e) {\n    return INF;\n}\n",
 		"float largest(float x[32], uint e) {\n    return x[3];\n}\n",
 	}
-	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);",
-		"apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}
-	var list []definition
+	main := definitionOf("void main() {\n" + strings.Join([]string{
+		"x = high(a, b[c(1u, 2u)]) + high(high(1u, 2u), 3u);",
+		"apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}, "\n") + "\n}\n")
+	var list []*syntax.Definition
 	for _, f := range functions {
-		list = append(list, parseDefinition(f))
+		list = append(list, definitionOf(f))
 	}
 	var got []string
-	for _, d := range pruneFunctions(list, nil, main) {
+	for _, d := range pruneFunctions(list, []*syntax.Definition{main}) {
 		got = append(got, d.String())
 	}
 	want := []string{
@@ -62,26 +38,41 @@ func TestPruneFunctions(t *testing.T) {
 		"uint high() {\n    return low(3u); // e\n}\n",
 		"uint none() {\n    return INF;\n}\n",
 		"float largest(float x[32]) {\n    return x[3];\n}\n",
-		"x = high() + high();", "apply(m, back, none(), largest(v));",
+		"void main() {\n    x = high() + high();\n    apply(m, back, none(), largest(v));\n}\n",
 	}
-	if got = append(got, main...); !slices.Equal(got, want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
+}
+
+// definitionOf reads a definition.
+func definitionOf(source string) *syntax.Definition {
+	d, err := syntax.ParseDefinition(source)
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 // TestCallsForIndices: an array behind an address is read by a macro, also inside its own index; one that is handed on
 // as a whole is left alone.
 func TestCallsForIndices(t *testing.T) {
-	for text, want := range map[string]string{
-
+	for body, want := range map[string]string{
 		"y = x[i + n[2]] + xs[3];":  "y = x(i + n[2]) + xs[3];",
 		"x[x[x[0]] + 1] = v.x;":     "x(x(x(0)) + 1) = v.x;",
 		"coopMatLoad(m, x, 0, 16);": "",
+		"y = x[0] + x;":             "",
 		"y = 1;":                    "y = 1;",
-		"y = x[1":                   "",
 	} {
-		if have, ok := callsForIndices(text, "x"); have != want || ok != (want != "") {
-			t.Errorf("%q: %q, %v", text, have, ok)
+		d := definitionOf("void main() {\n" + body + "\n}\n")
+		if ok := onlyIndexed([]*syntax.Definition{d}, "x"); ok != (want != "") {
+			t.Errorf("%q: %v", body, ok)
+		} else if !ok {
+			continue
+		}
+		d = d.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, "x") })
+		if have := d.String(); have != "void main() {\n    "+want+"\n}\n" {
+			t.Errorf("%q: %s", body, have)
 		}
 	}
 }

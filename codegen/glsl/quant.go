@@ -2,10 +2,11 @@ package glsl
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -172,7 +173,7 @@ func (e *emitter) blockScale(b *buffer) {
 	e.blockFunction(b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
 		map[bool]string{true: " and offset"}[f.Affine],
-		map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
+		map[bool]string{true: " of element e"}[namesAny(e.snippet(scale), "e")]), scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a
@@ -220,127 +221,190 @@ func (e *emitter) wideQuants(b *buffer) string {
 // heldWords makes the text have the function that returns the words of four quads of each plane, and heldQuants that
 // which decodes those of one plane, once for all buffers of a format.
 func (e *emitter) heldWords(b *buffer) string {
-	_, at, _ := cutWords(e.blockFormatOf(b).Decode.Quants)
-	e.blockFunction(b, "uvec4 words_NAME(uint block, uint e)",
-		"// The words that have four quads in a row of each plane.", "return WORDS("+at+");")
+	_, reading := cut(e.snippet(e.blockFormatOf(b).Decode.Quants), "words")
+	e.blockTree(b, "uvec4 words_NAME(uint block, uint e)",
+		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.base
 }
 
 func (e *emitter) heldQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	before, _, after := cutWords(f.Decode.Quants)
+	rest, _ := cut(e.snippet(f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()
-	e.blockFunction(b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
-		"// Four quads of a plane, out of such words.", strings.ReplaceAll(before+"words"+after, "QUANTS", "uvec4"))
+	e.blockTree(b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
+		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
 	return name
 }
 
-// cutWords takes the one reading of WORDS(at) out of a text (ir.BlockDecode.ReadsOnce).
-func cutWords(body string) (before, at, after string) {
-	before, rest, _ := strings.Cut(body, "WORDS(")
-	at, after, _ = strings.Cut(rest, ")")
-	return before, at, after
+// cut takes the one reading of a block out of a snippet, and has a variable in its place; nil if there is not one.
+func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
+	count := 0
+	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
+		return x.Map(func(y *syntax.Expr) *syntax.Expr {
+			if y.Op != syntax.Call || !blockReaders[y.Text] {
+				return y
+			}
+			reading = y
+			count++
+			return syntax.Ident(variable)
+		})
+	})
+	if count != 1 {
+		return nil, nil
+	}
+	return rest, reading
 }
 
 // unpackScale makes the text have the function that unpacks a scale of a word, and returns its name, and false where
 // blocks have more than one scale, or take more than a word for it. scaleWord is the function that returns the word.
 func (e *emitter) unpackScale(b *buffer) (string, bool) {
 	f := e.blockFormatOf(b)
-	_, unpack, ok := cutScale(f.Decode.Scale)
-	if !ok {
+	_, unpack := e.cutScale(f)
+	if unpack == nil {
 		return "", false
 	}
 	name := "scale_of_" + b.DType.String()
 	head := scaleType(f.BlockForm) + " " + name + "(uint word)"
-	e.blockFunction(b, head, "// A scale, out of the word that has it.", unpack)
+	e.blockTree(b, head, "// A scale, out of the word that has it.", unpack)
 	return name, true
 }
 
 func (e *emitter) scaleWord(b *buffer) string {
-	read, _, _ := cutScale(e.blockFormatOf(b).Decode.Scale)
-	e.blockFunction(b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
+	read, _ := e.cutScale(e.blockFormatOf(b))
+	e.blockTree(b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
 	return "scale_word_" + b.base
 }
 
-// cutScale takes the one reading of a word or a half out of a scale's text.
-func cutScale(body string) (read, unpack string, ok bool) {
-	all := blockReader.FindAllStringIndex(body, -1)
-	if len(all) != 1 || !strings.HasPrefix(body, "return ") || len(mentions(body, "e")) > 0 {
-		return "", "", false
+// cutScale takes the one reading of a word or a half out of a scale that all elements of a block share.
+func (e *emitter) cutScale(f blockFormat) (read, unpack []syntax.Stmt) {
+	list := e.snippet(f.Decode.Scale)
+	unpack, reading := cut(list, "word")
+	if reading == nil || len(list) != 1 || namesAny(list, "e") {
+		return nil, nil
 	}
-	before, reading := body[:all[0][0]], body[all[0][0]:]
-	reader, rest, _ := strings.Cut(reading, "(")
-	at, after, _ := strings.Cut(rest, ")")
-	switch reader {
+	switch reading.Text {
 	case "HALF":
-		return "return SHORT(" + at + ");", before + "unpackHalf2x16(word).x" + after, true
+		half := &syntax.Expr{Op: syntax.Member, Text: "x", Args: []*syntax.Expr{
+			syntax.Calling("unpackHalf2x16", syntax.Ident("word"))}}
+		unpack = syntax.Map(unpack, func(x *syntax.Expr) *syntax.Expr {
+			return x.Map(func(y *syntax.Expr) *syntax.Expr {
+				if y.Is("word") {
+					return half
+				}
+				return y
+			})
+		})
+		reading = syntax.Calling("SHORT", reading.Args...)
 	case "WORD":
-		return "return WORD(" + at + ");", before + "word" + after, true
+	default:
+		return nil, nil
 	}
-	return "", "", false
+	return []syntax.Stmt{&syntax.Return{X: reading}}, unpack
+}
+
+// namesAny reports whether statements mention a name.
+func namesAny(list []syntax.Stmt, name string) bool {
+	found := false
+	syntax.Names(list, func(n string) { found = found || n == name })
+	return found
 }
 
 func (e *emitter) pairQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.Decode.Quants)
-	e.blockFunction(b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
+	body := syntax.Renamed(e.snippet(f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
+	e.blockTree(b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
 	return "quants2_" + b.base
 }
 
-var (
-	blockReader  = regexp.MustCompile(`\b(WORDS|PAIRS|WORD|SHORT|BYTE|HALF)\((?:(\d+)u)?`)
-	functionName = regexp.MustCompile(`\b[a-z]\w*\(`)
-)
+// blockReaders are the functions by which a snippet reads its block.
+var blockReaders = wordSet("WORDS PAIRS WORD SHORT BYTE HALF")
 
-// blockFunction adds a function over the blocks of a buffer to the text, once.
+// snippets are the trees of snippets, by their text.
+var snippets sync.Map
+
+// snippet is the body of a function, such as a block format has, as trees.
+func (e *emitter) snippet(body string) []syntax.Stmt {
+	if list, ok := snippets.Load(body); ok {
+		return list.([]syntax.Stmt)
+	}
+	list, err := syntax.Statements(body)
+	if err != nil {
+		e.fail("%v", err)
+		return nil
+	}
+	snippets.Store(body, list)
+	return list
+}
+
+// blockFunction adds a function over the blocks of a buffer to the text, once: of this head and snippet.
 func (e *emitter) blockFunction(b *buffer, head, note, body string) {
+	e.blockTree(b, head, note, e.snippet(strings.Trim(body, "\n")))
+}
+
+// blockTree is blockFunction of a snippet that has been read.
+func (e *emitter) blockTree(b *buffer, head, note string, body []syntax.Stmt) {
 	f := e.blockFormatOf(b)
 	head = strings.ReplaceAll(head, "NAME", b.base)
-	if e.tables[head] {
+	if e.tables[head] || e.err != nil {
 		return
 	}
 	e.tables[head] = true
-	body = strings.Trim(body, "\n")
-	body = e.placeReaders(b, body)
-	for _, name := range functionName.FindAllString(body, -1) {
-		if name = strings.TrimSuffix(name, "("); libraryNames[name] {
-			e.helper(name, "float")
-		}
-	}
-	if strings.Contains(body, "CODEBOOK") {
-		body = strings.ReplaceAll(body, "CODEBOOK", e.codebook(b))
-	}
-	var text strings.Builder
+	sizes := map[string]string{"ELEMS": fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK": fmt.Sprint(f.Superblock()),
+		"STRIDE": fmt.Sprint(f.Stride), "PLANES": fmt.Sprint(f.Planes)}
+	d := e.definition(head + " {\n}\n")
 	if note != "" {
-		text.WriteString(note + "\n")
+		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
 	}
-	text.WriteString(head + " {\n")
-	for _, line := range strings.Split(body, "\n") {
-		text.WriteString("    " + line + "\n")
-	}
-	text.WriteString("}\n")
-	e.decoders = append(e.decoders, parseDefinition(strings.NewReplacer("NAME", b.base, "ELEMS",
-		fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride),
-		"PLANES", fmt.Sprint(f.Planes)).Replace(text.String())))
+	syntax.Walk(body, func(x *syntax.Expr) { e.neededBySnippet(b, x) })
+	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
+		return x.Map(func(y *syntax.Expr) *syntax.Expr { return e.placed(b, y, sizes) })
+	})
+	e.decoders = append(e.decoders, d)
 }
 
-// placeReaders puts the readers of a buffer for those of a snippet, and sees to
-// it that the text has them.
-func (e *emitter) placeReaders(b *buffer, body string) string {
-	return blockReader.ReplaceAllStringFunc(body, func(s string) string {
-		m := blockReader.FindStringSubmatch(s)
-		name := strings.ToLower(m[1])
-		if b.Layout == kernel.LayoutPlanes {
-			name = e.planeReader(b, name, m[2])
-		} else {
-			e.blockReader(b, name)
-			name += "_NAME"
+// neededBySnippet makes the text have what a call in a snippet needs.
+func (e *emitter) neededBySnippet(b *buffer, x *syntax.Expr) {
+	if x.Op != syntax.Call {
+		return
+	}
+	if blockReaders[x.Text] {
+		e.readerOf(b, x)
+	} else if libraryNames[x.Text] {
+		e.helper(x.Text, "float")
+	}
+}
+
+// placed is a part of a snippet, with the buffer's readers, codebook and sizes.
+func (e *emitter) placed(b *buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
+	switch {
+	case x.Op == syntax.Call && blockReaders[x.Text]:
+		return syntax.Calling(e.readerOf(b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
+	case x.Op == syntax.Name && x.Text == "CODEBOOK":
+		return syntax.Ident(e.codebook(b))
+	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "":
+		return &syntax.Expr{Op: syntax.Number, Text: sizes[x.Text[:len(x.Text)-1]] + "u"}
+	case (x.Op == syntax.Call || x.Op == syntax.Name) && strings.Contains(x.Text, "NAME"):
+		y := *x
+		y.Text = strings.ReplaceAll(x.Text, "NAME", b.base)
+		return &y
+	}
+	return x
+}
+
+// readerOf is the function of a buffer for a reader of a snippet. The number that its argument begins with says which
+// part of the block it reads.
+func (e *emitter) readerOf(b *buffer, x *syntax.Expr) string {
+	name := strings.ToLower(x.Text)
+	if b.Layout == kernel.LayoutPlanes {
+		start := x.Args[0]
+		for start.Op == syntax.Binary {
+			start = start.Args[0]
 		}
-		if m[2] != "" {
-			m[2] += "u"
-		}
-		return name + "(block, " + m[2]
-	})
+		from, _ := literalOf(primary(start.String()))
+		return e.planeReader(b, name, int(from.v))
+	}
+	e.blockReader(b, name)
+	return name + "_" + b.base
 }
 
 // blockReader adds one of the functions that read bytes of a block.
@@ -354,10 +418,10 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		e.blockReader(b, "short")
 	case "words", "pairs":
 		words := map[string]int{"words": 4, "pairs": 2}[name]
-		e.decoders = append(e.decoders, newFunction(
+		e.addFunction(
 			fmt.Sprintf("uvec%d %s_%s(uint block, uint at)", words, name, b.base),
 			fmt.Sprintf("    return %s[block * %du + at / %du];\n", e.view(b, words), b.DType.BlockBytes()/(4*words),
-				4*words)))
+				4*words))
 		return
 	}
 	unit := kernel.BlockUnit(b.DType)
@@ -373,7 +437,7 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		}
 		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base,
 			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit), "BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(source)
-		e.decoders = append(e.decoders, parseDefinition(source+"\n"))
+		e.add(source + "\n")
 		return
 	}
 	e.fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)

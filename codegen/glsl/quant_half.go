@@ -58,7 +58,8 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	}
 	of := f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ")" + flip + ";"
 	if pairs {
-		lines = append(lines, "uint e = first;", "uvec2 quads = "+e.pairQuants(b)+"(block, "+of, "uvec4 octet;",
+		e.pairQuants(b)
+		lines = append(lines, "uint e = first;", "uvec2 quads = quants2_NAME(block, "+of, "uvec4 octet;",
 			"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint q = quads[n];")
 	} else {
 		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {",

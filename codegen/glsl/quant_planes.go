@@ -3,7 +3,6 @@ package glsl
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -33,9 +32,8 @@ var planeUnits = map[int]struct{ typ, view string }{
 }
 
 // planeReader adds the function that reads a buffer's plane which holds byte
-// start of blocks, and returns its name.
-func (e *emitter) planeReader(b *buffer, reader, start string) string {
-	at, _ := strconv.Atoi(start) // none is 0
+// at of blocks, and returns its name.
+func (e *emitter) planeReader(b *buffer, reader string, at int) string {
 	planes := kernel.PlanesOf(b.DType)
 	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
 	if i < 0 {
@@ -56,14 +54,14 @@ func (e *emitter) planeReader(b *buffer, reader, start string) string {
 	}
 	typ, body := map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], ""
 	if reader == "half" {
-		body = "return unpackHalf2x16(" + e.planeReader(b, "short", start) + "(block, at)).x;"
+		body = "return unpackHalf2x16(" + e.planeReader(b, "short", at) + "(block, at)).x;"
 	} else {
 		body = e.planeBody(b, reader, i, unit)
 	}
 	if typ == "" {
 		typ = "uint"
 	}
-	e.decoders = append(e.decoders, newFunction(fmt.Sprintf("%s %s(uint block, uint at)", typ, name), "    "+body+"\n"))
+	e.addFunction(fmt.Sprintf("%s %s(uint block, uint at)", typ, name), "    "+body+"\n")
 	return name
 }
 

@@ -93,7 +93,7 @@ func (w *selectWriter) findLast() (key, place string) {
 	w.line("break;")
 	w.close()
 	w.close()
-	w.open("else")
+	w.openElse()
 	w.line("%s |= %s[0] << shift;", place, w.found)
 	w.line("%s |= %du << shift;", placeBits, schedule.SelectBins-1)
 	w.close()

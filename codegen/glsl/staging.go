@@ -139,7 +139,7 @@ func (c *staging) shiftedOctets(b *buffer) string {
 	}
 	c.tables[name] = true
 	octets := c.view(b, schedule.OctetElems)
-	c.decoders = append(c.decoders, parseDefinition(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+	c.add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i to i+7.
 uvec4 NAME(uint i) {
     uint at = i / 8u, shift = i % 8u;
@@ -151,7 +151,7 @@ uvec4 NAME(uint i) {
     high = mix(high, high.yyyy, by2);
     return mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
 }
-`)))
+`))
 	return name
 }
 

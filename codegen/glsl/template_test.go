@@ -23,17 +23,17 @@ func TestWithout(t *testing.T) {
 		{0, 3, "x * [0] + [3]"}, // infinity becomes NaN
 		{-1, 0, "x * [-1] + [0]"},
 	} {
-		n, err := parseTemplate(form)
+		n, err := parseForm(form)
 		if err != nil {
 			t.Fatal(err)
 		}
 		attrs := ir.Attrs{{Name: "mul", Value: tt.mul}, {Name: "add", Value: tt.add}}
-		have := n.without(attrs).render(plainly(func(name string) text {
+		have := plainly(func(name string) text {
 			if name == "0" {
 				return primary("x")
 			}
 			return primary("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
-		}, func(f string) string { return f }))
+		}, func(f string) string { return f }).fill(without(n, attrs))
 		if have.s != tt.want {
 			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have.s, tt.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -62,18 +63,18 @@ func TestTemplates(t *testing.T) {
 	}
 	args := map[string]text{"0": sum, "1": primary("y"), "alpha": primary("0.25")}
 	for _, tt := range tests {
-		n, err := parseTemplate(tt.form)
+		n, err := parseForm(tt.form)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		got := n.render(plainly(func(name string) text { return args[name] }, func(f string) string { return f }))
+		got := plainly(func(name string) text { return args[name] }, func(f string) string { return f }).fill(n)
 		if got.s != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got.s, tt.want)
 		}
 	}
 	for _, bad := range []string{"", "{0} +", "({0}", "f({0}", "{0} {1}", "{0} ? {1}", "@", "f(,)"} {
-		if n, err := parseTemplate(bad); err == nil {
+		if n, err := parseForm(bad); err == nil {
 			t.Errorf("%q is read as %+v, want an error", bad, n)
 		}
 	}
@@ -91,17 +92,17 @@ func TestForms(t *testing.T) {
 			if form == "" {
 				continue
 			}
-			n, err := parseTemplate(form)
+			n, err := parseForm(form)
 			if err != nil {
 				t.Errorf("%s: %v", op, err)
 				continue
 			}
-			n.walk(func(n *node) {
-				switch n.kind {
-				case nodePlaceholder:
-					checkPlaceholder(t, info, n.text)
-				case nodeCall:
-					checkCall(t, op, n.text, kinds[kind])
+			n.Walk(func(x *syntax.Expr) {
+				switch x.Op {
+				case syntax.Hole:
+					checkPlaceholder(t, info, x.Text)
+				case syntax.Call:
+					checkCall(t, op, x.Text, kinds[kind])
 				}
 			})
 		}

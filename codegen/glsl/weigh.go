@@ -1,11 +1,10 @@
 package glsl
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -45,28 +44,21 @@ func Weigh(op ir.Op, t ir.DType) int {
 	return w
 }
 
-var (
-	glslComment = regexp.MustCompile(`//.*`)
-	glslCall    = regexp.MustCompile(`([a-zA-Z_]\w*)\(`)
-)
-
 // textWeight is the length of a text without blanks and comments, each library
 // function that it calls counted as often as it calls it. inside are the names of
 // the functions that it is part of.
 func textWeight(text string, inside []string) int {
-	text = glslComment.ReplaceAllString(text, "")
-	size := len(strings.Join(strings.Fields(text), ""))
-	for _, call := range glslCall.FindAllStringSubmatch(text, -1) {
-		name := call[1]
+	called := 0
+	size := syntax.Weight(text, func(name string) {
 		if other, ok := instead[name]; ok {
 			name = other
 		}
 		for _, h := range library {
 			if h.name == name && !slices.Contains(inside, name) {
-				size += textWeight(h.source, append(inside, name))
+				called += textWeight(h.source, append(inside, name))
 				break
 			}
 		}
-	}
-	return size
+	})
+	return size + called
 }

@@ -48,7 +48,7 @@ func (c *staging) windowFunction(b *buffer) string {
 	}
 	c.tables[name] = true
 	octets := c.view(b, schedule.OctetElems)
-	c.decoders = append(c.decoders, parseDefinition(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+	c.add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.
 uvec4 NAME(int i, int first, int end) {
     int at = i >> 3, last = int(OCTETS.length()) - 1;
@@ -63,6 +63,6 @@ uvec4 NAME(int i, int first, int end) {
     uvec4 halves = mix(uvec4(0u), uvec4(0xffffu), lessThan(place, count));
     return low & (halves | mix(uvec4(0u), uvec4(0xffff0000u), lessThan(place + 1u, count)));
 }
-`)))
+`))
 	return name
 }

@@ -90,8 +90,7 @@ void main() {
                 last_place = 0xffffffffu;
                 break;
             }
-        }
-        else {
+        } else {
             last_place |= found[0] << shift;
             known_place |= 2047u << shift;
         }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -25,6 +26,7 @@ var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, src := range []embed.FS{
 		ir.Source(), kernel.Source(), passes.Source(), plan.Source(), device.Source(), schedule.Source(), glsl.Source(),
+		syntax.Source(),
 	} {
 		files, err := src.ReadDir(".")
 		if err != nil {
