@@ -2,6 +2,7 @@ package glsl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -64,40 +65,66 @@ func (c convolution) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 // for.
 var implicitGEMMs = passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("implicit_gemm")}}
 
+// convolutionCase is a convolution whose product runs under a schedule, with stored operands or directly.
+type convolutionCase struct {
+	convolution
+	storing bool
+	s       kernel.Schedule
+}
+
+func (c convolutionCase) options() passes.Options {
+	if c.storing {
+		return implicitGEMMs
+	}
+	return passes.Options{}
+}
+
+// convolutionCases are those of the cases that a device can run under these schedules: directly under the first so
+// many of them, and with stored operands under all.
+func convolutionCases(t *testing.T, dev *vk.Device, dtype ir.DType, directly int,
+	schedules []kernel.Schedule) []convolutionCase {
+	t.Helper()
+	var cases []convolutionCase
+	for _, c := range convolutions {
+		for i, s := range schedules {
+			for _, storing := range []bool{false, true} {
+				of := convolutionCase{c, storing, s}
+				if storing && !c.stored || !storing && i >= directly {
+					continue
+				}
+				_, _, err := buildConvolution(dev, c.graph(t, dtype), of.options(), s)
+				if errors.Is(err, errDeviceLacks) {
+					continue
+				}
+				check(t, err)
+				cases = append(cases, of)
+			}
+		}
+	}
+	// Drivers on the CPU take a second to compile one.
+	return pairs.Pick(cases, func(c convolutionCase) pairs.Of {
+		has := func(attr string) bool { return strings.Contains(c.attrs, attr) }
+		return pairs.Of{Name: c.name, Properties: []any{c.s, c.storing, c.windows, has("padding"), has("stride"),
+			has("dilation"), has("groups"), strings.Count(c.x, ",")}}
+	})
+}
+
 // TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
-// and with stored operands, and through matrices of a workgroup.
+// and with stored operands, and through matrices of a workgroup: a covering set of their cases.
 func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	fragments, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)
 	if !ok {
 		t.Skipf("%s has no matrix units for f16", dev.Caps().Name)
 	}
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	for _, c := range convolutions {
-		g := c.graph(t, ir.F16)
-		t.Run(c.name, func(t *testing.T) {
-			text := runConvolution(t, dev, tools, g, passes.Options{}, fragments)
-			if len(text) != 1 || strings.Contains(text[0], "window_x(") != c.windows {
-				t.Errorf("%d kernels; octets of windows are wanted to be %t:\n%s", len(text), c.windows, joined(text))
-			}
-		})
-		if !c.stored {
-			continue
-		}
-		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32),
-			unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))} {
-			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
-				if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 3 {
-					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
-				}
-			})
-		}
+	for _, c := range convolutionCases(t, dev, ir.F16, 1, []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16),
+		coopMat2(256, 64, 128, 32), unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))}) {
+		c.run(t, dev, ir.F16)
 	}
 }
 
 // TestConvolutionsOfBytes runs convolutions of bytes, whose sums are exact, in tiles and on matrix units, directly and
-// with stored operands.
+// with stored operands: a covering set of their cases.
 func TestConvolutionsOfBytes(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	schedules := []kernel.Schedule{{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 32, TileN: 32, TileK: 64,
@@ -105,41 +132,55 @@ func TestConvolutionsOfBytes(t *testing.T) {
 	if fragments, ok := coopMat(dev.Caps(), ir.I8, 1, 2, 2, 1, 1); ok {
 		schedules = append(schedules, fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 64, 128, 128))
 	}
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	for _, c := range convolutions {
-		g := c.graph(t, ir.I8)
-		for _, sched := range schedules {
-			t.Run(fmt.Sprintf("%s %s", c.name, sched), func(t *testing.T) {
-				runConvolution(t, dev, tools, g, passes.Options{}, sched)
-			})
-			if !c.stored {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
-				if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 3 {
-					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
-				}
-			})
-		}
+	for _, c := range convolutionCases(t, dev, ir.I8, len(schedules), schedules) {
+		c.run(t, dev, ir.I8)
 	}
 }
 
-// runConvolution compares a convolution with the reference, its product under a
-// schedule, and returns its shaders.
-func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, opt passes.Options,
-	sched kernel.Schedule) []string {
+func (c convolutionCase) run(t *testing.T, dev *vk.Device, dtype ir.DType) {
 	t.Helper()
-	s, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+	name, kernels := fmt.Sprintf("%s %s", c.name, c.s), 1
+	if c.storing {
+		name, kernels = fmt.Sprintf("%s stored %s", c.name, c.s), 3
+	}
+	t.Run(name, func(t *testing.T) {
+		text := runConvolution(t, dev, c.graph(t, dtype), c.options(), c.s)
+		if len(text) != kernels {
+			t.Errorf("%d kernels, want %d:\n%s", len(text), kernels, joined(text))
+		}
+		if !c.storing && dtype == ir.F16 && strings.Contains(text[0], "window_x(") != c.windows {
+			t.Errorf("octets of windows are wanted to be %t:\n%s", c.windows, joined(text))
+		}
+	})
+}
+
+// errDeviceLacks is wrapped by what a device lacks for a schedule.
+var errDeviceLacks = errors.New("this device cannot run the schedule")
+
+// buildConvolution compiles a convolution, its product under a schedule.
+func buildConvolution(dev *vk.Device, g *ir.Graph, opt passes.Options, sched kernel.Schedule) (*passes.State, []string,
+	error) {
+	return buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 		if k.Family != kernel.FamilyMatMul {
 			s, _, err := schedule.Select(k, dev.Caps())
 			return s, dev.Caps(), err
 		}
 		if err := schedule.Check(k, sched, dev.Caps()); err != nil {
-			t.Skip(err)
+			return sched, dev.Caps(), fmt.Errorf("%w: %w", errDeviceLacks, err)
 		}
 		return sched, dev.Caps(), nil
 	})
+}
+
+// runConvolution compares a convolution with the reference, its product under a
+// schedule, and returns its shaders.
+func runConvolution(t *testing.T, dev *vk.Device, g *ir.Graph, opt passes.Options, sched kernel.Schedule) []string {
+	t.Helper()
+	tools := toolchain(t)
+	s, text, err := buildConvolution(dev, g, opt, sched)
+	if errors.Is(err, errDeviceLacks) {
+		t.Skip(err)
+	}
 	check(t, err)
 	modules, err := assemble(tools, text)
 	check(t, err)
@@ -170,8 +211,6 @@ func TestChainedConvolutions(t *testing.T) {
 	if !ok {
 		t.Skipf("%s has no matrix units for f16", dev.Caps().Name)
 	}
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
 	g, err := ir.Parse(`graph "g" {
 		%x = input {name="x", dtype=f16, shape=[2,32,9,13]}
 		%u = input {name="u", dtype=f16, shape=[64,32,3,3]}
@@ -187,7 +226,7 @@ func TestChainedConvolutions(t *testing.T) {
 	for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 128, 64, 32),
 		unrolled(9, coopMat2(256, 64, 64, 32))} {
 		t.Run(sched.String(), func(t *testing.T) {
-			if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 6 {
+			if text := runConvolution(t, dev, g, implicitGEMMs, sched); len(text) != 6 {
 				t.Errorf("%d kernels, want 6:\n%s", len(text), joined(text))
 			}
 		})
