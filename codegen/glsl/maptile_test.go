@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
@@ -60,25 +62,35 @@ var transpositions = map[string]string{
 }
 
 // TestTranspositionsOnDevice runs maps through tiles of every shape that is
-// offered, and where the grid must go around.
+// offered, and where the grid must go around: each map in each tile and in each grid, each tile in each grid.
 func TestTranspositionsOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	few := dev.Caps()
 	few.MaxWorkgroupCount = [3]uint32{1, 2, 1}
-	for name, graph := range transpositions {
+	type transposition struct {
+		name string
+		caps device.Caps
+		tile [3]int
+	}
+	var cases []transposition
+	for _, name := range slices.Sorted(maps.Keys(transpositions)) {
 		for _, caps := range []device.Caps{dev.Caps(), few} {
 			for _, tile := range [][3]int{{32, 64, 128}, {32, 32, 32}, {8, 16, 8}} {
-				t.Run(fmt.Sprintf("%s %v of %d", name, tile, caps.MaxWorkgroupCount[0]), func(t *testing.T) {
-					g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
-					check(t, err)
-					sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: tile[2], Vec: 4,
-						TileM: tile[0], TileN: tile[1]}
-					runTransposition(t, dev, tools, g, sched, caps)
-				})
+				cases = append(cases, transposition{name, caps, tile})
 			}
 		}
+	}
+	for _, c := range pairs.Pick(cases, func(c transposition) pairs.Of {
+		return pairs.Of{Name: c.name, Properties: []any{c.name, c.caps.MaxWorkgroupCount, c.tile}}
+	}) {
+		t.Run(fmt.Sprintf("%s %v of %d", c.name, c.tile, c.caps.MaxWorkgroupCount[0]), func(t *testing.T) {
+			g, err := ir.Parse("graph \"test\" {" + transpositions[c.name] + "\n}")
+			check(t, err)
+			sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4, TileM: c.tile[0], TileN: c.tile[1]}
+			runTransposition(t, dev, tools, g, sched, c.caps)
+		})
 	}
 }
 

@@ -139,7 +139,7 @@ func TestLongScan(t *testing.T) {
 // what the reference does. It takes a twentieth of as many as TestRandomGraphs.
 func TestRandomMovedGraphs(t *testing.T) {
 	dev := openDevice(t)
-	n, ran := *randomGraphs/20, 0
+	n, ran := graphCount()/20, 0
 	if testing.Short() {
 		n = min(n, 4)
 	}

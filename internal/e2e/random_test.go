@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,47 +22,62 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
 )
 
 var (
-	randomGraphs = flag.Int("graphs", 500, "how many random graphs to compile and run")
+	randomGraphs = flag.Int("graphs", 0, "how many random graphs to compile and run; 0 is a covering set of 500")
 	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
 )
 
+func graphCount() int { return cmp.Or(*randomGraphs, 500) }
+
 // TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
 func TestRandomGraphs(t *testing.T) {
+	type random struct {
+		*ir.Graph
+		seed uint64
+	}
 	dev := openDevice(t)
-	n := *randomGraphs
+	n := graphCount()
 	if testing.Short() {
 		n = min(n, 40)
 	}
-	graphs := make([]*ir.Graph, n)
-	for i := range graphs {
-		var err error
+	list := make([]random, n)
+	for i := range list {
 		seed := *firstSeed + uint64(i)
-		if graphs[i], err = graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3}); err != nil {
+		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
+		if err != nil {
 			t.Fatal(err)
 		}
+		list[i] = random{g, seed}
 	}
+	if *randomGraphs == 0 && !testing.Short() {
+		list = pairs.Cover(list, func(r random) []string { return featuresOf(r.Graph) })
+	}
+	graphs := make([]*ir.Graph, len(list))
+	for i, r := range list {
+		graphs[i] = r.Graph
+	}
+	n = len(graphs)
 	compileShaders(t, dev, graphs)
 	var mu sync.Mutex
 	ran, unsupported := 0, map[string]int{}
 	var group errgroup.Group
 	group.SetLimit(goruntime.GOMAXPROCS(0))
-	for i, g := range graphs {
-		seed := *firstSeed + uint64(i)
+	for _, r := range list {
 		group.Go(func() error {
-			runs, err := differ(dev, g, seed)
+			runs, err := differ(dev, r.Graph, r.seed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch gap := notYet(err); {
 			case gap != "":
 				unsupported[gap]++
 			case err != nil:
-				report(t, dev, g, seed, err)
+				report(t, dev, r.Graph, r.seed, err)
 			}
 			ran += runs
 			return nil
@@ -78,6 +94,17 @@ func TestRandomGraphs(t *testing.T) {
 	if skipped > n/4 || ran < n {
 		t.Errorf("%d of %d graphs are left out, and there were %d runs: too few to mean anything", skipped, n, ran)
 	}
+}
+
+// featuresOf lists which ops a graph has on which dtypes, and kinds of ops that read the results of others.
+func featuresOf(g *ir.Graph) (keys []string) {
+	for _, n := range g.Nodes() {
+		keys = append(keys, fmt.Sprintf("%s of %s", n.Op(), n.DType()))
+		for _, x := range n.Args() {
+			keys = append(keys, fmt.Sprintf("%s of %s, static %t", n.Op().Class(), x.Op().Class(), n.Shape().IsStatic()))
+		}
+	}
+	return keys
 }
 
 // compileShaders compiles the shaders of many graphs into the tests' cache in few processes. A compiler takes

@@ -6,6 +6,7 @@ package pairs
 import (
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Env names the environment variable that makes tests run all cases when it is "all".
@@ -18,30 +19,39 @@ type Of struct {
 }
 
 // Pick returns the cases of a list that together have every two properties which some case of the list has together,
-// and every name. It takes the case first that adds most, so that there are few, in the order of the list. Equal lists
-// have equal results.
+// and every name.
 func Pick[T any](list []T, of func(T) Of) []T {
+	return Cover(list, func(c T) (keys []string) {
+		o := of(c)
+		keys = append(keys, o.Name)
+		for j, b := range o.Properties {
+			for k, a := range o.Properties[:j] {
+				keys = append(keys, fmt.Sprint(k, "=", a, " ", j, "=", b))
+			}
+		}
+		return keys
+	})
+}
+
+// Cover returns the cases of a list that together have every key which some case of the list has. It takes the case
+// first that adds most, so that there are few, in the order of the list. Equal lists have equal results.
+func Cover[T any](list []T, keys func(T) []string) []T {
 	if os.Getenv(Env) == "all" {
 		return list
 	}
-	keys := map[string]int{} // of pairs and names
-	number := func(key string) int {
-		if _, ok := keys[key]; !ok {
-			keys[key] = len(keys)
-		}
-		return keys[key]
-	}
+	numbers := map[string]int{} // of keys
 	has := make([][]int, len(list))
 	for i, c := range list {
-		o := of(c)
-		has[i] = append(has[i], number(o.Name))
-		for j, b := range o.Properties {
-			for k, a := range o.Properties[:j] {
-				has[i] = append(has[i], number(fmt.Sprint(k, "=", a, " ", j, "=", b)))
+		for _, key := range keys(c) {
+			if _, ok := numbers[key]; !ok {
+				numbers[key] = len(numbers)
 			}
+			has[i] = append(has[i], numbers[key])
 		}
+		slices.Sort(has[i])
+		has[i] = slices.Compact(has[i])
 	}
-	covered, picked := make([]bool, len(keys)), make([]bool, len(list))
+	covered, picked := make([]bool, len(numbers)), make([]bool, len(list))
 	adds := func(i int) (n int) {
 		for _, key := range has[i] {
 			if !covered[key] {
