@@ -88,7 +88,8 @@ func TestTranspositionsOnDevice(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %v of %d", c.name, c.tile, c.caps.MaxWorkgroupCount[0]), func(t *testing.T) {
 			g, err := ir.Parse("graph \"test\" {" + transpositions[c.name] + "\n}")
 			check(t, err)
-			sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4, TileM: c.tile[0], TileN: c.tile[1]}
+			sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4, TileM: c.tile[0],
+				TileN: c.tile[1]}
 			runTransposition(t, dev, tools, g, sched, c.caps)
 		})
 	}
