@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
@@ -151,7 +152,7 @@ func digits(t time.Duration) time.Duration {
 // trialExtents lists the values of symbols to measure at, or says why the fast path is not tried. One kernel after the
 // other starts however little there is to do, so the fast path may win at 1 what it loses at more.
 func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
-	if isCustom(g) {
+	if compiler.IsCustom(g) {
 		return nil, "the graph has custom ops, whose Go code is for checks"
 	}
 	for _, most := range []int64{1, trialExtent} {

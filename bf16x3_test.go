@@ -8,22 +8,21 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
 )
 
-// runCompiled compiles a graph for the device as this process now would, runs it
-// once, and returns the results and the names of the kernels.
+// runCompiled compiles a graph for the device by other prices, runs it once, and returns the results and the names of the kernels.
 func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
-	weights ir.WeightSource) (out map[string]*ir.Data, kernels []string) {
+	weights ir.WeightSource, pricer func(device.Caps) passes.Pricer) (out map[string]*ir.Data, kernels []string) {
 	t.Helper()
 	ctx := context.Background()
-	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := compileWith(t, dev.Caps(), g, compiler.Options{Pricer: pricer})
 	for _, s := range p.Contents.Program.Steps {
 		kernels = append(kernels, s.Name)
 		t.Logf("%s: %s", s.Name, s.Schedule)
@@ -61,8 +60,7 @@ func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.
 func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource) (out map[string]*ir.Data, split int) {
 	t.Helper()
-	defer vkc.SplitAllOperands()()
-	out, kernels := runCompiled(t, dev, g, in, weights)
+	out, kernels := runCompiled(t, dev, g, in, weights, splitAllOperands)
 	for _, name := range kernels {
 		if strings.HasSuffix(name, "_operand") {
 			split++

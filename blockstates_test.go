@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -94,7 +96,7 @@ func TestBlockStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer exe.Close()
-			checker, err := vkc.NewChecker(g, weights)
+			checker, err := check.New(g, weights)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +144,7 @@ func TestBlockWritesRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = vkc.Lower(t.Context(), g, profile(t, "generic"), nil)
+		_, err = compiler.Lower(t.Context(), g, profile(t, "generic"), nil)
 		wantError(t, err, want, "blockstates_test.go", "scatter_nd")
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -35,7 +37,7 @@ func TestWhatCancels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checker, err := vkc.NewChecker(g, nil)
+			checker, err := check.New(g, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +128,7 @@ func TestOpsRoundByThemselves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(t.Context(), g, profile(t, "generic"), nil)
+		low, err := compiler.Lower(t.Context(), g, profile(t, "generic"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

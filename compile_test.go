@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -239,7 +240,7 @@ func TestLimitsOfEmptyAxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

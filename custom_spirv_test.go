@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -156,7 +157,7 @@ func TestCustomSPIRVRefused(t *testing.T) {
 			}
 			if err == nil {
 				ops[id] = op
-				_, err = vkc.Lower(context.Background(), build(t, func(b *frontend.Builder) {
+				_, err = compiler.Lower(context.Background(), build(t, func(b *frontend.Builder) {
 					b.Output("y", frontend.CustomOp(op, []frontend.Tensor{b.Input("x", ir.F32, 4, 9)}))
 				}), profile(t, "lavapipe"), nil)
 			}
@@ -182,7 +183,7 @@ func TestCustomSPIRVRefused(t *testing.T) {
 			g := build(t, func(b *frontend.Builder) {
 				b.Output("y", frontend.CustomOp(ops[id], []frontend.Tensor{tt.x(b)}))
 			})
-			_, err := vkc.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
+			_, err := compiler.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
 			wantError(t, err, tt.want)
 		})
 	}

@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -74,7 +76,7 @@ func snakeGraph(t *testing.T) *ir.Graph {
 }
 
 func TestCustomScalarFuses(t *testing.T) {
-	low, err := vkc.Lower(context.Background(), snakeGraph(t), profile(t, "lavapipe"), nil)
+	low, err := compiler.Lower(context.Background(), snakeGraph(t), profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func checkOn(t *testing.T, dev *vkc.Device, g *ir.Graph) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	checker, err := vkc.NewChecker(g, nil)
+	checker, err := check.New(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func checkEvaluated(t *testing.T, g *ir.Graph) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker, err := vkc.NewChecker(g, nil)
+	checker, err := check.New(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +252,7 @@ func TestCustomWithoutReference(t *testing.T) {
 			t.Fatalf("y[%d] is %v, want %v", i, y[i], -2*x[i])
 		}
 	}
-	checker, err := vkc.NewChecker(g, nil)
+	checker, err := check.New(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +394,7 @@ func TestCustomKernelText(t *testing.T) {
 		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
 		b.Output("y", frontend.CustomOp(prefix, []frontend.Tensor{x, b.Iota(ir.F32, 0, 70)}))
 	})
-	low, err := vkc.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
+	low, err := compiler.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

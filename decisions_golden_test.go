@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -106,7 +107,7 @@ func decisions(t *testing.T, g *ir.Graph, profile string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
 	}

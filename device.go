@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
@@ -321,7 +322,7 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	case d.parts != nil:
 		return d.compileParts(ctx, g, opt)
 	case d.IsCPU():
-		if _, _, err := fitWeights(g, opt); err != nil {
+		if _, _, err := compiler.FitWeights(g, opt.Weights); err != nil {
 			return nil, err
 		}
 		return interpreted(g, nil), nil

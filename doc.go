@@ -23,6 +23,6 @@
 // [Device.Fallback] tells; where the device cannot run a graph, that graph does, and
 // [Executable.Fallback] tells. Where the only device is in software, "auto" tries each
 // graph there and on the reference, which starts faster and computes slower, and
-// [Executable.Why] tells what came of it. A [Checker] compares what a device
+// [Executable.Why] tells what came of it. Package check compares what a device
 // computes with the reference.
 package vkc

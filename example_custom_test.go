@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -42,7 +43,7 @@ func Example_customExpression() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -91,7 +92,7 @@ func ExampleChecker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	checker, err := vkc.NewChecker(g, nil)
+	checker, err := check.New(g, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,10 +7,6 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/schedule"
-	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -47,61 +43,6 @@ func SetCaps(d *Device, caps device.Caps) { d.caps = caps }
 
 // TrialExtents are the values of symbols that programs are tried at.
 var TrialExtents = trialExtents
-
-// SplitAllOperands makes every device split the operands of all products that
-// allow it, stored in whole tiles of an H100, until the function that it
-// returns is called.
-func SplitAllOperands() (restore func()) {
-	return setPricer(func(caps device.Caps) passes.Pricer { return splitsAll{schedule.NewPricer(caps)} })
-}
-
-type splitsAll struct{ schedule.Pricer }
-
-func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
-	const tile = 256
-	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
-	var all []kernel.StoredOperand
-	for _, p := range k.Products {
-		for i, v := range []*kernel.Expr{p.A, p.B} {
-			axis := len(k.Parallel) - 2 + i
-			if p.BF16x3 {
-				all = append(all, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
-					Depth: whole(k.Fold), Across: !schedule.FoldContiguous(k, v, axis)})
-			}
-		}
-	}
-	return kernel.Sizes{Operands: [][]kernel.StoredOperand{all}}
-}
-
-func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
-	return kernel.Estimate{Before: 1}
-}
-
-// FuseAllRows makes every device fuse norms, and what goes over slices of rows, with
-// the products that can have them, until the function that it returns is called.
-func FuseAllRows() (restore func()) {
-	return setPricer(func(caps device.Caps) passes.Pricer { return joinsAll{schedule.NewPricer(caps)} })
-}
-
-type joinsAll struct{ schedule.Pricer }
-
-func (p joinsAll) Price(r kernel.Rewrite) kernel.Estimate {
-	if r.Rule != "fuse_norms" && r.Rule != "fuse_slices" {
-		return p.Pricer.Price(r)
-	}
-	for _, k := range r.After {
-		if _, _, err := schedule.Select(k, p.Caps); err != nil {
-			return kernel.Estimate{Note: err.Error()}
-		}
-	}
-	return kernel.Estimate{Before: 1}
-}
-
-func setPricer(p func(device.Caps) passes.Pricer) (restore func()) {
-	old := pricer
-	pricer = p
-	return func() { pricer = old }
-}
 
 // HoldStarts has runs that are started wait until the function that it returns is called.
 func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error) {
@@ -268,13 +209,4 @@ func (lost) Run(context.Context, Tensors, ...RunOptions) (*Result, error) { retu
 func ClosePart(e *Executable) error {
 	parts := severalOf(e).exes
 	return parts[len(parts)-1].Close()
-}
-
-// SetPersistence has persistent kernels do those runs of steps until the function that it returns is called.
-func SetPersistence(f func(p *kernel.Program, schedules []kernel.Schedule) []schedule.Run) (restore func()) {
-	old := persistence
-	persistence = func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ device.Caps) []schedule.Run {
-		return f(p, schedules)
-	}
-	return func() { persistence = old }
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/filefmt"
@@ -190,7 +191,7 @@ func openedBundle(f *bundle.File, name string) (*Program, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	p := f.Program()
-	if err := sameCustomOps(g, p.GraphHash); err != nil {
+	if err := compiler.SameCustomOps(g, p.GraphHash); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return &Program{

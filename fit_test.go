@@ -10,6 +10,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -144,7 +146,7 @@ func TestEveryStoredDType(t *testing.T) {
 
 // scheduled is the kernels of a graph on an H100: names and schedules.
 func scheduled(t *testing.T, g *ir.Graph) []string {
-	low, err := vkc.Lower(context.Background(), g, profile(t, "nvidia-h100"), nil)
+	low, err := compiler.Lower(context.Background(), g, profile(t, "nvidia-h100"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ func TestStoredWeightsOnDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checker, err := vkc.NewChecker(g, weights)
+		checker, err := check.New(g, weights)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -19,8 +20,7 @@ import (
 func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
-	defer vkc.FuseAllRows()()
-	out, names := runCompiled(t, dev, g, in, weights)
+	out, names := runCompiled(t, dev, g, in, weights, fuseAllRows)
 	return out, strings.Join(names, " ")
 }
 
@@ -157,12 +157,8 @@ func TestFusedSlicesOnDevice(t *testing.T) {
 // kernels, and compares results and states with the reference.
 func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Values, steps, kernels int) {
 	t.Helper()
-	defer vkc.FuseAllRows()()
 	ctx := context.Background()
-	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := compileWith(t, dev.Caps(), g, compiler.Options{Pricer: fuseAllRows})
 	if n := len(p.Contents.Program.Steps); n != kernels {
 		t.Errorf("%d kernels, want %d:\n%v", n, kernels, p.Contents.Program.Steps)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -22,7 +23,6 @@ import (
 func TestFusedRandomRowsOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
-	defer vkc.FuseAllRows()()
 	own := dev.Caps()
 	other := own // keeps rows resident, and rounds them
 	other.VendorID, other.Type, other.Cores = device.VendorNVIDIA, device.DeviceDiscrete, 1
@@ -32,10 +32,7 @@ func TestFusedRandomRowsOnDevice(t *testing.T) {
 	for seed := range uint64(18) {
 		g := randomRows(t, seed)
 		caps := []device.Caps{own, other, alone}[seed%3]
-		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps, NoCache: true})
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, g)
-		}
+		p := compileWith(t, caps, g, compiler.Options{Pricer: fuseAllRows})
 		source := strings.Join(p.Contents.GLSL, "\n")
 		for _, word := range []string{"sum_sq_parts", "slice_col", "other_sum", "_weighed", "round_bytes"} {
 			if strings.Contains(source, word) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 )
 
 var updateGolden = flag.Bool("update-golden", false, "write golden/profiles anew")
@@ -37,7 +38,7 @@ func TestGoldenProfiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				low, err := vkc.Lower(context.Background(), g, caps, nil)
+				low, err := compiler.Lower(context.Background(), g, caps, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

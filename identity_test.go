@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -33,7 +34,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 			}
 		}
 	}
-	if low, err = Lower(context.Background(), g, caps, tuning); err != nil {
+	if low, err = compiler.Lower(context.Background(), g, caps, tuning); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -85,7 +86,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			low, err := Lower(context.Background(), g, caps, nil)
+			low, err := compiler.Lower(context.Background(), g, caps, nil)
 			if err != nil {
 				continue // the device lacks what it needs
 			}

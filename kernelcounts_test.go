@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/ir"
@@ -213,7 +214,7 @@ func TestStepKernels(t *testing.T) {
 	names := map[string][]string{}
 	fewest := math.MaxInt
 	for _, device := range device.Kinds() {
-		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
+		low, err := compiler.Lower(context.Background(), g, profile(t, device), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", device, err)
 		}

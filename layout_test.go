@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -91,7 +92,7 @@ func compareOutputs(t *testing.T, g *ir.Graph, have, want map[string]*ir.Data) {
 func TestPlanes(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	g, values := blockGraph(t, formats)
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestLayoutChoice(t *testing.T) {
 		{"few rows", one, h100, kernel.LayoutPlanes},
 		{"another device", one, profile(t, "generic"), kernel.LayoutPlanes},
 	} {
-		low, err := vkc.Lower(context.Background(), c.g, c.caps, nil)
+		low, err := compiler.Lower(context.Background(), c.g, c.caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +244,7 @@ func TestByteRows(t *testing.T) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestStoredRows(t *testing.T) {
 	})
 	for _, rows := range []ir.DType{ir.Q8_0, ir.Q4_0} {
 		g, values := storedRowsGraph(t, rows, formats)
-		low, err := vkc.Lower(context.Background(), g, caps, nil)
+		low, err := compiler.Lower(context.Background(), g, caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +335,7 @@ func TestStoredRows(t *testing.T) {
 
 		caps := caps
 		caps.Features.Storage16 = false // which taking blocks apart needs
-		if low, err = vkc.Lower(context.Background(), g, caps, nil); err != nil {
+		if low, err = compiler.Lower(context.Background(), g, caps, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range low.Kernels {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
@@ -104,7 +104,7 @@ func BenchmarkLower(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					low, err := vkc.Lower(context.Background(), g, caps, nil)
+					low, err := compiler.Lower(context.Background(), g, caps, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

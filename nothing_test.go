@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/apitest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -16,12 +18,12 @@ var api apitest.Package
 // TestNothing calls everything with nothing: on nil, on what is open, and on what
 // is closed.
 func TestNothing(t *testing.T) {
-	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil),
-		(*vkc.CheckReport)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
-		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil), vkc.SplitPrice{})
-	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{}, &vkc.Pending{},
+	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*check.Checker)(nil),
+		(*check.Report)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
+		check.Value{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil), vkc.SplitPrice{})
+	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &check.Checker{}, &check.Report{}, &vkc.Pending{},
 		vkc.Devices{}, &vkc.Replicas{}, &vkc.UnsupportedError{}, &vkc.CustomOpError{},
-		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
+		vkc.Compile, compiler.Lower, vkc.Run, check.New, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
 		vkc.OpenBundleBytes, vkc.ReadGraph, vkc.SplitPrices,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
 	onEach(t, func(t *testing.T, dev *vkc.Device) {

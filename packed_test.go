@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -48,7 +49,7 @@ func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems in
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps, nil)
+	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if without := (*vkc.UnsupportedError)(nil); errors.As(err, &without) {
 		return // a device that has no elements of 8 bits
 	}

@@ -6,16 +6,19 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // allRuns has a persistent kernel of so many workgroups do each run of steps that one can do.
-func allRuns(groups int) func(*kernel.Program, []kernel.Schedule) []schedule.Run {
-	return func(p *kernel.Program, schedules []kernel.Schedule) (runs []schedule.Run) {
+func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run {
+	return func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ device.Caps) (runs []schedule.Run) {
 		can := func(i int) bool { return p.Steps[i].Grid.IsStatic() && schedules[i].Variant != kernel.VarCustom }
 		for i := p.Prepared; i < len(p.Steps); {
 			n := 1
@@ -53,12 +56,9 @@ func step(t *testing.T) (*ir.Graph, *gguf.File) {
 }
 
 // loadStep compiles it for a device and loads it.
-func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File) (*vkc.Program, *vkc.Executable) {
+func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File, opt compiler.Options) (*vkc.Program, *vkc.Executable) {
 	t.Helper()
-	p, err := dev.Compile(t.Context(), g, vkc.CompileOptions{NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := compileWith(t, dev.Caps(), g, opt)
 	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: f, NoTrial: true})
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +73,8 @@ func TestPersistent(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	g, f := step(t)
-	_, apart := loadStep(t, dev, g, f)
-	defer vkc.SetPersistence(allRuns(1))()
-	p, exe := loadStep(t, dev, g, f)
+	_, apart := loadStep(t, dev, g, f, compiler.Options{})
+	p, exe := loadStep(t, dev, g, f, compiler.Options{Persistence: allRuns(1)})
 	steps := 0
 	for _, k := range p.Contents.Program.Persistent {
 		steps += k.Count
@@ -83,7 +82,7 @@ func TestPersistent(t *testing.T) {
 	if n := exe.Vulkan().Stats().Persistent; n == 0 || n != len(p.Contents.Program.Persistent) || steps < 6 {
 		t.Fatalf("%d persistent kernels of %d are run, for %d steps", n, len(p.Contents.Program.Persistent), steps)
 	}
-	checker, err := vkc.NewChecker(g, f)
+	checker, err := check.New(g, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,15 +130,14 @@ func TestPersistentWithoutRoom(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	g, f := step(t)
-	defer vkc.SetPersistence(allRuns(1 << 15))()
-	p, exe := loadStep(t, dev, g, f)
+	p, exe := loadStep(t, dev, g, f, compiler.Options{Persistence: allRuns(1 << 15)})
 	if n := exe.Vulkan().Stats().Persistent; n != 0 || len(p.Contents.Program.Persistent) == 0 {
 		t.Fatalf("%d persistent kernels of %d are run", n, len(p.Contents.Program.Persistent))
 	}
 	if why := exe.Why(); !strings.Contains(why, "no room for all workgroups of a persistent kernel") {
 		t.Errorf("nobody is told: %s", why)
 	}
-	checker, err := vkc.NewChecker(g, f)
+	checker, err := check.New(g, f)
 	if err != nil {
 		t.Fatal(err)
 	}

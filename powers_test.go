@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -35,7 +35,7 @@ func TestPowersByConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(t.Context(), g, caps, nil)
+		low, err := compiler.Lower(t.Context(), g, caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -117,7 +118,7 @@ func TestHalfAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(context.Background(), g, caps, nil)
+		low, err := compiler.Lower(context.Background(), g, caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -103,7 +104,7 @@ func TestTooLarge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = vkc.Lower(t.Context(), g, tt.caps, nil)
+			_, err = compiler.Lower(t.Context(), g, tt.caps, nil)
 			if err == nil && tt.want == "" {
 				_, err = vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: tt.caps})
 			}

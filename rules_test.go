@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -75,7 +75,7 @@ func TestDecisions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(context.Background(), g, caps, nil)
+		low, err := compiler.Lower(context.Background(), g, caps, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
@@ -23,7 +24,7 @@ type part struct {
 
 // compileParts compiles what each of several devices has of a graph.
 func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	g, fitted, err := fitWeights(g, opt)
+	g, fitted, err := compiler.FitWeights(g, opt.Weights)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptio
 			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts),
 				d.parts[one.device].Name(), runtime.Reason(err)))
 		}
-		p.Stats.add(one.Stats)
+		p.Stats.Add(one.Stats)
 	}
 	return p, nil
 }

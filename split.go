@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -270,13 +271,13 @@ func (m member) price(ctx context.Context, g *ir.Graph) (float64, error) {
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: device.Bindings(m.caps), Weigh: glsl.Weigh},
-		Pricer:  pricer(m.caps),
+		Pricer:  schedule.NewPricer(m.caps),
 	})
 	if err != nil {
 		return 0, err
 	}
 	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
-	e := pricer(m.caps).Price(kernel.Rewrite{After: own, LastSplit: true})
+	e := schedule.NewPricer(m.caps).Price(kernel.Rewrite{After: own, LastSplit: true})
 	if e.Note != "" {
 		return 0, errors.New(e.Note)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/cachefile"
@@ -147,7 +148,7 @@ func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weight
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	checker, err := vkc.NewChecker(g, weights)
+	checker, err := check.New(g, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	checker, err := vkc.NewChecker(g, nil)
+	checker, err := check.New(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -29,7 +29,7 @@ type Kernel struct {
 // Kernels returns the distinct kernels of a graph, ordered by decreasing estimated time. symbols gives the values of
 // symbols in the measurement; a missing symbol has its bound.
 func Kernels(ctx context.Context, g *ir.Graph, caps device.Caps, symbols map[string]int64) ([]*Kernel, error) {
-	low, err := vkc.Lower(ctx, g, caps, nil)
+	low, err := compiler.Lower(ctx, g, caps, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -368,15 +369,15 @@ func (d *dumper) split() error {
 }
 
 // lower takes the graph as far as GLSL, for the device that a bundle was made for, or the one asked for.
-func (d *dumper) lower() (*vkc.Lowered, error) {
+func (d *dumper) lower() (*compiler.Lowered, error) {
 	if d.program != nil && d.program.Contents.Meta.Target != nil {
-		return vkc.Lower(d.ctx, d.graph, *d.program.Contents.Meta.Target, nil)
+		return compiler.Lower(d.ctx, d.graph, *d.program.Contents.Meta.Target, nil)
 	}
 	caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
 	if err != nil {
 		return nil, err
 	}
-	return vkc.Lower(d.ctx, d.graph, caps, tuning)
+	return compiler.Lower(d.ctx, d.graph, caps, tuning)
 }
 
 // pick returns the numbers of the kernels to print.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -21,7 +22,7 @@ func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tu
 	}
 	c := p.Contents
 	// A program from the cache has no kernel IR, so it is always made anew.
-	low, err := vkc.Lower(ctx, c.Graph, *c.Meta.Target, tuning)
+	low, err := compiler.Lower(ctx, c.Graph, *c.Meta.Target, tuning)
 	if err != nil {
 		return err
 	}

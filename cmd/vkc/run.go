@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -104,7 +105,7 @@ type session struct {
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
 	outputs map[string]string // files by output
-	checker *vkc.Checker
+	checker *check.Checker
 }
 
 func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
@@ -246,7 +247,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 			plural(len(leaves), "weight"), leaves[0].Name())
 	}
 	if s.flags.check {
-		s.checker, err = vkc.NewChecker(g, s.weights)
+		s.checker, err = check.New(g, s.weights)
 	}
 	return err
 }
@@ -331,7 +332,7 @@ func (s *session) load(ctx context.Context) (err error) {
 // execute runs the program and reports on it.
 func (s *session) execute(ctx context.Context) error {
 	var res *runtime.Result
-	var report *vkc.CheckReport
+	var report *check.Report
 	var elapsed time.Duration
 	for i := range s.flags.repeat {
 		var err error

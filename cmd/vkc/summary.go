@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -67,7 +67,7 @@ type runInfo struct {
 const firstShown = 8
 
 // print reports on a run.
-func (s *session) print(res *runtime.Result, report *vkc.CheckReport, measured *measureInfo,
+func (s *session) print(res *runtime.Result, report *check.Report, measured *measureInfo,
 	elapsed time.Duration) error {
 	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile,
 		Check: checkInfos(report), Measure: measured}
@@ -205,7 +205,7 @@ func (o *outputInfo) first() string {
 // short prints six digits of a number.
 func short(n number) string { return strconv.FormatFloat(float64(n), 'g', 6, 64) }
 
-func checkInfos(report *vkc.CheckReport) []checkInfo {
+func checkInfos(report *check.Report) []checkInfo {
 	if report == nil {
 		return nil
 	}

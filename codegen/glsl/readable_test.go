@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -81,7 +82,7 @@ func TestRandomProgramsAreReadable(t *testing.T) {
 // addSources adds the kernels of a graph for a device, if it can run them.
 func addSources(t *testing.T, sources map[string]string, name, device string, g *ir.Graph) {
 	t.Helper()
-	low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
+	low, err := compiler.Lower(context.Background(), g, profile(t, device), nil)
 	if refused(err) {
 		return
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -59,7 +60,7 @@ type session struct {
 	options
 	out     io.Writer
 	exe     *vkc.Executable
-	checker *vkc.Checker // nil where there is nothing to check
+	checker *check.Checker // nil where there is nothing to check
 }
 
 func run(ctx context.Context, o options, out io.Writer) (err error) {
@@ -88,7 +89,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		fmt.Fprintf(out, "         %v\n", why)
 	}
 	if o.check && s.exe.Vulkan() != nil {
-		if s.checker, err = vkc.NewChecker(m.graph, m.file); err != nil {
+		if s.checker, err = check.New(m.graph, m.file); err != nil {
 			return err
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/bench/tune"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
@@ -147,7 +147,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 		if err != nil {
 			return err
 		}
-		low, err := vkc.Lower(ctx, g, caps, nil)
+		low, err := compiler.Lower(ctx, g, caps, nil)
 		if err != nil {
 			continue // the device lacks what the graph needs, which vkc verify --ops counts
 		}

@@ -112,8 +112,8 @@ func TestAttentionGradientKeepsNoScores(t *testing.T) {
 // reference.
 func TestAttentionGradientOnDevice(t *testing.T) {
 	dev := openDevice(t)
-	check(t, dev, layersModel{2, 40, causalAttention, plainLayer}.gradients(t), once)
-	check(t, dev, build(t, func(b *frontend.Builder) {
+	checkRun(t, dev, layersModel{2, 40, causalAttention, plainLayer}.gradients(t), once)
+	checkRun(t, dev, build(t, func(b *frontend.Builder) {
 		q, k := b.Input("q", ir.F32, 2, 4, 21, 16), b.Input("k", ir.F32, 2, 2, 33, 16)
 		v := b.Input("v", ir.F32, 2, 2, 33, 8)
 		sinks := b.Input("sinks", ir.F32, 4)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/graphgen"
@@ -88,11 +89,11 @@ func load(t testing.TB, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource) *
 
 // check loads a graph with random weights, runs it on random inputs under each choice of symbol values, one
 // run after the other, and compares all outputs and states with the reference.
-func check(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int64) {
+func checkRun(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int64) {
 	t.Helper()
 	values := valuesOf(g, 1)
 	exe := load(t, dev, g, values)
-	reference, err := vkc.NewChecker(g, values)
+	reference, err := check.New(g, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func check(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int6
 }
 
 // compare runs a program and compares with the reference, whose states advance alike.
-func compare(t *testing.T, exe *vk.Executable, reference *vkc.Checker, in map[string]*ir.Data,
+func compare(t *testing.T, exe *vk.Executable, reference *check.Checker, in map[string]*ir.Data,
 	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
 	r, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: symbols})

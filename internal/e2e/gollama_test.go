@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -23,7 +24,7 @@ func TestGollama(t *testing.T) {
 	}
 	defer weights.Close()
 	exe := load(t, dev, g, weights)
-	reference, err := vkc.NewChecker(g, weights)
+	reference, err := check.New(g, weights)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
@@ -250,7 +251,7 @@ func gradientError(dev *vkc.Device, c gradientCase) (worst float64, err error) {
 	for _, n := range c.graph.Leaves(ir.OpInput) {
 		in[n.Name()] = c.values[n.Name()]
 	}
-	reference, err := vkc.NewChecker(c.graph, weights)
+	reference, err := check.New(c.graph, weights)
 	if err != nil {
 		return 0, err
 	}
@@ -321,7 +322,7 @@ func TestGradientsThroughBlocks(t *testing.T) {
 					b.Output("grad of "+params[i].Node().Name(), d)
 				}
 			})
-			check(t, dev, g, once)
+			checkRun(t, dev, g, once)
 		})
 		t.Run("keys in "+format.String(), func(t *testing.T) {
 			g := build(t, func(b *frontend.Builder) {
@@ -330,7 +331,7 @@ func TestGradientsThroughBlocks(t *testing.T) {
 				y := q.Attention(k.Dequantize(ir.F32), v.Dequantize(ir.F32), frontend.Causal())
 				b.Output("grad of q", frontend.Grad(y.Sqr().Mean(), q)[0])
 			})
-			check(t, dev, g, once)
+			checkRun(t, dev, g, once)
 		})
 	}
 }

@@ -44,7 +44,7 @@ func TestRows(t *testing.T) {
 					x := b.Input("x", ir.F32, b.Sym("R", 40), n)
 					b.Output("y", op(b, x, n))
 				})
-				check(t, dev, g, lengths("R", 40, 0, 1, 3, 33))
+				checkRun(t, dev, g, lengths("R", 40, 0, 1, 3, 33))
 			})
 		}
 	}
@@ -58,7 +58,7 @@ func TestSoftmaxSymbolicRow(t *testing.T) {
 		b.Output("y", x.Softmax(-1))
 		b.Output("columns", x.Softmax(0))
 	})
-	check(t, dev, g, lengths("N", 700, 0, 1, 2, 63, 64, 65, 699, 5))
+	checkRun(t, dev, g, lengths("N", 700, 0, 1, 2, 63, 64, 65, 699, 5))
 }
 
 func TestMatMul(t *testing.T) {
@@ -73,7 +73,7 @@ func TestMatMul(t *testing.T) {
 					b.Output("y", x.MatMul(w.Cast(ir.F32)))
 					b.Output("relu", x.MatMulT(wt.Cast(ir.F32)).Relu())
 				})
-				check(t, dev, g, lengths("M", int64(s[0]), 0, 1, int64(s[0]+1)/2))
+				checkRun(t, dev, g, lengths("M", int64(s[0]), 0, 1, int64(s[0]+1)/2))
 			})
 		}
 	}
@@ -87,7 +87,7 @@ func TestBatchedMatMul(t *testing.T) {
 		b.Output("scores", q.MatMulT(k))
 		b.Output("mixed", q.MatMulT(k).Softmax(-1).MatMul(k))
 	})
-	check(t, dev, g, lengths("T", 70, 1, 0, 17, 64))
+	checkRun(t, dev, g, lengths("T", 70, 1, 0, 17, 64))
 }
 
 // quantTypes are block dtypes of each layout that weights come in.
@@ -105,7 +105,7 @@ func TestQuantizedProducts(t *testing.T) {
 				b.Output("silu", x.MatMulT(b.Weight("gate", dtype, 130, k)).Silu().
 					Mul(x.MatMulT(b.Weight("up", dtype, 130, k))))
 			})
-			check(t, dev, g, lengths("M", 40, 1, 5, 0, 33))
+			checkRun(t, dev, g, lengths("M", 40, 1, 5, 0, 33))
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestQuantizedMatVec(t *testing.T) {
 				x := b.Input("x", ir.F32, 1, 768)
 				b.Output("y", x.MatMulT(b.Weight("w", dtype, 301, 768)))
 			})
-			check(t, dev, g, once)
+			checkRun(t, dev, g, once)
 		})
 	}
 }
@@ -133,7 +133,7 @@ func TestQuantizedEmbedding(t *testing.T) {
 				b.Output("rows", table.Embedding(ids, ir.F32))
 				b.Output("all", table.Dequantize(ir.F32))
 			})
-			check(t, dev, g, lengths("T", 50, 0, 1, 13))
+			checkRun(t, dev, g, lengths("T", 50, 0, 1, 13))
 		})
 	}
 }
@@ -154,7 +154,7 @@ func TestMLP(t *testing.T) {
 		b.Output("p", x.Softmax(-1))
 		b.Output("class", x.Argmax(-1))
 	})
-	check(t, dev, g, lengths("N", 64, 1, 0, 17))
+	checkRun(t, dev, g, lengths("N", 64, 1, 0, 17))
 }
 
 // TestCache appends to a cache at a position that advances, and attends to what is there so far.
@@ -182,7 +182,7 @@ func TestCache(t *testing.T) {
 		past += n
 		symbols = append(symbols, map[string]int64{"T": n, "S": past})
 	}
-	check(t, dev, g, symbols)
+	checkRun(t, dev, g, symbols)
 }
 
 // TestStates swaps two states and counts in a third, all from their values before the run.
@@ -197,7 +197,7 @@ func TestStates(t *testing.T) {
 		b.Output("before", sum)
 		b.Output("after", sum.Add(p))
 	})
-	check(t, dev, g, []map[string]int64{nil, nil, nil, nil, nil})
+	checkRun(t, dev, g, []map[string]int64{nil, nil, nil, nil, nil})
 }
 
 // TestGoldenGraphs runs the graphs that lie in the repository at random lengths.
@@ -213,7 +213,7 @@ func TestGoldenGraphs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, dev, g, valuesOf(g, 1).Symbols(8))
+			checkRun(t, dev, g, valuesOf(g, 1).Symbols(8))
 		})
 	}
 }

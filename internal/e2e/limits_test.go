@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -82,7 +82,7 @@ func TestManyOperands(t *testing.T) {
 	dev := openDevice(t)
 	for name, graph := range many {
 		t.Run(name, func(t *testing.T) {
-			check(t, dev, build(t, func(b *frontend.Builder) { graph(b, 40) }), []map[string]int64{nil})
+			checkRun(t, dev, build(t, func(b *frontend.Builder) { graph(b, 40) }), []map[string]int64{nil})
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestManyOperandsLower(t *testing.T) {
 		for name, graph := range many {
 			for _, buffers := range []uint32{caps.MaxStorageBuffers, 5} {
 				caps.MaxStorageBuffers = buffers
-				low, err := vkc.Lower(context.Background(), build(t, func(b *frontend.Builder) { graph(b, 100) }), caps,
+				low, err := compiler.Lower(context.Background(), build(t, func(b *frontend.Builder) { graph(b, 100) }), caps,
 					nil)
 				if err != nil {
 					t.Errorf("%s for %s with %d buffers: %v", name, profile, buffers, err)

@@ -3,8 +3,8 @@ package e2e
 import (
 	"testing"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir/optest"
 )
 
@@ -22,7 +22,7 @@ func TestNeedsAreThere(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s has no graph", c.Name)
 			}
-			low, err := vkc.Lower(t.Context(), g, caps, nil)
+			low, err := compiler.Lower(t.Context(), g, caps, nil)
 			if err != nil {
 				continue // refused, by what it needs
 			}

@@ -44,7 +44,7 @@ func TestQuantizedCache(t *testing.T) {
 				past += n
 				symbols = append(symbols, map[string]int64{"T": n, "S": past})
 			}
-			check(t, dev, g, symbols)
+			checkRun(t, dev, g, symbols)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/pairs"
@@ -117,7 +118,7 @@ func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 	}
 	var shaders []spirv.Shader
 	for _, g := range graphs {
-		if low, err := vkc.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
+		if low, err := compiler.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
 			for i, source := range low.GLSL {
 				shaders = append(shaders, spirv.Shader{Source: source,
 					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, dev.Caps().API)})

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -86,7 +86,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 		return nil, err
 	}
 	backend := func(ctx context.Context, g *ir.Graph, _ ir.WeightSource) (runtime.Executable, error) {
-		if _, err := vkc.Lower(ctx, g, caps, nil); err != nil {
+		if _, err := compiler.Lower(ctx, g, caps, nil); err != nil {
 			return nil, err
 		}
 		return nil, errCompiles

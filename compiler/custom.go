@@ -1,4 +1,4 @@
-package vkc
+package compiler
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (e *CustomOpError) Error() string {
 func (e *CustomOpError) Unwrap() error { return e.Err }
 
 // validateCustom runs spirv-val, where there is one, over the modules that custom ops bring.
-func (c *compiler) validateCustom(ctx context.Context, low *Lowered) error {
+func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	var modules []spirv.Module
 	for i, code := range low.SPIRV {
 		if code != nil {
@@ -93,10 +93,10 @@ func compileErrors(err error) []*spirv.CompileError {
 	return compileErrors(errors.Unwrap(err))
 }
 
-// sameCustomOps refuses a program that was compiled from other custom ops of
+// SameCustomOps refuses a program that was compiled from other custom ops of
 // the same names than this process has: its kernels and the reference would not
 // compute the same.
-func sameCustomOps(g *ir.Graph, hash string) error {
+func SameCustomOps(g *ir.Graph, hash string) error {
 	var names []string
 	for _, n := range g.Nodes() {
 		if n.Op().Info().Custom != nil && !slices.Contains(names, n.Op().String()) {
@@ -108,4 +108,11 @@ func sameCustomOps(g *ir.Graph, hash string) error {
 	}
 	return fmt.Errorf("the program was compiled with another definition of %s than this process has registered: "+
 		"compile it again", strings.Join(names, " or "))
+}
+
+// IsCustom reports whether a graph has custom ops, whose Go code is for checks.
+func IsCustom(g *ir.Graph) bool {
+	return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
+		return n.Op().Info().Custom != nil || slices.ContainsFunc(n.Bodies(), IsCustom)
+	})
 }

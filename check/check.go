@@ -1,4 +1,4 @@
-package vkc
+package check
 
 import (
 	"context"
@@ -20,9 +20,9 @@ type Checker struct {
 	tolerances []ir.Tolerance // by node
 }
 
-// NewChecker prepares the reference of a graph. weights may be nil where the
+// New prepares the reference of a graph. weights may be nil where the
 // graph has none.
-func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
+func New(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
@@ -37,13 +37,13 @@ func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
 	return &Checker{g, ref, interp.Tolerances(g)}, nil
 }
 
-// CheckReport is the outcome of a check.
-type CheckReport struct {
-	Values []ValueCheck // outputs, then states, in the graph's order
+// Report is the outcome of a check.
+type Report struct {
+	Values []Value // outputs, then states, in the graph's order
 }
 
-// ValueCheck compares one output or state with the reference.
-type ValueCheck struct {
+// Value compares one output or state with the reference.
+type Value struct {
 	Name      string
 	State     bool // a state, not an output
 	Tolerance ir.Tolerance
@@ -51,7 +51,7 @@ type ValueCheck struct {
 }
 
 // OK reports whether every value is within its tolerance.
-func (r *CheckReport) OK() bool {
+func (r *Report) OK() bool {
 	if r == nil {
 		return false
 	}
@@ -65,7 +65,7 @@ func (r *CheckReport) OK() bool {
 
 // Err returns nil if every value is within its tolerance, and otherwise one
 // line that names each that is not and where it is worst.
-func (r *CheckReport) Err() error {
+func (r *Report) Err() error {
 	if r == nil {
 		return errors.New("nothing was checked: the report is nil")
 	}
@@ -81,7 +81,7 @@ func (r *CheckReport) Err() error {
 	return errors.New("past the tolerance: " + strings.Join(bad, "; "))
 }
 
-func (v ValueCheck) title() string {
+func (v Value) title() string {
 	if v.State {
 		return fmt.Sprintf("state %q", v.Name)
 	}
@@ -92,9 +92,9 @@ func (v ValueCheck) title() string {
 // outputs with its. exe, which made them, is asked for the states the run left;
 // it may be nil for a graph without any.
 func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64,
-	outputs map[string]*ir.Data) (*CheckReport, error) {
+	outputs map[string]*ir.Data) (*Report, error) {
 	if c == nil || c.reference == nil {
-		return nil, errors.New("check: the checker is nil: NewChecker makes one, unless it returns an error")
+		return nil, errors.New("check: the checker is nil: New makes one, unless it returns an error")
 	}
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
@@ -103,14 +103,14 @@ func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[stri
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	r := &CheckReport{}
+	r := &Report{}
 	for _, o := range c.graph.Outputs() {
 		got, ok := outputs[o.Name]
 		if !ok {
 			return nil, fmt.Errorf("check: the run gave no output %q", o.Name)
 		}
 		tol := c.tolerances[o.Node.ID()]
-		r.Values = append(r.Values, ValueCheck{o.Name, false, tol, interp.Compare(got, want[o.Name], tol)})
+		r.Values = append(r.Values, Value{o.Name, false, tol, interp.Compare(got, want[o.Name], tol)})
 	}
 	for _, u := range c.graph.Updates() {
 		v, err := c.state(exe, u)
@@ -122,18 +122,18 @@ func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[stri
 	return r, nil
 }
 
-func (c *Checker) state(exe runtime.Executable, u ir.Update) (ValueCheck, error) {
+func (c *Checker) state(exe runtime.Executable, u ir.Update) (Value, error) {
 	name, tol := u.State.Name(), c.tolerances[u.Value.ID()]
 	if exe == nil {
-		return ValueCheck{}, errors.New("it can be read only from the executable, which is nil")
+		return Value{}, errors.New("it can be read only from the executable, which is nil")
 	}
 	got, err := exe.ReadState(name)
 	if err != nil {
-		return ValueCheck{}, err
+		return Value{}, err
 	}
 	want, err := c.reference.State(name)
 	if err != nil {
-		return ValueCheck{}, err
+		return Value{}, err
 	}
-	return ValueCheck{name, true, tol, interp.Compare(got, want, tol)}, nil
+	return Value{name, true, tol, interp.Compare(got, want, tol)}, nil
 }

@@ -1,4 +1,4 @@
-package vkc
+package compiler
 
 import (
 	"context"
@@ -24,16 +24,21 @@ type Lowered struct {
 	SPIRV     [][]byte          // by shader; nil but for those that custom ops bring compiled
 }
 
-// pricer is what passes ask about a device, but for tests of those that answer otherwise.
-var pricer = func(caps device.Caps) passes.Pricer { return schedule.NewPricer(caps) }
-
-// persistence proposes persistent kernels, but for tests that have others.
-var persistence = schedule.Runs
-
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. tuning has schedules that won by measurement, and may be nil.
 // It needs neither device nor compiler.
 func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Lowered, error) {
+	return lower(ctx, g, caps, Options{Tuning: tuning})
+}
+
+func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lowered, error) {
+	pricer, persistence := opt.Pricer, opt.Persistence
+	if pricer == nil {
+		pricer = func(caps device.Caps) passes.Pricer { return schedule.NewPricer(caps) }
+	}
+	if persistence == nil {
+		persistence = schedule.Runs
+	}
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
@@ -62,7 +67,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tun
 		id := k.Identity()
 		c, ok := made[id]
 		if !ok {
-			if c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, tuning, symbols); err != nil {
+			if c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols); err != nil {
 				return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
 			}
 			made[id] = c

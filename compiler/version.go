@@ -1,4 +1,4 @@
-package vkc
+package compiler
 
 import "runtime/debug"
 

@@ -1,0 +1,243 @@
+package compiler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/generator"
+	"github.com/vkc-go/vkc/internal/progcache"
+	"github.com/vkc-go/vkc/internal/toolcaps"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Options change how Compile works; the zero value compiles for the generic profile and uses the user's cache.
+type Options struct {
+	// Target is the device to compile for: that of a live device, or a profile
+	// by device.Profile. The zero value is the generic profile.
+	Target device.Caps
+	// Weights, if set, are those that the program will be loaded with: what they are
+	// stored as, such as q4_0, takes the place of the dtypes that the graph declares
+	// for them. Loading other weights than these needs the same dtypes.
+	Weights ir.WeightSource
+	// Tuning chooses schedules by what was measured; nil and empty ones choose none.
+	Tuning device.Tuning
+	// NoCache compiles anew and keeps nothing.
+	NoCache bool
+	// Jobs is the number of compiler processes; 0 means one per core.
+	Jobs int
+	// Validate runs spirv-val over every shader.
+	Validate bool
+	// Progress, if set, is told how many of the shaders are compiled, by one call
+	// at a time.
+	Progress func(runtime.Progress)
+
+	// Pricer answers the rules of passes; nil is the price of the device's schedules. Persistence proposes persistent
+	// kernels; nil is what suits the device. Programs compiled with either are not kept.
+	Pricer      func(device.Caps) passes.Pricer
+	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
+}
+
+// Stats says what a Compile did.
+type Stats struct {
+	CacheHit  bool // the whole program came from the cache
+	Kernels   int
+	Shaders   int // distinct ones among the kernels
+	Processes int // compiler processes started
+	Elapsed   time.Duration
+	// Fitted is how many weights are stored in another dtype than the graph declares.
+	Fitted int
+	// Without names what the device has and the GLSL compiler at hand is too old
+	// to express, as [spirv.Feature]: the kernels do without.
+	Without []string
+	// CacheErr is why the program could not be kept for next time, if so. The
+	// program is good none the less.
+	CacheErr error
+}
+
+// Add counts what compiling a part of a program did.
+func (s *Stats) Add(part Stats) {
+	s.CacheHit = s.CacheHit && part.CacheHit
+	s.Kernels, s.Shaders = s.Kernels+part.Kernels, s.Shaders+part.Shaders
+	s.Processes, s.Elapsed = s.Processes+part.Processes, s.Elapsed+part.Elapsed
+	s.Without = slices.Concat(s.Without, part.Without)
+	slices.Sort(s.Without)
+	s.Without = slices.Compact(s.Without)
+	s.CacheErr = errors.Join(s.CacheErr, part.CacheErr)
+}
+
+// Compiled is a graph compiled for a device.
+type Compiled struct {
+	Contents bundle.Contents
+	Stats    Stats
+}
+
+// FitWeights checks a graph and the weights that are given for it, before anything is compiled. The graph's weights
+// get the dtypes that they are stored in; it counts those.
+func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed int, err error) {
+	if err := g.Verify(); err != nil {
+		return nil, 0, fmt.Errorf("compile: %w", err) // which names the graph
+	}
+	fit, changed, err = ir.FitWeights(g, weights)
+	if err == nil && weights != nil {
+		err = ir.CheckWeights(fit, weights)
+	}
+	return fit, changed, runtime.Explain("compile", g.Name, err)
+}
+
+// Compile compiles a graph for a device. The same graph compiled again for
+// the same kind of device comes from the cache, whatever its names are, and
+// starts no compiler process.
+func Compile(ctx context.Context, g *ir.Graph, opt Options) (*Compiled, error) {
+	start := time.Now()
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	g, fitted, err := FitWeights(g, opt.Weights)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCompilation(ctx, g, opt)
+	if err != nil {
+		return nil, runtime.Explain("compile", g.Name, err)
+	}
+	p, ok := c.fromCache()
+	if !ok {
+		if p, err = c.compile(ctx); err != nil {
+			return nil, runtime.Explain("compile", g.Name, err)
+		}
+	}
+	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)
+	p.Stats.Without, p.Stats.Fitted = c.without, fitted
+	p.Stats.Elapsed = time.Since(start)
+	return p, nil
+}
+
+// compilation is the state of one Compile.
+type compilation struct {
+	g      *ir.Graph
+	opt    Options
+	caps   device.Caps
+	tools  *spirv.Toolchain
+	cache  *progcache.Cache
+	root   string // of the caches; empty for none
+	noRoot error  // why there are none, where they are not just off
+	key    string
+
+	without []string // that the device has and the tools do not know
+}
+
+func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation, error) {
+	c := &compilation{g: g, opt: opt, caps: opt.Target}
+	if c.caps.Name == "" {
+		var err error
+		if c.caps, err = device.Profile("generic"); err != nil {
+			return nil, err
+		}
+	}
+	if !opt.NoCache && opt.Pricer == nil && opt.Persistence == nil {
+		// Without a cache directory every compile is a cold one, nothing worse.
+		c.root, c.noRoot = cachefile.Root()
+	}
+	c.cache = progcache.Open(c.root)
+	var err error
+	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
+		return nil, err
+	}
+	if c.caps, c.without, err = toolcaps.Expressible(ctx, c.tools, c.caps); err != nil {
+		return nil, err
+	}
+	c.key = cacheKey(g, c.caps, c.tools, opt)
+	return c, nil
+}
+
+// cacheKey names everything that a compiled program depends on.
+func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt Options) string {
+	sum := sha256.New()
+	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
+		fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
+		fmt.Fprintf(sum, "%d %s\n", len(part), part)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// fromCache returns the kept program of an equal graph, under this graph's
+// names.
+func (c *compilation) fromCache() (*Compiled, bool) {
+	f, ok := c.cache.Get(c.key)
+	if !ok {
+		return nil, false
+	}
+	prog, err := rebind(f, c.g)
+	if err != nil {
+		return nil, false
+	}
+	return &Compiled{
+		Contents: bundle.Contents{Meta: f.Meta(), Graph: c.g, Program: prog, SPIRV: f.SPIRV(), GLSL: f.GLSL()},
+		Stats:    Stats{CacheHit: true},
+	}, true
+}
+
+func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
+	low, err := lower(ctx, c.g, c.caps, c.opt)
+	if err != nil {
+		return nil, err
+	}
+	low.Program.GraphHash = c.g.HashString()
+	var shaders []spirv.Shader
+	for i, src := range low.GLSL {
+		if low.SPIRV[i] == nil {
+			shaders = append(shaders, spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
+				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, c.caps.API)})
+		}
+	}
+	if err := c.validateCustom(ctx, low); err != nil {
+		return nil, err
+	}
+	opt := spirv.Options{Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root}
+	if report := c.opt.Progress; report != nil {
+		opt.Progress = func(done, total int) {
+			report(runtime.Progress{Stage: runtime.StageShaders, Done: int64(done), Total: int64(total)})
+		}
+	}
+	results, stats, err := c.tools.Compile(ctx, shaders, opt)
+	if err != nil {
+		return nil, explainCustom(err, shaders)
+	}
+	p := &Compiled{
+		Contents: bundle.Contents{Meta: c.meta(), Graph: c.g, Program: low.Program, GLSL: low.GLSL},
+		Stats:    Stats{Processes: stats.Processes},
+	}
+	for _, module := range low.SPIRV {
+		if module == nil {
+			module, results = results[0].SPIRV, results[1:]
+		}
+		p.Contents.SPIRV = append(p.Contents.SPIRV, module)
+	}
+	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
+		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
+	}
+	return p, nil
+}
+
+// meta says what the program is made by and for.
+func (c *compilation) meta() bundle.Meta {
+	m := bundle.Meta{Version: Version(), Generator: generator.ID(), Tools: c.tools.Fingerprint(), Target: &c.caps}
+	if len(c.opt.Tuning) > 0 {
+		m.Tuning = c.opt.Tuning.Hash()
+	}
+	return m
+}

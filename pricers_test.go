@@ -1,0 +1,68 @@
+package vkc_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// compileWith compiles a graph anew with options that only the compiler has.
+func compileWith(t *testing.T, caps device.Caps, g *ir.Graph, opt compiler.Options) *vkc.Program {
+	t.Helper()
+	opt.Target, opt.NoCache = caps, true
+	c, err := compiler.Compile(t.Context(), g, opt)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, g)
+	}
+	return &vkc.Program{Contents: c.Contents, Stats: c.Stats}
+}
+
+// splitAllOperands prices a device so that it splits the operands of all products that allow it, stored in whole tiles
+// of an H100.
+func splitAllOperands(caps device.Caps) passes.Pricer { return splitsAll{schedule.NewPricer(caps)} }
+
+type splitsAll struct{ schedule.Pricer }
+
+func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
+	const tile = 256
+	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
+	var all []kernel.StoredOperand
+	for _, p := range k.Products {
+		for i, v := range []*kernel.Expr{p.A, p.B} {
+			axis := len(k.Parallel) - 2 + i
+			if p.BF16x3 {
+				all = append(all, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
+					Depth: whole(k.Fold), Across: !schedule.FoldContiguous(k, v, axis)})
+			}
+		}
+	}
+	return kernel.Sizes{Operands: [][]kernel.StoredOperand{all}}
+}
+
+func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
+	return kernel.Estimate{Before: 1}
+}
+
+// fuseAllRows prices a device so that it fuses norms, and what goes over slices of rows, with the products that can
+// have them.
+func fuseAllRows(caps device.Caps) passes.Pricer { return joinsAll{schedule.NewPricer(caps)} }
+
+type joinsAll struct{ schedule.Pricer }
+
+func (p joinsAll) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Rule != "fuse_norms" && r.Rule != "fuse_slices" {
+		return p.Pricer.Price(r)
+	}
+	for _, k := range r.After {
+		if _, _, err := schedule.Select(k, p.Caps); err != nil {
+			return kernel.Estimate{Note: err.Error()}
+		}
+	}
+	return kernel.Estimate{Before: 1}
+}
