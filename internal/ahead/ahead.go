@@ -19,7 +19,7 @@ const (
 // First is the initial pace, at which a device has the fewest steps in flight.
 const First = enough
 
-// Depth is how many steps the device is to have at a time that take so long each, when so many have landed.
+// Depth is the number of steps that should be in flight, given the time of a step and the number of collected steps.
 func Depth(pace time.Duration, landed int) int {
 	deepest := few
 	if landed >= 2*most {
@@ -32,8 +32,8 @@ func Depth(pace time.Duration, landed int) int {
 // left. Requests that arrive together with the first one then wait for few steps, and start together.
 func Begun(landed int) int { return max(least, 2*landed) }
 
-// Landing is how many of the steps that the device has are waited for at once, the first ones: to be woken up costs
-// processors more time than to start a step (M-host-token).
+// Landing is the number of steps in flight that are collected together, the first ones: waking up costs the CPU more
+// time than starting a step (M-host-token).
 func Landing(flying int) int { return max(1, flying/2) }
 
 // Gathers reports whether the next step is submitted together with its successor, given the steps in flight and the

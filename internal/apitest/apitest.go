@@ -1,5 +1,5 @@
-// Package apitest calls every exported function and method of a package with
-// nothing: nil receivers, nil contexts, nil graphs, zero numbers. None may panic.
+// Package apitest calls every exported function and method of a package with zero arguments: nil receivers, nil
+// contexts, nil graphs, zero numbers. None may panic.
 package apitest
 
 import (
@@ -80,15 +80,15 @@ func (p Package) call(t *testing.T, name string, f reflect.Value) {
 	}
 }
 
-// culprit is the part of a stack between the panic and the call.
+// culprit returns the part of a stack between the panic and the call.
 func culprit(stack []byte) string {
 	_, rest, _ := strings.Cut(string(stack), "panic(")
 	lines := strings.Split(rest, "\n")
 	return strings.Join(lines[min(2, len(lines)):min(8, len(lines))], "\n")
 }
 
-// Complete is Calls for values of every exported type of the package that has
-// exported methods. It fails where one is left out.
+// Complete is Calls for values of every exported type of the package that has exported methods. It fails if one is
+// missing.
 func (p Package) Complete(t *testing.T, values ...any) {
 	t.Helper()
 	methods, _ := p.methods(t)

@@ -1,15 +1,12 @@
-// Package atomicfile replaces a file in one step: a reader, in this process or
-// another, sees the old content or the whole new content and never a part of
-// it, even where the writer is killed or the disk fills up half way.
+// Package atomicfile replaces a file in one step: a reader, in this process or another, sees either the old or the new
+// content, and never a part of it, even if the writer is killed or the disk is full.
 //
-// Data is written to a temporary file in the target's own directory (a rename
-// is atomic only within one file system), flushed to the disk, and renamed
-// over the target. The directory itself is not flushed: after a power failure
-// the old file may be back, which is still a whole file.
+// Data is written to a temporary file in the target's directory (a rename is atomic only within one file system),
+// flushed to the disk, and renamed to the target. The directory itself is not flushed: after a power failure the old
+// file may be back, complete.
 //
-// A link stays, and the file that it names is replaced. What is no regular
-// file, such as /dev/null, a terminal or a pipe, has no content to replace: it
-// is sent the data, once all of it is there.
+// A symbolic link stays, and the file that it refers to is replaced. A target that is not a regular file, such as
+// /dev/null, a terminal or a pipe, receives the data once it is complete.
 package atomicfile
 
 import (
@@ -44,19 +41,17 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	return f.Commit()
 }
 
-// File is a file being written that takes its final name only at Commit. It
-// embeds the open *os.File, so a header can be filled in last through WriteAt
-// or Seek.
+// File is a file being written that gets its final name only at Commit. It embeds the open *os.File, so a header can be
+// filled in last through WriteAt or Seek.
 type File struct {
 	*os.File
 	target string
-	stream *os.File // the target, if it is no regular file
+	stream *os.File // the target, if it is not a regular file
 	done   bool
 }
 
-// Create starts to write the file that Commit will put at path. The caller
-// must call Close (usually deferred), which throws the data away unless Commit
-// came first.
+// Create starts to write the file that Commit will put at path. The caller must call Close (usually deferred), which
+// discards the data unless Commit was called.
 func Create(path string, perm fs.FileMode) (*File, error) {
 	f := &File{target: path}
 	dir := filepath.Dir(path)
@@ -67,7 +62,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 			}
 			dir = filepath.Dir(f.target)
 		} else {
-			// A pipe that no one reads is an error, and does not keep the writer waiting.
+			// Opening a pipe without a reader fails instead of blocking.
 			if f.stream, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil {
 				return nil, err
 			}
@@ -126,8 +121,7 @@ func (f *File) Close() error {
 	return err
 }
 
-// IsTemp reports whether name (a base name) is one that Create gives to a file
-// in the making.
+// IsTemp reports whether name (a base name) is a temporary file of Create.
 func IsTemp(name string) bool {
 	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// pair is a case of ggml and the cases of vkc bench that do the same work.
+// pair is a case of ggml and the equivalent cases of vkc bench.
 type pair struct {
 	name  string   // of the case of ggml
-	by    string   // how its figure is named in tables
+	by    string   // the name of its result in tables
 	cases []string // of vkc bench
 	line  string   // of the case file, without the name
 }
@@ -96,8 +96,8 @@ func row(t ir.DType, n, k int) pair {
 	return p
 }
 
-// cacheBytes is the level 2 cache of the card that the figures are of, an H200:
-// weights that fit stay there between the repeats of ggml's tool.
+// cacheBytes is the level 2 cache of the measured card, an H200: weights that fit stay there between the repeats of
+// ggml's tool.
 const cacheBytes = 60 << 20
 
 func product(t ir.DType, m, n, k int, prec int32) string {
@@ -108,8 +108,7 @@ func product(t ir.DType, m, n, k int, prec int32) string {
 	return line(opMulMat, []int{n, m}, params, source(t, k, n), source(ir.F32, k, m))
 }
 
-// attention is q[heads,t,d] over kv heads of s keys; a causal one has a mask, as ggml
-// has no other way to say so.
+// attention is q[heads,t,d] over kv heads of s keys. A causal one has a mask, because ggml cannot express it otherwise.
 func attention(heads, kv, t, s, d int, causal bool) []pair {
 	kind := "full"
 	sources := []string{source(ir.F32, d, t, heads), source(ir.F16, d, s, kv), source(ir.F16, d, s, kv)}
@@ -130,8 +129,7 @@ func attention(heads, kv, t, s, d int, causal bool) []pair {
 	return []pair{of("half_sums/"+name, half, 0, name), of(name, full, precF32, name)}
 }
 
-// line is a case of ggml's case file: op, dtype and extents of the result, its
-// parameters, its sources.
+// line is a line of ggml's case file: op, dtype and extents of the result, its parameters, its sources.
 func line(op int, extents []int, params []int32, sources ...string) string {
 	words := []any{op, 0}
 	for i := range 4 {

@@ -138,7 +138,7 @@ func runVkc(pairs []pair, path string) (*bench.Report, error) {
 	return bench.ReadReport(path)
 }
 
-// keepBest puts the results of a round in place of slower ones.
+// keepBest replaces results by faster ones of a round.
 func keepBest(best, round *bench.Report) {
 	for i := range best.Results {
 		if r := round.Find(best.Results[i].Name); r != nil && r.Status == bench.OK &&

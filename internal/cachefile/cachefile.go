@@ -1,9 +1,8 @@
 // Package cachefile is a directory of content-addressed, checksummed files.
 //
-// Any number of processes may use one directory at the same time: entries are
-// written atomically and checked whenever they are read. An entry that is
-// damaged, cut short, or made by something else is a miss, is removed, and is
-// never used. Nor is one that somebody else could have written (see [Trusted]).
+// Processes may share a directory: entries are written atomically and checked whenever they are read. An entry that is
+// damaged, truncated, or from another program is a miss, and is removed. An entry that another user could have written
+// is a miss too (see [Trusted]).
 package cachefile
 
 import (
@@ -28,21 +27,20 @@ type Dir struct {
 	Suffix string  // of entry files, with its dot
 	Magic  [8]byte // first bytes of entry files
 	Format uint32  // changes when payloads of before can no longer be used
-	// MaxPayload is the size in bytes above which no payload is stored or read.
+	// MaxPayload is the maximum size in bytes of a stored payload.
 	MaxPayload int64
 	// Check, if not nil, validates a payload after its checksum.
 	Check func(payload []byte) error
 }
 
-// path spreads entries over 256 directories, for the sake of file systems and
-// people that dislike large ones.
+// path spreads entries over 256 directories, because very large directories are slow.
 func (d Dir) path(k Key) string {
 	name := k.String()
 	return filepath.Join(d.Path, name[:2], name+d.Suffix)
 }
 
-// Get returns the payload for a key. What is not a sound entry is removed and
-// is a miss. What others could have written is a miss too, and stays.
+// Get returns the payload for a key. An invalid entry is removed and is a miss. An entry that another user could have
+// written is a miss too, and stays.
 func (d Dir) Get(k Key) (payload []byte, ok bool) {
 	payload, err := d.read(d.path(k), k)
 	if err == nil {
@@ -59,8 +57,8 @@ func isUntrusted(err error) bool {
 	return errors.As(err, &untrusted)
 }
 
-// Put stores a payload under a key, making the directory if need be. A
-// directory that others can write is an *UntrustedError.
+// Put stores a payload under a key, and makes the directory if needed. If another user can write to the directory, the
+// error is an *UntrustedError.
 func (d Dir) Put(k Key, payload []byte) error {
 	if int64(len(payload)) > d.MaxPayload {
 		return fmt.Errorf("cache entry of %d bytes is over the limit of %d", len(payload), d.MaxPayload)
@@ -78,8 +76,7 @@ type Entry struct {
 	Err error
 }
 
-// Entries lists the cache by key, without reading the files. Files that are
-// not named as entries are left out.
+// Entries lists the cache by key, without reading the files. It skips files that are not named like entries.
 func (d Dir) Entries() ([]Entry, error) {
 	var entries []Entry
 	err := filepath.WalkDir(d.Path, func(path string, file fs.DirEntry, err error) error {
@@ -185,7 +182,7 @@ func (d Dir) Clear() (Stats, error) {
 	return Sum(entries), nil
 }
 
-// subdirs lists the directories that may hold entries.
+// subdirs lists the directories for entries.
 func (d Dir) subdirs() []string {
 	files, _ := os.ReadDir(d.Path)
 	var dirs []string
@@ -206,25 +203,24 @@ func (d Dir) removeTemps() error {
 	return nil
 }
 
-// removeEmptyDirs tidies up after Clear. A directory that is not empty, or in
-// use by another process, stays.
+// removeEmptyDirs removes empty directories after Clear. Directories that are not empty, or in use by another process,
+// stay.
 func (d Dir) removeEmptyDirs() {
 	for _, dir := range append(d.subdirs(), d.Path) {
 		os.Remove(dir)
 	}
 }
 
-// EnvDir names the environment variable that overrides the directory of all
-// caches; Env that which turns them off, with the value "off".
+// EnvDir names the environment variable that overrides the directory of all caches. Env names the one that turns them
+// off with the value "off".
 const (
 	EnvDir = "VKC_CACHE_DIR"
 	Env    = "VKC_CACHE"
 )
 
-// Root returns the directory that holds vkc's caches, each in a folder of its
-// own: $VKC_CACHE_DIR, or vkc under the user's cache directory. It is empty
-// where VKC_CACHE=off turns them off. A directory that is relative, or that
-// others can write, is an error: it is not used.
+// Root returns the directory of vkc's caches, which have a folder each: $VKC_CACHE_DIR, or vkc under the user's cache
+// directory. It returns "" if VKC_CACHE=off turns caches off. It returns an error if the directory is relative or
+// writable by others.
 func Root() (string, error) {
 	switch v := os.Getenv(Env); v {
 	case "", "on":
@@ -251,8 +247,8 @@ func Root() (string, error) {
 	return filepath.Clean(dir), nil
 }
 
-// ReadFile returns the content of a file of a cache, of at most max bytes. A
-// file that somebody else could have written is an *UntrustedError.
+// ReadFile returns the content of a file of a cache, of at most max bytes. If another user could have written the file,
+// the error is an *UntrustedError.
 func ReadFile(path string, max int64) (content []byte, err error) {
 	err = atomicfile.Retry(func() error {
 		content, err = readFile(path, max)
@@ -280,12 +276,11 @@ func readFile(path string, max int64) ([]byte, error) {
 	return b, nil
 }
 
-// WriteFile replaces a file of a cache as a whole, making its directory if need
-// be. Nobody else may read it. A directory that others can write is an
-// *UntrustedError.
+// WriteFile replaces a file of a cache atomically, and makes its directory if needed. Only the user can read it. If
+// others can write to the directory, the error is an *UntrustedError.
 func WriteFile(path string, content []byte) error {
 	dir := filepath.Dir(path)
-	if err := Trusted(dir); err != nil { // before anything is made there
+	if err := Trusted(dir); err != nil { // before writing anything there
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -29,8 +29,8 @@ const (
 // Key addresses an entry: a SHA-256 over everything that the payload depends on.
 type Key [sha256.Size]byte
 
-// KeyOf computes a key from parts. Each part is preceded by its length, so that
-// no two different lists of parts feed the hash the same bytes.
+// KeyOf computes a key from parts. It hashes the length of each part before the part, so that different lists have
+// different keys.
 func KeyOf(parts ...string) Key {
 	h := sha256.New()
 	var n [8]byte
@@ -65,8 +65,8 @@ func checksum(head, payload []byte) []byte {
 	return h.Sum(nil)
 }
 
-// decode returns the payload of a file, which is a part of b, or why the file
-// is not the whole, undamaged entry for key.
+// decode returns the payload of a file, a slice of b, or an error if the file is not the complete, undamaged entry for
+// key.
 func (d Dir) decode(b []byte, key Key) ([]byte, error) {
 	if len(b) < headerSize {
 		return nil, fmt.Errorf("%d bytes, shorter than the header of %d", len(b), headerSize)

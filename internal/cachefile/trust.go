@@ -22,7 +22,7 @@ func Trusted(path string) error {
 	return err
 }
 
-// UntrustedError says who else could write to a cache.
+// UntrustedError names another user who could write to a cache.
 type UntrustedError struct{ By *trusted.Error }
 
 func (e *UntrustedError) Error() string {

@@ -15,11 +15,11 @@ const Style = `text{font:12px sans-serif;fill:#222}.head{font-size:14px;font-wei
 // Colors are distinct to most color-blind readers (Okabe and Ito 2008).
 var Colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#555555"}
 
-// Line is a name and points in the order of x. Points that are no numbers are left out.
+// Line is a name and points in the order of x. NaN points are left out.
 type Line struct {
 	Name string
 	X, Y []float64
-	// Marks has the points be dots with names, not joined.
+	// Marks draws the points as labelled dots, without lines.
 	Marks []string
 }
 
@@ -85,10 +85,10 @@ func (a axis) ticks(f func(v float64, label string)) {
 	}
 }
 
-// boxes are the parts of the page that have text: of each the left, top, right and bottom.
+// boxes are the areas of the page with text: left, top, right and bottom of each.
 type boxes [][4]float64
 
-// textBox is about where a text is that begins or ends at x, above y.
+// textBox estimates the area of a text that begins or ends at x, above y.
 func textBox(x, y float64, text, anchor string) [4]float64 {
 	wide := 6.5 * float64(len(text))
 	if anchor == "end" {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Error is a fault in the content of a file, as opposed to one of the system
-// that holds it.
+// Error is an error in the content of a file, as opposed to an I/O error.
 type Error struct {
 	Format string // file format, such as "gguf"
 	Path   string // empty if the content did not come from a file
@@ -37,9 +36,8 @@ func (s Source) Errorf(pos int64, format string, args ...any) error {
 	return &Error{Format: s.Format, Path: s.Path, Pos: pos, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Unknown returns the error for a name that a file does not have. It says how
-// many names there are and lists those nearest to it. What is the singular of
-// the thing named, such as "tensor".
+// Unknown returns the error for a name that a file does not have. It says how many names there are and lists the
+// nearest ones. what is the singular of the kind of thing, such as "tensor".
 func (s Source) Unknown(what, name string, have []string) error {
 	where := s.Format
 	if s.Path != "" {
@@ -62,7 +60,7 @@ func (e *unknown) Error() string {
 	return fmt.Sprintf("%s among %d; nearest: %s", e.text, e.count, strings.Join(e.nearest, ", "))
 }
 
-// Nearest are the names that the file has which are nearest, for errors that list several.
+// Nearest returns the nearest names in the file, for errors that list several.
 func (e *unknown) Nearest() []string { return e.nearest }
 
 // The cost of an edit distance is proportional to the product of both lengths. Nearest limits the bytes of a name and

@@ -20,10 +20,11 @@ func (e *PartError) Error() string {
 	return fmt.Sprintf("%s: %s: this is part %d of %d of a model: %s", e.Format, where, e.Part, e.Of, e.Remedy)
 }
 
-// partName is how the names of parts end: model-00001-of-00003.gguf.
+// partName is the end of the names of parts: model-00001-of-00003.gguf.
 var partName = regexp.MustCompile(`-(\d+)-of-(\d+)\.[^.]+$`)
 
-// PartOf reads from a file's name which part of how many it is, counted from 1: of none or one if it is not a part.
+// PartOf returns the part number and the number of parts, counted from 1, in a file's name. If it is not a part, of is
+// 0 or 1.
 func PartOf(path string) (part, of uint64) {
 	m := partName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ByteSize returns the bytes that a tensor of that type and shape takes, or an
-// error if no tensor can have them.
+// ByteSize returns the size in bytes of a tensor of that type and shape, or an error if it is too large.
 func ByteSize(t ir.DType, dims []int) (int64, error) {
 	if len(dims) > ir.MaxRank {
 		return 0, fmt.Errorf("%d axes are over the limit of %d", len(dims), ir.MaxRank)

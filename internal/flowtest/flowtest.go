@@ -166,8 +166,8 @@ type Moving struct {
 	Err   error // why there is none
 
 	of    *ir.Graph
-	trips ir.Dim // of a loop; of a branch 1 where it is taken
-	taken string // the input that says so, or ""
+	trips ir.Dim // of a loop; 1 for a branch that is taken
+	taken string // the input with the condition, or ""
 }
 
 // Moved returns the variants of g as a body: in a loop, in a branch, and in a branch in a loop. If g has a symbol, the

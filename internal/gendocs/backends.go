@@ -15,7 +15,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// errCompiles stands for a case that was compiled as far as GLSL.
+// errCompiles means that a case was compiled to GLSL.
 var errCompiles = errors.New("compiles")
 
 // missing matches the missing feature or limit in an error of the compiler.

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// gradientErrors is, by op and dtype, the largest error of a gradient on a device by the largest gradient. It is
-// written by TestGradientsOnDevice of internal/e2e, with -gradients and -write-gradients.
+// gradientErrors has, by op and dtype, the largest error of a gradient on a device relative to the largest gradient.
+// TestGradientsOnDevice of internal/e2e writes it, with -gradients and -write-gradients.
 //
 //go:embed gradients.json
 var gradientErrors []byte

@@ -1,5 +1,5 @@
-// Package generator identifies the code generator that this program is built
-// with: [ID] is a hash of its source, and part of every key of the caches.
+// Package generator identifies the code generator in this program: [ID] is a hash of its source, and part of every
+// cache key.
 package generator
 
 import (
@@ -20,8 +20,7 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// ID is a hash of the code generator's own source, so
-// that a program cached by one state of vkc is never used by another.
+// ID is a hash of the code generator's source, so that a cached program is never used by another version of vkc.
 var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, src := range []embed.FS{

@@ -36,7 +36,7 @@ func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
 // Bounds returns the bounds of every node of a graph, by ID, if leaves have the values that Values generates.
 func Bounds(g *ir.Graph) []Bound { return boundsOf(g, nil) }
 
-// boundsOf is Bounds where that much is known of some leaves.
+// boundsOf is Bounds with known bounds for some leaves.
 func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	all := make([]Bound, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -146,8 +146,7 @@ func halfUnit(n *ir.Node) float64 {
 	return 1
 }
 
-// jumps reports whether an arbitrarily small change of the arguments can
-// change the result by much.
+// jumps reports whether an arbitrarily small change of the arguments can cause a large change of the result.
 func jumps(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc, ir.OpSign, ir.OpMod, ir.OpRem, ir.OpAtan2,
@@ -177,7 +176,7 @@ func leafBound(n *ir.Node) Bound {
 		}
 	default:
 		b.Lo, b.Hi = rangeOf(n)
-		if n.Op() == ir.OpState { // which may hold anything that was computed
+		if n.Op() == ir.OpState { // may be any value computed before
 			b.Lo, b.Hi = min(b.Lo, -stateMagnitude), max(b.Hi, stateMagnitude)
 			b.Exact = !n.DType().IsFloat()
 			b.Err = stateErr * halfUnit(n)
@@ -189,8 +188,7 @@ func leafBound(n *ir.Node) Bound {
 	return b
 }
 
-// Bounds of the floats that states are updated to, and of their errors, so
-// that neither grows from run to run by much.
+// Bounds of the floats that states are updated to, and of their errors, so that neither grows much from run to run.
 const (
 	stateMagnitude = 4
 	stateErr       = 1024
@@ -204,8 +202,8 @@ func resolved(n *ir.Node) int {
 	return axis
 }
 
-// elementwise samples the op's scalar reference over the arguments' ranges for
-// the range of the result and for how much it magnifies errors.
+// elementwise samples the op's scalar reference over the arguments' ranges to estimate the range of the result and the
+// magnification of errors.
 func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 	f := n.Op().Info().Float
 	if n.DType().IsInteger() && n.Op() != ir.OpCast || f == nil {
@@ -299,7 +297,7 @@ func (b *Bound) moved(n *ir.Node, args []Bound) {
 		b.join(args[1:2])
 	case ir.OpScatter, ir.OpScatterND:
 		b.join(args[2:3])
-	case ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterNDAdd: // at worst all in one place
+	case ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterNDAdd: // in the worst case all for the same destination
 		count, u := float64(n.Arg(1).Shape().MaxElems()), args[2]
 		m := args[0].mag() + count*u.mag()
 		b.Lo, b.Hi, b.Err = -m, m, args[0].Err+count*u.Err+2*m

@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxDepth is how deep bodies lie in one another at most.
+// maxDepth is the maximum nesting depth of bodies.
 const maxDepth = 2
 
-// control adds a loop or a branch, or takes another result of one that is there.
+// control adds a loop or a branch, or uses another result of an existing one.
 func (g *generator) control() *ir.Node {
 	if n := g.lateResult(); n != nil && g.rng.IntN(3) == 0 {
 		return n
@@ -23,7 +23,7 @@ func (g *generator) control() *ir.Node {
 	return g.loop()
 }
 
-// lateResult takes a result of a loop or branch long after the others.
+// lateResult uses another result of an earlier loop or branch.
 func (g *generator) lateResult() *ir.Node {
 	n := g.pick(func(n *ir.Node) bool { return len(ir.Results(n)) > 1 })
 	if n == nil {
@@ -36,7 +36,7 @@ func (g *generator) result(n *ir.Node, index int) *ir.Node {
 	return g.add(ir.OpResult, []*ir.Node{n}, attr("index", index))
 }
 
-// results takes most of the results of a node.
+// results uses most of the results of a node.
 func (g *generator) results(n *ir.Node) *ir.Node {
 	for i := range ir.Results(n) {
 		if i > 0 && g.rng.IntN(4) > 0 {
@@ -46,7 +46,7 @@ func (g *generator) results(n *ir.Node) *ir.Node {
 	return n
 }
 
-// body returns a generator of a body. What a body reads and does not compute, the graph around it has.
+// body returns a generator of a body. Leaves of the body are captured from the enclosing graph.
 func (g *generator) body() *generator {
 	b := &generator{rng: g.rng, g: ir.NewBody(""), opt: g.opt, dims: g.dims, float: g.float, makers: g.makers,
 		around: g, depth: g.depth + 1}
@@ -64,7 +64,7 @@ func (g *generator) leafOf(op ir.Op, t ir.Type, known Bound) *ir.Node {
 	return n
 }
 
-// capture gives a body a value of the graph around it.
+// capture passes a value of the enclosing graph to a body.
 func (g *generator) capture(value *ir.Node) *ir.Node {
 	if value == nil {
 		return nil
@@ -85,7 +85,7 @@ func (g *generator) flag() *ir.Node {
 	return g.leaf(ir.Shape{}, ir.Bool)
 }
 
-// loop adds a loop. Each value that it carries is left alone, or becomes one of the others, or is computed.
+// loop adds a loop. Each carried value stays the same, becomes one of the others, or is computed.
 func (g *generator) loop() *ir.Node {
 	body, while := g.body(), g.rng.IntN(3) == 0
 	var first []*ir.Node
@@ -109,7 +109,7 @@ func (g *generator) loop() *ir.Node {
 			changing = append(changing, s)
 		}
 	}
-	body.capture(g.anyFloat()) // which ops may count on
+	body.capture(g.anyFloat()) // some ops need one
 	for range g.rng.IntN(3) {
 		body.capture(g.pick(anyNode))
 	}

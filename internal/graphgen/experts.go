@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// experts multiplies rows by the matrices that ids pick, sometimes twice, as a
-// gated layer does; or groups positions by id.
+// experts multiplies rows by matrices selected by ids, sometimes twice, as a gated layer does. Or it groups positions
+// by id.
 func (g *generator) experts() *ir.Node {
 	tokens, used, count := g.shape(1)[0], 1+g.rng.IntN(3), 1+g.rng.IntN(4)
 	ids := g.leaf(ir.Shape{tokens, ir.D(used)}, g.intType())

@@ -53,8 +53,7 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 	return g.g, g.g.Verify()
 }
 
-// generator builds one graph. Its first error sticks; ops that an op's own
-// rule refuses are no error but simply left out.
+// generator builds one graph. It keeps its first error. An op that its rule rejects is not an error; it is skipped.
 type generator struct {
 	rng    *rand.Rand
 	g      *ir.Graph
@@ -69,12 +68,11 @@ type generator struct {
 
 	// of a body:
 	around   *generator
-	captured []*ir.Node // of the graph around it, which the body's inputs stand for
+	captured []*ir.Node // of the enclosing graph; the body's inputs represent them
 	depth    int        // how many graphs are around it
 }
 
-// chooseDims picks the few extents that most shapes are made of, so that
-// shapes fit each other.
+// chooseDims selects a few extents for most shapes, so that shapes fit each other.
 func (g *generator) chooseDims() {
 	sizes := []int{1, 2, 3, 4, 5, 7, 8, 13}
 	for range 3 {
@@ -189,7 +187,8 @@ func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 	}
 }
 
-// named adds a leaf with a name. That of a body is one of the graph around it, under a name that none there has.
+// named adds a leaf with a name. In a body it adds the leaf to the enclosing graph, with a unique name, and captures
+// it.
 func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Node {
 	if g.around != nil {
 		return g.capture(g.around.named(op, fmt.Sprintf("%s of %d", name, len(g.around.g.Nodes())), s, t))
@@ -219,8 +218,7 @@ func (g *generator) constant(s ir.Shape, t ir.DType) *ir.Node {
 	return g.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }
 
-// add adds a node, or returns nil where the op's rule does not allow it, an
-// argument is nil, or the result is of no use to others.
+// add adds a node, or returns nil if the op's rule rejects it, an argument is nil, or the result is not usable.
 func (g *generator) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	var known []Bound
 	for _, a := range args {
@@ -272,7 +270,7 @@ func anyNode(*ir.Node) bool   { return true }
 // anyFloat returns a float node.
 func (g *generator) anyFloat() *ir.Node { return g.pick(isFloat) }
 
-// ints returns an integer node, making one where there is none or by chance.
+// ints returns an integer node. It makes one if there is none, or by chance.
 func (g *generator) ints() *ir.Node {
 	if n := g.pick(isInt); n != nil && g.rng.IntN(3) > 0 {
 		return n
@@ -304,7 +302,7 @@ func (g *generator) finish() {
 	}
 }
 
-// update gives a state that has none yet a new value, if a node fits.
+// update gives a state without update a new value, if a node fits.
 func (g *generator) update() {
 	for _, s := range g.g.Leaves(ir.OpState) {
 		if slices.ContainsFunc(g.g.Updates(), func(u ir.Update) bool { return u.State == s }) {

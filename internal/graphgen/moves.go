@@ -90,7 +90,7 @@ func (g *generator) slice(x *ir.Node) *ir.Node {
 	return g.add(ir.OpSlice, []*ir.Node{x}, attr("starts", starts), attr("limits", limits), attr("steps", steps))
 }
 
-// broadcast repeats x along axes of extent 1 and along new ones.
+// broadcast broadcasts x along axes of extent 1 and along new ones.
 func (g *generator) broadcast(x *ir.Node) *ir.Node {
 	s := slices.Clone(x.Shape())
 	for i, d := range s {
@@ -192,8 +192,7 @@ func (g *generator) dynamicSlice(x *ir.Node, axis int) *ir.Node {
 	return g.add(ir.OpDynamicSlice, []*ir.Node{x, g.start()}, attr("axis", axis), attr("size", ir.ShapeOf(size)))
 }
 
-// updateSlice writes some of x's elements over, from a start that may be out
-// of range.
+// updateSlice overwrites some of x's elements, from a start that may be out of range.
 func (g *generator) updateSlice(x *ir.Node) *ir.Node {
 	axis := g.rng.IntN(x.Rank())
 	s := slices.Clone(x.Shape())

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maker adds a random op of some kind; its weight says how often.
+// maker adds a random op of some kind; weight is its relative frequency.
 type maker struct {
 	weight int
 	make   func(g *generator) *ir.Node
@@ -52,7 +52,7 @@ const (
 	straight  = len(makers) - 1
 )
 
-// op adds one op of a random kind, trying again where nothing fits.
+// op adds one op of a random kind; it tries again if nothing fits.
 func (g *generator) op() {
 	total := 0
 	for _, m := range g.makers {
@@ -94,8 +94,7 @@ func (g *generator) unary() *ir.Node {
 	return g.add(op, []*ir.Node{x})
 }
 
-// squashed returns x brought into a range that every function takes: 0.5 to 0.9
-// or, where 1 is as good, 1.1 to 1.5.
+// squashed maps x to a range that every function accepts: 0.5 to 0.9 or 1.1 to 1.5.
 func (g *generator) squashed(x *ir.Node) *ir.Node {
 	return g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{x})}, attr("mul", 0.2),
 		attr("add", []float64{0.7, 1.3}[g.rng.IntN(2)]))
@@ -131,8 +130,7 @@ func (g *generator) partner(a *ir.Node) *ir.Node {
 	return g.leaf(g.broadcastable(a.Shape()), a.DType())
 }
 
-// broadcastable returns a shape that broadcasts to s: inner axes of it, some
-// of them 1.
+// broadcastable returns a shape that broadcasts to s: inner axes of s, some of them 1.
 func (g *generator) broadcastable(s ir.Shape) ir.Shape {
 	from := g.rng.IntN(len(s) + 1)
 	if g.rng.IntN(2) == 0 {
@@ -192,8 +190,8 @@ func (g *generator) castOp() *ir.Node {
 	return g.add(ir.OpCast, []*ir.Node{g.pick(anyNode)}, attr("dtype", to))
 }
 
-// bitcast takes the bits of integers, and of floats that nothing has computed: of two zeros that are equal it tells
-// which one is there.
+// bitcast reinterprets integers, and floats of leaves. It excludes computed floats, because zeros of either sign are
+// equal but have different bits.
 func (g *generator) bitcast() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool {
 		return n.DType().IsInteger() || isFloat(n) && n.Op().Class() == ir.ClassLeaf && n.Op() != ir.OpState
@@ -257,14 +255,13 @@ func (g *generator) reduce() *ir.Node {
 		attrs = append(attrs, in.SampleAttrs(g.rng.IntN(in.SampleCount()), g.rng.IntN(2) == 0)...)
 	}
 	n := g.add(op, []*ir.Node{x}, attrs...)
-	if n != nil && g.rng.IntN(3) == 0 { // softmax and norms are made of this
+	if n != nil && g.rng.IntN(3) == 0 { // as in softmax and norms
 		g.add(ir.OpSub, []*ir.Node{x, n})
 	}
 	return n
 }
 
-// axes returns some axes of a rank, some counted from the end; perhaps none,
-// which means all.
+// axes returns some axes of a rank, some counted from the end. It may return none, which means all.
 func (g *generator) axes(rank int) []int {
 	axes := []int{}
 	for i := range rank {
@@ -330,8 +327,7 @@ func (g *generator) rope() *ir.Node {
 		mode, attr("base", 100.0))
 }
 
-// matmul multiplies a node of rank 2 or more by another that fits it, or by a
-// new leaf.
+// matmul multiplies a node of rank 2 or more by another that fits, or by a new leaf.
 func (g *generator) matmul() *ir.Node {
 	fits, t := isFloat, g.floatType()
 	if g.rng.IntN(4) == 0 {
@@ -466,7 +462,7 @@ func (g *generator) attention() *ir.Node {
 	return g.add(ir.OpAttention, args, attrs...)
 }
 
-// attentionGrad makes a gradient of an attention, with rows of its own.
+// attentionGrad makes a gradient of an attention, with new leaves for its rows.
 func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 	if slices.Contains(args, nil) {
 		return nil
@@ -491,7 +487,7 @@ func scoreAttrs(attrs []ir.Attr) []ir.Attr {
 	return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "precision" })
 }
 
-// state adds a state, and perhaps slices and elements of it written in place.
+// state adds a state, and perhaps in-place writes of slices and elements.
 func (g *generator) state() *ir.Node {
 	if g.states > 2 || g.depth > 0 {
 		return nil
@@ -517,7 +513,7 @@ func (g *generator) state() *ir.Node {
 	return n
 }
 
-// counted adds a leaf that is made of coordinates or extents.
+// counted adds a leaf made of coordinates or extents.
 func (g *generator) counted() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		return g.add(ir.OpDimValue, nil, attr("dim", g.shape(1)))

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scatter writes or adds updates at places given by indices, some of them out
-// of range and some equal.
+// scatter writes or adds updates at indices, some of them out of range and some equal.
 func (g *generator) scatter() *ir.Node {
 	base := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
 	if base == nil {

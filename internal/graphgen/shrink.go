@@ -68,8 +68,8 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	return nil
 }
 
-// rebuild copies the live part of a graph, with nodes replaced by others (nil:
-// by a new input) and only the outputs and updates that keep accepts.
+// rebuild copies the live part of a graph, with some nodes replaced (nil: by a new input), and only the outputs and
+// updates that keepOut and keepUpdate accept.
 func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate func(i int) bool) (*ir.Graph, error) {
 	return copyGraph(g, replace, func(h *ir.Graph, made []*ir.Node) error {
 		for i, u := range g.Updates() {
@@ -90,7 +90,7 @@ func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate fun
 	})
 }
 
-// showUpdate makes an output of a state's new value, which the state then does not get.
+// showUpdate replaces a state's update by an output.
 func showUpdate(g *ir.Graph, update int) (*ir.Graph, error) {
 	return copyGraph(g, nil, func(h *ir.Graph, made []*ir.Node) error {
 		for _, o := range g.Outputs() {

@@ -11,18 +11,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Values makes tensors that depend on a seed, a name and a type alone, so that
-// they stay the same while a graph is made smaller. It is an ir.WeightSource
-// for the graph it was made with.
+// Values makes tensors that depend only on a seed, a name and a type, so that they stay the same while a graph is
+// shrunk. It is an ir.WeightSource for its graph.
 type Values struct {
 	Seed  uint64
 	Graph *ir.Graph
-	// Special adds NaNs, infinities, zeros of both signs and the largest and
-	// smallest floats. Results are then only comparable where they are exact.
+	// Special adds NaNs, infinities, zeros of both signs and the largest and smallest floats. Results are then only
+	// comparable if they are exact.
 	Special bool
 }
 
-// wild in the name of an integer input says that it takes any value.
+// wild in the name of an integer input allows any value.
 const wild = "wild"
 
 // blockMagnitude bounds the elements of weights in block dtypes.
@@ -53,8 +52,7 @@ func (v Values) rng(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(v.Seed, h.Sum64()))
 }
 
-// Inputs returns a tensor for every input under the symbol values. run tells
-// several runs of one graph apart.
+// Inputs returns a tensor for every input, for the given symbol values. Different values of run give different tensors.
 func (v Values) Inputs(symbols map[string]int64, run int) (map[string]*ir.Data, error) {
 	in := map[string]*ir.Data{}
 	for _, n := range v.Graph.Leaves(ir.OpInput) {
@@ -123,8 +121,8 @@ func integer(rng *rand.Rand, t ir.DType, lo, hi float64) int64 {
 	return int64(lo) + rng.Int64N(int64(hi-lo)+1)
 }
 
-// float returns a value that is often one of few, so that ties and zeros are
-// met, and else any of the range.
+// float returns a value from a short list in many cases, to produce ties and zeros, and otherwise any value of the
+// range.
 func (v Values) float(rng *rand.Rand, lo, hi float64) float64 {
 	if v.Special && rng.IntN(3) == 0 {
 		list := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1,

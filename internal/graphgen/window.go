@@ -2,8 +2,8 @@ package graphgen
 
 import "github.com/vkc-go/vkc/ir"
 
-// images returns a float node that a window can go over, [N, C, …] with 1 or 2
-// axes after the channels, making one where there is none or by chance.
+// images returns a float node for windows, [N, C, …] with 1 or 2 axes after the channels. It makes one if there is
+// none, or by chance.
 func (g *generator) images() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool {
 		return isFloat(n) && (n.Rank() == 3 || n.Rank() == 4) && n.Shape()[1].IsStatic()

@@ -1,6 +1,6 @@
-// Package hostmem says how much memory of the host the process may still take: of the machine, of the control groups
-// that it is in, and of the limits of its shell (ulimit). Go ends a program that runs out of memory, so whatever makes
-// something large asks first.
+// Package hostmem computes how much host memory the process may still use, given the machine's memory, the control
+// groups of the process, and the limits of its shell (ulimit). Go ends a program that runs out of memory, so code
+// checks before large allocations.
 package hostmem
 
 import (
@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 )
 
-// Error says that there is no room for something.
+// Error means that there is not enough memory.
 type Error struct {
-	Need, Room int64  // the limit that applies to the process
-	By         string // what limits the process
+	Need, Room int64  // bytes
+	By         string // the limit that applies to the process
 }
 
 func (e *Error) Error() string {
@@ -23,7 +23,7 @@ func (e *Error) Error() string {
 		"give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 
-// unlooked is how many bytes may be asked for before the limits are looked at, which are files to be read.
+// unlooked is the number of bytes that may be requested before the limits are read again, since that reads files.
 const unlooked = 16 << 20
 
 var asked atomic.Int64 // since they were last looked at

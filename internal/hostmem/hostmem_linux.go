@@ -23,7 +23,7 @@ func limits() []limit {
 	}, heap: heap}.limits()
 }
 
-// system is where limits are found. Tests have files of their own.
+// system is the source of limits. Tests replace its files.
 type system struct {
 	root   string
 	rlimit func(resource int) (uint64, bool)
@@ -56,7 +56,7 @@ func (s system) limits() (list []limit) {
 	return list
 }
 
-// groups are the limits of the control groups that the process is in, of either version.
+// groups returns the limits of the process's control groups, of either version.
 func (s system) groups() (list []limit) {
 	text, err := os.ReadFile(path.Join(s.root, "proc/self/cgroup"))
 	if err != nil {
@@ -76,14 +76,14 @@ func (s system) groups() (list []limit) {
 	return list
 }
 
-// tree returns the limits of a group and of those around it. In a container the group's own files may be at the root.
+// tree returns the limits of a group and its parents. In a container the group's own files may be at the root.
 func (s system) tree(mount, group, most, used, cached string) (list []limit) {
 	for at := path.Join("/", group); ; at = path.Dir(at) {
 		dir := path.Join(mount, at)
 		limited, ok := s.number(path.Join(dir, most))
 		have, known := s.number(path.Join(dir, used))
 		if ok && known {
-			have -= min(have, s.fields(path.Join(dir, "memory.stat"))[cached]) // files, which the system lets go of
+			have -= min(have, s.fields(path.Join(dir, "memory.stat"))[cached]) // page cache, which the system can drop
 			list = append(list, limit{limited - have, "the memory limit of control group " + at})
 		}
 		if at == "/" {
@@ -92,7 +92,7 @@ func (s system) tree(mount, group, most, used, cached string) (list []limit) {
 	}
 }
 
-// number reads a file that has one number. Version 1 writes a very large one where there is no limit, version 2 "max".
+// number reads a file with one number. Without a limit, version 1 has a very large one, and version 2 "max".
 func (s system) number(name string) (int64, bool) {
 	text, err := os.ReadFile(path.Join(s.root, name))
 	if err != nil {

@@ -43,7 +43,7 @@ func runClock(pass *analysis.Pass) (any, error) {
 				}
 			}
 		}
-		took := map[types.Object]bool{} // variables that hold how long something took
+		took := map[types.Object]bool{} // variables with a measured duration
 		for n := range ast.Preorder(file) {
 			if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) {
 				for i, to := range a.Lhs {
@@ -71,7 +71,7 @@ func compares(op token.Token) bool {
 	return op == token.LSS || op == token.LEQ || op == token.GTR || op == token.GEQ
 }
 
-// elapsed reports whether an expression holds a time that something took.
+// elapsed reports whether an expression contains a measured duration.
 func elapsed(pass *analysis.Pass, took map[types.Object]bool, e ast.Expr) bool {
 	for n := range ast.Preorder(e) {
 		if fn := called(pass, n); fn == "time.Since" || fn == "(time.Time).Sub" {

@@ -42,8 +42,8 @@ func runColumns(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// tableRows returns the lines that hold a whole element of a composite literal that began above, a part of a raw
-// string, or the output of an example.
+// tableRows returns the lines that hold a complete element of a multi-line composite literal, a part of a raw string,
+// or the output of an example.
 func tableRows(pass *analysis.Pass, file *ast.File) map[int]bool {
 	rows := map[int]bool{}
 	for n := range ast.Preorder(file) {

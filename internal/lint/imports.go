@@ -22,7 +22,7 @@ var Imports = &analysis.Analyzer{
 	FactTypes: []analysis.Fact{new(dependencies)},
 }
 
-// dependencies says of a package which packages of the module it leads to.
+// dependencies lists the packages of the module that a package depends on.
 type dependencies struct {
 	All     []string // all packages it depends on
 	Helpers []string // for a helper under internal: the packages that count as imports of its users
@@ -87,8 +87,7 @@ func add(set map[string]bool, paths []string) {
 	}
 }
 
-// importing returns the package's files that are no tests, those left out by build constraints by their
-// imports alone.
+// importing returns the package's files except tests. Files excluded by build constraints only have their imports.
 func importing(pass *analysis.Pass) []*ast.File {
 	files := slices.Clone(pass.Files)
 	for _, name := range pass.IgnoredFiles {
@@ -149,7 +148,7 @@ func (r Rule) allows(path string) bool {
 	target, ok := ruleFor(path)
 	switch {
 	case !ok:
-		return false // told of where that package itself is checked
+		return false // reported when that package is checked
 	case target.Path == r.Path, slices.Equal(r.Packages, []string{all}):
 		return true
 	case within(rel, "internal"):
@@ -178,8 +177,8 @@ func ruleFor(path string) (Rule, bool) {
 	return best, found
 }
 
-// isStandard tells the standard library (and cgo's "C") by the rule go itself keeps: only module
-// paths have a dot in their first element.
+// isStandard identifies the standard library (and cgo's "C") by go's own rule: only module paths have a dot in their
+// first element.
 func isStandard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")

@@ -1,5 +1,5 @@
-// Package lint holds the rules of this repository that a program can check, each an analyzer with the reason
-// for the rule in its documentation. scripts/test runs them through vkclint, in a step of its own.
+// Package lint has the rules of this repository that a program can check. Each is an analyzer, with the reason for the
+// rule in its documentation. scripts/test runs them through vkclint, as a separate step.
 package lint
 
 import (
@@ -16,7 +16,7 @@ import (
 // module is the path of the module that the rules describe.
 const module = "github.com/vkc-go/vkc"
 
-// Analyzers are the rules that hold in all of the module.
+// Analyzers are the rules for the whole module.
 var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented, Rebuilt, Words}
 
 // relative returns the path below the module's own, "." for the module itself.
@@ -27,12 +27,12 @@ func relative(path string) (rel string, ours bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// within reports whether path is folder or lies below it.
+// within reports whether path is folder or below it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }
 
-// fileName returns the base name of the file that pos lies in.
+// fileName returns the base name of pos's file.
 func fileName(pass *analysis.Pass, pos token.Pos) string {
 	return filepath.Base(pass.Fset.File(pos).Name())
 }

@@ -9,9 +9,9 @@ type Rule struct {
 	Path string
 	// Packages are the other parts it may import, by their rules' paths.
 	Packages []string
-	// Modules are the outside modules it may import.
+	// Modules are the external modules that it may import.
 	Modules []string
-	// Why is the reason the line is drawn here.
+	// Why is the reason for the rule.
 	Why string
 }
 
@@ -78,7 +78,7 @@ type Closure struct {
 	Why       string
 }
 
-// Closures holds the promises about whole dependency trees, which must hold even if Rules change.
+// Closures are rules about complete dependency trees, which must hold even if Rules change.
 var Closures = []Closure{
 	{"runtime/vk", []string{"passes", "codegen/glsl", "codegen/schedule", "codegen/spirv", "frontend"}, "a program that only runs a bundle carries no compiler"},
 	{"ir/interp", []string{"passes", "codegen", "runtime"}, "the reference must not rest on what it checks"},

@@ -30,7 +30,7 @@ import (
 // mailbox's number in this process.
 const LinkWords = 12
 
-// LinkRank is where in a link the rank is.
+// LinkRank is the index of the rank in a link.
 const LinkRank = 7
 
 // Indices in a link.
@@ -45,15 +45,15 @@ const (
 	linkBox    = 11
 )
 
-// How often a kernel looks for a flag: for minutes where it waits for other devices that are at work, after which it
-// gives up by itself, though the host tells it to before that; and never where the host ends programs.
+// The number of times that a kernel polls a flag. If it waits for devices that are running, that lasts minutes before
+// it gives up by itself, and the host usually stops it before. If the host ends programs, it does not poll.
 const (
 	TriesWaiting = 1 << 28
 	TriesNone    = 0
 )
 
-// Header is how many words a mailbox has before its places. An inbox has nothing else. Word 0 tells everyone to stop
-// where it is not 0.
+// Header is the number of words in a mailbox before its slots. An inbox has only a header. If word 0 is not 0, all
+// devices must stop.
 const Header = 2048
 
 const (
@@ -64,20 +64,20 @@ const (
 	staleBit = 1 << 31
 )
 
-// MaxGroups is how many workgroups of a device have flags of their own.
+// MaxGroups is the maximum number of workgroups of a device with their own flags.
 const MaxGroups = 16
 
 // MaxRanks is how many devices a mailbox serves.
 const MaxRanks = 64
 
-// A line has so many values, and its last word is the epoch. Places are whole numbers of units.
+// The number of values in a line; its last word is the epoch. Slots are multiples of units.
 const (
 	lineValues = 7
 	lineWords  = 8
 	unitWords  = 1024
 )
 
-// ErrStopped is wrapped by errors of exchanges that others did not come to.
+// ErrStopped is wrapped by errors of exchanges in which another device did not take part.
 var ErrStopped = errors.New("another device did not come to an exchange")
 
 // Mailbox is memory that several devices share.
@@ -85,9 +85,9 @@ type Mailbox struct {
 	words []uint32
 	ranks int
 	id    uint32
-	inbox [][]uint32 // by rank; nil where devices wait for flags in words
+	inbox [][]uint32 // by rank; nil if devices wait for flags in words
 
-	room int // words for places, of each device where these are its own
+	room int // words for slots, of each device if devices have their own
 }
 
 var boxes struct {
@@ -96,7 +96,7 @@ var boxes struct {
 	open map[uint32]*Mailbox
 }
 
-// part is how many words a device's part of a place has.
+// part is the number of words of a device's part of a slot.
 func part(values int) int {
 	lines := (values + lineValues - 1) / lineValues
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
@@ -135,8 +135,8 @@ func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
 	return all, from
 }
 
-// New makes a mailbox in memory of [Header] words, which are zero, and room for places. Inboxes, if there are any, are
-// Header words that are zero for each device.
+// New makes a mailbox in memory, which must have [Header] words that are zero, and space for slots. Inboxes, if there
+// are any, are Header zero words for each device.
 func New(memory []uint32, ranks int, inboxes ...[]uint32) (*Mailbox, error) {
 	short := func(inbox []uint32) bool { return len(inbox) < Header }
 	switch {
@@ -169,14 +169,14 @@ func (m *Mailbox) Close() error {
 	return nil
 }
 
-// Room is how many words there are for places.
+// Room is the number of words for slots.
 func (m *Mailbox) Room() int { return m.room }
 
-// Own says that each device has places in memory of its own, of so many words.
+// Own sets the number of words for slots if each device has slots in its own memory.
 func (m *Mailbox) Own(words int) { m.room = words }
 
-// Addresses are where a device finds the mailbox, the flags to wait for, which are its inbox or the mailbox, and the
-// places, if they do not follow the mailbox's header.
+// Addresses are the device addresses of the mailbox, of the flags to wait for (its inbox or the mailbox), and of the
+// slots, if they do not follow the mailbox's header.
 type Addresses struct{ Memory, Flags, Places uint64 }
 
 // Link returns the link of a rank for a run that begins at the given epoch and slot. The epoch must not be 0 and must
@@ -238,14 +238,14 @@ func Meets(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ops, name) })
 }
 
-// Follows reports whether one of these ops follows a link to a mailbox, to read or to write there.
+// Follows reports whether one of these ops uses a link, to read or to write.
 func Follows(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return name == "vkc.give" || slices.Contains(ops, strings.TrimSuffix(name, "_few"))
 	})
 }
 
-// exchange is an exchange that a link tells of.
+// exchange is the exchange that a link describes.
 type exchange struct {
 	*Mailbox
 	epoch  uint32
@@ -254,7 +254,7 @@ type exchange struct {
 	values int
 }
 
-// follow returns the exchange that a link tells of, of so many values.
+// follow returns the exchange that a link describes, with the given number of values.
 func follow(link []uint32, values int) (x exchange, err error) {
 	if len(link) != LinkWords {
 		return x, fmt.Errorf("a link of %d words: want %d", len(link), LinkWords)
@@ -275,7 +275,7 @@ func follow(link []uint32, values int) (x exchange, err error) {
 	return x, nil
 }
 
-// placeOf is where an exchange of so many values lies that begins there, or where there is no more room.
+// placeOf returns the offset of an exchange with the given number of values: at, or 0 if the memory ends before.
 func (m *Mailbox) placeOf(at, values int) int {
 	if at+m.ranks*part(values) > m.Room() {
 		return 0
@@ -283,15 +283,15 @@ func (m *Mailbox) placeOf(at, values int) int {
 	return at
 }
 
-// of returns the words of a rank, where values lie in lines.
+// of returns the words of a rank's part, with values in lines.
 func (x exchange) of(rank int) []uint32 {
 	return x.words[Header+x.place+rank*part(x.values):][:part(x.values)]
 }
 
-// wordOf is where a value lies.
+// wordOf returns the index of a value's word.
 func wordOf(i int) int { return i/lineValues*lineWords + i%lineValues }
 
-// Next is the link of the exchange after one of so many values.
+// Next returns the link of the exchange after one with the given number of values.
 func Next(link []uint32, values int) ([]uint32, error) {
 	x, err := follow(link, values)
 	if err != nil {
@@ -343,7 +343,7 @@ func Take(link, own []uint32) ([][]uint32, error) {
 	return all, nil
 }
 
-// take waits for the values of a rank.
+// take waits for a rank's values.
 func (x exchange) take(rank int) ([]uint32, error) {
 	for tries := 1; int32(atomic.LoadUint32(&x.words[givenAt+rank])-x.epoch) < 0; tries++ {
 		switch {

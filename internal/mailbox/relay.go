@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// relaySpins is how often a relay looks for flags before it begins to sleep between looks: some milliseconds, longer
-// than a layer of a model takes from one exchange to the next.
+// relaySpins is the number of polls before a relay sleeps between polls: some milliseconds, longer than the time
+// between two exchanges of a model's layers.
 const relaySpins = 1 << 20
 
 // Relay copies the flags of every device to the inboxes of the others until the runs are over.

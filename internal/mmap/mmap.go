@@ -22,7 +22,7 @@ import (
 // Only Close unmaps the file: slices of Bytes do not keep the File alive, so the garbage collector must not unmap it.
 type File struct {
 	path string
-	file *os.File // kept open so that Intact can ask for the size; nil after Close
+	file *os.File // kept open so that Intact can query the size; nil after Close
 	data []byte
 }
 
@@ -46,7 +46,7 @@ func Open(path string) (*File, error) {
 	return m, nil
 }
 
-// mappings holds all that is mapped, so that a fault can be told to be of one.
+// mappings records all mapped files, to attribute a fault to one.
 var mappings = struct {
 	sync.Mutex
 	open map[*File]bool
@@ -113,10 +113,9 @@ func (f *File) shrunk() error {
 		f.path, len(f.data))
 }
 
-// Guard runs read and returns its error. If a file that is mapped loses bytes
-// while read touches them, which is a fault that would end the program, Guard
-// returns an error that names the file instead. It covers the calling goroutine
-// only: one that read starts needs a Guard of its own.
+// Guard runs read and returns its error. If a mapped file is truncated while read accesses it, the fault would end the
+// program; Guard returns an error that names the file instead. It covers only the calling goroutine: a goroutine
+// started by read needs its own Guard.
 func Guard(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

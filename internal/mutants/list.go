@@ -20,7 +20,7 @@ type fault struct {
 	run      string   // a regular expression for -run; "" for all tests
 }
 
-// parse reads a list of faults: for each a line "=== NAME", and lines "KEY: VALUE" of the keys file, old, new, see
+// parse reads a list of faults. Each has a line "=== NAME", and lines "KEY: VALUE" for the keys file, old, new, see
 // (packages) and run. Lines that begin with # are comments.
 func parse(text string) (list []fault, err error) {
 	names := map[string]bool{}

@@ -20,7 +20,7 @@ import (
 // listFile is the list of faults, from the root of the module.
 const listFile = "internal/mutants/faults.txt"
 
-// wanted is the part of the faults that tests must see.
+// wanted is the fraction of faults that tests must detect.
 const wanted = 0.95
 
 func main() {
@@ -95,7 +95,7 @@ type lab struct {
 	clean   map[string]error // results of tests without a fault, by their command line
 }
 
-// try runs the tests that are to see a fault. They must pass without it.
+// try runs the tests that should detect a fault. They must pass without it.
 func (l *lab) try(ctx context.Context, f fault) (outcome, by string, err error) {
 	text, err := os.ReadFile(f.file)
 	if err != nil {

@@ -18,8 +18,8 @@ type Of struct {
 	Properties []any
 }
 
-// Pick returns the cases of a list that together have every two properties which some case of the list has together,
-// and every name.
+// Pick returns a subset of a list's cases that has every pair of properties that some case of the list has, and every
+// name.
 func Pick[T any](list []T, of func(T) Of) []T {
 	return Cover(list, func(c T) (keys []string) {
 		o := of(c)
@@ -33,8 +33,8 @@ func Pick[T any](list []T, of func(T) Of) []T {
 	})
 }
 
-// Cover returns the cases of a list that together have every key which some case of the list has. It takes the case
-// first that adds most, so that there are few, in the order of the list. Equal lists have equal results.
+// Cover returns a subset of a list's cases that has every key that some case of the list has. It greedily takes the case
+// that adds most, and returns the cases in list order. It is deterministic.
 func Cover[T any](list []T, keys func(T) []string) []T {
 	if os.Getenv(Env) == "all" {
 		return list

@@ -1,4 +1,4 @@
-// Package passtest stands in for a device in tests of passes.
+// Package passtest replaces a device in tests of passes.
 package passtest
 
 import (
@@ -20,7 +20,7 @@ type Choices struct {
 	Form     string // form of [kernel.Work] to use if possible
 }
 
-// Rules takes all that some rules propose.
+// Rules accepts all proposals of the named rules.
 func Rules(names ...string) func(kernel.Rewrite) bool {
 	return func(r kernel.Rewrite) bool { return slices.Contains(names, r.Rule) }
 }

@@ -14,20 +14,19 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// Cache is a cache of compiled programs. Any number of processes may use one
-// directory at the same time.
+// Cache is a cache of compiled programs. Several processes may share a directory.
 type Cache struct {
 	dir cachefile.Dir
 	off bool
 }
 
-// format changes when bundles stay readable but must be compiled anew.
+// format changes when bundles stay readable but must be recompiled.
 const format = 2
 
 const maxBundle = 1 << 30
 
-// Open returns the cache below cacheDir, the directory of all of vkc's caches.
-// It creates nothing. An empty cacheDir gives a cache that is always empty.
+// Open returns the cache below cacheDir, the directory of all of vkc's caches. It creates nothing. If cacheDir is
+// empty, the cache is always empty.
 func Open(cacheDir string) *Cache {
 	return &Cache{
 		off: cacheDir == "",
@@ -49,8 +48,7 @@ func Default() (*Cache, error) {
 	return Open(root), nil
 }
 
-// Get returns the program for a key, of any length. An entry that is damaged
-// or foreign is removed and is a miss.
+// Get returns the program for a key of any length. A damaged or foreign entry is removed and is a miss.
 func (c *Cache) Get(key string) (*bundle.File, bool) {
 	if c.off {
 		return nil, false
@@ -58,8 +56,7 @@ func (c *Cache) Get(key string) (*bundle.File, bool) {
 	return c.load(cachefile.KeyOf(key))
 }
 
-// load is Get by the key's hash. The bundle is read while the entry is
-// checked, since reading it is most of the check.
+// load is Get by the key's hash. It parses the bundle as part of checking the entry.
 func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
 	var f *bundle.File
 	dir := c.dir
@@ -71,8 +68,7 @@ func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
 	return f, ok
 }
 
-// Put keeps a program, without its weights. Callers may ignore the error: the
-// program is then compiled again next time.
+// Put stores a program without its weights. Callers may ignore the error: the program is then recompiled next time.
 func (c *Cache) Put(key string, contents *bundle.Contents) error {
 	if c.off {
 		return nil
@@ -86,7 +82,7 @@ func (c *Cache) Put(key string, contents *bundle.Contents) error {
 	return c.dir.Put(cachefile.KeyOf(key), payload)
 }
 
-// Entry describes a kept program.
+// Entry describes a cached program.
 type Entry struct {
 	Program string // its name
 	Target  string // the device it was compiled for
@@ -96,8 +92,7 @@ type Entry struct {
 	ModTime time.Time
 }
 
-// List describes all sound entries, which it reads for the purpose. Damaged
-// ones are removed.
+// List reads and describes all valid entries. It removes damaged ones.
 func (c *Cache) List() ([]Entry, error) {
 	if c.off {
 		return nil, nil

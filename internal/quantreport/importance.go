@@ -25,11 +25,11 @@ func (m importances) row(name string, columns int) ([]float32, error) {
 	return row, err
 }
 
-// sumPrefix marks outputs that are the activations which a weight multiplies.
+// sumPrefix marks outputs that are the activations multiplied by a weight.
 const sumPrefix = "activations of "
 
-// calibrate runs the model on texts and sums up, for each matrix, the squares of
-// the activations that its columns meet.
+// calibrate runs the model on texts and sums, for each matrix, the squares of the activations multiplied by each
+// column.
 func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, error) {
 	g, err := watched(m.graph)
 	if err != nil {
@@ -83,8 +83,7 @@ func watched(g *ir.Graph) (*ir.Graph, error) {
 	return to, nil
 }
 
-// sumsFile is sums of squares by the name of the weight, in the form that package
-// imatrix reads.
+// sumsFile has sums of squares by the name of the weight, in the format of package imatrix.
 type sumsFile map[string][]float64
 
 func (s sumsFile) add(name string, d *ir.Data) error {

@@ -71,7 +71,7 @@ func run(ctx context.Context, f flags) error {
 	return nil
 }
 
-// measureOrRead returns the measurements of the model: new ones, or those kept.
+// measureOrRead measures the model, or reads the stored measurements.
 func measureOrRead(ctx context.Context, f flags) (*results, error) {
 	if f.model == "" {
 		return readResults(f.docs)

@@ -24,7 +24,7 @@ type model struct {
 	graph     *ir.Graph
 	weights   vkc.WeightMap // f32
 	tokenizer *tokenizer.Tokenizer
-	context   int // tokens that one run takes
+	context   int // maximum tokens per run
 	device    *vkc.Device
 }
 
@@ -72,8 +72,8 @@ func loadF32(f *gguf.File, name string) (*ir.Data, error) {
 	return ir.FromFloats(ir.F32, values, d.Dims...)
 }
 
-// windows cuts texts into token lists that one run takes, each after the token that
-// begins a text. The last token of a window is only predicted.
+// windows cuts texts into token lists for one run each, each starting with the beginning-of-text token. The last token
+// of a window is only predicted.
 func (m *model) windows(texts []string) (list [][]int64, predicted int, err error) {
 	bos, ok := m.tokenizer.BOS()
 	if !ok {
@@ -92,8 +92,7 @@ func (m *model) windows(texts []string) (list [][]int64, predicted int, err erro
 	return list, predicted, nil
 }
 
-// outputs runs a graph over each window, without the window's last token, and hands
-// the outputs to visit.
+// outputs runs a graph over each window, without the window's last token, and passes the outputs to visit.
 func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, windows [][]int64,
 	visit func(i int, out map[string]*ir.Data) error) (err error) {
 	exe, err := m.device.LoadGraph(ctx, g, w)
@@ -172,8 +171,7 @@ func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64,
 	return s, logits, err
 }
 
-// window adds the predictions of a run, over all cores and in their order, so that
-// the sums are the same each time.
+// window adds the predictions of a run. It uses all cores and adds in a fixed order, so that the sums are reproducible.
 func (s *score) window(base, logits []float64, next []int64) {
 	vocab := len(logits) / len(next)
 	each := make([]score, len(next))
@@ -195,8 +193,7 @@ func (s *score) window(base, logits []float64, next []int64) {
 	}
 }
 
-// token adds one prediction: the logits of the f16 model and of the one at hand,
-// and the token that came.
+// token adds one prediction: the logits of the f16 model and of the current one, and the actual token.
 func (s *score) token(base, logits []float64, next int) {
 	baseTop, baseSum := logSumExp(base)
 	top, sum := logSumExp(logits)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// The matrix of normally distributed numbers that all formats are measured on, and
-// how many vectors it is multiplied with.
+// The size of the normally distributed matrix on which all formats are measured, and the number of vectors that it is
+// multiplied by.
 const (
 	normalRows    = 128
 	normalColumns = 1024

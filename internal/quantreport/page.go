@@ -75,7 +75,7 @@ comparison. tq1_0 and tq2_0 are for models trained with weights of -1, 0 and 1.
 	b.WriteString("\n")
 }
 
-// rise is a perplexity, and by how much, or how many times, it is above the f16 model's.
+// rise formats a perplexity and its increase, absolute or as a factor, over the f16 model's.
 func (r *results) rise(s score) string {
 	times := s.Perplexity / r.F16.Perplexity
 	if times >= 2 {

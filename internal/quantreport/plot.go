@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// plot draws two panels of error over bits per weight, as SVG that suits light and
-// dark pages.
+// plot draws two panels of error over bits per weight, as SVG for light and dark pages.
 func plot(r *results) string {
 	top := &panel{y: 34, title: "Relative RMSE of normally distributed weights"}
 	bottom := &panel{y: 34 + panelHeight + 78, title: "KL divergence of the next token's distribution from the f16 " +
@@ -66,7 +65,7 @@ type mark struct {
 	bits     float64
 	value    float64
 	weighted float64 // the value with an importance matrix, or zero
-	shift    float64 // to the right, so that formats of equal bits stand side by side
+	shift    float64 // to the right, so that formats with equal bits are next to each other
 }
 
 // panel is one diagram, its upper edge at y.
@@ -76,8 +75,7 @@ type panel struct {
 	marks []mark
 }
 
-// spread shifts the marks of formats that have the same bits, the one with the least
-// error leftmost.
+// spread shifts the marks of formats with the same bits, ordered by error.
 func (p *panel) spread() {
 	const apart = 13
 	for i := range p.marks {
@@ -184,8 +182,8 @@ func (p *panel) obstacles() []box {
 	return list
 }
 
-// labels places the names of the marks: each at the nearest place around its mark
-// that is free of marks, of the labels before it and of the panel's edges.
+// labels places the names of the marks: each at the nearest position around its mark that overlaps no mark, earlier
+// label or edge.
 func (p *panel) labels() []box {
 	taken := p.obstacles()
 	labels := make([]box, len(p.marks))
@@ -215,7 +213,7 @@ func (p *panel) place(m mark, i int, taken []box) box {
 			}
 		}
 	}
-	return at // the test says so where it overlaps
+	return at // a test reports overlaps
 }
 
 func (p *panel) holds(b box) bool {

@@ -9,14 +9,13 @@ import (
 	"os"
 )
 
-// heldOut is Go source written for this measurement, which therefore is in no
-// training set.
+// heldOut is Go source written for this measurement, so it is in no training set.
 //
 //go:embed testdata/heldout
 var heldOut embed.FS
 
-// calibrationFiles are sources of the standard library, which the model was
-// trained on, of the kind that importance matrices are usually made from.
+// calibrationFiles are sources of the standard library, on which the model was trained, as is usual for importance
+// matrices.
 var calibrationFiles = []string{"bufio/bufio.go", "encoding/csv/reader.go", "net/textproto/reader.go",
 	"text/tabwriter/tabwriter.go"}
 

@@ -17,8 +17,8 @@ type Kernel struct {
 	Constants int       // specialization constants, numbered from 0 on
 }
 
-// CheckKernel reports an error unless a module is the compute shader that is declared. Which capabilities it may have
-// depends on the dtypes that it runs with, so that is for [CheckShader].
+// CheckKernel returns an error unless a module is the declared compute shader. [CheckShader] checks the capabilities,
+// which depend on the dtypes that it runs with.
 func CheckKernel(module []byte, want Kernel) error {
 	m, err := read(module)
 	if err != nil {
@@ -58,7 +58,7 @@ func CheckKernel(module []byte, want Kernel) error {
 	return nil
 }
 
-// checkAccess refuses arguments that could be written, as others read them too, and results that are not there.
+// checkAccess rejects arguments that could be written, because other kernels read them, and missing results.
 func (m *declarations) checkAccess(want Kernel) error {
 	written := make([]bool, want.Results)
 	for _, v := range m.variables {
@@ -92,7 +92,7 @@ func (m *declarations) frozen(structure uint32) bool {
 	return m.structs[structure] > 0
 }
 
-// maxBytes stands for a size that is not known or too large to be one.
+// maxBytes means that a size is unknown or too large.
 const maxBytes = math.MaxUint64
 
 func bytesText(n uint64) string {
@@ -153,8 +153,8 @@ func (m *declarations) shared() uint64 {
 	return sum
 }
 
-// Specialize returns a module that CheckKernel found right with values in the place of its specialization constants:
-// values[i], an int64, float64 or bool, for the one of SpecId i.
+// Specialize returns a module, checked by CheckKernel, with values in place of its specialization constants: values[i],
+// an int64, float64 or bool, for SpecId i.
 func Specialize(module []byte, values []any) ([]byte, error) {
 	m, err := read(module)
 	if err != nil {
@@ -193,7 +193,7 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 	return out, nil
 }
 
-// constant returns the opcode and the words of a value that takes the place of a specialization constant.
+// constant returns the opcode and the words of a value that replaces a specialization constant.
 func constant(op uint32, kind [2]uint32, value any) (uint32, []uint32, error) {
 	switch v := value.(type) {
 	case bool:

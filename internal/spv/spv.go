@@ -45,10 +45,9 @@ const (
 	opExecutionModeID   = 331
 )
 
-// Check tells a whole module from garbage and from a truncated file: it checks
-// the header (magic number, little-endian as written by the usual tools, version
-// 1.x, id bound) and walks the instructions, which must end exactly at the end
-// with OpFunctionEnd and include an entry point.
+// Check distinguishes a complete module from garbage and from a truncated file. It checks the header (magic number,
+// little-endian as written by the usual tools, version 1.x, id bound) and walks the instructions, which must end
+// exactly at the end with OpFunctionEnd and include an entry point.
 func Check(module []byte) error {
 	if len(module) < headerWords*4 || len(module)%4 != 0 {
 		return fmt.Errorf("not SPIR-V: %d bytes, want a multiple of 4 and at least %d", len(module), headerWords*4)
@@ -86,8 +85,7 @@ func Check(module []byte) error {
 	return nil
 }
 
-// Instructions calls do with each instruction of a module that Check found
-// whole: its opcode and its operands.
+// Instructions calls do with the opcode and operands of each instruction of a module that passed Check.
 func Instructions(module []byte, do func(op uint32, operands []uint32)) {
 	words := make([]uint32, len(module)/4)
 	for i := range words {
@@ -152,8 +150,7 @@ var (
 	denorms   = []string{"preserveDenorm16", "preserveDenorm32"}
 )
 
-// storageClasses are where a module's variables may be: none of images, push
-// constants or addresses.
+// storageClasses are the allowed storage classes of variables: not those of images, push constants or addresses.
 var storageClasses = map[uint32]string{1: "Input", 4: "Workgroup", 6: "Private", 7: "Function", 12: "StorageBuffer"}
 
 // foreignClasses explains the storage classes that modules of other compilers are likely to use.
@@ -230,9 +227,9 @@ type declarations struct {
 	bindings     map[uint32]uint32
 	sets         map[uint32]uint32
 	specs        map[uint32]uint32  // number of a specialization constant, by id
-	readonly     map[uint32]bool    // variables that say they are not written
-	members      map[[2]uint32]bool // members of structures that say so
-	bytes        map[uint32]uint64  // of a value, by id of its type; none where it is not known
+	readonly     map[uint32]bool    // variables decorated as not written
+	members      map[[2]uint32]bool // members of structures with that decoration
+	bytes        map[uint32]uint64  // size of a value, by id of its type; absent if unknown
 }
 
 // read collects the declarations, and refuses a module of another form.

@@ -1,5 +1,5 @@
-// Package strictjson refuses JSON that readers understand in different ways (RFC 8259 leaves them free to): names that
-// are twice in an object, bytes that are no UTF-8, and halves of characters.
+// Package strictjson rejects JSON that readers may interpret differently (RFC 8259 allows that): duplicate names in an
+// object, invalid UTF-8, and lone surrogates.
 package strictjson
 
 import (
@@ -37,11 +37,11 @@ func Check(data []byte) error {
 	return nil
 }
 
-// reader goes through JSON that is valid.
+// reader traverses valid JSON.
 type reader struct {
 	data []byte
 	at   int
-	path []string // names, and places in lists such as [3]
+	path []string // names, and list indices such as [3]
 	err  *Error
 }
 
@@ -94,7 +94,7 @@ func (r *reader) value() {
 	}
 }
 
-// list reads parts up to an end. Each adds to the path.
+// list reads items up to the end byte. Each item extends the path.
 func (r *reader) list(end byte, part func(i int)) {
 	r.at++
 	depth := len(r.path)

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Plant returns a directory that, as its parents do, looks like a Go module and
-// holds programs by the names of the tools wherever tools may lie below it. The
-// test fails if one of them ever runs.
+// Plant returns a directory that, like its parents, looks like a Go module. It has programs with the names of the tools
+// in every place where tools may be. The test fails if one of them runs.
 func Plant(t *testing.T) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {

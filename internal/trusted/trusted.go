@@ -1,6 +1,5 @@
-// Package trusted tells whether a file is the user's own: whether nobody but
-// the user and the system's administrator can put another in its place. What
-// vkc runs, or believes without a check of its own, must be.
+// Package trusted checks whether a file is the user's own: only the user and the system's administrator can replace it.
+// That is required of every file that vkc executes, or believes without another check.
 package trusted
 
 import (
@@ -60,7 +59,7 @@ func Check(path string) error {
 	return nil
 }
 
-// Error says who else may change a file or directory.
+// Error names another user who may change a file or directory.
 type Error struct {
 	Path string
 	Why  string // "belongs to user 7"
@@ -69,8 +68,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%q %s: %s", e.Path, e.Why, e.Do) }
 
-// elements splits a path, without its volume, into names. A link makes a
-// difference between a/.. and nothing, so .. stays.
+// elements splits a path, without its volume, into names. It keeps .., because with links a/.. may differ from the
+// parent.
 func elements(path string) []string {
 	path = path[len(filepath.VolumeName(path)):]
 	var names []string

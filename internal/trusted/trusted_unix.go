@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// checkOne looks at one file, directory or link. onTheWay tells that the path
-// goes on below it.
+// checkOne checks one file, directory or link. onTheWay means that the path continues below it.
 func checkOne(path string, onTheWay bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -27,7 +26,7 @@ func checkOne(path string, onTheWay bool) error {
 		return &Error{path, why, fmt.Sprintf("run as user %d, or chown it", stat.Uid)}
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil // a link has no mode of its own
+		return nil // links have no modes
 	}
 	if onTheWay && info.Mode()&fs.ModeSticky != 0 {
 		return nil
@@ -39,10 +38,8 @@ func checkOne(path string, onTheWay bool) error {
 	return nil
 }
 
-// privateGroup reports whether a group is the user's own: the one of the same
-// name that most Linux systems make for each user, who shares it with nobody.
-// Their users often work with umask 002, so that all their files are writable
-// for it.
+// privateGroup reports whether a group is the user's own: the one of the same name that most Linux systems make for
+// each user, with no other members. Such users often work with umask 002, so that all their files are group-writable.
 func privateGroup(gid uint32) bool {
 	me, err := user.Current()
 	if err != nil || me.Gid != strconv.FormatUint(uint64(gid), 10) {

@@ -18,7 +18,7 @@ const (
 
 	accessDeniedCallback = 0xA // ACCESS_DENIED_CALLBACK_ACE_TYPE
 	accessDeniedObject   = 0x6 // ACCESS_DENIED_OBJECT_ACE_TYPE
-	accessCallback       = 0x9 // ACCESS_ALLOWED_CALLBACK_ACE_TYPE, which begins as ACCESS_ALLOWED_ACE does
+	accessCallback       = 0x9 // ACCESS_ALLOWED_CALLBACK_ACE_TYPE, which begins like ACCESS_ALLOWED_ACE
 )
 
 // trustedSIDs are the accounts besides the user that may write: the administrators, the system, its installer, and the
@@ -26,8 +26,8 @@ const (
 var trustedSIDs = []string{"S-1-5-32-544", "S-1-5-18",
 	"S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464", "S-1-3-0", "S-1-3-4"}
 
-// checkOne looks at the owner and the access list of one file, directory or link. onTheWay tells that the path goes
-// on below it: there others may add files, as they may in the root directory of most systems.
+// checkOne checks the owner and the access list of one file, directory or link. onTheWay means that the path continues
+// below it: then others may add files, as in the root directory of most systems.
 func checkOne(path string, onTheWay bool) error {
 	sd, err := security(path)
 	if err != nil {

@@ -63,13 +63,13 @@ type Measurement struct {
 	Why      string          `json:"why,omitempty"`
 }
 
-// Kernel is all that was measured of a kernel.
+// Kernel has all measurements of a kernel.
 type Kernel struct {
 	Key      string        `json:"key"`                  // schedule.TuningKey
 	About    string        `json:"about"`                // for people
 	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols in the measurement
 	Best     *device.Tuned `json:"best,omitempty"`       // the fastest schedule, which compilations use
-	Default  float64       `json:"default_us,omitempty"` // of the schedule that is taken without tuning
+	Default  float64       `json:"default_us,omitempty"` // of the schedule without tuning
 	Measured []Measurement `json:"measured"`
 }
 
@@ -108,8 +108,7 @@ func New(caps device.Caps) *File {
 		ID: DeviceID(caps), Generator: generator.ID()}
 }
 
-// Path returns where vkc tune keeps the measurements of a device with its driver,
-// or "" where caches are off.
+// Path returns the file for the measurements of a device with its driver, or "" if caches are off.
 func Path(caps device.Caps) string {
 	root, err := cachefile.Root()
 	if err != nil || root == "" {
@@ -118,8 +117,7 @@ func Path(caps device.Caps) string {
 	return filepath.Join(root, "tuning", DeviceID(caps)[:16]+".json")
 }
 
-// Read reads a file. A file that is not there is an error that is
-// fs.ErrNotExist.
+// Read reads a file. If there is no file, the error is fs.ErrNotExist.
 func Read(path string) (*File, error) {
 	f, err := inputfile.Open(path)
 	if err != nil {
@@ -137,8 +135,8 @@ func Read(path string) (*File, error) {
 	return file, nil
 }
 
-// ReadCached reads a file that lies among vkc's caches. One that somebody else
-// could have written is a *cachefile.UntrustedError.
+// ReadCached reads a file in vkc's cache. If another user could have written it, the error is a
+// *cachefile.UntrustedError.
 func ReadCached(path string) (*File, error) {
 	if err := cachefile.Trusted(path); err != nil {
 		return nil, err
@@ -146,8 +144,8 @@ func ReadCached(path string) (*File, error) {
 	return Read(path)
 }
 
-// Written reports whether vkc tune wrote a file, in whichever version and for whichever device, or may write it, as
-// there is none or it is empty. So that it takes nobody's file for its own.
+// Written reports whether vkc tune may overwrite a file: it wrote the file, in any version and for any device, or the
+// file is missing or empty.
 func Written(path string) (bool, error) {
 	st, err := os.Stat(path)
 	if Absent(err) || err == nil && (st.Size() == 0 || !st.Mode().IsRegular()) {
@@ -265,8 +263,7 @@ func checkMicros(us float64) error {
 	return nil
 }
 
-// checkSchedule bounds numbers, so that none overflows where schedules are
-// checked against devices.
+// checkSchedule limits numbers, so that checking schedules against devices cannot overflow.
 func checkSchedule(s kernel.Schedule) error {
 	if s.Variant == "" || len(s.Variant) > 32 {
 		return fmt.Errorf("the variant %q", shorten(string(s.Variant)))
@@ -296,7 +293,7 @@ func (f *File) Encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Write replaces a file as a whole, making its directory if need be.
+// Write replaces a file atomically, and makes its directory if needed.
 func (f *File) Write(path string) error {
 	text, err := f.Encode()
 	if err != nil {
@@ -378,13 +375,13 @@ func ReadTuning(path string) (*File, error) {
 	return f, nil
 }
 
-// ForeignError says that measurements are of something else.
+// ForeignError means that measurements belong to another device, driver or generator.
 type ForeignError struct{ Why string }
 
 func (e *ForeignError) Error() string { return e.Why }
 
-// Fits reports, as a [*ForeignError], whether the measurements are of another
-// device or driver, or of kernels that another generator made.
+// Fits returns a [*ForeignError] if the measurements are of another device or driver, or of another generator's
+// kernels.
 func (f *File) Fits(caps device.Caps) error {
 	if f.ID != DeviceID(caps) {
 		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver),
@@ -401,5 +398,5 @@ func (f *File) fitsGenerator() error {
 	return nil
 }
 
-// Absent reports whether an error of Read is that there is no file.
+// Absent reports whether an error of Read means that there is no file.
 func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

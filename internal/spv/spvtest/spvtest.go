@@ -28,8 +28,8 @@ var (
 // LocalSize is the instruction for workgroups of that size.
 func LocalSize(x, y, z uint32) []uint32 { return []uint32{16, 2, 17, x, y, z} }
 
-// Module returns a shader with workgroups of that many invocations. It computes
-// nothing; fill stands in a string of that many words.
+// Module returns a shader with workgroups of that many invocations. It computes nothing, and contains a string of the
+// given number of words of fill.
 func Module(workgroup uint32, fill byte, words int) []byte {
 	text := make([]uint32, 2+words)
 	text[0], text[1] = 7, 1 // OpString
