@@ -22,11 +22,10 @@ type Baseline struct {
 	Goals  []Goal
 }
 
-// Point is one figure that a case is compared with. One of its numbers is set;
-// a time goes before a rate.
+// Point is a result to compare a case with. One of its numbers is set.
 type Point struct {
 	Case   string  `json:"case"`
-	By     string  `json:"by"` // the program that reached it
+	By     string  `json:"by"` // the program with this result
 	Micros float64 `json:"us,omitempty"`
 	TFlops float64 `json:"tflops,omitempty"`
 	GBps   float64 `json:"gbps,omitempty"`
@@ -66,12 +65,11 @@ var h100Anchors []byte
 //go:embed anchors/h200.json
 var h200Anchors []byte
 
-// builtin has the anchors that come with vkc, by the name that OpenBaseline
-// takes.
+// builtin has vkc's own anchors, by the name for OpenBaseline.
 var builtin = map[string][]byte{"h100": h100Anchors, "h200": h200Anchors}
 
-// OpenBaseline reads a report that vkc bench --json wrote or a file of anchors,
-// or gives the anchors that come with vkc, by name: "h100", "h200".
+// OpenBaseline reads a report of vkc bench --json or a file of anchors, or returns vkc's own anchors by name: "h100",
+// "h200".
 func OpenBaseline(path string) (*Baseline, error) {
 	if text, ok := builtin[path]; ok {
 		return parseBaseline(path, text)
@@ -137,8 +135,7 @@ func (b *Baseline) point(name, by string) *Point {
 	return nil
 }
 
-// positive reports whether one of the numbers is a usable figure and no other
-// is set.
+// positive reports whether exactly one of the numbers is set, to a usable value.
 func positive(list ...float64) bool {
 	set := 0
 	for _, x := range list {
@@ -169,8 +166,8 @@ func baselineOf(name string, text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// micros is the point's time for the work of a result, or 0 where its rate is of
-// something that the result does not count.
+// micros returns the point's time for the work of a result, or 0 if its rate is for work that the result does not
+// count.
 func (p Point) micros(r *Result) float64 {
 	switch {
 	case p.Micros > 0:
@@ -222,8 +219,8 @@ func (b *Baseline) Compare(r *Report) []Comparison {
 	return list
 }
 
-// Regressed returns an error that names the results which take more than that
-// many percent longer than a point, or nil.
+// Regressed returns an error that names the results that take more than the given percentage longer than a point, or
+// nil.
 func Regressed(list []Comparison, percent float64) error {
 	var bad []string
 	for _, c := range list {

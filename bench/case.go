@@ -9,13 +9,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Sizes gives the extents of a case's axes by label, such as m, n and k.
+// Sizes has the extents of a case's axes by label, such as m, n and k.
 type Sizes map[string]int
 
 // Case is one case of a suite: a graph, its random inputs, and its count of flops and bytes.
 type Case struct {
 	Suite string // one of Suites
-	Name  string // unique; begins with what it measures, such as matmul/f16/4096x4096x4096
+	Name  string // unique; begins with the measured op, such as matmul/f16/4096x4096x4096
 	Sizes Sizes
 	// Build makes the graph with the given sizes. The check calls it again with smaller sizes for the samples, so it
 	// must take all sizes of labelled axes from s.
@@ -23,8 +23,8 @@ type Case struct {
 	// Axes maps the names of inputs, weights and outputs to axis labels, such as "m k": a label that Samples may pick
 	// along, or "." for an axis that they never do. An unlisted tensor has no labelled axes.
 	Axes map[string]string
-	// Samples says which part of the outputs is compared with the reference.
-	// None compares all of them.
+	// Samples are the parts of the outputs that are compared with the reference. Without samples all outputs are
+	// compared.
 	Samples []Sample
 	// Product means that output y is input x times the transpose of w, which is an input or a weight. All of y is then
 	// checked in addition to the samples.
@@ -50,7 +50,7 @@ type Case struct {
 	// Launches is the number of kernels in cases that measure the time per launch, and 0 in others.
 	Launches int
 
-	text *textTest // of a Model, which stands in place of all that is above
+	text *textTest // of a Model; it replaces all fields above
 }
 
 // Graph builds the case's graph at the given sizes.

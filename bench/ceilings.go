@@ -51,8 +51,7 @@ func (c Ceilings) Flops(p Precision) float64 {
 	return 0
 }
 
-// Share returns which part of the nearest ceiling work of those rates reaches,
-// and which ceiling that is.
+// Share returns the fraction of the nearest ceiling that work with these rates reaches, and which ceiling that is.
 func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of string) {
 	memory, arithmetic := 0.0, 0.0
 	if c.CopyGBps > 0 {
@@ -166,7 +165,7 @@ func copyKernel(caps device.Caps) probe {
 		work: 2 * float64(bytes)}
 }
 
-// probeGroups is how many workgroups of 256 keep every core of a device busy.
+// probeGroups is the number of workgroups of 256 that keep every core of a device busy.
 func probeGroups(caps device.Caps) uint32 {
 	if caps.Type == device.DeviceCPU {
 		return 64
@@ -183,8 +182,7 @@ func fmaKernel(caps device.Caps) probe {
 	}
 }
 
-// matrixKernel multiplies f16 or i8. It is without source where the device has
-// no matrix units for them.
+// matrixKernel multiplies f16 or i8. It has no source if the device has no matrix units for them.
 func matrixKernel(caps device.Caps, t ir.DType) probe {
 	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", device.Component("f32")
 	if t == ir.I8 {

@@ -16,8 +16,7 @@ type Options struct {
 	Warm time.Duration
 	// Window is the total time of the timed replays: 40 ms unless set.
 	Window time.Duration
-	// Copies of inputs, weights and outputs that replays use in turn; see
-	// CopiesFor. 0 is 1.
+	// Copies is the number of copies of inputs, weights and outputs that replays use in turn; see CopiesFor. 0 is 1.
 	Copies int
 }
 
@@ -103,8 +102,8 @@ func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Option
 		Copies: opt.Copies}, nil
 }
 
-// MeasureWall times a function on the processor by the wall clock, the whole call as its users have it. The
-// zero Options call it for 300 ms after a warm-up, at least three times.
+// MeasureWall times a function in wall-clock time, including everything that its users wait for. The zero Options call
+// it for 300 ms after a warm-up, at least three times.
 func MeasureWall(opt Options, run func() error) (Timing, error) {
 	if opt.Warm == 0 {
 		opt.Warm = cpuWarm
@@ -136,10 +135,9 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 // rounds bounds how often a burst is timed again.
 const rounds = 6
 
-// settled returns the times of a burst in ascending order, once it is no longer
-// faster than it was right before: an H100 that had been idle for eight seconds
-// clocked its memory up only after more than the usual warm-up, and a program
-// that takes 2640 us had taken 5840 until then.
+// settled returns the sorted times of a burst, once a repetition is no longer faster. On an H100 that had been idle for
+// eight seconds, the memory clock rose only after more than the usual warm-up, and a program that takes 2640 us took
+// 5840 until then.
 func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) ([]time.Duration, error) {
 	var times []time.Duration
 	for range rounds {
@@ -206,10 +204,9 @@ func shape(one, window time.Duration, steps int) (batches, replays int) {
 // submitter is recorded work that may be submitted again while it is in flight.
 type submitter interface{ Submit() (vk.Point, error) }
 
-// hammer keeps the device at work for the warm-up and then once more, without
-// a gap in between. The warm-up counts from when something has come back: an
-// H100 that was idle for seconds took 250 ms to begin, and then 80 ms to
-// clock its memory up, 302 us a replay where it is 175 after.
+// hammer keeps the device busy for the warm-up and then once more, without a gap. The warm-up starts when the first
+// submission has completed: an H100 that was idle for seconds took 250 ms to begin, and then 80 ms to raise its memory
+// clock, with 302 us per replay that takes 175 us afterwards.
 func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
 	first, err := burst.Submit()
 	if err != nil {
@@ -239,11 +236,10 @@ func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Dura
 	}
 }
 
-// hostReplays is how many submissions the median is taken of.
+// hostReplays is the number of submissions for the median.
 const hostReplays = 21
 
-// MeasureHost returns the median time that the host is busy handing one replay
-// of a program to the device.
+// MeasureHost returns the median CPU time to submit one replay of a program.
 func MeasureHost(ctx context.Context, dev *vk.Device, exe *vk.Executable) (time.Duration, error) {
 	copies, err := exe.Replicate(ctx, 1)
 	if err != nil {

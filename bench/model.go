@@ -27,7 +27,7 @@ type Model struct {
 	Depths    []int    // lengths of the text before the test, in tokens
 	Batches   []int    // maximum numbers of prompt tokens per run, ascending
 	Repeats   int      // of each test, in wall-clock time
-	Cache     ir.DType // of keys and values, as llm.Cache takes it
+	Cache     ir.DType // dtype of keys and values, for llm.Cache
 	Precision string   // one of vkc.Precisions
 
 	config  llm.Config
@@ -56,7 +56,7 @@ func (t *textTest) String() string {
 	return name
 }
 
-// most is how many tokens a run of the test takes at most.
+// most is the maximum number of tokens in a run of the test.
 func (t *textTest) most() int {
 	if t.prompt {
 		return min(t.model.most(), t.tokens)
@@ -69,13 +69,14 @@ type Rate struct {
 	Model  string `json:"model"`
 	Size   int64  `json:"size"` // of the weights, in bytes
 	Params int64  `json:"params"`
-	// Backend is where it ran, as llama-bench names it: Vulkan, or CPU.
+	// Backend is the backend by llama-bench's names: Vulkan or CPU.
 	Backend string  `json:"backend,omitempty"`
 	Test    string  `json:"test"`                 // such as pp512, or tg128 @ d4096
 	On      string  `json:"on,omitempty"`         // where the program runs, and why
-	Mean    float64 `json:"per_second,omitempty"` // tokens, by the wall clock
+	Mean    float64 `json:"per_second,omitempty"` // tokens per second of wall-clock time
 	StdDev  float64 `json:"stddev,omitempty"`
-	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, without waits for the host; 0: no clock
+	// By the device's clock, without waits for the host; 0: no clock.
+	Device float64 `json:"device_per_second,omitempty"`
 }
 
 // Cases validates the options and returns a case for each test.
@@ -97,7 +98,7 @@ func (m *Model) Cases() ([]Case, error) {
 			}
 			for _, n := range all {
 				if n == 0 {
-					continue // as llama-bench is told to leave a kind of test out
+					continue // like llama-bench, where 0 leaves out a kind of test
 				}
 				t := &textTest{model: m, tokens: n, depth: depth, prompt: prompt}
 				if n < 1 || depth < 0 || n > math.MaxInt32 || depth > math.MaxInt32 {
@@ -133,7 +134,7 @@ func (m *Model) name() string {
 	return fmt.Sprintf("%s %s", name, most)
 }
 
-// Step returns the graph of a step, which is a token of an answer, once Cases are known.
+// Step returns the graph of a decode step. Call Cases before.
 func (m *Model) Step() (*ir.Graph, error) { return m.step(m.config) }
 
 func (m *Model) step(cfg llm.Config) (*ir.Graph, error) {
@@ -263,7 +264,7 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	return nil
 }
 
-// most is how many tokens of a prompt are taken at a time.
+// most is the number of prompt tokens processed at a time.
 func (m *Model) most() int { return min(m.Batches[len(m.Batches)-1], m.context) }
 
 // run processes n random tokens after a text of length `after`.
@@ -320,7 +321,7 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 	return land(len(flying))
 }
 
-// tokens are the inputs of a run for that many random tokens after a text of that length.
+// tokens returns the inputs of a run with that many random tokens after a text of the given length.
 func (m *Model) tokens(after, n int) (in vkc.Tensors, symbols map[string]int64, err error) {
 	random, list := rand.New(rand.NewPCG(7, uint64(after))), make([]int32, n)
 	for i := range list {
@@ -330,7 +331,7 @@ func (m *Model) tokens(after, n int) (in vkc.Tensors, symbols map[string]int64, 
 	return vkc.Tensors{"tokens": d}, map[string]int64{"S": int64(after + n)}, err
 }
 
-// modelProgram takes tokens: some of a prompt, or one.
+// modelProgram processes some tokens of a prompt, or one token.
 type modelProgram struct {
 	graph *ir.Graph
 	prog  *vkc.Program
@@ -345,7 +346,7 @@ type modelPrograms struct {
 	length, most   []int
 }
 
-// of is the program that takes so many tokens of a text that has so many with them.
+// of returns the program for a number of tokens and the text length including them.
 func (p *modelPrograms) of(tokens, length int) *modelProgram {
 	list, sizes, size := append(slices.Clone(p.short), p.step), p.length, length
 	if tokens > 1 {
@@ -411,7 +412,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	return p, nil
 }
 
-// loadModel loads programs. It closes them where it cannot.
+// loadModel loads the programs. On an error it closes them.
 func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) error {
 	var err error
 	opt := vkc.LoadOptions{Weights: m.File, NoTrial: true}
@@ -427,12 +428,11 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 	return nil
 }
 
-// fewLayers is how many layers are checked at least: the first meets the embedding,
-// the last one the end.
+// fewLayers is the minimum number of checked layers: the first follows the embedding, and the last precedes the output.
 const fewLayers = 3
 
-// checkedModel loads a model once so many of its layers are compared with the reference
-// as have all its kernels.
+// checkedModel loads a model after comparing a smaller one with the reference, with enough layers to have all its
+// kernels.
 func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*modelPrograms, error) {
 	all, err := r.compileModel(ctx, m, m.config.Layers)
 	if err != nil {
@@ -476,11 +476,12 @@ func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 	return true
 }
 
-// checkTokens are how many tokens each program of prompts takes in the check, and the first one takes again.
+// checkTokens is the number of tokens that each prompt program processes in the check; then the first one processes
+// checkAgain more.
 const checkTokens, checkAgain = 24, 8
 
-// check compares the logits after a prompt, a part of it by each program, and after one more token with
-// the reference, which finds the states that the device left.
+// check compares the logits after a prompt, processed in parts by each program, and after one more token with the
+// reference, which starts from the device's states.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	length := 0
 	for i, one := range slices.Concat(p.prompts, p.prompts[:1], p.short, []*modelProgram{p.step}) {

@@ -61,7 +61,7 @@ func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format,
 func (p *page) head(b *Baseline, reached, goals int) {
 	r := p.report
 	p.printf("%s, ", r.Device)
-	if r.API != "" { // which the CPU fast path has none of
+	if r.API != "" { // empty for the CPU fast path
 		p.printf("driver %s, Vulkan %s, ", r.Driver, r.API)
 	}
 	p.printf("%s, vkc %s%s.\n", r.Date.Format(time.DateOnly), r.Version, r.compiledFor())

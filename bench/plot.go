@@ -11,10 +11,9 @@ import (
 	"github.com/vkc-go/vkc/internal/chart"
 )
 
-// WriteSVG draws a report: a roofline (Williams et al. 2009) with every case
-// that counts arithmetic, at its flops per byte and its rate under the measured
-// ceilings, and below it a bar for every other case, at its share of the copy
-// bandwidth. Names and figures appear where the pointer rests on a mark.
+// WriteSVG draws a report. It has a roofline (Williams et al. 2009) with every case that counts arithmetic, at its
+// flops per byte and its rate under the measured ceilings. Below it is a bar for every other case, at its share of the
+// copy bandwidth. Names and values appear when the pointer is over a mark.
 func WriteSVG(w io.Writer, r *Report) error {
 	p := &plot{report: r, ceilings: r.Ceilings}
 	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16,
@@ -71,8 +70,7 @@ type plot struct {
 	x0, x1, y0, y1 int
 }
 
-// drawable reports whether a number has a place on an axis of decades; a file
-// may hold any.
+// drawable reports whether a number fits on a logarithmic axis; a file may have any number.
 func drawable(x float64) bool { return x > 1e-12 && x < 1e12 }
 
 func (p *plot) printf(format string, args ...any) { fmt.Fprintf(&p.body, format+"\n", args...) }
@@ -153,7 +151,7 @@ func decade(e int) string {
 	return fmt.Sprintf("%.*f", -e, math.Pow10(e))
 }
 
-// memoryRoof is the slope that memory allows, of so many TB/s.
+// memoryRoof draws the roof of the memory bandwidth, with slope in TB/s.
 func (p *plot) memoryRoof(slope float64) {
 	top, left, right := math.Pow10(p.y1), math.Pow10(p.x0), math.Pow10(p.x1)
 	from := max(left, math.Pow10(p.y0)/slope)

@@ -10,8 +10,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k].
-// Samples alone would miss a tile that is wrong.
+// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k]. Samples alone could miss a wrong tile.
 func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
 	largest, err := largestOf(y)
 	if err != nil {
@@ -72,8 +71,7 @@ func checkRows(x, w, y *ir.Data, allowed float64) error {
 	return nil
 }
 
-// epsilon is half the distance of 1 and the next number of a dtype, f32's at
-// least.
+// epsilon is half the distance from 1 to the next value of a dtype, at least f32's.
 func epsilon(t ir.DType) float64 {
 	switch t {
 	case ir.F16:
@@ -100,8 +98,8 @@ func decode(values []float64, t ir.DType, raw []byte) {
 // rowChunk is how many rows are decoded by one goroutine.
 const rowChunk = 64
 
-// eachRow decodes the rows of a matrix, on all cores. f is called with the
-// chunk, of rowChunk rows, that the row is in; a row is valid during the call.
+// eachRow decodes the rows of a matrix, on all cores. It calls f with the index of the row's chunk of rowChunk rows; a
+// row is only valid during the call.
 func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 	rows, width := d.Dims[0], d.Dims[1]
 	size := len(d.Bytes) / max(rows, 1)

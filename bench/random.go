@@ -11,20 +11,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fill says which random values a tensor has. The zero value is the default:
-// floats uniform in [-1, 1), integers in [0, 100).
+// Fill is the distribution of a tensor's random values. The zero value is the default: floats uniform in [-1, 1),
+// integers in [0, 100).
 type Fill struct{ Lo, Hi float64 }
 
 // anyByte is every value of i8.
 var anyByte = Fill{-128, 128}
 
-// fillChunk is how many elements share a random generator, so that values do
-// not depend on the number of cores.
+// fillChunk is the number of elements per random generator, so that values do not depend on the number of cores.
 const fillChunk = 1 << 16
 
-// Random returns a tensor of random values that depend on its name, dtype and
-// shape alone. Matrix units and memory use less power on zeros and on repeated
-// values, and then run at clocks that no real data would see.
+// Random returns a tensor of random values that depend only on its name, dtype and shape. Zeros and repeated values
+// would be misleading: matrix units and memory use less power for them, and run at higher clocks than with real data.
 func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {

@@ -17,7 +17,7 @@ type Status string
 // The outcomes of a case.
 const (
 	OK      Status = "ok"      // timed, and its outputs match the reference
-	Refused Status = "refused" // the compiler or the device cannot do it, and says so
+	Refused Status = "refused" // the compiler or the device does not support it
 	Wrong   Status = "wrong"   // its outputs are past the tolerance; it was not timed
 	Failed  Status = "failed"  // anything else went wrong
 )
@@ -33,11 +33,10 @@ type Result struct {
 	Max    float64 `json:"max_us,omitempty"`
 	TFlops float64 `json:"tflops,omitempty"` // of the case's usual count
 	GBps   float64 `json:"gbps,omitempty"`   // of the bytes that must be moved at least
-	// Share is the part of the nearest of the device's ceilings that was reached,
-	// Bound which that is: memory or arithmetic.
+	// Share is the reached fraction of the nearest ceiling of the device, and Bound its kind: memory or arithmetic.
 	Share float64 `json:"share,omitempty"`
 	Bound string  `json:"bound,omitempty"`
-	// Text is how fast a language model is in the cases of one.
+	// Text is the speed of a language model, in cases of one.
 	Text *Rate `json:"text,omitempty"`
 	// Precision and Cached are copied from the case; they determine the ceilings for Share.
 	Precision Precision `json:"precision,omitempty"`

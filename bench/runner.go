@@ -31,8 +31,8 @@ type Runner struct {
 	Trace func(c Case, p *runtime.Profile)
 }
 
-// Run compiles, checks and times a case. What goes wrong is in the result; the
-// error is for a device that is lost and for the end of ctx.
+// Run compiles, checks and times a case. A failure of the case is in the result; an error means a lost device or the
+// end of ctx.
 func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 	start := time.Now()
 	res = Result{Suite: c.Suite, Name: c.Name, Flops: c.Flops}
@@ -102,7 +102,7 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	return nil
 }
 
-// loaded is a case on the device, which has run once.
+// loaded is a case on the device after its first run.
 type loaded struct {
 	data
 	graph *ir.Graph
@@ -171,7 +171,7 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 	return l, nil
 }
 
-// start gives the states their values and runs the case once.
+// start initializes the states and runs the case once.
 func (l *loaded) start(ctx context.Context, c *Case) error {
 	for name, d := range l.states {
 		if err := l.exe.WriteState(name, d); err != nil {
@@ -210,7 +210,7 @@ func (r *Result) describe(p *kernel.Program) {
 	}
 }
 
-// maxSchedules bounds Result.Schedules, which whole models would fill.
+// maxSchedules limits Result.Schedules for cases with whole models.
 const maxSchedules = 40
 
 // moved returns the minimum number of bytes that a device has to read and write.
@@ -254,7 +254,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	res.Share, res.Bound = r.Ceilings.shareOf(res)
 	if c.Launches > 0 {
 		res.Each = res.Micros / float64(c.Launches)
-		if v := l.exe.Vulkan(); v != nil { // else the host hands work to nobody
+		if v := l.exe.Vulkan(); v != nil { // otherwise there is no submission
 			host, err := MeasureHost(ctx, r.Device.Vulkan(), v)
 			if err != nil {
 				return err

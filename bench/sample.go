@@ -138,7 +138,7 @@ func (m weightMap) Weight(name string) (*ir.Data, error) {
 	return nil, fmt.Errorf("no weight %q", name)
 }
 
-// part takes the picked coordinates of every tensor.
+// part selects the picked coordinates of every tensor.
 func (c *Case) part(all map[string]*ir.Data, picked map[string][]int) (map[string]*ir.Data, error) {
 	parts := map[string]*ir.Data{}
 	for name, d := range all {

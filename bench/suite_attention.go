@@ -23,10 +23,9 @@ func attentionCases(scale Scale) []Case {
 	return list
 }
 
-// attentionCase is f16 attention of t queries to s keys. Its check takes the
-// first and the last queries of the first and last group of heads; the last
-// queries of a causal attention see all keys, as the op counts positions from
-// the end, and the first few of both are a causal attention by themselves.
+// attentionCase is f16 attention of t queries to s keys. Its check uses the first and the last queries of the first and
+// last group of heads. Both work for a causal attention: the last queries see all keys, as the op counts positions from
+// the end, and the first few queries and keys are a causal attention too.
 func attentionCase(heads, groups, t, s, d int, causal bool) Case {
 	kind := "full"
 	if causal {

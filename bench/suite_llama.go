@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// llama2 is the shape of Llama 2 with 7 B parameters, its matrices in a block
-// format and, as files have it, the last one in q6_K.
+// llama2 has the shape of Llama 2 with 7 B parameters. Its matrices are in a block format, and the last one, as in
+// files, in q6_K.
 func llama2(t ir.DType, layers int) llm.Config {
 	c := llamaConfig("llama7b", t, llm.Config{Layers: layers, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128,
 		FeedForward: 11008, Vocab: 32000})
@@ -19,8 +19,7 @@ func llama2(t ir.DType, layers int) llm.Config {
 	return c
 }
 
-// llamaCases are a large model as its users meet it: the next token after
-// texts of some lengths, and a prompt.
+// llamaCases are typical uses of a large model: the next token after texts of some lengths, and a prompt.
 func llamaCases(scale Scale) []Case {
 	model := llama2
 	if scale == Tiny {
@@ -31,8 +30,7 @@ func llamaCases(scale Scale) []Case {
 		}
 	}
 	var list []Case
-	// Layers are of three kinds of kernels: the first meets the embedding, the last
-	// one the end.
+	// Layers have three kinds of kernels: the first follows the embedding, and the last precedes the output.
 	const layers, few = 32, 3
 	for _, allow := range []string{"", ir.PrecisionBytes} {
 		for _, length := range []int{128, 4096} {
@@ -73,7 +71,7 @@ func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Cas
 	return c
 }
 
-// batchCase is a step of generation for several texts of one length at once, as a server runs it.
+// batchCase is a decode step for several texts of one length at once, as in a server.
 func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context int) Case {
 	fills := modelFills(cfg)
 	fills["positions"] = Fill{float64(length - 1), float64(length)}
@@ -91,7 +89,7 @@ func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context 
 	}
 }
 
-// promptCase is a pass over a text of that many tokens by a model of blocks.
+// promptCase is a forward pass over a text of that many tokens with block weights.
 func promptCase(cfg llm.Config, t ir.DType, allow string, tokens int) Case {
 	c := forwardCase(cfg, t, tokens)
 	c.Name, c.Fills, c.Allow = c.Name+"/"+allow, modelFills(cfg), allow

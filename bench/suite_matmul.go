@@ -77,8 +77,8 @@ func bytesCase(m, n, k int) Case {
 	return c
 }
 
-// scaledBytesCase is a linear layer of a model quantized to i8: the sums times a
-// scale of their row and one of their column, and a bias, in f16.
+// scaledBytesCase is a linear layer of a model quantized to i8: the accumulators times a row scale and a column scale,
+// plus a bias, in f16.
 func scaledBytesCase(m, n, k int) Case {
 	c := bytesCase(m, n, k)
 	c.Name = name("matmul", "i8_scaled_bias", sizesText(m, n, k))
@@ -115,7 +115,7 @@ func halfSumsCase(m, n, k int) Case {
 	return c
 }
 
-// splitCase is denseCase in f32 that may take its operands apart into bf16.
+// splitCase is denseCase in f32 that allows splitting its operands into bf16.
 func splitCase(m, n, k int) Case {
 	c := denseCase(ir.F32, m, n, k)
 	c.Name, c.Precision = name("matmul", "f32_bf16x3", sizesText(m, n, k)), SplitF32

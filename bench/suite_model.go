@@ -76,8 +76,7 @@ func llamaConfig(name string, t ir.DType, c llm.Config) llm.Config {
 	return c
 }
 
-// forwardCase is a pass over a text of that many tokens, for the logits of the
-// next.
+// forwardCase is a forward pass over a text of that many tokens, for the logits of the next token.
 func forwardCase(cfg llm.Config, t ir.DType, tokens int) Case {
 	params := 0.0
 	for _, t := range cfg.Types {

@@ -34,7 +34,7 @@ func opsCases(scale Scale) []Case {
 	return list
 }
 
-// rowsOf is an op along the rows of a matrix.
+// rowsOf is a case of an op along the rows of a matrix.
 func rowsOf(what string, m, n int, f func(frontend.Tensor) frontend.Tensor) Case {
 	c := grid(what, ir.F32, m, n, "", f)
 	c.Samples = []Sample{{"m": Some(max(min(m, 1<<16/n), 1))}}
@@ -85,8 +85,7 @@ func oddRowsCase(m, n int) Case {
 	return c
 }
 
-// outerCases fold the outer axis of a matrix, so that rows lie side by side in
-// memory: some of them and many.
+// outerCases fold the outer axis of a matrix, so that rows are interleaved in memory: few rows and many.
 func outerCases(scale Scale) []Case {
 	column := func(what string, m, n int, out string, f func(frontend.Tensor) frontend.Tensor) Case {
 		c := grid(what, ir.F32, m, n, "", f)
@@ -102,10 +101,10 @@ func outerCases(scale Scale) []Case {
 	}
 }
 
-// sumAllCase has one result; the reference adds all of it up.
+// sumAllCase has a single result, and the reference computes the whole sum.
 func sumAllCase(m, n int) Case {
 	c := grid("sum_all", ir.F32, m, n, "", func(x frontend.Tensor) frontend.Tensor { return x.Sum() })
-	c.Fills = map[string]Fill{"x": {0, 1}} // so that the sum is not a difference of large numbers
+	c.Fills = map[string]Fill{"x": {0, 1}} // so that large terms do not cancel
 	return c
 }
 
@@ -158,8 +157,7 @@ func scatterCases(scale Scale) []Case {
 	}
 }
 
-// convCase is a 3x3 convolution by weights; two images and two channels of
-// output stand for all in its check.
+// convCase is a 3x3 convolution with weights. Its check uses two images and two output channels.
 func convCase(scale Scale, t ir.DType, precision string) Case {
 	images, channels, side := scale.of(8, 2), scale.of(256, 16), scale.of(56, 12)
 	name := fmt.Sprintf("conv2d/%s/%dx%dx%dx%d", t, images, channels, side, side)
@@ -192,8 +190,8 @@ func byteConvCase(scale Scale) Case {
 	return c
 }
 
-// expertsCase is a mixture of experts: each token goes through the matrices of a
-// few of many experts, picked by index.
+// expertsCase is a mixture of experts: each token is multiplied by the matrices of a few of many experts, selected by
+// index.
 func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 	experts, used := scale.of(128, 8), scale.of(8, 2)
 	rows, width := scale.of(768, 24), scale.of(2048, 256)
@@ -212,8 +210,8 @@ func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 	}
 }
 
-// picked is how many of n things a number of picks at random are expected to
-// meet: a device reads no expert that no token goes through.
+// picked is the expected number of distinct things among n after a number of random picks: a device only reads experts
+// that some token uses.
 func picked(n, picks int) float64 {
 	return float64(n) * (1 - math.Pow(1-1/float64(n), float64(picks)))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scale says how large the cases are.
+// Scale is the size of the cases.
 type Scale int
 
 // The scales.
@@ -55,7 +55,7 @@ func Suites() []string {
 	return names
 }
 
-// Cases returns the cases of the suites of those names, or of all.
+// Cases returns the cases of the named suites, or of all.
 func Cases(scale Scale, names ...string) []Case {
 	var all []Case
 	for _, s := range suites {
@@ -77,7 +77,7 @@ var formats = []ir.DType{
 	ir.TQ1_0, ir.TQ2_0, ir.MXFP4,
 }
 
-// commonFormats stand for the others where all would take too long.
+// commonFormats represent all formats in cases where all would take too long.
 var commonFormats = []ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_K}
 
 // name joins the parts of a case's name.

@@ -66,7 +66,7 @@ func large(n, unit int64, name string, larger int64, itsName string) string {
 	return fmt.Sprintf("%.2f %s", float64(n)/float64(unit), name)
 }
 
-// schedule is the first schedule, and how many more there are.
+// schedule returns the first schedule, and the number of others.
 func (r *Result) schedule() string {
 	switch {
 	case r.Submit > 0:

@@ -97,7 +97,7 @@ func product(m, n, k int) (func() error, error) {
 	}, nil
 }
 
-// sum adds a to b in place, and so moves as many bytes as the case does.
+// sum adds a to b in place, and so moves as many bytes as the case.
 func sum(n int) (func() error, error) {
 	a, err := random("a", n)
 	if err != nil {

@@ -27,7 +27,7 @@ type burst struct {
 	replays   int // in each batch
 }
 
-// record makes a burst of dispatches that take about so long each.
+// record makes a burst of dispatches with the given approximate time each.
 func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) {
 	if s.other != nil {
 		return s.burstOf(c, min(max(int(window/one), 3), maxSamples), 1)
@@ -86,17 +86,15 @@ func (b *burst) times() ([]time.Duration, error) {
 	return list, nil
 }
 
-// The warm-up before anything is timed: clocks rise only while the device works
-// without a gap. A later round of the same race begins a few milliseconds after
-// the one before. A processor is up to speed at once.
+// The warm-up before timing: a GPU raises its clocks only while it works without a gap. A later round of the same race
+// starts a few milliseconds after the previous one. A CPU is at full speed at once.
 const (
 	gpuWarm   = 250 * time.Millisecond
 	gpuRewarm = 30 * time.Millisecond
 	cpuWarm   = 5 * time.Millisecond
 )
 
-// Time implements [Stand]: the schedules take turns, several times, right after
-// a warm-up of the same work.
+// Time implements [Stand]: the schedules alternate several times, right after a warm-up with the same work.
 func (s *stand) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
 	warm := gpuWarm
 	switch {
@@ -133,8 +131,8 @@ func (s *stand) Time(ctx context.Context, which []int, window time.Duration, tur
 	return medians, nil
 }
 
-// burstFor returns a burst for that window. The first of a schedule is as short
-// as can be, since nothing is known about it.
+// burstFor returns a burst for that window. The first burst of a schedule is as short as possible, since its speed is
+// unknown.
 func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration) (*burst, error) {
 	if c.burst == nil {
 		var err error

@@ -32,8 +32,7 @@ type operand struct {
 	rotate  bool // in a program, replays would not find it in the cache
 }
 
-// operands makes random data for the bindings of a kernel. What is only written
-// has none.
+// operands makes random data for the bindings of a kernel, except write-only ones.
 func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	list, places := make([]operand, len(k.step.Binds)), placing(k.Kernel)
 	for i, bind := range k.step.Binds {
@@ -120,9 +119,9 @@ func placing(k *kernel.Kernel) map[int]bool {
 	return binds
 }
 
-// counted counts up from 0, along the first axis first if outer is set: rows of a coordinate or a page each then differ
-// in their first one, and are small. Integers that another kernel made are mostly orders of rows or where groups of
-// them begin.
+// counted counts up from 0, along the first axis first if outer is set: then rows that are a coordinate or a page
+// differ in their first element, and are small. Integers from another kernel are usually orders of rows or starts of
+// groups.
 func counted(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
@@ -147,7 +146,7 @@ func (o *operand) initial() []byte {
 	return all
 }
 
-// result takes the part of a buffer that is in use.
+// result returns the used part of a buffer.
 func (o *operand) result(all []byte) *ir.Data {
 	return &ir.Data{DType: o.buffer.DType, Dims: o.dims, Bytes: all[:o.size]}
 }
@@ -232,8 +231,8 @@ func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Bu
 // compareChunk is how many elements one goroutine compares.
 const compareChunk = 1 << 20
 
-// same compares results, on all cores. The chunks of a tolerance of sums each
-// have a largest element of their own, which makes it the stricter.
+// same compares results, on all cores. For tolerances of sums each chunk uses its own largest element, which makes the
+// comparison stricter.
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil

@@ -90,7 +90,7 @@ func estimate(k *Kernel, s kernel.Schedule, caps device.Caps, cost runtime.Kerne
 
 const (
 	instructionBytes = 16 // NVIDIA's instruction size; NVIDIA's driver reports only bytes
-	spillCycles      = 4  // of a register that goes to memory and back, at least
+	spillCycles      = 4  // of a spilled register, at least
 )
 
 // steps returns the trip count of a kernel's reduction loop, relative to the trip count that drivers assume.
@@ -119,7 +119,7 @@ type Agreement struct {
 	Correlation float64 // of ranks; NaN of fewer than two
 }
 
-// Compare returns the rank correlation of the times of two files, for each kernel that both have at the same lengths.
+// Compare returns the rank correlation of the times in two files, for each kernel that both have at the same lengths.
 func Compare(a, b *tunefile.File) []Agreement {
 	var all []Agreement
 	for _, k := range a.Kernels {

@@ -55,8 +55,7 @@ func about(k *kernel.Kernel, symbols map[string]int64) string {
 	return text
 }
 
-// lengths are the values of the symbols that the kernel has, in their order
-// whatever their names are.
+// lengths returns the values of the kernel's symbols, in an order that does not depend on their names.
 func (k *Kernel) lengths() []int64 {
 	var list []int64
 	for _, name := range k.Kernel.Symbols() {
@@ -91,7 +90,7 @@ func compare(a, b float64) int {
 	return 0
 }
 
-// intensity is how many operations take about as long as a byte.
+// intensity is the number of operations that take about as long as moving a byte.
 const intensity = 50
 
 // weight estimates the time of all uses of the kernel, in arbitrary units.
@@ -136,9 +135,8 @@ func (k *Kernel) others() map[string]int64 {
 	return values
 }
 
-// Tolerance bounds how far the results of two schedules may be apart, by the
-// rows of the ops that the kernel fuses: as package interp has it, errors of
-// separate ops add as the root of the sum of their squares.
+// tolerance bounds the difference between the results of two schedules, from the rows of the fused ops: as in package
+// interp, errors of different ops add as the root of the sum of squares.
 func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	if !t.IsFloat() {
 		return ir.Tolerance{}
@@ -166,7 +164,7 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 			add(ir.Tolerance{Sum: true}, epsilon(p.Operands))
 		}
 	}
-	if a := k.Attention; a != nil && a.V.DType == ir.F16 { // matrix units take weights of values in f16
+	if a := k.Attention; a != nil && a.V.DType == ir.F16 { // matrix units use attention weights in f16
 		add(ir.Tolerance{Sum: true}, epsilon(ir.F16))
 	}
 	if inexact == 0 {
@@ -176,8 +174,7 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	return ir.Tolerance{Eps: math.Sqrt(rel2) / epsilon(t), Abs: math.Sqrt(abs2), Sum: sum || inexact > 1}
 }
 
-// halfSums is how many units of f16 a sum made in f16 may be off; see package
-// interp.
+// halfSums is the error of an f16 accumulation in units of f16; see package interp.
 const halfSums = 32
 
 // epsilon is the machine epsilon that tolerances count in.

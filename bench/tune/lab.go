@@ -102,7 +102,7 @@ type trial struct {
 type stand struct {
 	*lab
 	kernel  *Kernel
-	trials  []trial // the first is the one that is timed
+	trials  []trial // the first is the timed one
 	made    []interface{ Close() error }
 	buffers []*vk.Buffer // by binding
 	sets    *vk.Bindings // by copy of the buffers
@@ -218,8 +218,7 @@ func (s *stand) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buff
 	return b, s.dev.Run(ctx, fill)
 }
 
-// Prepare implements [Stand]: it compiles the schedules, as many at once as
-// there are cores.
+// Prepare implements [Stand]: it compiles the schedules in parallel on all cores.
 func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error) {
 	var symbols []string
 	for _, sym := range s.kernel.program.Symbols {

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// otherSteps are the steps of the code that runs before each kernel: some 48 bytes each on NVIDIA, 128 KiB in all,
-// which is as much as a core keeps of programs there.
+// otherSteps is the length of the code that runs before each kernel: about 48 bytes per step on NVIDIA, 128 KiB in
+// total, which fills a core's instruction cache there.
 const otherSteps = 2800
 
 // other is a kernel with long code that runs before each timed dispatch, as other kernels would in a program. Otherwise
@@ -37,7 +37,7 @@ func otherSource() string {
 	return b.String()
 }
 
-// openOther makes the kernel of long code. A processor keeps code as it keeps data, and needs none.
+// openOther makes the kernel of long code. A CPU device caches code like data, and needs none.
 func (s *stand) openOther(ctx context.Context) error {
 	if s.caps.Type == device.DeviceCPU {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Spearman returns the rank correlation of two lists of equal length: 1 where both order alike, -1 where they order
-// the other way round, 0 where the one says nothing of the other. Equal values share the mean of their ranks. It is
-// NaN where a list has no order: fewer than two values, or all equal. (Spearman, The proof and measurement of
-// association between two things, 1904.)
+// Spearman returns the rank correlation of two lists of equal length: 1 if both have the same order, -1 if the order is
+// reversed, 0 if the orders are unrelated. Equal values share the mean of their ranks. It is NaN if a list has no
+// order: fewer than two values, or all equal. (Spearman, The proof and measurement of association between two things,
+// 1904.)
 func Spearman(a, b []float64) float64 {
 	n := min(len(a), len(b))
 	x, y := ranks(a[:n]), ranks(b[:n])
@@ -24,7 +24,7 @@ func Spearman(a, b []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// ranks are the places of values in their order, from 0.
+// ranks returns the ranks of values, from 0.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {

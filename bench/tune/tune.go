@@ -18,9 +18,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Lab is where kernels are measured.
+// Lab opens kernels for measurement.
 type Lab interface {
-	// Open puts a kernel and its data on the device.
+	// Open uploads a kernel and its data.
 	Open(ctx context.Context, k *Kernel) (Stand, error)
 }
 
@@ -47,18 +47,16 @@ func (e *WrongError) Unwrap() error { return e.Err }
 // Options adjusts [Tune].
 type Options struct {
 	Caps device.Caps
-	// Budget is how long to measure; a chunk of schedules that was begun is
-	// finished. 0 is without end, and less than that measures nothing.
+	// Budget is the time limit; a chunk of schedules that has begun is finished. 0 means no limit, and a negative
+	// budget measures nothing.
 	Budget time.Duration
-	// Chunk is how many schedules of a kernel are measured together: 12 on a GPU
-	// unless set.
+	// Chunk is the number of schedules of a kernel that are measured together: 12 on a GPU unless set.
 	Chunk int
-	// Save, if set, is called after each chunk, so that nothing that was measured
-	// is lost.
+	// Save, if set, is called after each chunk, so that no measurement is lost.
 	Save func(*tunefile.File) error
-	// Progress, if set, is told before each chunk.
+	// Progress, if set, is called before each chunk.
 	Progress func(Progress)
-	// Now is time.Now unless a test has another clock.
+	// Now is time.Now; tests may replace it.
 	Now func() time.Time
 }
 
@@ -71,9 +69,8 @@ type Progress struct {
 	Spent            time.Duration
 }
 
-// Margin is how much better than the default a schedule must be to replace it,
-// and CPUMargin the same on a processor, which other programs use too: less may
-// be noise.
+// Margin is the minimum gain over the default for a schedule to replace it. CPUMargin is the same on a CPU device,
+// which other programs use too, so smaller gains may be noise.
 const (
 	Margin    = 0.02
 	CPUMargin = 0.10
@@ -182,7 +179,7 @@ func (j *job) find(s kernel.Schedule) *tunefile.Measurement {
 	return nil
 }
 
-// note keeps a measurement, in place of an earlier one.
+// note stores a measurement, replacing an earlier one.
 func (j *job) note(m tunefile.Measurement) {
 	m.Why = m.Why[:min(len(m.Why), maxWhy)]
 	if old := j.find(m.Schedule); old != nil {
@@ -215,7 +212,7 @@ func (j *job) row() Row {
 	return r
 }
 
-// run measures chunk after chunk until the budget is spent or nothing is left.
+// run measures chunks until the budget is spent or nothing is left.
 func (t *tuner) run(ctx context.Context) error {
 	t.start = t.opt.Now()
 	for {
@@ -243,8 +240,8 @@ func (t *tuner) run(ctx context.Context) error {
 	}
 }
 
-// next is the kernel to go on with: each once, the heaviest first, and then the
-// one that takes most of the time, while others get their turns too.
+// next selects the next kernel: each once, in the order of their times, and then the one with the largest time, while
+// others still get some turns.
 func (t *tuner) next() *job {
 	var best *job
 	most := 0.0
@@ -362,12 +359,12 @@ func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([
 	return right, nil
 }
 
-// The rounds of a race: a look at each schedule that leaves out the clearly
-// slower ones, a round of the rest, and a final of the best few.
+// The rounds of a race: a first measurement that drops clearly slower schedules, a round of the rest, and a final of
+// the best few.
 var rounds = []struct {
 	window time.Duration
 	turns  int
-	within float64 // times of the best: who goes on
+	within float64 // factor of the best time up to which schedules stay
 	most   int     // of those
 }{
 	{0, 1, 1.6, 12},
@@ -392,8 +389,7 @@ func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in 
 	return nil
 }
 
-// goOn returns who is in the next round, and notes the times of the others. The
-// default always is.
+// goOn returns the schedules for the next round, always including the default, and records the times of the others.
 func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
 	order := make([]int, len(in)) // of places in times
 	for i := range order {
