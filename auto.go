@@ -19,17 +19,17 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// A software device and the CPU fast path compute on the same cores; which is faster depends on the graph: what a
-// device gains in its kernels it loses again on each launch. So it is measured, as far as that is cheap.
+// A software device and the CPU fast path use the same cores. Which is faster depends on the graph: a device's faster
+// kernels compete with its cost per launch. So "auto" measures both, within a small budget.
 const (
 	trialRuns = 8
-	// then no more runs begin; the fast path has as long as the device had, or this
+	// no more runs start after this time; the fast path has as long as the device had, or this
 	trialTime   = 100 * time.Millisecond
-	trialExtent = 64       // of symbols, or their bound where that is less
-	trialElems  = 32 << 20 // of weights, states and inputs, since both sides hold them during the trial
+	trialExtent = 64       // of symbols, or their bound if that is smaller
+	trialElems  = 32 << 20 // of weights, states and inputs, because both sides hold them during the trial
 )
 
-// trialLoad is how long the fast path may compute what depends on weights alone. Tests replace it.
+// trialLoad limits the time of the fast path to compute nodes that depend only on weights. Tests replace it.
 var trialLoad = time.Second
 
 // timeRun is how long a run takes. Tests replace it.
@@ -122,8 +122,8 @@ func race(ctx context.Context, software, reference runtime.Executable,
 	return device, own, err
 }
 
-// timeRuns returns the time of the fastest of a few runs, and of all. An error ends them; what was measured before
-// stands.
+// timeRuns returns the time of the fastest of a few runs, and the total. After an error it returns the measurements so
+// far.
 func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (best, spent time.Duration, err error) {
 	for i := 0; i < trialRuns && spent < trialTime; i++ {
@@ -131,7 +131,7 @@ func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 		if err != nil {
 			return best, spent, err
 		}
-		t = max(t, 1) // of a coarse clock
+		t = max(t, 1) // the clock may be coarse
 		if i == 0 || t < best {
 			best = t
 		}
@@ -149,8 +149,8 @@ func digits(t time.Duration) time.Duration {
 	return t.Round(unit)
 }
 
-// trialExtents lists the values of symbols to measure at, or says why the fast path is not tried. One kernel after the
-// other starts however little there is to do, so the fast path may win at 1 what it loses at more.
+// trialExtents lists the values of symbols to measure at, or returns why the fast path is not tried. A device pays for
+// each launch however small the work is, so the fast path may be faster at extent 1 and slower at larger ones.
 func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
 	if compiler.IsCustom(g) {
 		return nil, "the graph has custom ops, whose Go code is for checks"
@@ -213,7 +213,7 @@ func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) 
 	for _, n := range g.Leaves(ir.OpWeight) {
 		d, err := weights.Weight(n.Name())
 		if err != nil || d == nil {
-			continue // what is used of the missing, the reference names
+			continue // the reference reports missing weights
 		}
 		copied := *d
 		if err := hostmem.Check(int64(len(d.Bytes))); err != nil {

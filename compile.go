@@ -11,29 +11,26 @@ import (
 // CompileOptions change how Compile works; the zero value compiles for the
 // generic profile and uses the user's cache.
 type CompileOptions struct {
-	// Target is the device to compile for: that of a live device, or a profile
-	// by device.Profile. The zero value is the generic profile.
+	// Target is the device to compile for: the caps of a live device, or a profile from device.Profile. The zero value
+	// is the generic profile.
 	Target device.Caps
-	// Weights, if set, are those that the program will be loaded with: what they are
-	// stored as, such as q4_0, takes the place of the dtypes that the graph declares
-	// for them. Loading other weights than these needs the same dtypes.
+	// Weights, if set, are the weights that the program will be loaded with. Their stored dtypes, such as q4_0, replace
+	// the dtypes that the graph declares. Other weights can then only be loaded if they have the same dtypes.
 	Weights ir.WeightSource
-	// Tuning chooses schedules by what vkc tune measured: [device.ProfileTuning] has
-	// that of a profile, and vkc tune --json prints that of a device. Where it is
-	// nil, [Device.Compile] takes that of its device and [Compile] takes none; one
-	// that is empty but not nil is none in both.
+	// Tuning has schedules measured by vkc tune: [device.ProfileTuning] returns those of a profile, and vkc tune --json
+	// prints those of a device. If it is nil, [Device.Compile] uses the tuning of its device and [Compile] uses none.
+	// An empty, non-nil tuning means none for both.
 	Tuning device.Tuning
-	// Beside is a program of the same device that this one is to share weights or states with (LoadOptions.Share). It
-	// matters where the device is several: then both are cut at the same places.
+	// Beside is a program for the same device with which this one will share weights or states (LoadOptions.Share). It
+	// matters if the device consists of several: both programs are then cut at the same places.
 	Beside *Program
-	// NoCache compiles anew and keeps nothing.
+	// NoCache compiles without reading or writing the cache.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
 	Jobs int
 	// Validate runs spirv-val over every shader.
 	Validate bool
-	// Progress, if set, is told how many of the shaders are compiled, by one call
-	// at a time.
+	// Progress, if set, receives the number of compiled shaders. Calls do not overlap.
 	Progress func(Progress)
 }
 
@@ -42,7 +39,7 @@ func (o CompileOptions) options() compiler.Options {
 		Validate: o.Validate, Progress: o.Progress}
 }
 
-// CompileStats says what a Compile did.
+// CompileStats describes the work of a compilation.
 type CompileStats = compiler.Stats
 
 type (

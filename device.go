@@ -26,9 +26,9 @@ type Device struct {
 	parts    Devices      // that are one device together; nil for one by itself
 	lanes    lanes        // of runs, where parts follow one another
 	meetings *meetings    // where parts exchange values, if they share each op; nil if they follow one another
-	inst     *vk.Instance // nil for the CPU fast path and for several devices, as is dev
+	inst     *vk.Instance // nil for the CPU fast path and for several devices, like dev
 	dev      *vk.Device
-	host     cpu.Device // what programs on the processor share
+	host     cpu.Device // shared by programs on the CPU
 	limit    uint64     // WithMemoryLimit; 0: none
 	caps     device.Caps
 	why      string
@@ -52,11 +52,11 @@ func (d *Device) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// openVulkan is vk.Open, but for tests of machines without Vulkan.
+// openVulkan is vk.Open; tests replace it to simulate machines without Vulkan.
 var openVulkan = vk.Open
 
-// The processor's names in Caps, with the kernels of runtime/cpu/fast and as the plain definition of every op, and
-// those that OpenDevice takes.
+// The names of the CPU devices in Caps and for OpenDevice: with the kernels of runtime/cpu/fast, and with the reference
+// interpreter.
 const (
 	processorName = "CPU fast path"
 	processorWant = "cpu"
@@ -66,23 +66,20 @@ const (
 
 // OpenDevice opens a device:
 //
-//   - "auto" or "": where programs run fastest. That is the best Vulkan device;
-//     where that is a software one, Load tries each program there and on the CPU
-//     reference, takes the faster, and [Executable.Why] has both times; where
-//     no Vulkan device can be opened it is the CPU fast path, and Fallback says why. A
-//     graph that cannot be compiled for the device or loaded there, for a feature or
-//     memory that it lacks, without a GLSL compiler or because its driver fails, runs on
-//     the fast path, as Why then says;
-//   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
-//     and software devices;
-//   - "cpu": the CPU fast path: the processor's own kernels, without Vulkan;
-//   - "reference": the CPU reference, the slow and plain definition of every op;
-//   - a number: the Vulkan device of that index, as `vkc devices` lists them;
+//   - "auto" or "": the fastest one. That is the best Vulkan device. If that is a software device, Load tries each
+//     program on it and on the CPU reference and takes the faster; [Executable.Why] reports both times. If no Vulkan
+//     device can be opened, it is the CPU fast path, and Fallback says why. A graph that cannot be compiled for the
+//     device or loaded there runs on the fast path, and Why says so: the device may lack a feature or memory, its
+//     driver may fail, or a GLSL compiler may be missing;
+//   - "vulkan": the best Vulkan device, in the order discrete, integrated, virtual, software;
+//   - "cpu": the CPU fast path, with kernels for the CPU and without Vulkan;
+//   - "reference": the CPU reference, the slow and simple specification of every op;
+//   - a number: the Vulkan device with that index in `vkc devices`;
 //   - anything else: the best Vulkan device whose name contains it;
 //   - a list such as "0,1": several of these as one device; see [Devices.Together].
 //
-// A device asked for that is not there is an error, which is [vk.ErrUnavailable]
-// where there is no Vulkan device at all.
+// If the device does not exist OpenDevice returns an error, which is [vk.ErrUnavailable] if there is no Vulkan device
+// at all.
 func OpenDevice(want string, opt ...DeviceOption) (*Device, error) {
 	return openDevice(want, vk.DeviceOptions{}, opt)
 }
@@ -90,17 +87,15 @@ func OpenDevice(want string, opt ...DeviceOption) (*Device, error) {
 // DeviceOption adjusts OpenDevice.
 type DeviceOption func(*vk.DeviceOptions)
 
-// WithMemoryLimit bounds the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and
-// outputs, device tensors and staging. What would pass it is an error of type *[vk.OutOfMemoryError], which
-// says what has how much. 0 means no limit but the device's. The CPU fast path limits the values of a run
-// to it, each run for itself.
+// WithMemoryLimit limits the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and outputs,
+// device tensors and staging. An allocation beyond it fails with a *[vk.OutOfMemoryError], which lists the owners of
+// memory. 0 means only the device's own limit. The CPU fast path applies the limit to the values of each run.
 func WithMemoryLimit(bytes uint64) DeviceOption {
 	return func(o *vk.DeviceOptions) { o.MemoryLimit = bytes }
 }
 
-// OpenSandbox is [OpenDevice] for programs from elsewhere: the driver checks every
-// access of their kernels to buffers, which costs time. [Device.Robustness] says
-// what that gives on the device at hand.
+// OpenSandbox is [OpenDevice] for untrusted programs: the driver checks every buffer access of their kernels, which
+// costs time. [Device.Robustness] returns the guarantee of the driver.
 func OpenSandbox(want string, opt ...DeviceOption) (*Device, error) {
 	return openDevice(want, vk.DeviceOptions{Robust: true}, opt)
 }
@@ -216,8 +211,7 @@ func (d *Device) IsCPU() bool {
 // IsReference reports whether the device is the CPU reference, the definition of every op.
 func (d *Device) IsReference() bool { return d.IsCPU() && d.caps.Name == referenceName }
 
-// Caps returns what the device can do: what to compile for. Those of the CPU
-// reference are a name only.
+// Caps returns the device's capabilities, to compile for it. The CPU reference only has a name.
 func (d *Device) Caps() device.Caps {
 	if d == nil {
 		return device.Caps{}
@@ -225,8 +219,8 @@ func (d *Device) Caps() device.Caps {
 	return d.caps
 }
 
-// Vulkan returns the Vulkan device, for what this package has no call for, such
-// as measuring; nil for the CPU fast path. It is closed by Close alone.
+// Vulkan returns the Vulkan device, for uses without a method in this package, such as measuring. It is nil for the CPU
+// fast path. Only Close closes it.
 func (d *Device) Vulkan() *vk.Device {
 	if d == nil {
 		return nil
@@ -234,8 +228,8 @@ func (d *Device) Vulkan() *vk.Device {
 	return d.dev
 }
 
-// Robustness says what happens where a kernel reaches outside of its buffers. The
-// CPU fast path runs no kernels, and keeps within its tensors.
+// Robustness returns the effect of an out-of-bounds access in a kernel. The CPU fast path runs no kernels and never
+// exceeds its tensors.
 func (d *Device) Robustness() vk.Robustness {
 	least := vk.WithinBuffer
 	for _, one := range d.Parts() {
@@ -279,8 +273,8 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	return nil
 }
 
-// Memory says how many bytes there are on the device by what they are for. Of what runs on the CPU fast path,
-// that is its device tensors: what else it holds is Go's.
+// Memory returns the bytes allocated on the device by purpose. For the CPU fast path it counts only device tensors; the
+// rest is Go's heap.
 func (d *Device) Memory() runtime.MemoryUse {
 	if d == nil {
 		return nil
@@ -299,13 +293,12 @@ func (d *Device) Memory() runtime.MemoryUse {
 	return use
 }
 
-// Close closes the device. Its error names what was still open on it. Closing
-// twice is fine.
+// Close closes the device. Its error names objects that were still open on it. Closing twice is allowed.
 func (d *Device) Close() error {
 	if d == nil || d.closed.Swap(true) {
 		return nil
 	}
-	d.host.Close() // has no error
+	d.host.Close() // never fails
 	if d.dev == nil {
 		return errors.Join(d.meetings.close(), d.parts.Close())
 	}
@@ -329,7 +322,7 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	}
 	opt.Target = d.caps
 	if opt.Tuning == nil {
-		measured, _ := d.tuning() // what cannot be used is as if it were not there
+		measured, _ := d.tuning() // an unusable tuning file is ignored
 		opt.Target, opt.Tuning = measured.On(d.caps), measured.Tuning()
 	}
 	p, err := Compile(ctx, g, opt)
@@ -348,37 +341,32 @@ func interpreted(g *ir.Graph, refused error) *Program {
 
 // LoadOptions adjusts Load.
 type LoadOptions struct {
-	// Weights gives the graph's weights. Nil means those that the program's
-	// bundle holds.
+	// Weights provides the graph's weights. Nil means the weights in the program's bundle.
 	Weights ir.WeightSource
-	// Progress, if set, is told how far loading is, by one call at a time. It must
-	// not use the device.
+	// Progress, if set, receives the progress of loading. Calls do not overlap. It must not use the device.
 	Progress func(Progress)
-	// Guards has every run look for kernels that write outside of an output or
-	// state, and fail with a [*vk.OverrunError]. It is for tests, and has NoTrial in it.
+	// Guards makes every run check for writes outside of an output or state, and fail with a [*vk.OverrunError]. It is
+	// for tests, and implies NoTrial.
 	Guards bool
-	// NoTrial loads a program that can run on the device there, without trying whether the
-	// reference is faster, even where the device is a software one that "auto" opened: for
-	// what looks at kernels.
+	// NoTrial loads a program on the device without trying whether the reference is faster, even on a software device
+	// opened by "auto". It is for tools that examine kernels.
 	NoTrial bool
-	// Share is another executable on this device. Weights of the same name and
-	// type are used by both, once in memory where the kernels of both want them in
-	// the same order, and may be left out of Weights. (Weights of equal contents are
-	// once in memory on a Vulkan device without it, too.) States of the same name, whose types must
-	// be equal, are one: what a run of either leaves, the next run of either finds.
-	// Runs of executables with common states take turns. Close each, in any order.
+	// Share is another executable on this device. Both use the same copy of weights with the same name and type, if
+	// their kernels want the same layout; these may be missing in Weights. (On a Vulkan device, weights with equal
+	// contents are always stored once.) States of the same name must have equal types and are shared: a run of either
+	// executable sees the states that the last run of either left. Runs of executables with common states do not
+	// overlap. Close each executable, in any order.
 	Share *Executable
-	// WeightRoom is how many bytes of the device's memory the weights of all programs on it may take, if not 0. Those
-	// that have no room lie in host memory, which kernels read over the bus: first weights of which
-	// a run reads a few rows or experts. A device without host memory (integrated, software) refuses that, and
-	// so does the CPU reference.
+	// WeightRoom, if not 0, limits the device memory for the weights of all programs on it, in bytes. Other weights are
+	// in host memory, which kernels read over the bus; weights with few rows or experts read per run are moved there
+	// first. It is an error on a device without separate host memory (integrated, software), and on the CPU reference.
 	WeightRoom uint64
-	// Statistics has profiles of runs say what kernels cost, as the driver sees it ([runtime.KernelCost]), where it
-	// says so. Drivers may then compile kernels anew that they have in a cache.
+	// Statistics adds the driver's statistics of kernels to profiles of runs ([runtime.KernelCost]), if the driver has
+	// any. Drivers may then have to recompile cached kernels.
 	Statistics bool
 }
 
-// fewRead names the weights of which a run reads what loaded numbers say, and not the whole.
+// fewRead names the weights of which a run only reads rows or matrices selected by loaded indices.
 func fewRead(g *ir.Graph) map[string]bool {
 	users, names := g.Users(), map[string]bool{}
 	var few func(n *ir.Node) bool
@@ -399,19 +387,16 @@ func fewRead(g *ir.Graph) map[string]bool {
 	return names
 }
 
-// Load makes a program ready to run: weights uploaded, commands recorded. A
-// program whose kernels need what the device lacks, as one compiled for
-// another device may, is an error of type *[vk.MismatchError] that names all of
-// it, and missing weights are one that names them all. The CPU fast path loads any
-// program, and runs its graph; "auto" has it run what the device does not load, but
-// for a program that was compiled for another.
+// Load prepares a program for running: it uploads the weights and records the commands. If the device lacks a
+// requirement of the program's kernels, as when it was compiled for another device, the error is a *[vk.MismatchError]
+// that lists all of them. An error about missing weights also lists all. The CPU fast path loads any program and runs
+// its graph. With "auto" it also runs programs that the device cannot load, unless they were compiled for another
+// device.
 //
-// Load starts every kernel once, on zeros, since some drivers compile a kernel
-// when it is first started: no run pays for that. On a software device that "auto"
-// opened it then runs the program a few times on zeros, there and on the
-// reference, and keeps it where it is faster; see [OpenDevice]. One that shares
-// goes where the other is. Weights are not used after Load but by "cpu" and "reference", and by ResetStates where
-// states begin as weights.
+// Load starts every kernel once on zeros, because some drivers compile a kernel at its first start; runs are then free
+// of that cost. On a software device opened by "auto" it then runs the program a few times on zeros, there and on the
+// reference, and keeps it on the faster one; see [OpenDevice]. A program with Share goes to the same side as the other.
+// After Load, only "cpu" and "reference" use Weights, and ResetStates if states have weights as initial values.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -453,7 +438,7 @@ func (d *Device) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	options := vk.LoadOptions{Graph: p.Contents.Graph, Progress: opt.Progress, Guards: opt.Guards,
 		Share: opt.Share.Vulkan(), WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
-	measured, _ := d.tuning() // what cannot be used is as if it were not there
+	measured, _ := d.tuning() // an unusable tuning file is ignored
 	options.Machine = device.MachineOf(measured.On(d.Caps()))
 	if opt.WeightRoom > 0 {
 		options.HostFirst = fewRead(p.Contents.Graph)

@@ -15,23 +15,22 @@ type (
 	Tensors = map[string]*ir.Data
 	// RunOptions adjust a run.
 	RunOptions = runtime.RunOptions
-	// Result is what a run gives.
+	// Result is the result of a run.
 	Result = runtime.Result
-	// DeviceTensor is a tensor that stays where programs run.
+	// DeviceTensor is a tensor in device memory.
 	DeviceTensor = runtime.DeviceTensor
-	// Traffic counts the bytes that passed between the caller's memory and a device.
+	// Traffic counts the bytes copied between the caller's memory and a device.
 	Traffic = runtime.Traffic
-	// States are values for all states of a program, for runs that are given them; see [Executable.NewStates].
+	// States are values for all states of a program, which can be passed to runs; see [Executable.NewStates].
 	States = runtime.States
-	// Progress says how far compiling and loading are.
+	// Progress is the progress of compiling and loading.
 	Progress = runtime.Progress
 )
 
-// Executable is a program that is loaded on a device and ready to run.
+// Executable is a program loaded on a device, ready to run.
 //
-// Any number of goroutines may use it at the same time. On a Vulkan device runs
-// take turns, so each is complete before the next one begins. On the CPU fast path the runs of a program with states
-// take turns and those of others overlap.
+// It is safe for concurrent use. On a Vulkan device runs are serialized: each is complete before the next one begins.
+// On the CPU fast path the runs of a program with states are serialized, and those of others overlap.
 type Executable struct {
 	backend  runtime.Executable
 	why      string
@@ -54,7 +53,7 @@ func (e *Executable) explain(doing string, err error) error {
 	return err
 }
 
-// program is the backend, or that of a nil Executable.
+// program returns the backend, also for a nil Executable.
 func (e *Executable) program() runtime.Executable {
 	if !e.loaded() {
 		return notLoaded{}
@@ -93,14 +92,12 @@ func (e *Executable) States() []runtime.Port { return e.program().States() }
 // Symbols lists the extents that a run determines, with their bounds.
 func (e *Executable) Symbols() []runtime.Symbol { return e.program().Symbols() }
 
-// Run computes the outputs from the inputs and then updates the states. Symbols
-// that size an axis of an input are told by that input; others are given in
-// RunOptions, of which there may be one or none.
+// Run computes the outputs from the inputs and then updates the states. Symbols that are the extent of an input's axis
+// are inferred from the input; others must be given in RunOptions, at most one.
 //
-// Inputs that do not fit are an error that names the input, what it is and what
-// it should be. If ctx ends before the run has begun, the states are as they
-// were. If it ends while the device computes, Run returns at once, the run
-// completes all the same, and the next one waits for it.
+// An error about an unsuitable input names the input, its type and the required type. If ctx ends before the run has
+// begun, the states are unchanged. If it ends while the device computes, Run returns at once; the run still completes,
+// and the next run waits for it.
 func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
 	r, err := e.program().Run(ctx, in, opt...)
 	return r, e.explain("run", err)
@@ -113,14 +110,14 @@ func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, err
 	return t, e.explain("upload for", err)
 }
 
-// UploadFrom is [Executable.Upload] of a tensor whose bytes from has, as row-major elements of that type and shape:
-// of a file, say. They are read a few MiB at a time.
+// UploadFrom is [Executable.Upload] for a tensor whose bytes are read from `from`, such as a file, a few MiB at a time.
+// The bytes are row-major elements of the given type and shape.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
 	up, err := e.program().UploadFrom(ctx, t, dims, from)
 	return up, e.explain("upload for", err)
 }
 
-// ReadState returns a copy of what a state holds, after the runs under way.
+// ReadState returns a copy of a state's value after the runs in progress.
 func (e *Executable) ReadState(name string) (*ir.Data, error) {
 	d, err := e.program().ReadState(name)
 	return d, e.explain("read state of", err)
@@ -131,20 +128,20 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 	return e.explain("write state of", e.program().WriteState(name, d))
 }
 
-// ResetStates sets all states to what they hold after loading.
+// ResetStates sets all states to their values after loading.
 func (e *Executable) ResetStates() error {
 	return e.explain("reset states of", e.program().ResetStates())
 }
 
-// NewStates makes states besides the program's own, with what those hold after loading, which runs read and update
-// that are given them ([RunOptions].States): so one program serves several conversations, say. Runs on different
-// states take turns all the same. Close them before the executable.
+// NewStates makes another set of states, with the same initial values as the program's own. Pass it to runs in
+// [RunOptions].States: then one program can serve several conversations, for example. Runs on different states are
+// serialized too. Close the states before the executable.
 func (e *Executable) NewStates() (States, error) {
 	s, err := e.program().NewStates()
 	return s, e.explain("make states of", err)
 }
 
-// Device names what the program runs on, for people.
+// Device returns the name of the program's device, for people.
 func (e *Executable) Device() string { return e.program().Device() }
 
 // Why says why the program runs where it does, in one line that begins with the
@@ -170,8 +167,8 @@ func (e *Executable) Fallback() error {
 	return e.fallback
 }
 
-// Vulkan returns the program on its Vulkan device, for what this package has no
-// call for, such as measuring; nil on the CPU fast path. Close closes it.
+// Vulkan returns the program on its Vulkan device, for uses without a method in this package, such as measuring. It is
+// nil on the CPU fast path. Close closes it.
 func (e *Executable) Vulkan() *vk.Executable {
 	if x, ok := e.program().(*layered); ok && len(x.exes) == 1 {
 		return x.exes[0].Vulkan()
@@ -191,8 +188,8 @@ func (e *Executable) GoesAhead() bool {
 	return e.Vulkan() != nil
 }
 
-// Stages is how many devices a run goes through, one after the other: so many runs are under way at the same time. It
-// is 1 but for parts of a program that follow one another; see [Devices.Together].
+// Stages is the number of devices that a run goes through in sequence, and so the number of runs that can be in
+// progress at once. It is 1 unless the program is split into consecutive parts; see [Devices.Together].
 func (e *Executable) Stages() int {
 	if x, ok := e.program().(*layered); ok {
 		return len(x.parts)
@@ -200,9 +197,9 @@ func (e *Executable) Stages() int {
 	return 1
 }
 
-// Close releases the program. Runs that have begun end first, and give their results; those that were started and
-// wait fail with [ErrClosed], as do later ones. Weights and states that the program shares with other executables (see
-// [LoadOptions]) stay for them. Closing twice is fine.
+// Close releases the program. It waits for runs that have begun, and these return their results. Started runs that
+// still wait fail with [ErrClosed], as do later ones. Weights and states shared with other executables (see
+// [LoadOptions]) stay. Closing twice is allowed.
 func (e *Executable) Close() error {
 	if e.loaded() {
 		e.starts.close()

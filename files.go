@@ -131,7 +131,7 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	return ir.ReadJSON(path, text)
 }
 
-// beginning is the first character of a text, or the first byte of what is none.
+// beginning returns the first character of a text, or the first byte of invalid UTF-8.
 func beginning(text []byte) string {
 	r, size := utf8.DecodeRune(text)
 	if r == utf8.RuneError && size == 1 {
@@ -162,9 +162,8 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 	return openedBundle(f, "bundle")
 }
 
-// Parts returns the other programs of the model whose bundle a program was opened from, which have its weights:
-// Load them with those. They are none where the bundle is of a graph alone. Of a program that was compiled for several
-// devices they are what each of them runs.
+// Parts returns the other programs of the model in a program's bundle. Load them with the same weights. It returns none
+// for a bundle of a single graph. For a program compiled for several devices it returns the program of each device.
 func (p *Program) Parts() (list []*Program, err error) {
 	if p != nil && p.parts != nil {
 		for _, one := range p.parts {

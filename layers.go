@@ -13,18 +13,19 @@ import (
 	"github.com/vkc-go/vkc/passes/partition"
 )
 
-// Together has the devices be one, which runs each program on all of them: cut into parts that follow one another, as
-// a model's layers do, one on each device, by how fast and how large its memory is. So a model may be larger than any
-// of them. [Executable.Why] says which part is where. What passes between parts goes by way of host memory. While a run
-// is on one device, the run before it is on the next: several that are under way ([Executable.Start], RunBatch, Run of
-// what keeps all outputs, or Run by several goroutines) keep all devices busy. One by itself takes as long as the parts
-// together. What has neither weights nor states runs on the last device. Runs of all programs come to each device in
-// one order. Where one that keeps all outputs fails, as it does where an op of it may fail, reading them says why, or
-// else the next run.
+// Together combines the devices into one that runs each program on all of them. It cuts a program into consecutive
+// parts, such as groups of a model's layers, one per device, sized by the device's speed and memory. So a model may be
+// larger than any one device. [Executable.Why] says which part is where. Values between parts pass through host memory.
 //
-// Results are those of the graph; kernels may add up in another order than on one device where it was cut through what
-// would be one kernel. An executable of several parts has no profile, and its [Executable.Vulkan] is nil, as is
-// [Device.Vulkan]; [Device.Caps] are those of the first but for the name. Close closes the devices.
+// While a run is on one device, the previous run is on the next. Several runs in progress keep all devices busy: use
+// [Executable.Start], RunBatch, Run with all outputs kept, or several goroutines. A single run takes as long as all
+// parts together. A program with neither weights nor states runs on the last device. Each device executes the runs of
+// all programs in the same order. If a run that keeps all outputs fails, as an op may, reading its outputs returns the
+// error, or else the next run does.
+//
+// Results are those of the graph. If it was cut where one device would have a fused kernel, sums may be in a different
+// order. An executable of several parts has no profile. Its [Executable.Vulkan] is nil, and so is [Device.Vulkan].
+// [Device.Caps] are those of the first device except the name. Close closes the devices.
 func (d Devices) Together() (*Device, error) {
 	switch {
 	case len(d) == 0:
@@ -45,7 +46,7 @@ func (d Devices) Together() (*Device, error) {
 	return one, nil
 }
 
-// layers cuts a graph into parts that follow one another, where those of a program beside it are.
+// layers cuts a graph into consecutive parts, at the same places as a given program.
 func (d *Device) layers(_ context.Context, g *ir.Graph, beside *Program) (list []part, err error) {
 	var home map[string]int
 	if beside != nil {
@@ -110,8 +111,8 @@ func (x *several) following() (*Executable, error) {
 	return &Executable{backend: l, why: "layers over " + strings.Join(why, ", then ")}, nil
 }
 
-// shares are how much of so many bytes each device is to have: by how fast it reads its memory, up to what it has left
-// of it. The processor counts as the least of the others.
+// shares returns each device's share of the given number of stored bytes: proportional to its memory bandwidth, up to
+// its free memory. The CPU counts as the slowest of the others.
 func (d Devices) shares(stored int64) []float64 { return sharesAmong(d.members(), stored) }
 
 func sharesAmong(list []member, stored int64) []float64 {

@@ -13,12 +13,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// lanes keep the runs of all programs that follow one another on several devices in one order: each device does what it
-// has of a run when it has done what it has of those that came before.
+// lanes keep the runs of all programs split over several devices in one order: each device executes its parts in the
+// order of the runs.
 type lanes struct {
 	mu   sync.Mutex
-	last map[int]chan struct{} // by device: closed when what came last is done there
-	late *layersRun            // a failed run that nobody waited for, whose error nobody has been told
+	last map[int]chan struct{} // by device: closed when its last part is done
+	late *layersRun            // a failed run with an unreported error
 }
 
 // fail notes that a run has failed that nobody waits for. It is called before the run's turns end, so that the runs
@@ -53,13 +53,13 @@ func (l *lanes) told(r *layersRun) {
 	}
 }
 
-// turns are those of a run, or of who reads or writes states, by part.
+// turns are the turns of a run, or of an access to states, by part.
 type turns []turn
 
 // turn begins on a device when before is closed, and ends by closing over.
 type turn struct{ before, over chan struct{} }
 
-// join has a run come last on the devices of parts.
+// join appends a run to the queues of its parts' devices.
 func (l *lanes) join(parts []part) turns {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *lanes) join(parts []part) turns {
 	return list
 }
 
-// leave ends turns in which nothing more is done, each when it begins.
+// leave gives up turns without using them, each when it begins.
 func (list turns) leave() {
 	for i, t := range list {
 		select {
@@ -108,8 +108,8 @@ type layered struct {
 
 var _ runtime.Executable = (*layered)(nil)
 
-// Run implements runtime.Executable. A run whose outputs all stay on Vulkan devices is not waited for, unless the host
-// gives it much.
+// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on Vulkan devices, unless the
+// run has large host inputs.
 func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
@@ -149,9 +149,9 @@ func (x *layered) goesAhead(in Tensors, opt RunOptions) bool {
 	return x.ahead && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
 }
 
-// runAhead begins a run whose results are there later.
+// runAhead starts a run and returns results that are available later.
 func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *Result, err error) {
-	own := Tensors{} // since the caller may change what it has given once this returns
+	own := Tensors{} // the caller may change its data after this returns
 	for name, d := range in {
 		if d != nil {
 			own[name] = &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}
@@ -231,9 +231,9 @@ type layersRun struct {
 	symbols map[string]int64
 	own     []States // by part
 	turns   turns
-	held    map[string]runtime.Memory // inputs that lie on devices
+	held    map[string]runtime.Memory // inputs on devices
 	release func()
-	values  Tensors                  // inputs, and what parts have given
+	values  Tensors                  // inputs, and results of earlier parts
 	there   map[string]*DeviceTensor // inputs that lie where the only part runs
 	given   Tensors                  // by parts to later ones
 	follows bool                     // whether it has failed since one before it has
@@ -247,7 +247,7 @@ type layersRun struct {
 	left []string // outputs that nobody wants any more, until it is done
 }
 
-// join checks a run and has it come last.
+// join checks a run and appends it to the queues.
 func (r *layersRun) join(in Tensors) (err error) {
 	if r.symbols, r.own, err = r.of.check(in, r.opt); err != nil {
 		return err
@@ -290,7 +290,8 @@ func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	// A run that has begun goes through all parts, so that none of the states misses it.
 	ctx = context.WithoutCancel(ctx)
 	for i, t := range r.turns {
-		// It leaves a part when it is in the next one, so that no more runs than parts have memory for what passes.
+		// It leaves a part's queue when it starts the next part, so that at most as many runs as parts need memory for
+		// values in transit.
 		if <-t.before; i > 0 {
 			close(left[0].over)
 			left = left[1:]
@@ -339,7 +340,7 @@ func (r *layersRun) bring(ctx context.Context) error {
 	return nil
 }
 
-// runPart runs a part. What later parts read goes to given and values, what the program gives to result.
+// runPart runs a part. It stores values for later parts in given and values, and the program's outputs in result.
 func (r *layersRun) runPart(ctx context.Context, i int, result *Result) (err error) {
 	e, in, gives := r.of.exes[i], Tensors{}, r.of.parts[i].layer.Gives
 	mine := RunOptions{Symbols: map[string]int64{}, Into: Tensors{}, States: r.own[i], Inputs: r.there,
@@ -386,20 +387,20 @@ func (r *layersRun) runPart(ctx context.Context, i int, result *Result) (err err
 
 // finish ends a run that nobody waits for.
 func (r *layersRun) finish(result *Result, err error) {
-	// A result, which knows its run, does not keep what that has read: results of runs before it.
+	// A result refers to its run, so drop the references to the run's inputs: they may be results of earlier runs.
 	r.opt, r.held, r.values, r.there, r.given = RunOptions{}, nil, nil, nil, nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result = result
 	for _, name := range r.left {
 		if err == nil {
-			result.Kept[name].Close() // retires it, which cannot fail
+			result.Kept[name].Close() // retiring it cannot fail
 		}
 	}
 	close(r.done)
 }
 
-// later is what a run gives that is under way.
+// later returns the result of a run in progress.
 func (r *layersRun) later() (*Result, error) {
 	outputs, err := r.of.NewOutputs(r.symbols, r.opt)
 	if err != nil {
@@ -471,8 +472,7 @@ func (t *laterTensor) Close() error {
 // Device implements runtime.Memory.
 func (t *laterTensor) Device() string { return t.run.of.Device() }
 
-// passing is memory of the host for what parts give to later ones. Runs use it in turn: as many as there are parts are
-// under way at a time.
+// passing is host memory for values between parts. Runs reuse it; at most as many runs as parts are in progress.
 type passing struct {
 	mu     sync.Mutex
 	free   map[string][][]byte // by value
@@ -507,7 +507,7 @@ func (p *passing) take(port runtime.Port, symbols map[string]int64) (*ir.Data, e
 	return d, nil
 }
 
-// give takes back what a run has had, which is over.
+// give returns the memory of a finished run.
 func (p *passing) give(values Tensors) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -522,7 +522,7 @@ func (p *passing) give(values Tensors) {
 	}
 }
 
-// close frees what nobody uses, and what is given back later.
+// close frees unused memory; memory that is returned later is dropped.
 func (p *passing) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

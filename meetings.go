@@ -86,7 +86,7 @@ func (m *meetings) close() error {
 	return errors.Join(errs...)
 }
 
-// reserve makes room for such exchanges, in the way that takes least of those that work.
+// reserve allocates memory for exchanges, for the cheapest working transport.
 func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) {
 	for {
 		w, err := m.choose(ctx, exchanges)
@@ -97,11 +97,11 @@ func (m *meetings) reserve(ctx context.Context, exchanges []int) (*room, error) 
 		if err == nil || !transports[w].copies {
 			return r, err
 		}
-		m.without(w, err) // there is less memory of the cards than of the host
+		m.without(w, err) // the cards have less memory than the host
 	}
 }
 
-// choose returns the way that takes least, of those that work. The turn is the caller's.
+// choose returns the cheapest working transport. The caller holds the turn.
 func (m *meetings) choose(ctx context.Context, exchanges []int) (way, error) {
 	for {
 		w := m.cheapest(exchanges)
@@ -165,21 +165,21 @@ func (m *meetings) settle(most int) error {
 type meeting struct {
 	of       *meetings
 	room     *room
-	from, to int // its places, where no other run uses them
+	from, to int // its slots, which no other run uses
 	all      *rendezvous
 	limit    time.Duration
 	late     *time.Timer
 	points   []vk.Point // where the devices have come to its end, by rank; nil for a run that somebody waits for
 
-	once sync.Once // of its end
+	once sync.Once // for its end
 
-	mu   sync.Mutex // guards what follows, and the room's mailbox until the run is over
+	mu   sync.Mutex // guards the fields below, and the room's mailbox until the run is over
 	over bool
 	err  error // why it has failed
 	told bool
 }
 
-// begin begins a run with such exchanges, which takes as long at most, and returns what each device is given for it.
+// begin starts a run with these exchanges and time limit, and returns the link for each device.
 func (m *meetings) begin(r *room, exchanges []int, limit time.Duration) (*meeting, []*ir.Data, error) {
 	from, to, err := r.begin(m, exchanges)
 	if err != nil {
@@ -206,7 +206,7 @@ func (m *meetings) begin(r *room, exchanges []int, limit time.Duration) (*meetin
 // goesAhead reports whether the devices come to its end by themselves.
 func (x *meeting) goesAhead() bool { return x == nil || transports[x.room.way].relays }
 
-// between is what the host does at each exchange; nil for nothing.
+// between returns the host's action at each exchange; nil for none.
 func (x *meeting) between() func() error {
 	if x == nil || !transports[x.room.way].ends {
 		return nil
@@ -300,7 +300,7 @@ func (x *meeting) tell() error {
 	return x.err
 }
 
-// failed returns why a run has failed whose results somebody reads.
+// failed returns the cause of a failed run, for reading its results.
 func (x *meeting) failed() error {
 	if x == nil {
 		return nil
@@ -318,7 +318,7 @@ func (x *meeting) failed() error {
 	return lostStates(x.err)
 }
 
-// lostStates adds to why a run has failed what follows of that.
+// lostStates adds the consequence for states to a run's error.
 func lostStates(err error) error {
 	if err == nil {
 		return nil
@@ -326,20 +326,20 @@ func lostStates(err error) error {
 	return fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
 }
 
-// rendezvous is where those who take programs on wait for one another, again and again.
+// rendezvous is a reusable barrier for the goroutines that run the parts.
 type rendezvous struct {
 	ranks   int
-	between func(i int) error // what is done when all have come for the i-th time, if not nil
+	between func(i int) error // if not nil, runs when all have arrived for the i-th time
 	once    sync.Once
 	stopped chan struct{}
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	here int
 	past int           // how often all have come
 	next chan struct{} // closed when all are here
 }
 
-// meet waits until all are here and what is to be done between is done.
+// meet waits until all goroutines have arrived and between has run.
 func (r *rendezvous) meet() error {
 	r.mu.Lock()
 	next, i := r.next, r.past

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	triedRuns = 2 // of which the second reads places again
+	triedRuns = 2 // the second one reads the slots again
 	tryTime   = 5 * time.Second
 )
 
-// trialOf is what devices exchange in a trial of a way.
+// trialOf returns the exchanges in a trial of a transport.
 func trialOf(w way) []int {
 	return slices.Repeat([]int{transports[w].values}, transports[w].times)
 }
@@ -59,7 +59,7 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err e
 	return nil
 }
 
-// swapped is what each device is given, and what it gets: added up as kernels do.
+// swapped returns the inputs and expected outputs of each device, summed as kernels do.
 func swapped(ranks, count, times int) (in, out []*ir.Data, err error) {
 	now := make([][]float32, ranks)
 	for rank := range now {
@@ -94,7 +94,7 @@ func swapped(ranks, count, times int) (in, out []*ir.Data, err error) {
 	return in, out, nil
 }
 
-// tryRun is a run of the trial, and compares what comes of it.
+// tryRun makes one run of the trial and compares its results.
 func (m *meetings) tryRun(ctx context.Context, r *room, limit time.Duration, parts []*Executable,
 	in, want []*ir.Data) error {
 	meeting, links, err := m.begin(r, trialOf(r.way), limit)

@@ -38,8 +38,7 @@ func (p *Pending) Done() <-chan struct{} {
 	return p.done
 }
 
-// Wait waits until the run is done and returns what it gives, each time the same. It ends early where the context that
-// Start was given does.
+// Wait waits for the run and returns its result, the same for each call. It returns early if the context of Start ends.
 func (p *Pending) Wait() (*Result, error) {
 	if p == nil || p.done == nil {
 		return nil, errNotStarted
@@ -59,7 +58,7 @@ func (p *Pending) finish(r *Result, err error) {
 // starts puts the started runs of an executable in order. Its zero value is ready.
 type starts struct {
 	mu      sync.Mutex
-	waiting []*start      // in the order in which they were started
+	waiting []*start      // in the order of Start
 	running bool          // one has been told to begin, and the next one is not to yet
 	room    chan struct{} // has an element for each run that is not done
 	closing chan struct{} // closed by close; made with room
@@ -73,7 +72,7 @@ type start struct {
 	begin    chan struct{} // closed when it is to begin
 }
 
-// enter waits for room and gives the run its place among those that wait.
+// enter waits for a free place and appends the run to the queue.
 func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	s.mu.Lock()
 	if s.room == nil {
@@ -82,7 +81,7 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	room, closing := s.room, s.closing
 	s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("a run that had not begun: %w", err) // whether there is room or not
+		return nil, fmt.Errorf("a run that had not begun: %w", err) // even if there is a free place
 	}
 	select {
 	case room <- struct{}{}:
@@ -153,7 +152,7 @@ func (s *starts) leave() {
 	s.all.Done()
 }
 
-// close has runs that wait fail, and returns when all are done.
+// close makes queued runs fail, and returns when all are done.
 func (s *starts) close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -165,22 +164,22 @@ func (s *starts) close() {
 	s.all.Wait()
 }
 
-// Start is Run without waiting: it returns as soon as the run is on its way, and [Pending.Wait] gives its result or
-// its error. Each run has inputs and outputs of its own, several are on the device at a time, and they begin in the
-// order in which they were started, so that states pass from one to the next; one of a higher [RunOptions].Priority
-// begins before those that wait. What is given in in and opt must not be changed before the run is done. Where 16 runs
-// of the executable are not done, Start waits for one of them.
+// Start is an asynchronous Run: it returns as soon as the run is queued, and [Pending.Wait] returns its result or
+// error. Each run has its own inputs and outputs, and several may be on the device at once. They begin in the order of
+// Start, so that states pass from one to the next; a run with a higher [RunOptions].Priority begins before queued ones.
+// The caller must not change in and opt before the run is done. If 16 runs of the executable are not done, Start waits
+// for one of them.
 //
-// Copies between host and device go beside the runs, on devices that have a queue for transfers. A run overlaps with
-// those before it if its larger inputs from the host (above 64 KiB) have at most 64 MiB, no op of the program can fail,
-// and opt does not ask for Profile; else it is complete before the next one begins. Larger inputs of all runs of the
-// executable take at most 128 MiB on the device, which bounds how many overlap. If ctx ends, Wait returns at once; a
-// run that the device has goes on.
+// Copies between host and device overlap with runs on devices with a transfer queue. A run overlaps with earlier runs
+// if its host inputs larger than 64 KiB total at most 64 MiB, no op of the program can fail, and opt does not request a
+// Profile; otherwise it completes before the next one begins. The larger inputs of all runs of the executable take at
+// most 128 MiB on the device, which limits the overlap. If ctx ends, Wait returns at once; a run that the device has
+// begun continues.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	return e.start(ctx, in, nil, opt)
 }
 
-// start is Start of a run whose end is told to ended first.
+// start is Start with a callback that runs first when the run ends.
 func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{}), ended: ended}
 	o, err := runtime.CheckRun(ctx, opt)
@@ -208,8 +207,8 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 	return p
 }
 
-// runStarted is Run in two halves: begun is called as soon as the device has the run, whose outputs stay there until
-// they are read.
+// runStarted is Run in two phases. It calls begun when the run is on the device, where its outputs stay until they are
+// read.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	if x, ok := e.backend.(*layered); ok && !x.ahead {
 		return x.run(ctx, in, opt, begun)
@@ -250,16 +249,16 @@ func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions,
 	return res, nil
 }
 
-// signature is what every backend has of [runtime.Signature].
+// signature is the part of [runtime.Signature] that every backend has.
 type signature interface {
 	Bind(in Tensors, opt RunOptions) (map[string]int64, error)
 	NewOutputs(symbols map[string]int64, opt RunOptions) ([]runtime.Output, error)
 	Explain(doing string, err error) error
 }
 
-// begin gives the device a run all of whose outputs stay there, and returns the names of those that are to be read.
+// begin submits a run whose outputs all stay on the device, and returns the names of those to read.
 func (e *Executable) begin(ctx context.Context, in Tensors, opt RunOptions) (res *Result, reads []string, err error) {
-	if s, ok := e.backend.(signature); ok && len(opt.Into) > 0 { // which is to fit before the run begins
+	if s, ok := e.backend.(signature); ok && len(opt.Into) > 0 { // check that the tensors fit before the run begins
 		symbols, err := s.Bind(in, opt)
 		if err == nil {
 			_, err = s.NewOutputs(symbols, opt)
@@ -280,8 +279,8 @@ func (e *Executable) begin(ctx context.Context, in Tensors, opt RunOptions) (res
 	return res, opt.Keep[len(wanted):], err
 }
 
-// RunBatch runs the program once for each set of inputs, with several on the device at a time, and returns the results
-// in their order. It ends with the first error, which says whose it is; runs that have begun are over by then.
+// RunBatch runs the program once for each set of inputs, several of them on the device at once, and returns the results
+// in order. It stops at the first error, which identifies the failed run, and returns when runs in progress are over.
 func (e *Executable) RunBatch(ctx context.Context, in []Tensors, opt ...RunOptions) ([]*Result, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("run a batch: %w", err)

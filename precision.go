@@ -14,11 +14,10 @@ func Precisions() []string {
 	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
 }
 
-// WithPrecision returns a graph whose ops with an attribute precision (matmuls, also by matrices that
-// ids pick, convolutions, attentions) may be as inexact as precision says, one of the values that the
-// attribute has for matmul: "full", "bf16x3", "half", "half_sums" or "int8". Ops that do not know one of the last
-// three may round their operands to f16, as "half" says. What the graph allows something else than full precision
-// stays as it is.
+// WithPrecision returns a graph with lower precision allowed for ops with attribute precision (matmuls, expert matmuls,
+// convolutions, attentions). precision is a value of matmul's attribute: "full", "bf16x3", "half", "half_sums" or
+// "int8". Ops that do not support one of the last three use "half". It does not change ops that already have a
+// precision other than full.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {
 		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
@@ -27,7 +26,7 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 		return g, nil
 	}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		if n.Attrs().String_("precision") != ir.PrecisionFull { // none, or its own
+		if n.Attrs().String_("precision") != ir.PrecisionFull { // no attribute, or already set
 			return rw.Copy(n, args)
 		}
 		precision := precision

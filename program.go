@@ -10,9 +10,8 @@ import (
 // Program is a compiled graph, ready to load on a device or write to a bundle.
 // One for the CPU fast path, which interprets the graph, has no kernels.
 type Program struct {
-	// Contents is what a bundle of the program holds. Contents.Weights is set
-	// if the program was opened from a bundle with weights; Contents.Program is
-	// nil if it is for the CPU fast path.
+	// Contents is the content of the program's bundle. Contents.Weights is set if the program was opened from a bundle
+	// with weights; Contents.Program is nil if it is for the CPU fast path.
 	Contents bundle.Contents
 	Stats    CompileStats
 
@@ -40,7 +39,7 @@ func (p *Program) kernels() map[deviceCode]bool {
 	}
 	devices := []*Program{p}
 	if p.parts != nil {
-		devices, _ = p.Parts() // of what was compiled they are there
+		devices, _ = p.Parts() // a compiled program always has them
 	}
 	for i, one := range devices {
 		for _, code := range one.Contents.SPIRV {

@@ -26,10 +26,10 @@ func refuses(err error) bool {
 		errors.As(err, &memory) || errors.As(err, &mismatch) && mismatch.Smaller != ""
 }
 
-// standsIn reports whether the CPU fast path is to run a graph that "auto" could not compile for the device, or load
-// there. It does whatever went wrong there, where the graph and its weights are right. A program that was compiled for
-// another device is to be compiled anew. Of an op of the caller's own, whose shader may be what is wrong, it takes what
-// [refuses] says.
+// standsIn reports whether the CPU fast path should run a graph that "auto" could not compile for the device or load
+// there. It does so for every failure of the device, if the graph and its weights are valid. It does not for a program
+// compiled for another device, which must be recompiled. For a graph with custom ops, whose shaders may be at fault, it
+// requires a refusal, see [refuses].
 func (d *Device) standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
 	wrongWeights := (*ir.WeightError)(nil)
 	if !d.auto || err == nil || ctx.Err() != nil || d.closed.Load() || errors.As(err, &wrongWeights) {
@@ -42,7 +42,7 @@ func (d *Device) standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSou
 	return refuses(err) || !compiler.IsCustom(g) && !errors.As(err, &another)
 }
 
-// refusedError is why a device does not run a graph, in one line, where the CPU fast path runs it already.
+// refusedError is the one-line reason why a device does not run a graph that the CPU fast path then runs.
 type refusedError struct {
 	device string
 	err    error

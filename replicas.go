@@ -40,7 +40,7 @@ func openAll(list string, open func(string) (*Device, error)) (_ Devices, err er
 	return all, nil
 }
 
-// Close closes all devices. Its error names what was still open on them.
+// Close closes all devices. Its error names objects that were still open on them.
 func (d Devices) Close() error {
 	var errs []error
 	for _, one := range d {
@@ -49,19 +49,19 @@ func (d Devices) Close() error {
 	return errors.Join(errs...)
 }
 
-// Replicas are one program, loaded on several devices. A run goes to the device that has the fewest on their way, so
-// that n equal devices do n times as many. Each gives what it gives alone: on equal devices, the same bits. Any number
-// of goroutines may use them at the same time.
+// Replicas are copies of one program on several devices. Each run goes to the device with the fewest runs in progress,
+// so that n equal devices have n times the throughput. Each returns the same results as alone; equal devices return the
+// same bits. It is safe for concurrent use.
 type Replicas struct {
 	exes []*Executable
 
 	mu    sync.Mutex
-	under []int // runs on their way, by device
-	next  int   // the device to prefer among those that have equally many
+	under []int // runs in progress, by device
+	next  int   // the device to prefer in a tie
 }
 
-// LoadGraph loads a graph on all devices, as [Device.LoadGraph] does on one. Devices with equal caps share what is
-// compiled. A graph with states is refused: what a run finds would depend on where it goes.
+// LoadGraph loads a graph on all devices; see [Device.LoadGraph]. Devices with equal caps share the compiled program. A
+// graph with states is an error, because its results would depend on the device that a run goes to.
 func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (_ *Replicas, err error) {
 	if len(d) == 0 {
 		return nil, errors.New("load graph: there are no devices: OpenDevices makes some, unless it returns an error")

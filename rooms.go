@@ -38,8 +38,8 @@ func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 // room is memory where devices exchange values in one way.
 type room struct {
 	way     way
-	memory  *vk.HostBuffer // nil for the processor
-	inboxes []*vk.Buffer   // by rank, where the host passes flags on
+	memory  *vk.HostBuffer // nil for the CPU
+	inboxes []*vk.Buffer   // by rank, to which the host relays flags
 	places  places         // where values are copied
 	box     *mailbox.Mailbox
 	epoch   uint32 // of the next exchange
@@ -135,7 +135,7 @@ func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
 	return from, to, lostStates(err)
 }
 
-// links are what the devices are given for a run whose places begin there.
+// links returns the link of each device for a run whose slots begin at from.
 func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
 	var list []*ir.Data
 	for rank := range m.devices {

@@ -13,16 +13,16 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// part is what one of several devices has of a program: some of its layers, or its part of each op.
+// part is one device's part of a program: some of its layers, or its share of each op.
 type part struct {
 	*Program
 	graph  *ir.Graph
-	device int             // which of them
-	layer  partition.Part  // where parts follow one another
-	shard  partition.Shard // where devices share each op
+	device int             // index of the device
+	layer  partition.Part  // for consecutive parts
+	shard  partition.Shard // for shared ops
 }
 
-// compileParts compiles what each of several devices has of a graph.
+// compileParts compiles the part of each device.
 func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	g, fitted, err := compiler.FitWeights(g, opt.Weights)
 	if err != nil {
@@ -49,7 +49,7 @@ func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptio
 	return p, nil
 }
 
-// weights is what the part has of a source of weights.
+// weights returns the part's weights from a source.
 func (one *part) weights(from ir.WeightSource, p *Program) ir.WeightSource {
 	if len(one.shard.Cut) == 0 {
 		return from
@@ -141,14 +141,14 @@ type home struct {
 	axis  int
 }
 
-// and is the home with another part, whose states are cut along these axes.
+// and adds another part with the state, cut along the axis in cut.
 func (h home) and(part int, cut map[string]int, name string) home {
 	h.parts = append(h.parts, part)
 	h.axis, h.cut = cut[name]
 	return h
 }
 
-// severalOf returns what an executable has on several devices, or nil.
+// severalOf returns an executable's parts on several devices, or nil.
 func severalOf(e *Executable) *several {
 	switch x := e.program().(type) {
 	case *layered:
@@ -227,7 +227,7 @@ func (x *several) ReadState(name string) (*ir.Data, error) {
 	return x.readState(nil, name, func(part int) (*ir.Data, error) { return x.exes[part].ReadState(name) })
 }
 
-// readState puts a state together from what read says that each part has.
+// readState assembles a state from the values that read returns for each part.
 func (x *several) readState(own *severalStates, name string,
 	read func(part int) (*ir.Data, error)) (*ir.Data, error) {
 	if err := x.open(own); err != nil {
@@ -257,7 +257,7 @@ func (x *several) WriteState(name string, d *ir.Data) error {
 	return x.writeState(nil, name, d, func(part int, d *ir.Data) error { return x.exes[part].WriteState(name, d) })
 }
 
-// writeState gives each part what it has of a state.
+// writeState writes each part's share of a state.
 func (x *several) writeState(own *severalStates, name string, d *ir.Data,
 	write func(part int, d *ir.Data) error) error {
 	if err := x.open(own); err != nil {

@@ -14,20 +14,22 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TensorParallel has the devices be one, which share the work of each op: those weights and states that a graph marks
-// for it are cut between them (see [partition.SplitTensor]), so that each reads its part of them at the same time. What
-// the devices need of one another kernels write to host memory that all of them import. Software devices wait for one
-// another's flags there, inside of their programs. Others need not see what another writes before their program ends.
-// Where they see what the host writes to memory of their own their kernels wait for flags there, which the host copies.
-// Else each program ends at an exchange, and the host starts what follows. On cards of NVIDIA that reach one another's
-// memory the host may have CUDA (libcuda.so.1) copy the values from card to card there. Loading tries which ways work,
-// and each run goes the one of them that is expected to take least: [Executable.Why] says which the largest run goes.
-// All devices are Vulkan ones with Features.ExternalMemoryHost, or all the processor.
+// TensorParallel combines the devices into one that shares the work of each op. Weights and states that a graph marks
+// for it are cut between the devices (see [partition.SplitTensor]), so that each reads its share concurrently. All
+// devices must be Vulkan devices with Features.ExternalMemoryHost, or all the CPU.
 //
-// Results are those of the graph; where a sum is cut, its terms are added up in another order than on one device. Runs
-// take turns. Where the host copies flags, those whose outputs all stay on the devices are not waited for, up to eight
-// at a time. Device tensors lie on each device. A device that does not come to an exchange ends the run of all after a
-// time, with an error: of the run, of reading what it made, or else of the next one.
+// Kernels exchange values through host memory that all devices import. How a device learns that a value has arrived
+// depends on the device. Software devices wait inside their programs for flags in host memory. Other devices may not
+// see another's writes before their program ends. If they see the host's writes to their own memory, their kernels wait
+// for flags there, which the host copies. Otherwise each program ends at an exchange, and the host starts the rest. On
+// NVIDIA cards with peer access, the host may instead copy the values from card to card with CUDA (libcuda.so.1).
+// Loading tries which transports work, and each run takes the cheapest of them: [Executable.Why] says which one the
+// largest run takes.
+//
+// Results are those of the graph, except that cut sums are added in a different order than on one device. Runs are
+// serialized. If the host relays flags, runs whose outputs all stay on the devices return without waiting, up to eight
+// at a time. Device tensors are on each device. If a device does not arrive at an exchange, a timeout ends the run on
+// all devices with an error: of the run, of reading its results, or else of the next run.
 func (d Devices) TensorParallel() (*Device, error) {
 	one, err := d.Together()
 	if err != nil || len(d) == 1 {
@@ -57,7 +59,7 @@ func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
 	return d, nil
 }
 
-// shards are what each device has of a graph.
+// shards returns each device's part of a graph.
 func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []part, err error) {
 	waits, err := d.meetings.waits(ctx, g)
 	if err != nil {
@@ -153,7 +155,7 @@ func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
 	return t, dims, nil
 }
 
-// cutLayout returns the dims of a part along an axis, and how many bytes of it lie beside each other, so often.
+// cutLayout returns the dims of a part along an axis, the size of its contiguous pieces in bytes, and their number.
 func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows int, err error) {
 	if axis >= len(dims) || dims[axis]%shards != 0 {
 		return nil, 0, 0, fmt.Errorf("%s%v cannot be cut into %d parts along axis %d", t, dims, shards, axis)
@@ -206,12 +208,12 @@ func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 	return d, nil
 }
 
-// sharded is a program whose ops several devices share.
+// sharded is a program whose ops are shared by several devices.
 type sharded struct {
 	*several
 	meetings *meetings
-	alike    bool // whether all compute what is whole by the same kernels, and so have the same bits of it
-	ahead    bool // whether a run is not waited for that keeps all outputs
+	alike    bool // whether all devices compute replicated values with the same kernels, and so get the same bits
+	ahead    bool // whether a run that keeps all outputs returns without waiting
 }
 
 // alike reports whether all devices are of one kind and have the same kernels.
@@ -230,8 +232,8 @@ func alike(parts []part) bool {
 
 var _ runtime.Executable = (*sharded)(nil)
 
-// Run implements runtime.Executable. A run whose outputs all stay on the devices is not waited for where their kernels
-// wait for one another by themselves.
+// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on the devices, if kernels wait
+// for each other themselves.
 func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
@@ -253,7 +255,7 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	return x.run(ctx, symbols, values, opt, own)
 }
 
-// shardInputs are what a device is given for a run.
+// shardInputs are a device's inputs for a run.
 type shardInputs struct {
 	host   Tensors
 	device map[string]*DeviceTensor
@@ -293,7 +295,7 @@ func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []sh
 	return x.result(results, meeting)
 }
 
-// begin begins the exchanges of a run, if it has any, and returns what each device is given for them.
+// begin starts a run's exchanges, if there are any, and returns each device's link.
 func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting, []*ir.Data, error) {
 	if len(x.parts[0].shard.Meetings) == 0 {
 		return nil, make([]*ir.Data, len(x.parts)), nil
@@ -334,7 +336,7 @@ func (x *sharded) ended(m *meeting, errs []error) error {
 	return lostStates(err)
 }
 
-// failedAs says why a device could not take what others give.
+// failedAs returns the error of a device that failed to receive.
 func failedAs(device string, stale bool, limit time.Duration) error {
 	if stale {
 		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
@@ -343,7 +345,7 @@ func failedAs(device string, stale bool, limit time.Duration) error {
 		limit)
 }
 
-// runPart runs the part of a rank. The first gives the results; what others give is left on their devices.
+// runPart runs the part of a rank. The first returns the results; those of the others stay on their devices.
 func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
 	own States) (*Result, error) {
 	e, in := x.exes[rank], values.host
@@ -361,8 +363,7 @@ func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between f
 	return e.runInParts(context.Background(), in, between, mine)
 }
 
-// runInParts runs a program, and does something each time that others are to have what it has given to an exchange; nil
-// for nothing.
+// runInParts runs a program and calls between at each exchange; between may be nil.
 func (e *Executable) runInParts(ctx context.Context, in Tensors, between func() error,
 	opt ...RunOptions) (*Result, error) {
 	if between != nil {

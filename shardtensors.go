@@ -78,7 +78,7 @@ func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []sh
 	return list, give, nil
 }
 
-// result is what a run gives. What the caller does not keep is left on other devices.
+// result returns a run's result. Outputs that the caller does not keep are left on the other devices.
 func (x *sharded) result(results []*Result, run *meeting) (r *Result, err error) {
 	r = results[0]
 	for name, first := range r.Kept {
@@ -99,7 +99,7 @@ func (x *sharded) result(results []*Result, run *meeting) (r *Result, err error)
 	return r, err
 }
 
-// closeKept closes what a run has left on its device.
+// closeKept closes the outputs that a run left on its device.
 func closeKept(r *Result) error {
 	if r == nil {
 		return nil

@@ -20,9 +20,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Cheapest has the devices be one, in the way in which a run of a graph is expected to take least: the first that has
-// room for it by itself, one after the other ([Devices.Together]), or sharing each op ([Devices.TensorParallel]).
-// [Device.Why] says what each way is expected to take. A device that is left out is closed.
+// Cheapest combines the devices into one in the way with the least expected time for a run of a graph: only the first
+// device with enough memory, consecutive parts ([Devices.Together]), or shared ops ([Devices.TensorParallel]).
+// [Device.Why] lists the expected time of each way. It closes devices that are not used.
 func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	if len(d) < 2 {
 		return d.Together()
@@ -55,13 +55,13 @@ const (
 	splitTensor = "tensor"
 )
 
-// SplitPrice is a way to run a graph on several devices, and what a run is expected to take.
+// SplitPrice is a way to run a graph on several devices, with the expected time of a run.
 type SplitPrice struct {
 	Way   string // "one device", "layers" or "tensor"
 	Nanos float64
-	Of    string // what the time consists of
-	Err   error  // why the way cannot be gone
-	Taken bool   // whether it takes least
+	Of    string // breakdown of the time
+	Err   error  // why the way is not possible
+	Taken bool   // whether it has the least time
 }
 
 func (p SplitPrice) time() float64 {
@@ -71,7 +71,7 @@ func (p SplitPrice) time() float64 {
 	return p.Nanos
 }
 
-// String says what a run takes in one way, such as "layers: 5.17ms a run".
+// String formats the expected time, such as "layers: 5.17ms a run".
 func (p SplitPrice) String() string {
 	if p.Err != nil {
 		return fmt.Sprintf("%s: %v", p.Way, p.Err)
@@ -91,8 +91,8 @@ func cheapestSplit(ways []SplitPrice) *SplitPrice {
 	return best
 }
 
-// SplitPrices is what [Devices.Cheapest] chooses by: what a run of a graph is expected to take in each way on several
-// devices of such caps, all of whose memory is free.
+// SplitPrices returns the estimates of [Devices.Cheapest]: the expected time of a run in each way, on several devices
+// with the given caps and all of their memory free.
 func SplitPrices(ctx context.Context, g *ir.Graph, devices []device.Caps) ([]SplitPrice, error) {
 	if err := errors.Join(runtime.CheckContext(ctx), g.Verify()); err != nil {
 		return nil, fmt.Errorf("split: %w", err)
@@ -129,15 +129,15 @@ func splitPrices(ctx context.Context, g *ir.Graph, list []member) ([]SplitPrice,
 	return ways, nil
 }
 
-// member is what is known of one of several devices.
+// member describes one of several devices.
 type member struct {
 	caps      device.Caps
 	room      float64 // bytes for weights and states
 	processor bool
-	noInbox   bool // whether the host does not reach its memory
+	noInbox   bool // whether the host cannot access its memory
 }
 
-// gpu reports whether it need not see what the host or another device writes while it is at work.
+// gpu reports whether it may not see writes of the host or another device while it runs.
 func (m member) gpu() bool { return !m.processor && m.caps.Type != device.DeviceCPU }
 
 func (d Devices) members() []member {
@@ -147,14 +147,14 @@ func (d Devices) members() []member {
 			list = append(list, member{caps: one.Caps(), room: math.Inf(1), processor: true})
 			continue
 		}
-		measured, _ := one.tuning() // what cannot be used is as if it were not there
+		measured, _ := one.tuning() // an unusable tuning file is ignored
 		list = append(list, member{caps: measured.On(one.caps), noInbox: !one.Vulkan().HasInbox(),
 			room: usedMemory * float64(one.Vulkan().MemoryAvailable())})
 	}
 	return list
 }
 
-// hasRoom returns the first of several devices whose memory has room for so much.
+// hasRoom returns the first device with memory for the given number of bytes.
 func hasRoom(list []member, stored int64) (int, error) {
 	i := slices.IndexFunc(list, func(m member) bool { return float64(stored) < m.room })
 	if i < 0 {
@@ -210,7 +210,7 @@ func (d *Device) Expected(ctx context.Context, g *ir.Graph) (ns float64, err err
 	return ns, err
 }
 
-// priceLayers adds up what the parts take, and what it takes to pass values on by way of the host.
+// priceLayers adds the times of the parts and of passing values through the host.
 func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) (ns float64, of string, err error) {
 	parts, err := partition.SplitLayers(g, sharesAmong(list, stored), nil)
 	if err != nil {
@@ -234,7 +234,7 @@ func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) 
 	return ns, strings.Join(terms, " + "), nil
 }
 
-// priceTensor is what the slowest device takes for its part, and what exchanges take.
+// priceTensor adds the time of the slowest device's part and of the exchanges.
 func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns float64, of string, err error) {
 	c := choicesOf(list)
 	known := map[string]bool{} // equal devices have equal parts
@@ -262,8 +262,7 @@ func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns f
 	return ns + meet, of, nil
 }
 
-// price is how many nanoseconds the kernels of a graph are expected to take on a device, but for those that exchange
-// values with other devices.
+// price estimates the nanoseconds of a graph's kernels on a device, without the exchanges with other devices.
 func (m member) price(ctx context.Context, g *ir.Graph) (float64, error) {
 	if m.processor {
 		return 0, fmt.Errorf("what a run takes on the %s is not known", m.caps.Name)

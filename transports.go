@@ -12,18 +12,18 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// way is how devices take what others give.
+// way is a transport for exchanges between devices.
 type way int
 
 const (
 	// Kernels wait for flags in memory that all devices write.
 	wayShared way = iota
-	// Kernels wait for flags in memory of their own, to which the host copies them.
+	// Kernels wait for flags in their own memory, to which the host copies them.
 	wayRelayed
-	// Programs end at each exchange, and the host takes them on when all are there.
+	// Programs end at each exchange, and the host continues them when all have arrived.
 	wayStaged
-	// So they do, and the host has values copied from card to card in between. Kernels do not wait for a copy, since
-	// CUDA is another context of the card, and nothing promises that it has its turn before they end (M-two-cards).
+	// As wayStaged, and the host copies the values from card to card in between. Kernels do not wait for a copy,
+	// because CUDA is another context of the card, and nothing guarantees that it runs before they end (M-two-cards).
 	wayCopied
 )
 
@@ -50,7 +50,7 @@ func (w way) String() string { return transports[w].text }
 
 // copies are how values come from one device to another where the host has them copied.
 type copies interface {
-	// newPlaces makes so many words of each device, of which so many are copied at once at most.
+	// newPlaces allocates words for each device; most is the maximum size of a copy.
 	newPlaces(words, most int) (places, error)
 	Close() error
 }
@@ -58,14 +58,14 @@ type copies interface {
 // places are as much memory of each device.
 type places interface {
 	Address(rank int) uint64
-	// Copy begins to copy words of one device's places, the first of which is at, to the same place of all others'.
+	// Copy starts copying words at offset at from one device to the same offset of all others.
 	Copy(from, at, words int) error
-	// Done reports whether all is copied that was to be.
+	// Done reports whether all copies have completed.
 	Done() (bool, error)
 	Close() error
 }
 
-// peerCopies are those of CUDA.
+// peerCopies uses CUDA.
 type peerCopies struct{ *vk.Peers }
 
 func openPeers(d []*vk.Device) (copies, error) {
@@ -82,11 +82,11 @@ type choices struct {
 	failed []error // why others are not among them
 }
 
-// wayPrice is a way and what an exchange takes.
+// wayPrice is a transport and its cost per exchange.
 type wayPrice struct {
 	way
 	device.Link
-	untold bool // whether it is to be tried yet
+	untold bool // whether it has not been tried yet
 }
 
 // choicesOf are the ways of such devices.
@@ -132,7 +132,7 @@ func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
 		return math.Inf(1)
 	}
 	for _, values := range exchanges {
-		ns += w.Time(4 * int64(values) * int64(m.ranks-1)) // a device reads what all others give
+		ns += w.Time(4 * int64(values) * int64(m.ranks-1)) // a device reads the values of all others
 	}
 	return ns
 }

@@ -32,10 +32,9 @@ func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
 	return p.file.SignedBy(trusted)
 }
 
-// Validate runs spirv-val over the program's shaders and those of its parts. A driver takes for granted
-// that they are valid, and may crash on one that is not; so validate a bundle
-// from elsewhere before it is loaded. Where spirv-val is not installed, the error
-// is a [*spirv.MissingToolError].
+// Validate runs spirv-val on the shaders of the program and its parts. Drivers assume valid shaders and may crash on
+// others, so validate a bundle from elsewhere before loading it. If spirv-val is not installed, the error is a
+// [*spirv.MissingToolError].
 func (p *Program) Validate(ctx context.Context) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return err
@@ -46,7 +45,7 @@ func (p *Program) Validate(ctx context.Context) error {
 	if p.Contents.Program == nil {
 		return nil // the reference runs the graph
 	}
-	root, _ := cachefile.Root() // without it the tools are asked anew
+	root, _ := cachefile.Root() // without it the tools are probed each time
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
 		return err
@@ -64,9 +63,8 @@ func (p *Program) Validate(ctx context.Context) error {
 	return tools.Validate(ctx, modules)
 }
 
-// Verify checks what [OpenBundle] leaves for later: the checksums of all weights,
-// and against the signature, if there is one. A program that was not opened from
-// a bundle has nothing to check.
+// Verify does the checks that [OpenBundle] postpones: the checksums of all weights, also against the signature, if
+// there is one. A program that was not opened from a bundle has nothing to check.
 func (p *Program) Verify() error {
 	if p == nil || p.file == nil {
 		return nil

@@ -11,15 +11,14 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// Element is a Go type whose values tensors can be made of, and read as.
+// Element is a Go type of tensor elements.
 type Element interface {
 	float32 | float64 | int | int64 | int32 | int16 | int8 | uint32 | uint16 | uint8 | bool
 }
 
-// Of returns a tensor of those dims that holds a copy of the values, in
-// row-major order. Its dtype is that of their Go type: f32, f64, i64, i32, i8,
-// i16, u32, u16, u8 or bool. No dims make a scalar. A Go type that is no dtype (int)
-// and values whose number is not that of the dims are errors; OfType makes tensors of the other dtypes.
+// Of returns a tensor with a copy of the values in row-major order. Its dtype follows from the Go type: f32, f64, i64,
+// i32, i8, i16, u32, u16, u8 or bool. Without dims it is a scalar. It returns an error for a Go type without a dtype
+// (int), and if the number of values does not match the dims. OfType makes tensors of the other dtypes.
 func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
 	t := dtypeOf[T]()
 	if !t.Valid() {
@@ -76,7 +75,7 @@ func Values[T Element](d *ir.Data) ([]T, error) {
 	return out, nil
 }
 
-// dtypeOf returns the dtype whose elements are T, or ir.Invalid.
+// dtypeOf returns the dtype for T, or ir.Invalid.
 func dtypeOf[T Element]() ir.DType {
 	switch any(*new(T)).(type) {
 	case float32:

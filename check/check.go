@@ -11,9 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Checker compares what a device computes with the CPU reference. Its
-// reference has states of its own, so a program with states is checked from
-// its first run on.
+// Checker compares a device's results with the CPU reference. The reference has its own states, so a program with
+// states must be checked from its first run on.
 type Checker struct {
 	graph      *ir.Graph
 	reference  *interp.Program

@@ -1,6 +1,6 @@
-// Package check compares what a device computes with the reference.
+// Package check compares the results of a device with the reference.
 //
 //	c, err := check.New(g, weights)
 //	report, err := c.Check(ctx, exe, in, nil, result.Outputs)
-//	err = report.Err() // names every value that is past its tolerance
+//	err = report.Err() // names every value outside its tolerance
 package check

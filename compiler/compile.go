@@ -58,17 +58,16 @@ type Stats struct {
 	Shaders   int // distinct ones among the kernels
 	Processes int // compiler processes started
 	Elapsed   time.Duration
-	// Fitted is how many weights are stored in another dtype than the graph declares.
+	// Fitted is the number of weights whose stored dtype differs from the graph's declaration.
 	Fitted int
-	// Without names what the device has and the GLSL compiler at hand is too old
-	// to express, as [spirv.Feature]: the kernels do without.
+	// Without names the device's features that the installed GLSL compiler is too old for, as [spirv.Feature]; the
+	// kernels do not use them.
 	Without []string
-	// CacheErr is why the program could not be kept for next time, if so. The
-	// program is good none the less.
+	// CacheErr is the error that prevented caching the program, if any. The program is valid nevertheless.
 	CacheErr error
 }
 
-// Add counts what compiling a part of a program did.
+// Add adds the statistics of a part of a program.
 func (s *Stats) Add(part Stats) {
 	s.CacheHit = s.CacheHit && part.CacheHit
 	s.Kernels, s.Shaders = s.Kernels+part.Kernels, s.Shaders+part.Shaders
@@ -133,8 +132,8 @@ type compilation struct {
 	caps   device.Caps
 	tools  *spirv.Toolchain
 	cache  *progcache.Cache
-	root   string // of the caches; empty for none
-	noRoot error  // why there are none, where they are not just off
+	root   string // directory of the caches; empty for none
+	noRoot error  // why there is no directory, if caches are not just disabled
 	key    string
 
 	without []string // that the device has and the tools do not know
@@ -233,7 +232,7 @@ func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
 	return p, nil
 }
 
-// meta says what the program is made by and for.
+// meta returns the program's metadata: the generator, tools and target.
 func (c *compilation) meta() bundle.Meta {
 	m := bundle.Meta{Version: Version(), Generator: generator.ID(), Tools: c.tools.Fingerprint(), Target: &c.caps}
 	if len(c.opt.Tuning) > 0 {

@@ -33,7 +33,7 @@ func (e *CustomOpError) Error() string {
 // Unwrap returns the compiler's complaint about the whole shader.
 func (e *CustomOpError) Unwrap() error { return e.Err }
 
-// validateCustom runs spirv-val, where there is one, over the modules that custom ops bring.
+// validateCustom runs spirv-val, if installed, on the SPIR-V modules of custom ops.
 func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	var modules []spirv.Module
 	for i, code := range low.SPIRV {
@@ -110,7 +110,7 @@ func SameCustomOps(g *ir.Graph, hash string) error {
 		"compile it again", strings.Join(names, " or "))
 }
 
-// IsCustom reports whether a graph has custom ops, whose Go code is for checks.
+// IsCustom reports whether a graph has custom ops; their Go implementation is only for checks.
 func IsCustom(g *ir.Graph) bool {
 	return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
 		return n.Op().Info().Custom != nil || slices.ContainsFunc(n.Bodies(), IsCustom)

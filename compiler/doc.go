@@ -1,5 +1,5 @@
-// Package compiler makes a program of a graph, for one device: the whole way from passes to SPIR-V.
+// Package compiler compiles a graph to a program for one device, from passes to SPIR-V.
 //
-// [Lower] takes a graph as far as GLSL and needs neither device nor tools. [Compile] also compiles the GLSL, and keeps
+// [Lower] compiles a graph to GLSL and needs neither a device nor tools. [Compile] also compiles the GLSL, and stores
 // the program in the user's cache. Most programs use package vkc, which compiles for the device that it opened.
 package compiler

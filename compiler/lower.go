@@ -14,14 +14,14 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// Lowered is a graph taken as far as GLSL: what `vkc dump` prints.
+// Lowered is a graph compiled to GLSL, which `vkc dump` prints.
 type Lowered struct {
 	*passes.State
 	Schedules []kernel.Schedule // by kernel
 	Reasons   []string          // why each schedule was chosen
 	GLSL      []string          // by shader
 	shaders   []*glsl.Shader    // by shader
-	SPIRV     [][]byte          // by shader; nil but for those that custom ops bring compiled
+	SPIRV     [][]byte          // by shader; nil except for precompiled modules of custom ops
 }
 
 // Lower takes a graph through the passes, chooses schedules for a device and
@@ -88,7 +88,7 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lo
 	return low, nil
 }
 
-// choice is what has been decided for a kernel, and for all of its identity.
+// choice is the decision for a kernel, and for all kernels with the same identity.
 type choice struct {
 	schedule     kernel.Schedule
 	text, reason string

@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// UnsupportedError lists what a graph needs that a device does not have.
+// UnsupportedError lists the features that a graph needs and a device lacks.
 type UnsupportedError struct {
 	Device  string
 	Missing []string
@@ -51,8 +51,7 @@ func opsOf(k *kernel.Kernel) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", ")
 }
 
-// refuseLarge refuses kernels whose positions 32 bits do not hold, by the names
-// of their ops and tensors.
+// refuseLarge returns an error for a kernel whose positions exceed 32 bits; it names ops and tensors.
 func refuseLarge(s *passes.State) error {
 	for i, k := range s.Kernels {
 		var large *kernel.RangeError

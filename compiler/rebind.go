@@ -47,7 +47,7 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	return &p, p.Check()
 }
 
-// renaming maps the names of one graph to those of another.
+// renaming maps the names of one graph to the names of another.
 type renaming struct{ symbols, weights map[string]string }
 
 func pairs(from, to []string) map[string]string {
