@@ -425,17 +425,22 @@ func TestCustomNeeds(t *testing.T) {
 		"subgroup_basic":      "y[i] = x[i] + float(gl_SubgroupID);",
 		"subgroup_shuffle":    "y[i] = subgroupShuffle(x[i], 0u);",
 		"subgroup_arithmetic": "y[i] = subgroupAdd(x[i]);",
+		"atomicFloat32Add":    "atomicAdd(y[i], x[i]);",
 	} {
-		g := copying(t, "needs_"+need, ir.F32, 64, func(c *ir.CustomOp) {
+		g := copying(t, "needs_"+strings.ToLower(need), ir.F32, 64, func(c *ir.CustomOp) {
 			c.Kernel.Needs, c.Kernel.Body = []string{need}, "uint i = gl_GlobalInvocationID.x;\n"+body
+			if strings.HasPrefix(need, "atomic") {
+				c.Kernel.Zeroed = c.Kernel.Outputs
+			}
 		})
 		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: profile(t, "nvidia-h100"), NoCache: true})
 		if err != nil {
 			t.Errorf("%s: %v", need, err)
 			continue
 		}
-		if !slices.Contains(p.Contents.Program.Shaders[0].Needs, need) {
-			t.Errorf("%s: the shader needs %v", need, p.Contents.Program.Shaders[0].Needs)
+		shaders := p.Contents.Program.Shaders
+		if last := shaders[len(shaders)-1]; !slices.Contains(last.Needs, need) { // after one that clears what is Zeroed
+			t.Errorf("%s: the shader needs %v", need, last.Needs)
 		}
 	}
 }

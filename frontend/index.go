@@ -61,6 +61,12 @@ func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
+// ScatterAddUnordered is ScatterAdd in any order of the updates. The device may use float atomics, which can be faster;
+// the last bits of floats may then differ between runs.
+func (t Tensor) ScatterAddUnordered(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
+}
+
 // ScatterReduce is Scatter that combines an element and its updates, by mode: the sum ("add"), the product ("mul"), the
 // smallest ("min") or the largest ("max").
 func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
@@ -71,6 +77,11 @@ func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Te
 // index out of range adds nothing.
 func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
+}
+
+// IndexAddUnordered is IndexAdd in any order of the updates; see [Tensor.ScatterAddUnordered].
+func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
 // GatherND returns the elements or slices of t at coordinates. Each row of indices [..., R] has the coordinates of the
@@ -92,6 +103,11 @@ func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 // ScatterNDAdd is ScatterND that adds, in row-major order.
 func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})
+}
+
+// ScatterNDAddUnordered is ScatterNDAdd that may add floats in any order; see [Tensor.ScatterAddUnordered].
+func (t Tensor) ScatterNDAddUnordered(indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("unordered", true))
 }
 
 // ScatterNDReduce is ScatterND that folds, by the modes of ScatterReduce.

@@ -9,6 +9,8 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	unique := AttrInfo{Name: "unique", Kind: AttrBool, Default: false,
 		Doc: "whether the caller promises distinct indices. In-place updates of a state then skip a check. If the promise is broken, any of the updates may remain."}
+	unordered := AttrInfo{Name: "unordered", Kind: AttrBool, Default: false,
+		Doc: "whether floats may be added in any order. Float atomics may then be used, and the last bits may differ between runs."}
 	mode := AttrInfo{Name: "mode", Kind: AttrString, Default: "add", Enum: []string{"add", "mul", "min", "max"},
 		Doc: "how an element is combined with its updates: sum, product, smallest or largest"}
 	scatter := []ArgInfo{{Name: "base"}, {Name: "indices"}, {Name: "updates"}}
@@ -25,10 +27,10 @@ func init() {
 			Infer: inferScatter(nil),
 			Doc:   "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. If several updates have one target, the last in row-major order wins." + dropped},
 		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter,
-			Attrs: []AttrInfo{axis, unique, mode}, Infer: inferScatter(number), Tol: sum,
+			Attrs: []AttrInfo{axis, unique, mode, unordered}, Infer: inferScatter(number), Tol: sum,
 			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder + others},
-		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
-			Infer: inferIndexAdd, Tol: sum,
+		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter,
+			Attrs: []AttrInfo{axis, unique, unordered}, Infer: inferIndexAdd, Tol: sum,
 			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder + wide},
 		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
 			Infer: inferGatherND, Picks: always,
@@ -37,7 +39,7 @@ func init() {
 			Infer: inferScatterND(nil),
 			Doc:   "base with the elements or slices of updates written at the coordinates in the rows of indices[…, R]. Each row holds coordinates of base's R outermost axes. If several updates have one target, the last in row-major order wins. Coordinates out of range change nothing. Updating a state in this way happens in place. Blocks can be written into a state by whole rows, if R is less than the rank of base, for example one new row per sequence of a KV cache."},
 		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter,
-			Attrs: []AttrInfo{unique, mode}, Infer: inferScatterND(number), Tol: sum,
+			Attrs: []AttrInfo{unique, mode, unordered}, Infer: inferScatterND(number), Tol: sum,
 			Doc: "base with the elements or slices of updates added at the coordinates in the rows of indices[…, R]. Each row holds coordinates of base's R outermost axes. Coordinates out of range change nothing. Updating a state in this way happens in place." + inOrder + others},
 	)
 }

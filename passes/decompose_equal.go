@@ -70,7 +70,7 @@ for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
 
 func init() {
 	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
-		ir.I64: "int64_t"} {
+		ir.I64: "uvec2"} {
 		for mode := range hitFolds {
 			foldsEqual[foldKey{mode, t}] = newFoldEqual(mode, t, name)
 		}
@@ -81,16 +81,30 @@ func init() {
 var noneText = map[foldKey]string{
 	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
 	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
-	{"min", ir.I64}: "~(int64_t(1) << 63)", {"max", ir.I64}: "int64_t(1) << 63",
+	{"min", ir.I64}: "uvec2(0xffffffffu, 0x7fffffffu)", {"max", ir.I64}: "uvec2(0u, 0x80000000u)",
 }
 
-// foldText returns the GLSL of a mode's fold of a and b, and its neutral value, for a type.
-func foldText(mode string, t ir.DType, name string) (fold, none string) {
+// foldPairs are the GLSL statements of each fold of an i64 as two words, which needs no 64-bit integers.
+var foldPairs = map[string]string{
+	"add": "uint low = a.x + b.x;\n    return uvec2(low, a.y + b.y + uint(low < a.x));",
+	"mul": "uint high, low;\n    umulExtended(a.x, b.x, high, low);\n    return uvec2(low, high + a.x * b.y + a.y * b.x);",
+	"min": "return int(b.y) < int(a.y) || b.y == a.y && b.x < a.x ? b : a;",
+	"max": "return int(b.y) > int(a.y) || b.y == a.y && b.x > a.x ? b : a;",
+}
+
+// foldText returns the GLSL statements of a mode's fold of a and b, and its neutral value, for a type.
+func foldText(mode string, t ir.DType) (fold, none string) {
 	switch mode {
 	case "add":
-		return "a + b", literal(t, "0")
+		fold, none = "return a + b;", literal(t, "0")
 	case "mul":
-		return "a * b", literal(t, "1")
+		fold, none = "return a * b;", literal(t, "1")
+	}
+	if t == ir.I64 {
+		fold = foldPairs[mode]
+	}
+	if none != "" {
+		return fold, none
 	}
 	first := "b < a"
 	if mode == "max" {
@@ -106,7 +120,10 @@ func foldText(mode string, t ir.DType, name string) (fold, none string) {
 		first += " || isNaN64(b)"
 		none = fmt.Sprintf("packDouble2x32(uvec2(0u, 0x%xu))", math.Float64bits(least)>>32)
 	}
-	return first + " ? b : a", none
+	if t != ir.I64 {
+		fold = "return " + first + " ? b : a;"
+	}
+	return fold, none
 }
 
 // literal is a digit as a constant of a type of GLSL.
@@ -119,15 +136,32 @@ func literal(t ir.DType, digit string) string {
 	case ir.U32:
 		return digit + "u"
 	case ir.I64:
-		return "int64_t(" + digit + ")"
+		return "uvec2(" + digit + "u, 0u)"
 	}
 	return digit
 }
 
-// newFoldEqual describes the kernels of a mode for a dtype; name is the dtype's GLSL type.
+// newFoldEqual describes the kernels of a mode for a dtype; name is the GLSL type of a value. An i64 is two words
+// along an extra axis there.
 func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
-	fold, none := foldText(mode, t, name)
-	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    return %s;\n}", fold)
+	fold, none := foldText(mode, t)
+	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", fold)
+	seen, pair := t, t == ir.I64
+	if pair {
+		seen = ir.U32
+	}
+	load := func(array, at string) string {
+		if pair {
+			return fmt.Sprintf("uvec2(%[1]s[2u * (%[2]s)], %[1]s[2u * (%[2]s) + 1u])", array, at)
+		}
+		return array + "[" + at + "]"
+	}
+	store := func(array, at string) string {
+		if pair {
+			return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;", array, at)
+		}
+		return array + "[" + at + "] = sum;"
+	}
 	if t == ir.F64 {
 		functions = `bool isNaN64(double x) {
     uvec2 bits = unpackDouble2x32(x);
@@ -144,7 +178,8 @@ func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 	named := func(what string) string { return fmt.Sprintf("vkc.%s_%s_equal_%s", what, mode, t) }
 	check := func(c *ir.Call, ints int) error {
 		rows := c.Shape(0)
-		ok := c.DType(0) == t && len(rows) == 2 && c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
+		ok := c.DType(0) == seen && (len(rows) == 2 || pair && len(rows) == 3 && rows[2].Is(2)) &&
+			c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
 		for i := range ints {
 			ok = ok && c.DType(1+i) == ir.I32
 		}
@@ -153,6 +188,13 @@ func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 		}
 		return nil
 	}
+	results := func(c *ir.Call, n ir.Dim) []ir.Type { // n rows of the argument's width
+		shape := slices.Clone(c.Shape(0))
+		if len(shape) > 0 {
+			shape[0] = n
+		}
+		return []ir.Type{{DType: seen, Shape: shape}}
+	}
 	chunks := ir.CustomOp{
 		Name: named("chunks"),
 		Doc: "The fold of the rows of each chunk whose keys are equal: sorted are the keys in order, and order says " +
@@ -160,7 +202,7 @@ func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 		Args:  []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}},
 		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "how many there are at most"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			return []ir.Type{{DType: t, Shape: ir.Shape{ir.D(c.Attrs.Int("chunks")), c.Shape(0)[1]}}}, check(c, 2)
+			return results(c, ir.D(c.Attrs.Int("chunks"))), check(c, 2)
 		},
 		Tol: tol,
 		Kernel: &ir.CustomKernel{
@@ -174,13 +216,15 @@ column += local % width;
 bool equal = begin < end && end - begin == uint(chunk) && sorted[begin] == sorted[end - 1u];
 TYPE sum = NONE;
 if (equal && team < teams) {
-    for (uint k = begin + team; k < end; k += teams) sum = fold(sum, rows[uint(order[k]) * rows_dim1 + column]);
+    for (uint k = begin + team; k < end; k += teams) {
+        sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
+    }
 }
 parts[local] = sum;
 barrier();
 if (team == 0u) {
     for (uint i = 1u; i < teams; ++i) sum = fold(sum, parts[i * width + local]);
-    folded[gl_WorkGroupID.x * folded_dim1 + column] = sum;
+    ` + store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
 }`),
 		},
 		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
@@ -203,7 +247,7 @@ if (team == 0u) {
 			{Name: "folded"}},
 		Attrs: []ir.AttrInfo{chunkAttr},
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
-			return []ir.Type{{DType: t, Shape: ir.Shape{c.Shape(3)[0], c.Shape(0)[1]}}}, check(c, 3)
+			return results(c, c.Shape(3)[0]), check(c, 3)
 		},
 		Tol: tol,
 		Kernel: &ir.CustomKernel{
@@ -218,14 +262,14 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
     for (uint k = key < 0 ? sorted_dim0 : begins[row]; k < sorted_dim0 && sorted[k] == key;) {
         uint next = k + uint(chunk);
         if (k % uint(chunk) == 0u && next <= sorted_dim0 && sorted[next - 1u] == key) {
-            sum = fold(sum, folded[k / uint(chunk) * sums_dim1 + column]);
+            sum = fold(sum, ` + load("folded", "k / uint(chunk) * sums_dim1 + column") + `);
             k = next;
         } else {
-            sum = fold(sum, rows[uint(order[k]) * rows_dim1 + column]);
+            sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
             ++k;
         }
     }
-    sums[row * sums_dim1 + column] = sum;
+    ` + store("sums", "row * sums_dim1 + column") + `
 }`),
 		},
 		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
@@ -279,6 +323,11 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	if err != nil {
 		return nil, err
 	}
+	if t == ir.I64 {
+		for i := range len(rows) / 2 {
+			rows[i] = rows[2*i] | rows[2*i+1]<<32
+		}
+	}
 	none := int64(0)
 	switch lo, hi := ir.IntRange(t); mode {
 	case "mul":
@@ -296,6 +345,14 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		case ir.U32:
 			sums[i] = int64(uint32(x))
 		}
+	}
+	if t == ir.I64 {
+		words := make([]int64, 0, 2*len(sums))
+		for _, x := range sums {
+			words = append(words, int64(uint32(x)), int64(uint32(x>>32)))
+		}
+		out, err := ir.FromInts(ir.U32, words, n, width, 2)
+		return []*ir.Data{out}, err
 	}
 	out, err := ir.FromInts(t, sums, n, width)
 	return []*ir.Data{out}, err
@@ -341,6 +398,11 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 		return nil
 	}
 	rows = r.reshape(rows, ir.Shape{s[1], columns})
+	if acc == ir.I64 {
+		pair := ir.Shape{s[1], columns, ir.D(1)}
+		low, high := r.wordsOf(rows)
+		rows = r.add(ir.OpConcat, []*ir.Node{r.reshape(low, pair), r.reshape(high, pair)}, ir.Attr{Name: "axis", Value: 2})
+	}
 	most := s[1].Max()
 	chunk := int64(minEqualChunk)
 	for chunk < maxEqualChunk && chunk*chunk < most {
@@ -351,6 +413,14 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 		ir.Attr{Name: "chunks", Value: (most + chunk - 1) / chunk})
 	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
 	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
+	if acc == ir.I64 {
+		word := func(i int) *ir.Node {
+			x := r.unary(ir.OpSlice, sums, ir.Attr{Name: "starts", Value: []int{0, 0, i}},
+				ir.Attr{Name: "limits", Value: ir.Shape{n, columns, ir.D(i + 1)}})
+			return r.reshape(x, ir.Shape{n, columns})
+		}
+		sums = r.fromWords(word(0), word(1))
+	}
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
 }
 
@@ -379,14 +449,26 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
 
-// below converts indices to i32, with -1 for indices outside of 0 to limit-1.
-func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
+// within reports which indices are in 0 to limit-1, and converts them to i32. Indices outside become any i32.
+func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	positive := positiveIndex(indices.DType())
 	indices = r.wideIndex(indices)
 	if r.err != nil {
-		return nil
+		return nil, nil
 	}
 	t := indices.DType()
-	within := r.binary(ir.OpAnd, r.binary(ir.OpGe, indices, r.scalar(t, 0)),
-		r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t)))
-	return r.castTo(r.add(ir.OpWhere, []*ir.Node{within, indices, r.scalar(t, -1)}), ir.I32)
+	is = r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t))
+	if !positive {
+		is = r.binary(ir.OpAnd, r.binary(ir.OpGe, indices, r.scalar(t, 0)), is)
+	}
+	return is, r.castTo(indices, ir.I32)
+}
+
+// below converts indices to i32, with -1 for indices outside of 0 to limit-1.
+func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
+	is, indices := r.within(indices, limit)
+	return r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(ir.I32, -1)})
 }

@@ -84,29 +84,59 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 // scatteredElements rewrites a scatter along an axis as a scatter of single elements to positions in the base. It
 // returns nil if comparing indices along the axis is cheaper, or positions have more than 31 bits.
 func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
-	base, errBase := flatAround(n.Shape(), axis)
-	updates, errUpdates := flatAround(args[2].Shape(), axis)
-	all, errAll := n.Shape().Numel()
-	each, errEach := args[2].Shape().Numel()
-	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || all.Max() > math.MaxInt32 { // or no dim expresses it
+	e, ok := elementsOf(n, args, axis)
+	if !ok {
 		return nil
 	}
-	one := ir.D(1)
-	size := scatterSize{ir.Shape{one, all, one}, ir.Shape{one, each, one}, modeOf(n), args[2].DType()}
-	form := r.form(size, float64(each.Max())*float64(base[1].Max()))
+	along, find := n.Shape()[axis], lastOf(e.base[1], e.updates[1], false)
+	size := e.scatterSize
+	if e.mode == "" {
+		size = find
+	}
+	form := r.form(size, along)
 	if form == compareAll {
 		return nil
 	}
-	row := r.below(r.reshape(args[1], updates), base[1])
-	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(updates, 0), r.dimValue(base[1])), row)
-	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(base[2])), r.iota(updates, 2))
+	base, updates := r.reshape(args[0], e.base), r.reshape(args[2], e.updates)
+	at := r.positions(e, args[1])
+	if e.mode == "" {
+		return r.reshape(r.pickedRows(base, updates, r.lastRows(form, find, at)), n.Shape())
+	}
+	return r.reshape(r.foldInto(base, r.folds(form, size, at, updates), e.mode), n.Shape())
+}
+
+// elements is a scatter of single elements. It views each as a row of one element with a position in the flat base.
+type elements struct {
+	scatterSize
+	around, along ir.Shape // base and updates, with the axes before and after the indexed axis joined
+}
+
+// elementsOf returns this view of a scatter, unless positions have more than 31 bits.
+func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
+	var errBase, errUpdates error
+	e.around, errBase = flatAround(n.Shape(), axis)
+	e.along, errUpdates = flatAround(args[2].Shape(), axis)
+	all, errAll := n.Shape().Numel()
+	each, errEach := args[2].Shape().Numel()
+	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || all.Max() > math.MaxInt32 { // or no dim expresses it
+		return e, false
+	}
+	one := ir.D(1)
+	e.scatterSize = scatterSize{base: ir.Shape{one, all, one}, updates: ir.Shape{one, each, one}, mode: modeOf(n),
+		t: args[2].DType(), unordered: n.Attrs().Bool("unordered")}
+	return e, true
+}
+
+// positions returns the position of each element in the flat base, or -1 if its index is out of range.
+func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
+	is, row := r.within(r.reshape(indices, e.along), e.around[1])
+	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
+	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
+	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
 	if r.err != nil {
 		return nil
 	}
-	at = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGe, row, r.scalar(ir.I32, 0)), at, r.scalar(ir.I32, -1)})
-	out := r.rowsByForm(form, size, r.reshape(args[0], size.base), r.reshape(at, ir.Shape{each}),
-		r.reshape(args[2], size.updates))
-	return r.reshape(out, n.Shape())
+	return r.reshape(at, e.updates[1:2])
 }
 
 // indexAdd sums the slices with an index equal to the coordinate.
@@ -126,7 +156,7 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		return nil
 	}
-	out := r.rowsInto(r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd), "add")
+	out := r.rowsInto(n, r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd))
 	return r.reshape(out, n.Shape())
 }
 
@@ -135,114 +165,112 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 // indices become out of range.
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
-	axis, row, mode := 0, n.Rank()-1, modeOf(n)
-	if n.Op() != ir.OpScatterND && n.Op() != ir.OpScatterNDAdd {
-		axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	}
-	if r.err != nil {
-		return nil
-	}
-	switch n.Op() {
-	case ir.OpScatter, ir.OpScatterAdd:
-		hit, kept := r.lastOfEqual(r.swapAxes(indices, axis, row))
-		indices = r.swapAxes(kept, axis, row)
-		if mode != "" && hit != nil {
-			_, others := r.pairs(r.swapAxes(updates, axis, row))
-			updates = r.swapAxes(r.hitsOf(hit, others, -1, mode), axis, row)
+	l := r.landings(n, args)
+	if r.err == nil && !l.along.Is(1) {
+		is := r.isLast(l)
+		if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
+			is = r.reshape(is, append(slices.Clone(indices.Shape()[:indices.Rank()-1]), ir.D(1)))
 		}
-	case ir.OpIndexAdd:
-		hit, kept := r.lastOfRows(indices, n.Shape()[axis])
-		rows, err := flatAround(updates.Shape(), axis)
-		if r.err == nil {
-			r.err = err
+		if l.mode != "" {
+			updates = r.foldOfEach(l, updates)
 		}
-		indices, updates = kept, r.foldOfRows(hit, indices, updates, rows, n.Shape()[axis], mode)
-	default:
-		flat := r.flatIndex(indices, n.Shape(), true)
-		outer, _ := r.split(n.Shape(), indices)
-		hit, kept := r.lastOfRows(flat, outer)
-		if r.err != nil {
-			return nil
-		}
-		places := indices.Shape()[:indices.Rank()-1]
-		inner, err := updates.Shape()[len(places):].Numel()
-		if r.err == nil {
-			r.err = err
-		}
-		if mode != "" {
-			updates = r.foldOfRows(hit, flat, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner}, outer, mode)
-		}
-		is := r.binary(ir.OpGe, kept, r.scalar(kept.DType(), 0))
-		is = r.reshape(is, append(slices.Clone(places), ir.D(1)))
 		indices = r.wideIndex(indices)
 		if r.err == nil {
 			indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 		}
 	}
-	if !n.DType().IsFloat() {
+	if r.err == nil && !n.DType().IsFloat() {
 		updates = r.castTo(updates, n.DType()) // wraps
 	}
 	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
 	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
 }
 
-// lastOfEqual compares the indices of each row with each other. It returns which are equal, and the indices with -1 in
-// place of all but the last of equal ones. equal is nil if there is only one index.
-func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
-	indices = r.wideIndex(indices)
-	if r.err != nil || indices.Shape()[indices.Rank()-1].Is(1) {
-		return nil, indices
-	}
-	mine, others := r.pairs(indices)
-	equal = r.binary(ir.OpEq, mine, others)
-	if r.err != nil {
-		return nil, nil
-	}
-	n := indices.Shape()[indices.Rank()-1]
-	last := r.lastHit(equal, ir.Shape{n, n}, -1)
-	is := r.binary(ir.OpEq, last, r.iota(ir.Shape{n}, 0))
-	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+// landings describes the updates of a scatter and their destinations.
+type landings struct {
+	scatterSize
+	indices *ir.Node // the indices, or flat positions if the scatter has rows of coordinates
+	along   ir.Dim   // the most updates of one destination
+	axis    int      // the axis of these updates
+	at      *ir.Node // the destination of each row of updates; nil if positions need more than 31 bits
+	// elements is set if each updated element has its own index.
+	elements bool
 }
 
-// lastOfRows is lastOfEqual for one row of indices below a limit. If comparing all pairs costs more, it finds the last
-// of equal indices by atomics.
-func (r *rewriter) lastOfRows(indices *ir.Node, limit ir.Dim) (equal, kept *ir.Node) {
-	equal, kept = r.lastOfEqual(indices)
-	if r.err != nil || equal == nil {
-		return equal, kept
+// landings returns the description of a scatter.
+func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
+	base, indices, updates := args[0], args[1], args[2]
+	one := ir.D(1)
+	l.indices = indices
+	if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
+		l.indices = r.flatIndex(indices, n.Shape(), true)
+		outer, inner := r.split(n.Shape(), indices)
+		if r.err != nil {
+			return l
+		}
+		l.base, l.updates = ir.Shape{one, outer, inner}, ir.Shape{one, l.indices.Shape()[0], inner}
+		l.at = l.indices
+	} else if l.axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank()); r.err != nil {
+		return l
+	} else if n.Op() == ir.OpIndexAdd {
+		var errBase, errUpdates error
+		l.base, errBase = flatAround(base.Shape(), l.axis)
+		l.updates, errUpdates = flatAround(updates.Shape(), l.axis)
+		if r.err = errors.Join(errBase, errUpdates); r.err != nil {
+			return l
+		}
+		l.at, l.axis = indices, 0
+	} else {
+		l.elements = true
+		if e, ok := elementsOf(n, args, l.axis); ok {
+			l.scatterSize, l.at = e.scatterSize, r.positions(e, indices)
+		}
 	}
-	one, n := ir.D(1), kept.Shape()[0]
-	size := scatterSize{ir.Shape{one, limit, one}, ir.Shape{one, n, one}, "", ir.I32}
-	if r.form(size, size.elements(size.updates)*float64(n.Max())) != accumulate {
-		return equal, kept
+	l.mode, l.t, l.unordered, l.each = modeOf(n), updates.DType(), n.Attrs().Bool("unordered"), true
+	if r.err == nil {
+		l.along = l.indices.Shape()[l.axis]
 	}
-	indices = r.wideIndex(indices)
-	l := r.landing(size, indices)
-	last := r.add(ir.OpGather, []*ir.Node{r.lastUpdate(l), r.notBelowZero(l.at)}, ir.Attr{Name: "axis", Value: 0})
-	is := r.binary(ir.OpAnd, r.binary(ir.OpEq, last, r.iota(ir.Shape{n}, 0)),
-		r.binary(ir.OpGe, l.at, r.scalar(ir.I32, 0)))
-	if r.err != nil {
-		return nil, nil
-	}
-	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+	return l
 }
 
-// foldOfRows folds, for each row of updates [outer, K, inner], all rows with the same index.
-func (r *rewriter) foldOfRows(hit, indices, updates *ir.Node, rows ir.Shape, limit ir.Dim, mode string) *ir.Node {
+// isLast reports, for each update, whether no later update has the same destination.
+func (r *rewriter) isLast(l landings) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	one := ir.D(1)
-	if hit == nil {
-		return updates // a single update
+	if l.at != nil {
+		find := lastOf(l.base[1], l.updates[1], true)
+		if form := r.form(find, l.along); form != compareAll {
+			last := r.lastRows(form, find, l.at)
+			return r.reshape(r.binary(ir.OpEq, last, r.iota(find.updates[1:2], 0)), l.indices.Shape())
+		}
 	}
-	size := scatterSize{ir.Shape{one, limit, one}, rows, mode, updates.DType()}
-	if r.form(size, size.elements(rows)*float64(rows[1].Max())) != compareAll && size.sorts() {
-		return r.reshape(r.sortedFolds(indices, indices, r.reshape(updates, rows), limit, mode), updates.Shape())
+	row := l.indices.Rank() - 1
+	last := r.lastHit(r.equal(l), ir.Shape{l.along, l.along}, -1)
+	return r.swapAxes(r.binary(ir.OpEq, last, r.iota(ir.Shape{l.along}, 0)), l.axis, row)
+}
+
+// equal moves the axis of the indices innermost and compares all pairs of indices along it.
+func (r *rewriter) equal(l landings) *ir.Node {
+	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
+	if r.err != nil {
+		return nil
 	}
-	folded := r.hitsOf(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
-		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2, mode)
-	return r.reshape(folded, updates.Shape())
+	mine, others := r.pairs(indices)
+	return r.binary(ir.OpEq, mine, others)
+}
+
+// foldOfEach returns, for each update, the fold of all updates with the same destination.
+func (r *rewriter) foldOfEach(l landings, updates *ir.Node) *ir.Node {
+	form := compareAll
+	if r.err == nil && l.at != nil {
+		form = r.form(l.scatterSize, l.along)
+	}
+	if row := updates.Rank() - 1; form == compareAll && l.elements {
+		_, others := r.pairs(r.swapAxes(updates, l.axis, row))
+		return r.swapAxes(r.hitsOf(r.equal(l), others, -1, l.mode), l.axis, row)
+	}
+	return r.reshape(r.folds(form, l.scatterSize, l.at, r.reshape(updates, l.updates)), updates.Shape())
 }
 
 // flatAround joins the axes before one axis, and the axes after it.
@@ -255,42 +283,69 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// rowsInto changes base [outer, N, inner] by updates [outer, K, inner]: row k goes to row indices[k], if that exists.
-// It replaces that row or, with a mode, is folded into it.
-func (r *rewriter) rowsInto(base, indices, updates *ir.Node, mode string) *ir.Node {
+// rowsInto changes base [outer, N, inner] by the updates [outer, K, inner] of scatter n: row k goes to row at[k], if
+// that exists. It replaces that row or, with a mode, is folded into it.
+func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	size := scatterSize{base.Shape(), updates.Shape(), mode, updates.DType()}
-	steps := size.elements(size.updates)
-	if mode == "" {
-		steps = size.elements(size.updates[:2]) // number of rows
+	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: modeOf(n), t: updates.DType(),
+		unordered: n.Attrs().Bool("unordered")}
+	along := s.base[1]
+	if s.mode != "" {
+		return r.foldInto(base, r.folds(r.form(s, along), s, at, updates), s.mode)
 	}
-	return r.rowsByForm(r.form(size, steps*float64(size.base[1].Max())), size, base, indices, updates)
+	find := lastOf(along, s.updates[1], false)
+	return r.pickedRows(base, updates, r.lastRows(r.form(find, along), find, at))
 }
 
-// rowsByForm is rowsInto in one of its forms.
-func (r *rewriter) rowsByForm(form scatterForm, s scatterSize, base, indices, updates *ir.Node) *ir.Node {
+// folds returns the folds of updates [outer, K, inner] in the accumulation dtype: [outer, N, inner] by destination, or
+// [outer, K, inner] by update, if s.each is set.
+func (r *rewriter) folds(form scatterForm, s scatterSize, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	places := ir.Shape{s.base[1], s.updates[1]}
-	switch {
-	case form == sortFirst:
-		return r.foldInto(base, r.sortedFolds(indices, r.iota(places[:1], 0), updates, places[0], s.mode), s.mode)
-	case form == accumulate && s.mode == "":
-		return r.pickedRows(base, updates, r.lastUpdate(r.landing(s, indices)))
-	case form == accumulate:
-		folded := r.accumulated(r.landing(s, indices), updates)
-		return r.foldInto(base, r.reshape(folded, s.base), s.mode)
+	switch form {
+	case compareAll:
+		var hit *ir.Node // [wanted, K]
+		if s.each {
+			mine, others := r.pairs(r.wideIndex(at))
+			hit = r.binary(ir.OpEq, mine, others)
+		} else {
+			hit = r.meets(at, ir.Shape{s.base[1], s.updates[1]})
+		}
+		one := ir.D(1)
+		return r.hitsOf(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
+			r.reshape(updates, ir.Shape{s.updates[0], one, s.updates[1], s.updates[2]}), 2, s.mode)
+	case sortFirst:
+		wanted := at
+		if !s.each {
+			wanted = r.iota(s.base[1:2], 0)
+		}
+		return r.sortedFolds(at, wanted, updates, s.base[1], s.mode)
 	}
-	hit := r.meets(indices, places) // [N, K]
-	if s.mode == "" {
-		return r.pickedRows(base, updates, r.lastHit(hit, places, -1))
+	l := r.landing(s, at)
+	folded := r.accumulated(form, l, updates)
+	if !s.each || r.err != nil {
+		return r.reshape(folded, s.base)
 	}
-	wide := r.reshape(updates, ir.Shape{s.updates[0], ir.D(1), s.updates[1], s.updates[2]})
-	hit = r.reshape(hit, ir.Shape{ir.D(1), places[0], places[1], ir.D(1)})
-	return r.foldHits(base, hit, wide, 2, s.mode)
+	rows := r.notEmpty(r.reshape(folded, ir.Shape{l.places, s.base[2]}), 0)
+	picked := r.add(ir.OpIndexSelect, []*ir.Node{rows, r.notBelowZero(l.at)}, ir.Attr{Name: "axis", Value: 0})
+	return r.reshape(picked, s.updates)
+}
+
+// lastRows returns the number of the last update, or -1: [N] by destination, or [K] by update, if find.each is set.
+func (r *rewriter) lastRows(form scatterForm, find scatterSize, at *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	places := ir.Shape{find.wanted(), find.updates[1]}
+	if form == compareAll {
+		return r.lastHit(r.meets(at, places), places, -1)
+	}
+	numbers := r.reshape(r.iota(find.updates[1:2], 0), find.updates)
+	last := r.reshape(r.folds(form, find, at, numbers), places[:1])
+	return r.binary(ir.OpMax, last, r.scalar(ir.I32, -1))
 }
 
 // pickedRows returns base [outer, N, inner] with each row replaced by row pos[n] of updates, if pos[n] is not negative.
@@ -313,6 +368,9 @@ func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
 		ir.Attr{Name: "axis", Value: 0})
 	return r.binary(ir.OpEq, indices, at)
 }
+
+// positiveIndex reports whether indices of a dtype cannot be negative, after a cast to i32 too.
+func positiveIndex(t ir.DType) bool { return t.Kind() == ir.KindUint && t.BlockBytes() < 4 }
 
 // wideIndex casts indices to i32, or leaves them i64. A u32 too large for i32 becomes negative, and stays out of range.
 func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
@@ -391,7 +449,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		return nil
 	}
 	is := indices.Shape()
-	positive := indices.DType().Kind() == ir.KindUint && indices.DType().BlockBytes() < 4 // so that i32 is, too
+	positive := positiveIndex(indices.DType())
 	rank := int(is[len(is)-1].Add)
 	rows, err := is[:len(is)-1].Numel()
 	if err != nil {
@@ -476,6 +534,6 @@ func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
-	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), modeOf(n))
+	out := r.rowsInto(n, r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows))
 	return r.reshape(out, n.Shape())
 }

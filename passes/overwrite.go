@@ -480,8 +480,10 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (k
 		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
 	}
 	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
-	within := l.b.Apply(ir.OpAnd, ir.Bool, nil,
-		l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), l.b.Apply(ir.OpLt, ir.Bool, nil, v, end))
+	within := l.b.Apply(ir.OpLt, ir.Bool, nil, v, end)
+	if !positiveIndex(indices.DType()) {
+		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), within)
+	}
 	if g := l.k.Guard; g != nil {
 		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
 	}

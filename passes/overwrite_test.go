@@ -63,11 +63,11 @@ var inPlaceStates = []struct {
 		%b = index_add %s, %positions, %updates
 		update %s = %b
 		output "y" %b`, false},
-	{"scatter_nd of lines", "map row map", `
+	{"scatter_nd of lines", "row map", `
 		%b = scatter_nd %s, %pairs, %few
 		update %s = %b
 		output "y" %b`, false},
-	{"scatter_nd_add of lines", "map row row map", `
+	{"scatter_nd_add of lines", "row row map", `
 		%b = scatter_nd_add %s, %pairs, %few
 		update %s = %b
 		output "y" %b`, false},

@@ -24,6 +24,8 @@ type Pricer interface {
 	Time(kernel.Work) float64
 	// Has reports whether the device has a feature, by its name in device.Caps.Has.
 	Has(feature string) bool
+	// Shared returns the limit of a workgroup's shared memory in bytes.
+	Shared() int
 	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// Sizes returns the sizes that rules should propose where these depend on the device.

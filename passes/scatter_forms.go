@@ -4,17 +4,19 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scatterForm is a way to compute a scatter. Each gives the same bits in every run.
+// scatterForm is a way to compute a scatter. Each except anyOrder gives the same bits in every run.
 type scatterForm uint8
 
 const (
 	compareAll scatterForm = iota // each destination is compared with each index; simple, but the work is quadratic
 	accumulate                    // updates change destinations by integer atomics
+	anyOrder                      // updates change destinations by float atomics
 	sortFirst                     // updates in the order of their indices are folded
 )
 
@@ -24,56 +26,87 @@ type scatterSize struct {
 	base, updates ir.Shape
 	mode          string
 	t             ir.DType
+	unordered     bool // floats may be added in any order
+	each          bool // one fold per update, of its destination, instead of one per destination
+}
+
+// lastOf returns the size of a search for the last of n updates per destination: a fold of the updates' numbers.
+func lastOf(limit, n ir.Dim, each bool) scatterSize {
+	one := ir.D(1)
+	return scatterSize{base: ir.Shape{one, limit, one}, updates: ir.Shape{one, n, one}, mode: "max", t: ir.I32,
+		each: each}
+}
+
+// wanted returns the number of folds along the axis.
+func (s scatterSize) wanted() ir.Dim {
+	if s.each {
+		return s.updates[1]
+	}
+	return s.base[1]
 }
 
 // nominal are the rates of a device that is not known.
 var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 
-// minShared is how many updates fill a device by workgroups that accumulate in shared memory.
-const minShared = 1 << 16
+// inFlight is about the number of updates that a device works on at once.
+const inFlight = 1 << 16
 
-// form chooses the form of a scatter with the least estimated time on the device. steps is the number of comparisons in
-// the comparing form.
-func (r *rewriter) form(s scatterSize, steps float64) scatterForm {
+// form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons per
+// update in the comparing form.
+func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 	time := nominal.Time
 	if r.pricer != nil {
 		time = r.pricer.Time
 	}
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
-	best, least := compareAll, time(kernel.Work{Form: "compare", Places: steps, Launches: 1})
+	best, least := compareAll, time(kernel.Work{Form: "compare", Places: each * float64(along.Max()), Launches: 1})
 	take := func(f scatterForm, w kernel.Work) {
 		if t := time(w); t < least {
 			best, least = f, t
 		}
 	}
-	if acc := s.accumulator(); acc.words > 0 && s.fits() {
-		w := kernel.Work{Form: "accumulate", Launches: 3, Bytes: each*(4+width) + 8*float64(acc.words)*places}
-		if !acc.near(s) {
-			w.Places = each * float64(acc.words)
+	accumulates := func(f scatterForm, name string) {
+		acc := r.accumulator(f, s)
+		if acc.words == 0 || !s.fits() {
+			return
+		}
+		words := float64(acc.words)
+		w := kernel.Work{Form: name, Launches: 3, Bytes: each*(4+width) + 8*words*places}
+		if kind := acc.near(r, s); kind >= 0 {
+			w.Places = math.Ceil(each/float64(sharedKinds[kind].tile)) * places * words
+		} else if w.Places = each * words; acc.swaps { // one more swap per other update in flight
+			w.Places += each * (1 + inFlight/max(places, 1))
 		}
 		if acc.exponents { // an extra pass finds them, and each update reads its destination's
 			w.Places, w.Launches = w.Places+each, w.Launches+2
 			w.Bytes += each*(4+width) + 8*places
 		}
-		take(accumulate, w)
+		if s.each {
+			w.Places += each
+		}
+		take(f, w)
 	}
-	if s.sorts() && r.pricerHas(s.t) {
-		keys, rows := float64(s.updates[1].Max()), float64(s.base[1].Max())
+	accumulates(accumulate, "accumulate")
+	if s.addsFloats() && s.unordered {
+		accumulates(anyOrder, "any order")
+	}
+	if s.sorts() {
+		keys, rows := float64(s.updates[1].Max()), float64(s.wanted().Max())
 		turns := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8
 		launches := 6
 		if s.updates[1].Max() > maxSort {
 			launches += 3 * turns
 		}
+		results := each
+		if !s.each {
+			results = places
+		}
 		sectors := keys * math.Ceil(each/max(keys, 1)*width/kernel.Sector) // of rows that are no neighbours
-		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: each*width + 2*places*width,
+		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: each*width + 2*results*width,
 			Places: keys*float64(turns) + sectors + rows*math.Log2(keys+2)/4})
 	}
 	return best
-}
-
-func (r *rewriter) pricerHas(t ir.DType) bool {
-	return r.pricer == nil || t != ir.I64 || r.pricer.Has("int64")
 }
 
 // elements returns the maximum number of elements of a shape, or infinity if it is not expressible as a dim.
@@ -99,38 +132,60 @@ func (s scatterSize) sorts() bool {
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
 
+// addsFloats reports whether the scatter adds in f32, so that float atomics can do it.
+func (s scatterSize) addsFloats() bool {
+	return s.mode == "add" && s.t.IsFloat() && s.t != ir.F64
+}
+
 // accumulator describes the kernels that accumulate a scatter's updates.
 type accumulator struct {
 	accumulationOps
 	exponents bool // a kernel first finds the exponents of floats
+	swaps     bool // compare-and-swap loops add floats
 }
 
-// accumulator returns the accumulator of a scatter, with no words if there is none.
-func (s scatterSize) accumulator() accumulator {
-	float, wide := s.t.IsFloat(), s.t == ir.F64 || s.t == ir.I64
+// accumulator returns the accumulator of a scatter in a form, with no words if there is none.
+func (r *rewriter) accumulator(form scatterForm, s scatterSize) (a accumulator) {
+	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
-	case s.mode == "" && s.updates[0].Is(1): // the last update of a destination
-		return accumulator{scatterMost, false}
+	case form == anyOrder:
+		a.accumulationOps = scatterFloat
+		if a.swaps = r.pricer == nil || !a.suits(r, s); a.swaps {
+			a.accumulationOps = scatterSwap
+		}
 	case s.mode == "add" && s.t == ir.I64:
-		return accumulator{scatterWide, false}
-	case s.mode == "add" && float && !wide:
-		return accumulator{scatterFixed, true}
+		a.accumulationOps = scatterWide
+	case s.addsFloats():
+		a.accumulationOps, a.exponents = scatterFixed, true
 	case s.mode == "add" && !wide:
-		return accumulator{scatterSum, false}
+		a.accumulationOps = scatterSum
 	case (s.mode == "min" || s.mode == "max") && !wide:
-		return accumulator{scatterMost, false}
+		a.accumulationOps = scatterMost
 	}
-	return accumulator{}
+	return a
 }
 
-// near reports whether workgroups should accumulate in shared memory: all destinations fit, and there are many updates.
-func (a accumulationOps) near(s scatterSize) bool {
-	columns := 1.0
-	if s.mode != "" {
-		columns = float64(s.updates[2].Max())
+// suits reports whether the device has the features of the kernel for a scatter.
+func (a accumulationOps) suits(r *rewriter, s scatterSize) bool {
+	return !slices.ContainsFunc(a.op(r, s).Info().Custom.Kernel.Needs, func(n string) bool { return !r.pricer.Has(n) })
+}
+
+// op returns the kernel that accumulates a scatter.
+func (a accumulationOps) op(r *rewriter, s scatterSize) ir.Op {
+	if kind := a.near(r, s); kind >= 0 {
+		return a.shared[kind]
 	}
-	return float64(s.base[0].Max())*float64(s.base[1].Max())*columns*float64(a.words) <= sharedWords &&
-		s.elements(s.updates) >= minShared
+	return a.far
+}
+
+// near returns the index of the kind of shared memory for a scatter: it holds all destinations, and there are many
+// updates. It returns -1 if there is none.
+func (a accumulationOps) near(r *rewriter, s scatterSize) int {
+	words := s.elements(s.base[:2]) * float64(s.updates[2].Max()) * float64(a.words)
+	return slices.IndexFunc(sharedKinds, func(k sharedKind) bool {
+		return words <= float64(k.words-1) && s.elements(s.updates) >= float64(k.least) &&
+			(k.words == sharedKinds[0].words || r.pricer != nil && 4*k.words <= r.pricer.Shared())
+	})
 }
 
 // landing has the destination row of each row of updates, or -1 for none, and the number of destination rows.
@@ -148,12 +203,12 @@ func (r *rewriter) landing(s scatterSize, indices *ir.Node) (l landing) {
 	if err := errors.Join(errPlaces, errUpdates); err != nil && r.err == nil {
 		r.err = err
 	}
-	at := r.below(indices, s.base[1])
+	is, at := r.within(indices, s.base[1])
 	if !s.updates[0].Is(1) {
 		table := s.updates[:2]
-		moved := r.binary(ir.OpAdd, at, r.binary(ir.OpMul, r.iota(table, 0), r.dimValue(s.base[1])))
-		at = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGe, at, r.scalar(ir.I32, 0)), moved, r.scalar(ir.I32, -1)})
+		at = r.binary(ir.OpAdd, at, r.binary(ir.OpMul, r.iota(table, 0), r.dimValue(s.base[1])))
 	}
+	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
 	if r.err == nil {
 		at = r.reshape(at, ir.Shape{updates})
 	}
@@ -177,11 +232,7 @@ func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim
 	if r.err != nil {
 		return nil
 	}
-	op := ops.far
-	if ops.near(l.size) {
-		op = ops.shared
-	}
-	return r.add(op, append([]*ir.Node{l.at, unshaped(values)}, more...),
+	return r.add(ops.op(r, l.size), append([]*ir.Node{l.at, unshaped(values)}, more...),
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
 }
 
@@ -204,9 +255,9 @@ func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *
 
 // accumulated returns, for each destination and column, the fold of the updates [outer, K, inner] with that
 // destination, in the accumulator dtype: [outer*N*inner].
-func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
+func (r *rewriter) accumulated(form scatterForm, l landing, updates *ir.Node) *ir.Node {
 	s := l.size
-	acc, wide := s.accumulator(), accType("", s.t)
+	acc, wide := r.accumulator(form, s), accType("", s.t)
 	values, columns := updates, s.updates[2]
 	into := func(ops accumulationOps, values *ir.Node, more []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		return r.accumulateInto(l, ops, columns, values, more, attrs...)
@@ -217,6 +268,12 @@ func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
 	of := ir.Attr{Name: "least", Value: least}
 	bitcast := func(x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: ir.F32}) }
 	switch {
+	case form == anyOrder:
+		sums := words(into(acc.accumulationOps, r.castTo(values, ir.F32), nil), 0)
+		if acc.swaps {
+			sums = bitcast(sums)
+		}
+		return sums
 	case acc.exponents:
 		values = r.castTo(values, ir.F32)
 		most := into(scatterExponents, values, nil)
@@ -224,12 +281,10 @@ func (r *rewriter) accumulated(l landing, updates *ir.Node) *ir.Node {
 		sums := into(acc.accumulationOps, values, []*ir.Node{most}, units)
 		return bitcast(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1),
 			words(most, 0)}, units))
-	case acc.words == 2: // i64 has no shifts, and divisions truncate
-		low := r.binary(ir.OpAnd, values, r.scalar(ir.I64, math.MaxUint32))
-		high := r.binary(ir.OpDiv, r.binary(ir.OpSub, values, low), r.scalar(ir.I64, 1<<32))
-		sums := into(acc.accumulationOps, r.castTo(low, ir.U32), []*ir.Node{r.castTo(high, ir.U32)})
-		low, high = r.castTo(words(sums, 0), ir.I64), r.castTo(words(sums, 1), ir.I64)
-		return r.binary(ir.OpAdd, r.binary(ir.OpMul, high, r.scalar(ir.I64, 1<<32)), low)
+	case acc.words == 2:
+		low, high := r.wordsOf(values)
+		sums := into(acc.accumulationOps, low, []*ir.Node{high})
+		return r.fromWords(words(sums, 0), words(sums, 1))
 	case s.mode == "add":
 		values = r.castTo(r.castTo(values, wide), ir.U32)
 		return r.castTo(words(into(acc.accumulationOps, values, nil), 0), wide)
@@ -253,10 +308,15 @@ func lowestBit(n int64) int {
 	return min(62-24-bits.Len64(uint64(n)), 31)
 }
 
-// lastUpdate returns, for each destination, the last row of updates with that destination, or -1: i32[outer*N].
-func (r *rewriter) lastUpdate(l landing) *ir.Node {
-	one := ir.D(1)
-	numbers := r.castTo(r.binary(ir.OpAdd, r.iota(ir.Shape{l.updates}, 0), r.scalar(ir.I32, 1)), ir.U32)
-	last := r.slotsOf(l, one, r.accumulateInto(l, scatterMost, one, numbers, nil), 0)
-	return r.binary(ir.OpSub, r.castTo(last, ir.I32), r.scalar(ir.I32, 1))
+// wordsOf returns the halves of an i64 as u32.
+func (r *rewriter) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
+	low = r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
+	high = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
+	return r.castTo(low, ir.U32), r.castTo(high, ir.U32)
+}
+
+// fromWords returns the i64 of two halves.
+func (r *rewriter) fromWords(low, high *ir.Node) *ir.Node {
+	high = r.binary(ir.OpMul, r.castTo(high, ir.I64), r.scalar(ir.I64, 1<<32))
+	return r.binary(ir.OpAdd, high, r.castTo(low, ir.I64))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
@@ -71,7 +72,7 @@ func TestScatterForms(t *testing.T) {
 					}
 					wide := dtype == ir.F64 || dtype == ir.I64 && mode != "add"
 					has := form == "accumulate" && mode != "mul" && (!wide || !strings.HasSuffix(op, "add")) ||
-						form == "sort" && strings.HasSuffix(op, "add")
+						form == "sort"
 					if got := kernel != "" && strings.Contains(s.Text(), kernel); got != has {
 						t.Errorf("%s %s of %s, %s: it has such kernels: %v, want %v", op, mode, dtype, form, got, has)
 					}
@@ -210,27 +211,180 @@ func TestAccumulatedBits(t *testing.T) {
 	}
 }
 
-// TestAccumulatedStates: of many updates of a state in place the last one of each place is found by atomics, not by
-// comparing all with one another.
-func TestAccumulatedStates(t *testing.T) {
-	const leaves = `symbol N <= 20
-		%table = state {name="table", dtype=f32, shape=[30,5]}
-		%ids = input {name="ids", dtype=i32, shape=[N]}
-		%rows = input {name="rows", dtype=f32, shape=[N,5]}
-		%at = reshape %ids {shape=[N,1]}
-		`
-	for _, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
-		"scatter_nd_add %table, %at, %rows {mode=\"max\"}", "index_add %table, %ids, %rows {axis=0}"} {
-		g := parse(t, leaves+"%y = "+write+"\n update %table = %y")
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: "accumulate"}})
+// TestUnordered: floats that may add in any order do so by atomics on floats where the device has them, by their bits
+// where it has not, and only where the graph allows it. Other dtypes and modes have their own forms.
+func TestUnordered(t *testing.T) {
+	atomics := []string{"atomicFloat32Add", "sharedAtomicFloat32Add"}
+	for op, text := range scatterText {
+		if !strings.HasSuffix(op, "add") {
+			continue
+		}
+		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F64, ir.I32, ir.I64} {
+			for _, mode := range []string{"add", "max"} {
+				for _, allowed := range []bool{true, false} {
+					for lacks, want := range map[string]string{"": "vkc.scatter_float", "both": "vkc.scatter_swap"} {
+						named := strings.NewReplacer("MODE", mode, "=T", "="+dtype.String()).Replace(text)
+						if mode == "max" && named == strings.ReplaceAll(text, "=T", "="+dtype.String()) {
+							continue // it has no mode
+						}
+						end := strings.LastIndex(named, "}")
+						if op == "index_add" || strings.Contains(named, "mode=") {
+							named = named[:end] + fmt.Sprintf(", unordered=%v", allowed) + named[end:]
+						}
+						g := parse(t, named+"\n output \"y\" %y")
+						choices := passtest.Choices{Form: "any order"}
+						if lacks != "" {
+							choices.Lacks = atomics
+						}
+						s, err := passes.Run(g, passes.Options{Pricer: choices})
+						if err != nil {
+							t.Fatal(err)
+						}
+						name := fmt.Sprintf("%s %s of %s, unordered=%v, lacks %q", op, mode, dtype, allowed, lacks)
+						is := allowed && dtype.IsFloat() && dtype != ir.F64 && mode == "add"
+						if strings.Contains(s.Text(), want) != is {
+							t.Errorf("%s: want %s %v:\n%s", name, want, is, s.Text())
+						}
+						for at, index := range landings {
+							if err := compareScatter(g, s, 1, index); err != nil {
+								t.Errorf("%s, %s: %v", name, at, err)
+							}
+							if err := compareScatter(g, s, 2, index); err != nil {
+								t.Errorf("%s, %s, special: %v", name, at, err)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestUnorderedPrice: of many updates any order is the cheapest, except where so many meet few places that swaps would
+// wait for one another.
+func TestUnorderedPrice(t *testing.T) {
+	atomics := []string{"atomicFloat32Add", "sharedAtomicFloat32Add"}
+	for _, tt := range []struct {
+		places, updates string
+		lacks           []string
+		want            string
+	}{
+		{"1000000", "1000000", nil, "vkc.scatter_float ;"},
+		{"1000000", "1000000", atomics, "vkc.scatter_swap ;"},
+		{"1000000", "1000000", atomics[1:], "vkc.scatter_float ;"},
+		{"256", "1000000", nil, "vkc.scatter_float_near ;"},
+		{"256", "1000000", atomics[1:], "vkc.scatter_swap_near ;"},
+		{"5000", "1000000", atomics, "vkc.scatter_fixed ;"},
+		{"256", "1000000", atomics, "vkc.scatter_swap_near ;"},
+	} {
+		s, err := passes.Run(parse(t, strings.NewReplacer("PLACES", tt.places, "UPDATES", tt.updates).Replace(`
+			%base = input {name="base", dtype=f32, shape=[PLACES]}
+			%ids = input {name="ids", dtype=i32, shape=[UPDATES]}
+			%updates = input {name="updates", dtype=f32, shape=[UPDATES]}
+			%y = scatter_add %base, %ids, %updates {unordered=true}
+			output "y" %y`)), passes.Options{Pricer: passtest.Choices{Lacks: tt.lacks}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := s.Text(); !strings.Contains(text, "vkc.scatter_most") || !strings.Contains(text, "rw") {
-			t.Errorf("%s compares all updates, or is not in place:\n%s", write, text)
+		if !strings.Contains(strings.ReplaceAll(s.Text(), "\n", " ;\n"), tt.want) {
+			t.Errorf("%s into %s without %v: want %s:\n%s", tt.updates, tt.places, tt.lacks, tt.want, s.Text())
 		}
-		if _, c, err := checkGraph(g, 1, 6); err != nil || c.ran == 0 {
-			t.Errorf("%s: %d runs, %v", write, c.ran, err)
+	}
+}
+
+// TestScatteredStates: many updates of a state in place are not compared with one another, whatever says where each goes.
+func TestScatteredStates(t *testing.T) {
+	const leaves = `symbol N <= 20
+		%table = state {name="table", dtype=T, shape=[30,25]}
+		%ids = input {name="ids", dtype=i32, shape=[N]}
+		%each = input {name="each", dtype=i32, shape=[N,25]}
+		%turned = input {name="turned", dtype=i32, shape=[30,N]}
+		%rows = input {name="rows", dtype=T, shape=[N,25]}
+		%columns = input {name="columns", dtype=T, shape=[30,N]}
+		%at = reshape %ids {shape=[N,1]}
+		`
+	for form, kernel := range map[string]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""} {
+		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U8, ir.I64, ir.F64} {
+			for _, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
+				"scatter_nd_add %table, %at, %rows {mode=\"max\"}", "index_add %table, %ids, %rows {axis=0}",
+				"scatter %table, %each, %rows", "scatter %table, %turned, %columns {axis=1}",
+				"scatter_add %table, %each, %rows", "scatter_add %table, %turned, %columns {axis=1, mode=\"mul\"}",
+				"scatter_add %table, %turned, %columns {axis=1, mode=\"min\"}"} {
+				g := parse(t, strings.ReplaceAll(leaves, "=T", "="+dtype.String())+"%y = "+write+"\n update %table = %y")
+				s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := s.Text(); strings.Contains(text, "vkc.") != (kernel != "") || !strings.Contains(text, kernel) ||
+					!strings.Contains(text, ", "+strings.Fields(write)[0]+"\n") { // the op is a kernel's only in place
+					t.Errorf("%s of %s, %s: has other kernels, or is not in place:\n%s", write, dtype, form, text)
+				}
+				if form != "compare" { // which checks all forms
+					continue
+				}
+				if _, c, err := checkGraph(g, 1, 4); err != nil || c.ran == 0 {
+					t.Errorf("%s of %s: %d runs, %v", write, dtype, c.ran, err)
+				}
+			}
+		}
+	}
+}
+
+// TestScattersBounded: no scatter of many updates compares each with every place, or with each other update, whatever
+// its dtype and its mode are, in place or not, and with 64-bit integers or without.
+func TestScattersBounded(t *testing.T) {
+	const places, updates = "100000", "70001"
+	ops := map[string]string{
+		"scatter":        "scatter %base, %ids, %updates",
+		"scatter_add":    `scatter_add %base, %ids, %updates {mode="MODE"}`,
+		"index_add":      "index_add %base, %ids, %updates {axis=0}",
+		"scatter_nd":     "scatter_nd %base, %at, %updates",
+		"scatter_nd_add": `scatter_nd_add %base, %at, %updates {mode="MODE"}`,
+	}
+	for op, call := range ops {
+		modes := []string{"add"}
+		if strings.Contains(call, "MODE") {
+			modes = []string{"add", "mul", "min", "max"}
+		}
+		for _, mode := range modes {
+			for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F64, ir.I32, ir.U32, ir.I16, ir.I8,
+				ir.U8, ir.I64} {
+				for _, into := range []string{"input", "state"} {
+					for _, lacks := range [][]string{nil, {"int64"}} {
+						text := fmt.Sprintf(`
+							%%base = %s {name="base", dtype=%s, shape=[%s]}
+							%%ids = input {name="ids", dtype=i32, shape=[%s]}
+							%%at = reshape %%ids {shape=[%[4]s,1]}
+							%%updates = input {name="updates", dtype=%[2]s, shape=[%[4]s]}
+							%%y = `, into, dtype, places, updates) + strings.ReplaceAll(call, "MODE", mode)
+						if into == "state" {
+							text += "\n update %base = %y"
+						} else {
+							text += "\n output \"y\" %y"
+						}
+						name := fmt.Sprintf("%s %s of %s into %s without %v", op, mode, dtype, into, lacks)
+						s, err := passes.Run(parse(t, text), passes.Options{Pricer: passtest.Choices{Lacks: lacks}})
+						if err != nil {
+							t.Errorf("%s: %v", name, err)
+							continue
+						}
+						for _, k := range s.Kernels {
+							points := float64(ir.Shape(k.Parallel).MaxElems()) * float64(max(k.Fold.Max(), 1))
+							if points > 1e8 {
+								t.Errorf("%s: kernel %s has %.1e steps", name, k.Name, points)
+							}
+							if k.Family != kernel.FamilyCustom || len(lacks) == 0 {
+								continue
+							}
+							for _, b := range k.Bindings {
+								if b.DType == ir.I64 {
+									t.Errorf("%s: kernel %s computes with i64", name, k.Name)
+								}
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 }

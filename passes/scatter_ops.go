@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
@@ -11,7 +12,7 @@ import (
 
 // The kernels of accumulating scatters: each update changes its destination by atomics. The result must not depend on
 // the order of updates, so the atomics only add or compare 32-bit integers. These are exact, give the same bits in
-// every run, and exist on every device.
+// every run, and exist on every device. Only scatters with the attribute unordered add floats.
 //
 // Floats are also added as integers. One kernel finds the largest exponent of each destination. Another adds each
 // update as a 64-bit integer in units of that exponent. This rounds away low bits of small updates, but these are
@@ -25,20 +26,32 @@ type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo
 	attrs     []ir.AttrInfo
-	words     int    // of 32 bits per destination
-	load      string // reads element e of the updates; declares an array indexed by i
-	change    string // accumulates element i into BINS[at]; slot is the element of the result
-	flush     string // changes the result's slot by BINS[at], a copy
+	words     int      // of 32 bits per destination
+	float     bool     // whether these are floats
+	needs     []string // device features
+	load      string   // reads element e of the updates; declares an array indexed by i
+	change    string   // accumulates element i into BINS[at]; slot is the element of the result
+	flush     string   // changes the result's slot by BINS[at], a copy
 	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
 }
 
 // Sizes of the kernels that accumulate.
 const (
 	scatterLanes = 128
-	scatterTile  = 4096  // elements per workgroup
-	sharedTile   = 16384 // elements per workgroup for accumulation in shared memory
-	sharedWords  = 4095  // for all destinations; odd, so that copies start at different banks
+	scatterTile  = 4096 // elements per workgroup
 )
+
+// sharedKind describes accumulation in shared memory. Copies of all destinations start at different banks, which takes
+// one extra word.
+type sharedKind struct {
+	words int // size of shared memory
+	tile  int // elements per workgroup
+	least int // the fewest elements of a scatter
+}
+
+// sharedKinds has the memory of every device, and that of many devices. With more memory a workgroup adds more
+// destinations to the result at its end, so it takes more elements.
+var sharedKinds = []sharedKind{{4096, 16384, inFlight}, {12288, 65536, 64 * 65536}}
 
 var (
 	u32Values = ir.ArgInfo{Name: "values"}
@@ -88,7 +101,23 @@ var (
 			}, errors.Join(errLow, errHigh)
 		},
 	}.register()
-	// scatterFixed adds floats in units of the largest exponent of each destination.
+	// scatterFloat adds floats by float atomics, in any order.
+	scatterFloat = accumulation{
+		name: "float", doc: "The sum of the floats of each destination, added in any order.",
+		args: []ir.ArgInfo{u32Values}, words: 1, float: true, needs: []string{"atomicFloat32Add"},
+		load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
+		flush: "if (BINS[at] != 0.0) atomicAdd(sums[slot], BINS[at]);", one: addFloat,
+	}.register()
+	// scatterSwap adds floats by compare-and-swap, in any order.
+	scatterSwap = accumulation{
+		name: "swap", doc: "The bits of the sum of the floats of each destination, added in any order.",
+		args: []ir.ArgInfo{u32Values}, words: 1, load: "value[i] = floatBitsToUint(values[e]);",
+		change: strings.ReplaceAll(swapFloat, "VALUE", "value[i]"),
+		flush: "if (BINS[at] != 0u) {\n    " + strings.NewReplacer("BINS[at]", "sums[slot]", "VALUE", "BINS[at]",
+			"\n", "\n    ").Replace(swapFloat) + "\n}",
+		one: addFloat,
+	}.register()
+	// scatterFixed adds floats in units of the largest exponent of each place.
 	scatterFixed = accumulation{
 		name: "fixed", doc: "The sum of the floats that each place meets, in units that its largest exponent gives, as " +
 			"two words. Where that exponent is of no number, bits say what the floats are.",
@@ -130,6 +159,21 @@ if (largest == 255u) {
 		},
 	}.register()
 )
+
+// swapFloat adds a float to the bits of another one by compare-and-swap, and tries again if these have changed.
+const swapFloat = `for (uint old = BINS[at], seen; ; old = seen) {
+    seen = atomicCompSwap(BINS[at], old, floatBitsToUint(uintBitsToFloat(old) + uintBitsToFloat(VALUE)));
+    if (seen == old) break;
+}`
+
+// addFloat is the reference of the accumulations of floats.
+func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+	values, err := args[1].Floats()
+	return func(place []int64, e, _ int) {
+		sum := math.Float32frombits(uint32(place[0])) + float32(values[e])
+		place[0] = int64(math.Float32bits(sum))
+	}, err
+}
 
 // addPair adds a pair of words with carry. The total does not depend on the order of additions.
 const addPair = `uint low = atomicAdd(BINS[at], value[i].x);
@@ -184,18 +228,28 @@ func fixedOf(x float64, most, lowest int) uint64 {
 	return number
 }
 
-// accumulationOps are the two kernels of an accumulation.
+// accumulationOps is the kernels of an accumulation.
 type accumulationOps struct {
-	far, shared ir.Op // in the result itself, and in shared memory first
-	words       int
+	far    ir.Op   // in the result itself
+	shared []ir.Op // in shared memory first, by sharedKinds
+	words  int
 }
 
 func (a accumulation) register() accumulationOps {
-	return accumulationOps{ir.MustRegisterCustom(a.op(false)), ir.MustRegisterCustom(a.op(true)), a.words}
+	ops := accumulationOps{far: ir.MustRegisterCustom(a.op(nil)), words: a.words}
+	for _, kind := range sharedKinds {
+		ops.shared = append(ops.shared, ir.MustRegisterCustom(a.op(&kind)))
+	}
+	return ops
 }
 
-func (a accumulation) op(near bool) ir.CustomOp {
+// op describes the kernel that accumulates in a kind of shared memory, or in the result if near is nil.
+func (a accumulation) op(near *sharedKind) ir.CustomOp {
 	name, body, tile := "vkc.scatter_"+a.name, scatterBody, scatterTile
+	result, word, zero := ir.U32, "uint", "0u"
+	if a.float {
+		result, word, zero = ir.F32, "float", "0.0"
+	}
 	args := append([]ir.ArgInfo{{Name: "indices"}}, a.args...)
 	op := ir.CustomOp{
 		Doc: a.doc, Args: args,
@@ -208,18 +262,28 @@ func (a accumulation) op(near bool) ir.CustomOp {
 			if a.words > 1 {
 				shape = append(shape, ir.D(a.words))
 			}
-			return []ir.Type{{DType: ir.U32, Shape: shape}}, nil
+			return []ir.Type{{DType: result, Shape: shape}}, nil
 		},
 		Reference: a.reference,
 	}
-	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{scatterLanes}}
+	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{scatterLanes},
+		Needs: a.needs}
 	bins := "sums"
-	if near {
-		name, body, tile, bins = name+"_near", scatterNearBody, sharedTile, "bins"
-		kernel.Shared, kernel.SharedBytes = "shared uint bins[4096];", 4*4096
+	if near != nil {
+		body, tile, bins = scatterNearBody, near.tile, "bins"
+		name += "_near"
+		if *near != sharedKinds[0] {
+			name += fmt.Sprintf("_%dk", near.words/256)
+		}
+		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, near.words), 4*near.words
+		body = strings.NewReplacer("TILE", fmt.Sprintf("%du", tile), "ROOM", fmt.Sprintf("%du", near.words),
+			"NOTHING", zero).Replace(body)
+		if a.float {
+			kernel.Needs = append(slices.Clone(a.needs), "sharedAtomicFloat32Add")
+		}
 	}
 	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
-	declare := "uint value[8];"
+	declare := word + " value[8];"
 	switch {
 	case strings.HasPrefix(a.load, "bits"):
 		declare = "uint bits[8];"
@@ -265,15 +329,17 @@ const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < 
 const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
 `
 
-var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x, end = min(values_size, (gl_WorkGroupID.x + 1u) * 4096u);
+var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
+uint end = min(values_size, (gl_WorkGroupID.x + 1u) * 4096u);
 ` + strings.NewReplacer("TILE", "4096u", "AT", "slot * WORDS").Replace(scatterLoop)
 
-var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x, end = min(values_size, (gl_WorkGroupID.x + 1u) * 16384u);
-uint stride = uint(slots) * WORDS | 1u, copies = min(4096u / stride, 32u);
+var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
+uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
+uint stride = uint(slots) * WORDS | 1u, copies = min(ROOM / stride, 32u);
 uint mine = local % copies * stride;
-for (uint i = local; i < 4096u; i += 128u) bins[i] = 0u;
+for (uint i = local; i < ROOM; i += 128u) bins[i] = NOTHING;
 barrier();
-` + strings.NewReplacer("TILE", "16384u", "AT", "mine + slot * WORDS").Replace(scatterLoop) + `
+` + strings.NewReplacer("AT", "mine + slot * WORDS").Replace(scatterLoop) + `
 barrier();
 for (uint slot = local; slot < uint(slots); slot += 128u) {
     for (uint copy = 0u; copy < copies; ++copy) {
@@ -305,6 +371,9 @@ func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, er
 		dims = append(dims, a.words)
 	}
 	out, err := ir.FromInts(ir.U32, sums, dims...)
+	if err == nil && a.float { // the words are the floats' bits
+		out.DType = ir.F32
+	}
 	return []*ir.Data{out}, err
 }
 

@@ -122,9 +122,11 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 		return b.String()
 	}
 	b.WriteString("#version 450\n")
+	var switched []string
 	for _, n := range e.sortedNeeds() {
-		if x := needs[n].extension; x != "" {
+		if x := needs[n].extension; x != "" && !slices.Contains(switched, x) {
 			fmt.Fprintf(&b, "#extension %s : require\n", x)
+			switched = append(switched, x)
 		}
 	}
 	if k := c.Kernel(); strings.Contains(k.Body+k.Shared, unroll) {

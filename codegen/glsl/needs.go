@@ -29,6 +29,9 @@ const (
 	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
 	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
 	NeedAddress         = "bufferDeviceAddress"   // buffers that are larger than a binding may be
+
+	needAtomicFloats = "atomicFloat32Add"       // floats that atomics add to, in buffers
+	needSharedFloats = "sharedAtomicFloat32Add" // the same in shared memory
 )
 
 // needs has a row for each of them.
@@ -57,6 +60,8 @@ var needs = map[string]struct {
 	NeedPreserveNaN:     {"GL_EXT_spirv_intrinsics", false},
 	NeedPreserveNaN64:   {"GL_EXT_spirv_intrinsics", false},
 	NeedAddress:         {"GL_EXT_buffer_reference", true},
+	needAtomicFloats:    {"GL_EXT_shader_atomic_float", true},
+	needSharedFloats:    {"GL_EXT_shader_atomic_float", true},
 }
 
 // customNeeds are those that a custom kernel may ask for, sorted.

@@ -58,6 +58,9 @@ func (p Pricer) Time(w kernel.Work) float64 {
 // Has reports whether the device has a feature, by its name in [Caps.Has].
 func (p Pricer) Has(feature string) bool { return p.Caps.Has(feature) }
 
+// Shared returns the limit of a workgroup's shared memory in bytes.
+func (p Pricer) Shared() int { return int(p.Caps.MaxSharedMemory) }
+
 // Layout returns the layout of blocks for the given readers.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)

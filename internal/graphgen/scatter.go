@@ -31,7 +31,7 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	}
 	mode := attr("mode", []string{"add", "mul", "min", "max"}[g.rng.IntN(4)])
 	folded := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-		return g.add(op, args, append(attrs, mode)...)
+		return g.add(op, args, append(attrs, mode, attr("unordered", axis == 0))...)
 	}
 	switch g.rng.IntN(6) {
 	case 0:
@@ -40,7 +40,7 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 		return folded(ir.OpScatterAdd, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
 	case 2:
 		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)},
-			attr("axis", axis))
+			attr("axis", axis), attr("unordered", axis == 0))
 	}
 	rank := g.rng.IntN(base.Rank() + 1)
 	places := g.shape(g.rng.IntN(3))

@@ -16,8 +16,9 @@ type Choices struct {
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
-	Scores   bool   // gradients of attentions store their scores
-	Form     string // form of [kernel.Work] to use if possible
+	Scores   bool     // gradients of attentions store their scores
+	Form     string   // form of [kernel.Work] to use if possible
+	Lacks    []string // features that the device does not have
 }
 
 // Rules accepts all proposals of the named rules.
@@ -46,8 +47,11 @@ func (c Choices) Time(w kernel.Work) float64 {
 	return kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)
 }
 
-// Has is true of all features.
-func (Choices) Has(string) bool { return true }
+// Has is true of all features but those in Lacks.
+func (c Choices) Has(feature string) bool { return !slices.Contains(c.Lacks, feature) }
+
+// Shared is what the smallest devices have.
+func (Choices) Shared() int { return 16384 }
 
 // Layout keeps the layout of blocks.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }

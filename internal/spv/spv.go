@@ -143,6 +143,7 @@ var capabilities = map[uint32][]string{
 	6019: {"integerDotProduct"},
 	6022: {"cooperativeMatrix", "cooperativeMatrix2"},
 	6024: nil, // ReplicatedComposites, a shorter way to write constants
+	6033: {"atomicFloat32Add", "sharedAtomicFloat32Add"},
 }
 
 var (

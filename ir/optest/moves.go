@@ -335,6 +335,28 @@ func (s *suite) manyScatters() {
 		s.add(ir.OpScatterAdd, name+"/max", scattered("max", places, 70001, small)).types =
 			[]ir.DType{ir.F32, ir.I32}
 	}
+	unordered := func(places, updates int) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{places}, small),
+				b.indices(ir.I32, places, updates), b.input(t, []int{updates}, small)}, attr("unordered", true))
+		}
+	}
+	for _, size := range [][2]int{{3000, 3001}, {100003, 100000}, {37, 70001}, {1, 70001}} {
+		s.add(ir.OpScatterAdd, fmt.Sprintf("%d places of %d/unordered", size[0], size[1]),
+			unordered(size[0], size[1])).every()
+	}
+	s.add(ir.OpScatterAdd, "3000 places of 3001/unordered/special", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{3000}, sparse), b.indices(ir.I32, 3000, 3001),
+			b.input(t, []int{3001}, sparse)}, attr("unordered", true))
+	})
+	s.add(ir.OpIndexAdd, "3x400x5 rows of 1501/unordered", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpIndexAdd, []*ir.Node{b.input(t, []int{3, 400, 5}, small), b.indices(ir.I32, 400, 1501),
+			b.input(t, []int{3, 1501, 5}, small)}, attr("axis", int64(1)), attr("unordered", true))
+	}).every()
+	s.add(ir.OpScatterNDAdd, "40x50x130 rows of 2100/unordered", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpScatterNDAdd, []*ir.Node{b.input(t, []int{40, 50, 130}, small), b.indices(ir.I32, 40, 2100, 2),
+			b.input(t, []int{2100, 130}, small)}, attr("unordered", true))
+	}).every()
 	s.add(ir.OpScatter, "3000 places of 3001", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpScatter, []*ir.Node{b.input(t, []int{3000}, small), b.indices(ir.I32, 3000, 3001),
 			b.input(t, []int{3001}, small)})
