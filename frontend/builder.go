@@ -120,12 +120,24 @@ func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
 }
 
 func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
-	hint := ""
-	if a.b.outer != nil {
-		hint = ": what is made in the body of a loop or branch is there alone; return it from the body, and use " +
-			"what that becomes"
+	from, to := a.b.whole().Name, b.whole().Name
+	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
+	switch {
+	case a.b.outer != nil:
+		why = "was made in the body of a loop or branch, and is there alone: return it from the body, and use what that " +
+			"becomes"
+	case from == to:
+		why = fmt.Sprintf("belongs to another graph, which is named %q as well", from)
 	}
-	fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q%s", i, a.b.graph.Name, b.graph.Name, hint), args...)
+	fail(op, fmt.Errorf("operand %d, %s, %s", i, a.node.Label(), why), args...)
+}
+
+// whole is the graph that b builds a body of, or b's own.
+func (b *Builder) whole() *ir.Graph {
+	for b.outer != nil {
+		b = b.outer
+	}
+	return b.graph
 }
 
 func (b *Builder) checkOpen(op string) {

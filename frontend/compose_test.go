@@ -160,7 +160,7 @@ func TestComposedMistakes(t *testing.T) {
 	}{
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Stride(1, 2, 3)) }, "conv(f32[1,4,6,5]): stride [1 2 3] has 3 values for a window of 2 axes"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.CeilMode()) }, `conv(f32[1,4,6,5], f32[2,4,3,2]): unknown attribute "ceil_mode"`},
-		{func(o *operands) { o.img.Conv(o.filter.Slice(1, 0, 3)) }, "conv(f32[1,4,6,5], f32[2,3,3,2]): x [1,4,6,5] has 4 channels, and w [2,3,3,2] wants 3"},
+		{func(o *operands) { o.img.Conv(o.filter.Slice(1, 0, 3)) }, `conv(f32[1,4,6,5], f32[2,3,3,2]): input "img" [1,4,6,5] has 4 channels, and w (slice) [2,3,3,2] wants 3`},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.chans)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[4]): the bias is f32[4]: want one number per channel of the result, f32[2]"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.x)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[2,4]): the bias is f32[2,4]: want"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.one)) }, "the bias is i32[]: want"},
@@ -182,7 +182,7 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
 		{func(o *operands) { o.x.Dropout(1, o.seed, o.seed) }, "dropout(f32[2,4]): probability 1 is outside 0..1"},
 		{func(o *operands) { o.x.Dropout(math.NaN(), o.seed, o.seed) }, "probability NaN"},
-		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, "seed is i32[], want u32 or i64, and a scalar or the first axes of [2,4]"},
+		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, `seed (input "one") is i32[], want u32 or i64, and a scalar or the first axes of [2,4]`},
 		{func(o *operands) { o.img.ResizeNearest("8") }, "resize_nearest(f32[1,4,6,5]): 8 (string) is not a dim"},
 	} {
 		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })

@@ -203,7 +203,7 @@ func (l *loopBuilder) state(first Tensor) Tensor {
 
 // stateOf declares a state that begins as zeros where first is the zero Tensor.
 func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
-	name := fmt.Sprintf("s%d", len(l.first))
+	name := l.body.free(first, "s", len(l.first))
 	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
 	return l.body.addHere(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", s))
 }
@@ -328,6 +328,19 @@ func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	return Tensor{}
 }
 
+// free returns a name for a leaf of a body that stands for a: the name of a, which errors then have, if it has one and
+// the body has none of that name.
+func (b *Builder) free(a Tensor, prefix string, n int) string {
+	name := ""
+	if a.node != nil {
+		name = a.node.Name()
+	}
+	for _, taken := b.graph.Named(name); taken || name == ""; _, taken = b.graph.Named(name) {
+		name, n = fmt.Sprintf("%s%d", prefix, n), n+1
+	}
+	return name
+}
+
 // capture adds a captured value for a tensor of an enclosing builder to the body b. It copies constants instead.
 func (b *Builder) capture(a Tensor) Tensor {
 	if a.b != b.outer {
@@ -340,7 +353,7 @@ func (b *Builder) capture(a Tensor) Tensor {
 	case a.node.Op() == ir.OpConst:
 		t = b.addHere(ir.OpConst, nil, a.node.Attrs()...)
 	default:
-		t = b.addHere(ir.OpInput, nil, attr("name", fmt.Sprintf("x%d", len(b.given))), attr("dtype", a.DType()),
+		t = b.addHere(ir.OpInput, nil, attr("name", b.free(a, "x", len(b.given))), attr("dtype", a.DType()),
 			attr("shape", a.Shape()))
 		b.given = append(b.given, a)
 	}

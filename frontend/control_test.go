@@ -215,7 +215,7 @@ func TestControlErrors(t *testing.T) {
 		"returns 0 tensors for 1": func(b *frontend.Builder) {
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors { return nil })
 		},
-		`belongs to graph "loop", not to "control": what is made in the body of a loop or branch is there alone`: func(b *frontend.Builder) {
+		`operand 0, state "x", was made in the body of a loop or branch, and is there alone`: func(b *frontend.Builder) {
 			var kept frontend.Tensor
 			b.Loop(3, tensors{b.Input("x", ir.F32, 3)}, func(i frontend.Tensor, c tensors) tensors {
 				kept = c[0]

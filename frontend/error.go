@@ -21,7 +21,7 @@ type Error struct {
 
 // Error formats position, op, operands and reason, such as
 //
-//	mlp/main.go:12: matmul(f32[6,8], f32[4,16]): a is [6,8] and b is …
+//	mlp/main.go:12: matmul(f32[6,8], f32[4,16]): input "x" is [6,8] and …
 func (e *Error) Error() string {
 	types := make([]string, len(e.Types))
 	for i, t := range e.Types {

@@ -23,13 +23,13 @@ func TestMistakes(t *testing.T) {
 		want string                                          // the message after the place
 	}{
 		{"contraction", func(b *frontend.Builder, x, y frontend.Tensor) { x.MatMul(y) },
-			"matmul(f32[6,8], f32[4,16]): a is [6,8] and b is [4,16]: contraction extents 8 and 4 differ"},
+			`matmul(f32[6,8], f32[4,16]): input "x" is [6,8] and input "y" is [4,16]: contraction extents 8 and 4 differ`},
 		{"signs of bytes", func(b *frontend.Builder, x, y frontend.Tensor) { x.Cast(ir.I8).MatMulT(x.Cast(ir.U8)) },
-			"matmul(i8[6,8], u8[6,8]): a is i8 and b is u8: cast one of them"},
+			"matmul(i8[6,8], u8[6,8]): a (cast) is i8 and b (cast) is u8: cast one of them"},
 		{"broadcast", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(y) },
-			"add(f32[6,8], f32[4,16]): shapes [6,8] and [4,16] do not broadcast"},
+			`add(f32[6,8], f32[4,16]): input "x" and input "y": shapes [6,8] and [4,16] do not broadcast`},
 		{"dtypes", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(x.Cast(ir.F16)) },
-			"add(f32[6,8], f16[6,8]): a is f32 and b is f16: cast one of them"},
+			`add(f32[6,8], f16[6,8]): input "x" is f32 and b (cast) is f16: cast one of them`},
 		{"zero operand", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(frontend.Tensor{}) },
 			"add(f32[6,8]): operand 1 is the zero Tensor"},
 		{"zero receiver", func(b *frontend.Builder, x, y frontend.Tensor) { frontend.Tensor{}.Relu() },
@@ -39,7 +39,20 @@ func TestMistakes(t *testing.T) {
 		{"zero reshape", func(b *frontend.Builder, x, y frontend.Tensor) { frontend.Tensor{}.Reshape(1) },
 			"shape(): called on the zero Tensor"},
 		{"other graph", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(other) },
-			`add(f32[6,8], f32[2]): operand 1 belongs to graph "other", not to "mistakes"`},
+			`add(f32[6,8], f32[2]): operand 1, input "x", belongs to graph "other", not to "mistakes"`},
+		{"graph of the same name", func(b *frontend.Builder, x, y frontend.Tensor) {
+			_, err := frontend.Build("mistakes", func(b *frontend.Builder) { b.Output("z", b.Input("z", ir.F32, 2).Add(x)) })
+			panic(err)
+		}, `add(f32[2], f32[6,8]): operand 1, input "x", belongs to another graph, which is named "mistakes" as well`},
+		{"values without a name", func(b *frontend.Builder, x, y frontend.Tensor) { x.Relu().MatMul(y.Exp()) },
+			"matmul(f32[6,8], f32[4,16]): a (relu) is [6,8] and b (exp) is [4,16]"},
+		{"one of many", func(b *frontend.Builder, x, y frontend.Tensor) { x.Concat(0, x.Relu(), y) },
+			`concat(f32[6,8], f32[6,8], f32[4,16]): input "y" is [4,16], input "x" is [6,8]: they may differ only`},
+		{"captured by a body", func(b *frontend.Builder, x, y frontend.Tensor) {
+			b.Loop(3, []frontend.Tensor{x}, func(i frontend.Tensor, c []frontend.Tensor) []frontend.Tensor {
+				return []frontend.Tensor{c[0].MatMul(y)}
+			})
+		}, `matmul(f32[6,8], f32[4,16]): state "x" is [6,8] and input "y" is [4,16]`},
 		{"after Build", func(b *frontend.Builder, x, y frontend.Tensor) { other.Relu() },
 			`relu(): graph "other" is already built`},
 		{"name twice", func(b *frontend.Builder, x, y frontend.Tensor) { b.Weight("x", ir.F32, 1) },
@@ -59,7 +72,7 @@ func TestMistakes(t *testing.T) {
 		{"symbolic weight", func(b *frontend.Builder, x, y frontend.Tensor) { b.Weight("w", ir.F32, b.Sym("N", 3)) },
 			"weight(): a weight needs a static shape"},
 		{"reshape count", func(b *frontend.Builder, x, y frontend.Tensor) { x.Reshape(7, 7) },
-			"reshape(f32[6,8]): cannot reshape [6,8] to [7,7]"},
+			`reshape(f32[6,8]): cannot reshape input "x" [6,8] to [7,7]`},
 		{"reshape -1", func(b *frontend.Builder, x, y frontend.Tensor) { x.Reshape(7, -1) },
 			"reshape(f32[6,8]): cannot work out the -1 of [7,-1] from [6,8]: 48 elements are not a multiple of 7"},
 		{"reshape -1 of none", func(b *frontend.Builder, x, y frontend.Tensor) { x.Reshape(0, -1) },
@@ -77,7 +90,7 @@ func TestMistakes(t *testing.T) {
 		{"T of a vector", func(b *frontend.Builder, x, y frontend.Tensor) { x.Sum(0).T() },
 			"transpose(f32[8]): T swaps the two innermost axes, and [8] has 1"},
 		{"index", func(b *frontend.Builder, x, y frontend.Tensor) { x.Index(0, 6) },
-			"slice(f32[6,8]): axis 0 of [6,8]: limit 7 can pass the extent 6"},
+			`slice(f32[6,8]): axis 0 of input "x" [6,8]: limit 7 can pass the extent 6`},
 		{"bias alone", func(b *frontend.Builder, x, y frontend.Tensor) {
 			x.LayerNorm(frontend.Tensor{}, x.Sum(0), 1e-5)
 		}, "layer_norm(f32[6,8], f32[8]): a bias needs a weight beside it"},

@@ -240,7 +240,7 @@ func (l *loopGrad) readStates() []int {
 	body := l.b.current().body("grad")
 	defer body.outer.leave()
 	leaf := func(i int, s *ir.Node) Tensor {
-		return body.addHere(ir.OpInput, nil, attr("name", fmt.Sprintf("begun%d", i)), attr("dtype", s.DType()),
+		return body.addHere(ir.OpInput, nil, attr("name", body.free(Tensor{}, "begun", i)), attr("dtype", s.DType()),
 			attr("shape", s.Shape()))
 	}
 	begun := make([]Tensor, len(l.states))

@@ -25,8 +25,8 @@ func TestConstantIDs(t *testing.T) {
 	}{
 		{"i32[2,2](0, 2, 1, 0)", "%ids", 3, ""},
 		{"i64[2,2](0, 2, 1, 0)", "%ids", 3, ""},
-		{"i32[2,2](0, 2, 3, 0)", "%ids", 3, "ids[2] is 3, want 0 to 2"},
-		{"i64[2,2](0, -1, 1, 0)", "%ids", 3, "ids[1] is -1, want 0 to 2"},
+		{"i32[2,2](0, 2, 3, 0)", "%ids", 3, "element 2 of ids (const) is 3, want 0 to 2"},
+		{"i64[2,2](0, -1, 1, 0)", "%ids", 3, "element 1 of ids (const) is -1, want 0 to 2"},
 		{"i32[2,2](0, 2, 1, 0)", "%other", 3, "want expert_groups of the same ids"},
 		{"i32[2,2](0, 2, 1, 0)", "%ids", 4, "want expert_groups of the same ids for 3 experts"},
 	}

@@ -52,7 +52,15 @@ func (n *Node) Pos() string { return n.pos }
 // Name returns the name of an input, weight or state, else "".
 func (n *Node) Name() string { return n.attrs.String_("name") }
 
-// String returns the node's name in text IR.
+// Label is the node's op and name, such as input "x", or the op alone.
+func (n *Node) Label() string {
+	if name := n.Name(); name != "" {
+		return fmt.Sprintf("%s %q", n.op, name)
+	}
+	return n.op.String()
+}
+
+// String is the node's number in text IR, such as %3.
 func (n *Node) String() string { return fmt.Sprintf("%%%d", n.id) }
 
 // Output is a named result of a graph.

@@ -114,7 +114,7 @@ func TestVerify(t *testing.T) {
 		{func(g *Graph) { g.nodes[1].graph = NewGraph("") }, "node %1 (relu): belongs elsewhere"},
 		{func(g *Graph) { g.nodes[1].args[0] = g.nodes[1] }, "node %1 (relu): argument %1 does not come before it"},
 		{func(g *Graph) { g.nodes[1].typ.Shape = ShapeOf(3) }, "node %1 (relu): has type f32[3], its rule gives f32[2]"},
-		{func(g *Graph) { g.nodes[1].op = OpNot }, "node %1 (not): x is f32 (float), want [int uint bool]"},
+		{func(g *Graph) { g.nodes[1].op = OpNot }, `node %1 (not): input "x" is f32 (float), want [int uint bool]`},
 		{func(g *Graph) { g.outputs = nil }, `graph "g" has no outputs and no state updates, so it computes nothing`},
 	} {
 		b := &builder{t: t, g: NewGraph("g")}

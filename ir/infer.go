@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"strings"
 )
 
 // Call is an op applied to arguments, given to its shape rule.
@@ -36,10 +37,31 @@ func (c *Call) DType(i int) DType { return c.Args[i].typ.DType }
 // Shape returns the shape of argument i.
 func (c *Call) Shape(i int) Shape { return c.Args[i].typ.Shape }
 
-// argName returns the declared name of argument i.
-func (c *Call) argName(i int) string {
-	args := c.Op.Info().Args
-	return args[min(i, len(args)-1)].Name
+// arg names argument i in errors as the graph's author did, as in
+//
+//	input "x"
+//	b (relu), of a value without a name: its role and its op
+//	seed (input "x"), if the op's row has more than a letter for the role
+func (c *Call) arg(i int) string {
+	n, args := c.Args[i], c.Op.Info().Args
+	role := fmt.Sprintf("argument %d", i)
+	if i < len(args) && !args[i].Variadic {
+		role = args[i].Name
+	}
+	if n.Name() != "" && (len(role) == 1 || i >= len(args) || args[i].Variadic) {
+		return n.Label()
+	}
+	return fmt.Sprintf("%s (%s)", role, n.Label())
+}
+
+// argList names all arguments.
+func (c *Call) argList() string {
+	list := make([]string, len(c.Args))
+	for i := range c.Args {
+		list[i] = c.arg(i)
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
 
 // wantKinds refuses argument i unless its dtype is of one of the kinds.
@@ -51,15 +73,15 @@ func (c *Call) wantKinds(i int, kinds ...Kind) error {
 		}
 	}
 	if k == KindBlock {
-		return fmt.Errorf("%s is %s: apply dequantize first (fusion keeps it free)", c.argName(i), c.DType(i))
+		return fmt.Errorf("%s is %s: apply dequantize first (fusion keeps it free)", c.arg(i), c.DType(i))
 	}
-	return fmt.Errorf("%s is %s (%s), want %v", c.argName(i), c.DType(i), k, kinds)
+	return fmt.Errorf("%s is %s (%s), want %v", c.arg(i), c.DType(i), k, kinds)
 }
 
 // wantSame refuses arguments i and j unless they have one dtype.
 func (c *Call) wantSame(i, j int) error {
 	if c.DType(i) != c.DType(j) {
-		return fmt.Errorf("%s is %s and %s is %s: cast one of them", c.argName(i), c.DType(i), c.argName(j), c.DType(j))
+		return fmt.Errorf("%s is %s and %s is %s: cast one of them", c.arg(i), c.DType(i), c.arg(j), c.DType(j))
 	}
 	return nil
 }
@@ -148,5 +170,9 @@ func (c *Call) broadcastArgs() (Shape, error) {
 	for i := range c.Args {
 		shapes[i] = c.Shape(i)
 	}
-	return BroadcastShapes(shapes...)
+	out, err := BroadcastShapes(shapes...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.argList(), err)
+	}
+	return out, nil
 }

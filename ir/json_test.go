@@ -82,7 +82,7 @@ func TestReadJSONErrors(t *testing.T) {
 		{withX(`{"id":"y","op":"relu"}`), `g.json:3:1: nodes[1]: relu(): takes 1 argument, have 0`},
 		{withX(`{"id":"y","op":"relu","args":["x"],"type":"f32[T,3]"}`), `g.json:3:43: nodes[1].type: type "f32[T,3]" is given, but relu makes "f32[T,2]"`},
 		{withX(`{"id":"y","op":"relu","args":["x"],"type":[]}`), `g.json:3:43: nodes[1].type: found an array, expected a string`},
-		{withX(`{"id":"y","op":"not","args":["x"]}`), `g.json:3:1: nodes[1]: not(f32[T,2]): x is f32 (float), want [int uint bool]`},
+		{withX(`{"id":"y","op":"not","args":["x"]}`), `g.json:3:1: nodes[1]: not(f32[T,2]): input "x" is f32 (float), want [int uint bool]`},
 		{withX(`{"id":"y","op":"add","args":["x","z"]}`, `{"id":"z","op":"relu","args":["y"]}`),
 			`g.json:3:1: nodes[1]: cycle of 2 nodes: "y" needs "z" needs "y": a node cannot depend on itself (use a state and an update to carry a value over to the next run)`},
 		{withX(`{"id":"y","op":"add","args":["y","x"]}`),

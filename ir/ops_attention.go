@@ -44,9 +44,9 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 	in := c.Op.Info()
 	mask := in.Arg("mask")
 	q, k := c.Shape(0), c.Shape(1)
-	have := fmt.Sprintf("q %s and k %s", q, k)
+	have := fmt.Sprintf("%s %s and %s %s", c.arg(0), q, c.arg(1), k)
 	if in.Arg("v") >= 0 {
-		have = fmt.Sprintf("q %s, k %s and v %s", q, k, v)
+		have = fmt.Sprintf("%s %s, %s %s and %s %s", c.arg(0), q, c.arg(1), k, c.arg(2), v)
 	}
 	for i := range c.Args {
 		kinds := []Kind{KindFloat}
@@ -96,11 +96,11 @@ func inferHeads(c *Call, v Shape) (Shape, error) {
 	scores := slices.Concat(q[:r-1], Shape{k[r-2]})
 	if mask < len(c.Args) {
 		if s, err := BroadcastShapes(c.Shape(mask), scores); err != nil || !s.Equal(scores) {
-			return nil, fmt.Errorf("mask %s does not broadcast to the scores %s", c.Shape(mask), scores)
+			return nil, fmt.Errorf("%s %s does not broadcast to the scores %s", c.arg(mask), c.Shape(mask), scores)
 		}
 	}
 	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{h}) {
-		return nil, fmt.Errorf("sinks %s: want [%s], a score for each query head", c.Shape(sinks), h)
+		return nil, fmt.Errorf("%s %s: want [%s], a score for each query head", c.arg(sinks), c.Shape(sinks), h)
 	}
 	return scores, nil
 }
@@ -138,12 +138,12 @@ func inferAttentionGrad(c *Call) (Type, error) {
 	}
 	r := len(scores)
 	if want := slices.Concat(scores[:r-1], v[r-1:]); !c.Shape(3).Equal(want) {
-		return Type{}, fmt.Errorf("grad is %s: want %s, the shape of the attention's result", c.Shape(3), want)
+		return Type{}, fmt.Errorf("%s is %s: want %s, the shape of the attention's result", c.arg(3), c.Shape(3), want)
 	}
 	stat := Type{statDType(c.DType(0)), scores[:r-1]}
 	for i := 4; i < 6; i++ {
 		if have := (Type{c.DType(i), c.Shape(i)}); !have.Equal(stat) {
-			return Type{}, fmt.Errorf("%s is %s: want %s, a number for each query", c.argName(i), have, stat)
+			return Type{}, fmt.Errorf("%s is %s: want %s, a number for each query", c.arg(i), have, stat)
 		}
 	}
 	switch c.Attrs.String_("of") {

@@ -39,7 +39,7 @@ func inferTriangle(c *Call) (Type, error) {
 	}
 	s := c.Shape(0)
 	if len(s) < 2 {
-		return Type{}, fmt.Errorf("x is %s, want [..., rows, columns]", s)
+		return Type{}, fmt.Errorf("%s is %s, want [..., rows, columns]", c.arg(0), s)
 	}
 	if k := int64(c.Attrs.Int("k")); k < -maxElems || k > maxElems {
 		return Type{}, fmt.Errorf("diagonal %d is out of range: the limit is %d", k, int64(maxElems))
@@ -69,21 +69,21 @@ func inferRopeTables(c *Call) (Type, error) {
 	}
 	x, tables := c.Shape(0), c.Shape(1)
 	if len(x) == 0 || len(tables) == 0 || len(x) == MaxRank {
-		return Type{}, fmt.Errorf("x is %s and cos %s: want [..., elements] of at most %d axes and [..., pairs]", x,
-			tables, MaxRank-1)
+		return Type{}, fmt.Errorf("%s is %s and %s %s: want [..., elements] of at most %d axes and [..., pairs]",
+			c.arg(0), x, c.arg(1), tables, MaxRank-1)
 	}
 	elements, pairs := x[len(x)-1], tables[len(tables)-1]
 	if !elements.IsStatic() || !pairs.IsStatic() || pairs.Add > elements.Add/2 {
-		return Type{}, fmt.Errorf("cos %s turns %s pairs of the %s innermost elements of x %s: want numbers, at most "+
-			"half as many pairs as elements", tables, pairs, elements, x)
+		return Type{}, fmt.Errorf("%s %s turns %s pairs of the %s innermost elements of %s %s: want numbers, at most "+
+			"half as many pairs as elements", c.arg(1), tables, pairs, elements, c.arg(0), x)
 	}
 	turned := append(slices.Clone(x[:len(x)-1]), pairs)
 	for i := 1; i < len(c.Args); i++ {
 		s := c.Shape(i)
 		all, err := BroadcastShapes(turned, s)
 		if err != nil || !all.Equal(turned) || len(s) == 0 || s[len(s)-1] != pairs {
-			return Type{}, fmt.Errorf("%s is %s, want a shape that broadcasts to %s: the pairs of x %s", c.argName(i),
-				s, turned, x)
+			return Type{}, fmt.Errorf("%s is %s, want a shape that broadcasts to %s: the pairs of %s %s", c.arg(i),
+				s, turned, c.arg(0), x)
 		}
 	}
 	return Type{c.DType(0), x}, nil

@@ -52,7 +52,7 @@ func inferMatMul(c *Call) (Type, error) {
 	a, b := c.Shape(0), c.Shape(1)
 	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
 	if len(a) < 2 || len(b) < 2 {
-		return Type{}, fmt.Errorf("a is %s and b is %s: both need at least 2 axes", a, b)
+		return Type{}, fmt.Errorf("%s is %s and %s is %s: both need at least 2 axes", c.arg(0), a, c.arg(1), b)
 	}
 	m, k := a[len(a)-2], a[len(a)-1]
 	if ta {
@@ -63,12 +63,12 @@ func inferMatMul(c *Call) (Type, error) {
 		kb, n = n, kb
 	}
 	if k != kb {
-		return Type{}, fmt.Errorf("a is %s and b is %s: contraction extents %s and %s differ%s", a, b, k, kb,
-			transposeHint(ta, tb, a, b))
+		return Type{}, fmt.Errorf("%s is %s and %s is %s: contraction extents %s and %s differ%s", c.arg(0), a,
+			c.arg(1), b, k, kb, transposeHint(ta, tb, a, b))
 	}
 	batch, err := BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
-		return Type{}, fmt.Errorf("outer axes: %w", err)
+		return Type{}, fmt.Errorf("outer axes of %s: %w", c.argList(), err)
 	}
 	return Type{result, append(batch, m, n)}, nil
 }
@@ -83,7 +83,7 @@ func productDType(c *Call) (DType, error) {
 	for i, t := range []DType{a, b} {
 		switch {
 		case t.IsInteger() && i == 0:
-			return Invalid, fmt.Errorf("a is %s: integers that are multiplied as matrices are i8 or u8", t)
+			return Invalid, fmt.Errorf("%s is %s: integers that are multiplied as matrices are i8 or u8", c.arg(0), t)
 		case t.IsInteger():
 			return Invalid, c.wantSame(0, 1)
 		case !t.IsBlock():

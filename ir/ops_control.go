@@ -47,8 +47,8 @@ func checkBody(name string, g *Graph) error {
 func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	for i, leaf := range leaves {
 		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
-			return fmt.Errorf("%s: %s %q is %s, and argument %d, which it stands for, is %s", name, leaf.op,
-				leaf.Name(), leaf.typ, from+i, c.Args[from+i].typ)
+			return fmt.Errorf("%s: %s %q is %s, and %s, which it stands for, is %s", name, leaf.op, leaf.Name(),
+				leaf.typ, c.arg(from+i), c.Args[from+i].typ)
 		}
 	}
 	return nil
@@ -56,7 +56,7 @@ func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 
 func inferIf(c *Call) (Type, error) {
 	if c.DType(0) != Bool || len(c.Shape(0)) != 0 {
-		return Type{}, fmt.Errorf("condition is %s, want bool[]", c.Args[0].typ)
+		return Type{}, fmt.Errorf("%s is %s, want bool[]", c.arg(0), c.Args[0].typ)
 	}
 	var results [2][]Output
 	for i, name := range []string{"then", "else"} {

@@ -34,18 +34,19 @@ func inferMatMulID(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(x) != 3 || len(w) != 3 || len(ids) != 2 {
-		return Type{}, fmt.Errorf("x is %s, weights %s and ids %s: want [T, U or 1, K], [E, N, K] and [T, U]", x, w,
-			ids)
+		return Type{}, fmt.Errorf("%s is %s, %s %s and %s %s: want [T, U or 1, K], [E, N, K] and [T, U]", c.arg(0), x,
+			c.arg(1), w, c.arg(2), ids)
 	}
 	if x[0] != ids[0] || x[1] != ids[1] && !x[1].Is(1) {
-		return Type{}, fmt.Errorf("x is %s and ids %s: want [T, U or 1, K] and [T, U]", x, ids)
+		return Type{}, fmt.Errorf("%s is %s and %s %s: want [T, U or 1, K] and [T, U]", c.arg(0), x, c.arg(2), ids)
 	}
 	if x[2] != w[2] {
-		return Type{}, fmt.Errorf("x is %s and weights %s: contraction extents %s and %s differ", x, w, x[2], w[2])
+		return Type{}, fmt.Errorf("%s is %s and %s %s: contraction extents %s and %s differ", c.arg(0), x, c.arg(1), w,
+			x[2], w[2])
 	}
 	if !w[0].IsStatic() || !ids[1].IsStatic() {
-		return Type{}, fmt.Errorf("weights is %s and ids %s: the number of experts and that of experts used "+
-			"must be numbers", w, ids)
+		return Type{}, fmt.Errorf("%s is %s and %s %s: the number of experts and that of experts used must be numbers",
+			c.arg(1), w, c.arg(2), ids)
 	}
 	if err := wantSomething(w, 0); err != nil {
 		return Type{}, err
@@ -74,7 +75,7 @@ func (c *Call) wantInRange(i int, n int64) error {
 	DecodeInts(values, d.DType, d.Bytes)
 	for j, v := range values {
 		if v < 0 || v >= n {
-			return fmt.Errorf("%s[%d] is %d, want 0 to %d", c.argName(i), j, v, n-1)
+			return fmt.Errorf("element %d of %s is %d, want 0 to %d", j, c.arg(i), v, n-1)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func init() {
 
 func (c *Call) wantIndices(i int) error {
 	if !c.DType(i).IsInteger() {
-		return fmt.Errorf("%s is %s, want an integer dtype", c.argName(i), c.DType(i))
+		return fmt.Errorf("%s is %s, want an integer dtype", c.arg(i), c.DType(i))
 	}
 	return nil
 }
@@ -73,11 +73,12 @@ func inferGather(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(idx) != len(x) {
-		return Type{}, fmt.Errorf("x is %s and indices %s: want one rank", x, idx)
+		return Type{}, fmt.Errorf("%s is %s and %s %s: want one rank", c.arg(0), x, c.arg(1), idx)
 	}
 	for i := range x {
 		if i != axis && idx[i] != x[i] {
-			return Type{}, fmt.Errorf("x is %s and indices %s: they may differ only along axis %d", x, idx, axis)
+			return Type{}, fmt.Errorf("%s is %s and %s %s: they may differ only along axis %d", c.arg(0), x, c.arg(1),
+				idx, axis)
 		}
 	}
 	return Type{c.DType(0), idx}, wantSomething(x, axis)
@@ -96,7 +97,7 @@ func inferIndexSelect(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(idx) != 1 {
-		return Type{}, fmt.Errorf("indices is %s, want a vector", idx)
+		return Type{}, fmt.Errorf("%s is %s, want a vector", c.arg(1), idx)
 	}
 	out := slices.Clone(x)
 	out[axis] = idx[0]
@@ -109,13 +110,13 @@ func inferEmbedding(c *Call) (Type, error) {
 	}
 	t := c.Shape(0)
 	if len(t) != 2 {
-		return Type{}, fmt.Errorf("table is %s, want [V, D]", t)
+		return Type{}, fmt.Errorf("%s is %s, want [V, D]", c.arg(0), t)
 	}
 	dt := c.DType(0)
 	if dt.IsBlock() {
 		dt = c.Attrs.DType("dtype")
 		if !dt.IsFloat() {
-			return Type{}, fmt.Errorf("a %s table cannot give %s rows: want a float dtype", c.DType(0), dt)
+			return Type{}, fmt.Errorf("%s, a table of %s, cannot give %s rows: want a float dtype", c.arg(0), c.DType(0), dt)
 		}
 	}
 	return Type{dt, append(slices.Clone(c.Shape(1)), t[1])}, wantSomething(t, 0)
@@ -131,16 +132,15 @@ func inferConcat(c *Call) (Type, error) {
 	for i := 1; i < len(c.Args); i++ {
 		s := c.Shape(i)
 		if c.DType(i) != c.DType(0) {
-			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: cast one of them", i,
-				c.DType(i), c.DType(0))
+			return Type{}, fmt.Errorf("%s is %s, %s is %s: cast one of them", c.arg(i), c.DType(i), c.arg(0), c.DType(0))
 		}
 		if len(s) != len(first) {
-			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: want one rank", i, s, first)
+			return Type{}, fmt.Errorf("%s is %s, %s is %s: want one rank", c.arg(i), s, c.arg(0), first)
 		}
 		for j := range s {
 			if j != axis && s[j] != first[j] {
-				return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: they may differ only along axis %d",
-					i, s, first, axis)
+				return Type{}, fmt.Errorf("%s is %s, %s is %s: they may differ only along axis %d", c.arg(i), s, c.arg(0),
+					first, axis)
 			}
 		}
 		if out[axis], err = out[axis].Sum(s[axis]); err != nil {
@@ -148,7 +148,7 @@ func inferConcat(c *Call) (Type, error) {
 		}
 	}
 	if c.DType(0).IsBlock() && axis == len(first)-1 {
-		return Type{}, fmt.Errorf("x is %s: only whole rows can be joined", c.DType(0))
+		return Type{}, fmt.Errorf("%s is %s: only whole rows can be joined", c.arg(0), c.DType(0))
 	}
 	return Type{c.DType(0), out}, nil
 }
@@ -188,13 +188,13 @@ func inferDynamicSlice(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(c.Shape(1)) != 0 {
-		return Type{}, fmt.Errorf("start is %s, want a scalar", c.Shape(1))
+		return Type{}, fmt.Errorf("%s is %s, want a scalar", c.arg(1), c.Shape(1))
 	}
 	if len(size) != 1 {
 		return Type{}, fmt.Errorf("size %s is not one extent", size)
 	}
 	if !sliceLimitFits(x[axis], size[0]) {
-		return Type{}, fmt.Errorf("size %s can pass the extent %s of axis %d", size[0], x[axis], axis)
+		return Type{}, fmt.Errorf("size %s can pass the extent %s of axis %d of %s", size[0], x[axis], axis, c.arg(0))
 	}
 	out := slices.Clone(x)
 	out[axis] = size[0]
@@ -217,28 +217,29 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(c.Shape(2)) != 0 {
-		return Type{}, fmt.Errorf("start is %s, want a scalar", c.Shape(2))
+		return Type{}, fmt.Errorf("%s is %s, want a scalar", c.arg(2), c.Shape(2))
 	}
 	if len(upd) != len(base) {
-		return Type{}, fmt.Errorf("base is %s and update %s: want one rank", base, upd)
+		return Type{}, fmt.Errorf("%s is %s and %s %s: want one rank", c.arg(0), base, c.arg(1), upd)
 	}
 	for i := range base {
 		if i != axis && upd[i] != base[i] {
-			return Type{}, fmt.Errorf("base is %s and update %s: they may differ only along axis %d", base, upd, axis)
+			return Type{}, fmt.Errorf("%s is %s and %s %s: they may differ only along axis %d", c.arg(0), base, c.arg(1),
+				upd, axis)
 		}
 	}
 	if !sliceLimitFits(base[axis], upd[axis]) {
-		return Type{}, fmt.Errorf("update %s can be longer than base %s along axis %d", upd, base, axis)
+		return Type{}, fmt.Errorf("%s %s can be longer than %s %s along axis %d", c.arg(1), upd, c.arg(0), base, axis)
 	}
 	if c.Attrs.Bool("wrap") && (!base[axis].IsStatic() || base[axis].Is(0)) {
-		return Type{}, fmt.Errorf("axis %d of base %s cannot wrap: its extent must be a number above 0", axis, base)
+		return Type{}, fmt.Errorf("axis %d of %s %s cannot wrap: its extent must be a number above 0", axis, c.arg(0), base)
 	}
 	return Type{c.DType(0), base}, nil
 }
 
 func inferDequantize(c *Call) (Type, error) {
 	if !c.DType(0).IsBlock() {
-		return Type{}, fmt.Errorf("x is %s, which is not quantized: use cast", c.DType(0))
+		return Type{}, fmt.Errorf("%s is %s, which is not quantized: use cast", c.arg(0), c.DType(0))
 	}
 	if to := c.Attrs.DType("dtype"); !to.IsFloat() {
 		return Type{}, fmt.Errorf("dtype is %s, want a float", to)

@@ -26,17 +26,18 @@ func init() {
 
 func inferQuantize(c *Call) (Type, error) {
 	if t := c.DType(0); t != F32 && t != F16 && t != BF16 {
-		return Type{}, fmt.Errorf("x is %s, want f32, f16 or bf16", t)
+		return Type{}, fmt.Errorf("%s is %s, want f32, f16 or bf16", c.arg(0), t)
 	}
 	to, s := c.Attrs.DType("dtype"), c.Shape(0)
 	if !slices.Contains(quantizable, to) {
 		return Type{}, fmt.Errorf("dtype is %s, want one of %v; package quant makes all formats", to, quantizable)
 	}
 	if len(s) == 0 {
-		return Type{}, fmt.Errorf("x is a scalar: want rows of whole blocks of %d", to.BlockElems())
+		return Type{}, fmt.Errorf("%s is a scalar: want rows of whole blocks of %d", c.arg(0), to.BlockElems())
 	}
 	if d := s[len(s)-1]; !d.IsStatic() || d.Add%int64(to.BlockElems()) != 0 {
-		return Type{}, fmt.Errorf("x is %s: its innermost axis is no whole number of blocks of %d", s, to.BlockElems())
+		return Type{}, fmt.Errorf("%s is %s: its innermost axis is no whole number of blocks of %d", c.arg(0), s,
+			to.BlockElems())
 	}
 	return Type{to, s}, nil
 }

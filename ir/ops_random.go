@@ -27,12 +27,12 @@ func (c *Call) inferRandom(t DType) (Type, error) {
 	for i := range c.Args {
 		if d := c.DType(i); d != U32 && d != I64 || len(c.Shape(i)) > len(shape) ||
 			!c.Shape(i).Equal(shape[:len(c.Shape(i))]) {
-			return Type{}, fmt.Errorf("%s is %s, want u32 or i64, and a scalar or the first axes of %s", c.argName(i),
+			return Type{}, fmt.Errorf("%s is %s, want u32 or i64, and a scalar or the first axes of %s", c.arg(i),
 				c.Args[i].typ, shape)
 		}
 		if !c.Shape(i).Equal(streams) {
-			return Type{}, fmt.Errorf("%s has shape %s and %s %s: want as many of both", c.argName(i), c.Shape(i),
-				c.argName(0), streams)
+			return Type{}, fmt.Errorf("%s has shape %s and %s %s: want as many of both", c.arg(i), c.Shape(i),
+				c.arg(0), streams)
 		}
 	}
 	return Type{t, shape}, nil

@@ -79,14 +79,14 @@ func (c *Call) channels(params int) (Type, error) {
 	}
 	s := c.Shape(0)
 	if len(s) < 2 {
-		return Type{}, fmt.Errorf("x is %s, want [N, C, …]", s)
+		return Type{}, fmt.Errorf("%s is %s, want [N, C, …]", c.arg(0), s)
 	}
 	for i := params; i < len(c.Args); i++ {
 		if err := c.wantKinds(i, KindFloat); err != nil {
 			return Type{}, err
 		}
 		if p := c.Shape(i); len(p) != 1 || p[0] != s[1] {
-			return Type{}, fmt.Errorf("%s is %s, want [%s], one element per channel of x %s", c.argName(i), p, s[1], s)
+			return Type{}, fmt.Errorf("%s is %s, want [%s], one element per channel of %s %s", c.arg(i), p, s[1], c.arg(0), s)
 		}
 	}
 	return Type{c.DType(0), s}, nil
@@ -106,14 +106,14 @@ func inferNorm(c *Call) (Type, error) {
 	}
 	s := c.Shape(0)
 	if len(s) == 0 {
-		return Type{}, fmt.Errorf("x is a scalar: there is no axis to normalize along")
+		return Type{}, fmt.Errorf("%s is a scalar: there is no axis to normalize along", c.arg(0))
 	}
 	for i := 1; i < len(c.Args); i++ {
 		if err := c.wantKinds(i, KindFloat); err != nil {
 			return Type{}, err
 		}
 		if p := c.Shape(i); len(p) != 1 || p[0] != s[len(s)-1] {
-			return Type{}, fmt.Errorf("%s is %s, want [%s], the innermost axis of x", c.argName(i), p, s[len(s)-1])
+			return Type{}, fmt.Errorf("%s is %s, want [%s], the innermost axis of %s", c.arg(i), p, s[len(s)-1], c.arg(0))
 		}
 	}
 	return Type{c.DType(0), s}, nil
@@ -135,8 +135,8 @@ func inferRope(c *Call) (Type, error) {
 	outer := len(p.Shape) - 1
 	if !p.DType.IsInteger() || outer < 0 || outer > axis ||
 		!p.Shape.Equal(append(slices.Clone(s[:outer]), s[axis])) {
-		return Type{}, fmt.Errorf("positions is %s, want i32[%s] along axis %d of x, or with x's outer axes before "+
-			"it", p, s[axis], axis)
+		return Type{}, fmt.Errorf("%s is %s, want i32[%s] along axis %d of %s, or with its outer axes before it",
+			c.arg(1), p, s[axis], axis, c.arg(0))
 	}
 	inner := s[len(s)-1]
 	dims := int64(c.Attrs.Int("dims"))
@@ -148,7 +148,7 @@ func inferRope(c *Call) (Type, error) {
 			inner)
 	}
 	if want := (Type{U32, Shape{D(int(dims / 2)), D(2)}}); len(c.Args) > 2 && !c.Args[2].typ.Equal(want) {
-		return Type{}, fmt.Errorf("turns is %s, want %s: two words for each pair that turns", c.Args[2].typ, want)
+		return Type{}, fmt.Errorf("%s is %s, want %s: two words for each pair that turns", c.arg(2), c.Args[2].typ, want)
 	}
 	return Type{c.DType(0), s}, nil
 }

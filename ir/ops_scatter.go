@@ -83,13 +83,13 @@ func inferScatter(kinds []Kind) func(*Call) (Type, error) {
 			return Type{}, err
 		}
 		if !idx.Equal(upd) || len(upd) != len(base) {
-			return Type{}, fmt.Errorf("base is %s, indices %s and updates %s: want one rank, and an index for each "+
-				"update", base, idx, upd)
+			return Type{}, fmt.Errorf("%s is %s, %s %s and %s %s: want one rank, and an index for each update",
+				c.arg(0), base, c.arg(1), idx, c.arg(2), upd)
 		}
 		for i := range base {
 			if i != axis && upd[i] != base[i] {
-				return Type{}, fmt.Errorf("base is %s and updates %s: they may differ only along axis %d", base, upd,
-					axis)
+				return Type{}, fmt.Errorf("%s is %s and %s %s: they may differ only along axis %d", c.arg(0), base,
+					c.arg(2), upd, axis)
 			}
 		}
 		return Type{c.DType(0), base}, nil
@@ -106,25 +106,27 @@ func inferIndexAdd(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(idx) != 1 {
-		return Type{}, fmt.Errorf("indices is %s, want a vector", idx)
+		return Type{}, fmt.Errorf("%s is %s, want a vector", c.arg(1), idx)
 	}
 	want := slices.Clone(base)
 	want[axis] = idx[0]
 	if !upd.Equal(want) {
-		return Type{}, fmt.Errorf("updates is %s, want %s: base %s with one slice per index along axis %d", upd,
-			want, base, axis)
+		return Type{}, fmt.Errorf("%s is %s, want %s: %s %s with one slice per index along axis %d", c.arg(2), upd,
+			want, c.arg(0), base, axis)
 	}
 	return Type{c.DType(0), base}, nil
 }
 
-// pickedShape returns the shape of what rows of indices[…, R] pick from a shape.
-func pickedShape(x, idx Shape) (picked Shape, axes int, err error) {
+// pickedShape returns the shape of what rows of argument 1, indices[…, R], pick from argument 0.
+func (c *Call) pickedShape() (picked Shape, axes int, err error) {
+	x, idx := c.Shape(0), c.Shape(1)
 	if len(idx) == 0 || !idx[len(idx)-1].IsStatic() {
-		return nil, 0, fmt.Errorf("indices is %s, want […, R] with a number R", idx)
+		return nil, 0, fmt.Errorf("%s is %s, want […, R] with a number R", c.arg(1), idx)
 	}
 	axes = idx[len(idx)-1].Static()
 	if axes < 1 || axes > len(x) {
-		return nil, 0, fmt.Errorf("indices is %s: its rows of %d do not index 1 to %d axes of %s", idx, axes, len(x), x)
+		return nil, 0, fmt.Errorf("%s is %s: its rows of %d do not index 1 to %d axes of %s %s", c.arg(1), idx, axes,
+			len(x), c.arg(0), x)
 	}
 	return slices.Concat(idx[:len(idx)-1], x[axes:]), axes, nil
 }
@@ -137,7 +139,7 @@ func inferGatherND(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	x := c.Shape(0)
-	out, axes, err := pickedShape(x, c.Shape(1))
+	out, axes, err := c.pickedShape()
 	for axis := 0; axis < axes && err == nil; axis++ {
 		err = wantSomething(x, axis)
 	}
@@ -147,14 +149,14 @@ func inferGatherND(c *Call) (Type, error) {
 func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		base, upd := c.Shape(0), c.Shape(2)
-		want, axes, err := pickedShape(base, c.Shape(1))
+		want, axes, err := c.pickedShape()
 		if err == nil && kinds == nil && axes < len(base) { // whole rows, which may be blocks
 			err = c.wantRows()
 		} else if err == nil {
 			err = c.wantScatter(kinds)
 		}
 		if err == nil && !upd.Equal(want) {
-			err = fmt.Errorf("updates is %s, want %s: base %s at indices %s", upd, want, base, c.Shape(1))
+			err = fmt.Errorf("%s is %s, want %s: %s %s at %s %s", c.arg(2), upd, want, c.arg(0), base, c.arg(1), c.Shape(1))
 		}
 		return Type{c.DType(0), base}, err
 	}

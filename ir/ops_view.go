@@ -45,8 +45,8 @@ func init() {
 // scalarOnly refuses block dtypes, whose elements cannot be moved one by one.
 func (c *Call) scalarOnly() error {
 	if c.DType(0).IsBlock() {
-		return fmt.Errorf("x is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
-			c.DType(0))
+		return fmt.Errorf("%s is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
+			c.arg(0), c.DType(0))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func inferReshape(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if !sameNumel(c.Shape(0), to) {
-		return Type{}, fmt.Errorf("cannot reshape %s to %s: the element counts differ", c.Shape(0), to)
+		return Type{}, fmt.Errorf("cannot reshape %s %s to %s: the element counts differ", c.arg(0), c.Shape(0), to)
 	}
 	return Type{c.DType(0), to}, nil
 }
@@ -139,10 +139,10 @@ func inferSlice(c *Call) (Type, error) {
 		}
 		d, err := sliceDim(s[i], starts[i], limits[i], step)
 		if err != nil {
-			return Type{}, fmt.Errorf("axis %d of %s: %w", i, s, err)
+			return Type{}, fmt.Errorf("axis %d of %s %s: %w", i, c.arg(0), s, err)
 		}
 		if c.DType(0).IsBlock() && i == len(s)-1 && d != s[i] {
-			return Type{}, fmt.Errorf("x is %s: only whole rows can be sliced", c.DType(0))
+			return Type{}, fmt.Errorf("%s is %s: only whole rows can be sliced", c.arg(0), c.DType(0))
 		}
 		out[i] = d
 	}
@@ -195,7 +195,7 @@ func inferBroadcast(c *Call) (Type, error) {
 	}
 	out, err := BroadcastShapes(c.Shape(0), to)
 	if err != nil || !out.Equal(to) {
-		return Type{}, fmt.Errorf("%s does not broadcast to %s", c.Shape(0), to)
+		return Type{}, fmt.Errorf("%s %s does not broadcast to %s", c.arg(0), c.Shape(0), to)
 	}
 	return Type{c.DType(0), to}, nil
 }
@@ -218,7 +218,7 @@ func inferSqueeze(c *Call) (Type, error) {
 		case !drop[i]:
 			out = append(out, d)
 		case !d.Is(1):
-			return Type{}, fmt.Errorf("axis %d of %s is not 1", i, s)
+			return Type{}, fmt.Errorf("axis %d of %s %s is not 1", i, c.arg(0), s)
 		}
 	}
 	return Type{c.DType(0), out}, nil

@@ -59,8 +59,8 @@ func (c *Call) inferWindow() (Window, error) {
 	}
 	x, w := c.Shape(0), c.Shape(1)
 	if len(x) < 3 || len(x) != len(w) {
-		return Window{}, fmt.Errorf("x is %s and w is %s: want one rank, of batch, channels and 1 to %d axes to go "+
-			"over", x, w, maxWindowAxes)
+		return Window{}, fmt.Errorf("%s is %s and %s is %s: want one rank, of batch, channels and 1 to %d axes to go "+
+			"over", c.arg(0), x, c.arg(1), w, maxWindowAxes)
 	}
 	for _, d := range w[2:] {
 		if !d.IsStatic() {
@@ -85,12 +85,12 @@ func inferConv(c *Call) (Type, error) {
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
 	if want := w[1].Times(groups); want != x[1] {
-		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s: "+
-			"%s channels for each of its groups, of which there %s", x, x[1], w, want, w[1], are(groups))
+		return Type{}, fmt.Errorf("%s %s has %s channels, and %s %s wants %s: %s channels for each of its groups, "+
+			"and there %s", c.arg(0), x, x[1], c.arg(1), w, want, w[1], are(groups))
 	}
 	if _, ok := w[0].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("w %s makes %s channels, which cannot be split into %d groups: want a multiple of %d",
-			w, w[0], groups, groups)
+		return Type{}, fmt.Errorf("%s %s makes %s channels, which cannot be split into %d groups: want a multiple of %d",
+			c.arg(1), w, w[0], groups, groups)
 	}
 	spatial, err := win.slide(x[2:], false)
 	return Type{result, append(Shape{x[0], w[0]}, spatial...)}, err
@@ -106,10 +106,10 @@ func (c *Call) inferConvDType() (DType, error) {
 		}
 		return I32, nil
 	case x.IsInteger():
-		return Invalid, fmt.Errorf("x is %s: integers that are convolved are i8 or u8", x)
+		return Invalid, fmt.Errorf("%s is %s: integers that are convolved are i8 or u8", c.arg(0), x)
 	case around != 0:
-		return Invalid, fmt.Errorf("padding_value %d around x of %s: only bytes are padded by other numbers than 0",
-			around, x)
+		return Invalid, fmt.Errorf("padding_value %d around %s of %s: only bytes are padded by other numbers than 0",
+			around, c.arg(0), x)
 	}
 	return x, c.wantKinds(0, KindFloat)
 }
@@ -132,11 +132,12 @@ func inferConvTranspose(c *Call) (Type, error) {
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
 	if w[0] != x[1] {
-		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s, its first extent", x, x[1], w, w[0])
+		return Type{}, fmt.Errorf("%s %s has %s channels, and %s %s wants %s, its first extent", c.arg(0), x, x[1],
+			c.arg(1), w, w[0])
 	}
 	if _, ok := x[1].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("x %s has %s channels, which cannot be split into %d groups: want a multiple of %d",
-			x, x[1], groups, groups)
+		return Type{}, fmt.Errorf("%s %s has %s channels, which cannot be split into %d groups: want a multiple of %d",
+			c.arg(0), x, x[1], groups, groups)
 	}
 	extra := c.Attrs.perAxis("output_padding", len(win.Kernel), 0)
 	if len(extra) != len(win.Kernel) {
@@ -168,7 +169,7 @@ func inferPool(kinds []Kind) func(*Call) (Type, error) {
 		}
 		outer := len(x) - len(win.Kernel)
 		if outer < 0 {
-			return Type{}, fmt.Errorf("kernel %v has more axes than x %s", win.Kernel, x)
+			return Type{}, fmt.Errorf("kernel %v has more axes than %s %s", win.Kernel, c.arg(0), x)
 		}
 		for i := range win.Kernel {
 			if reach := win.Reach(i); win.Low[i] >= reach || win.High[i] >= reach {

@@ -213,14 +213,10 @@ func nodeError(n *ir.Node, err error) error {
 	if fault := (*ir.FaultError)(nil); errors.As(err, &fault) {
 		return err
 	}
-	name := n.Op().String()
-	if n.Name() != "" {
-		name = fmt.Sprintf("%s %q", name, n.Name())
-	}
 	if n.Pos() != "" {
-		return fmt.Errorf("%s: %s (%s): %w", n.Pos(), n, name, err)
+		return fmt.Errorf("%s: %s (%s): %w", n.Pos(), n, n.Label(), err)
 	}
-	return fmt.Errorf("%s (%s): %w", n, name, err)
+	return fmt.Errorf("%s (%s): %w", n, n.Label(), err)
 }
 
 // plan is which nodes to compute and how often each is used.
