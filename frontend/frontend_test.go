@@ -41,7 +41,7 @@ func TestMistakes(t *testing.T) {
 		{"other graph", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(other) },
 			`add(f32[6,8], f32[2]): operand 1, input "x", belongs to graph "other", not to "mistakes"`},
 		{"graph of the same name", func(b *frontend.Builder, x, y frontend.Tensor) {
-			_, err := frontend.Build("mistakes", func(b *frontend.Builder) { b.Output("z", b.Input("z", ir.F32, 2).Add(x)) })
+			_, err := frontend.Build("mistakes", func(b *frontend.Builder) { b.Input("z", ir.F32, 2).Add(x) })
 			panic(err)
 		}, `add(f32[2], f32[6,8]): operand 1, input "x", belongs to another graph, which is named "mistakes" as well`},
 		{"values without a name", func(b *frontend.Builder, x, y frontend.Tensor) { x.Relu().MatMul(y.Exp()) },

@@ -116,7 +116,8 @@ func inferEmbedding(c *Call) (Type, error) {
 	if dt.IsBlock() {
 		dt = c.Attrs.DType("dtype")
 		if !dt.IsFloat() {
-			return Type{}, fmt.Errorf("%s, a table of %s, cannot give %s rows: want a float dtype", c.arg(0), c.DType(0), dt)
+			return Type{}, fmt.Errorf("%s, a table of %s, cannot give %s rows: want a float dtype", c.arg(0),
+				c.DType(0), dt)
 		}
 	}
 	return Type{dt, append(slices.Clone(c.Shape(1)), t[1])}, wantSomething(t, 0)
@@ -132,15 +133,16 @@ func inferConcat(c *Call) (Type, error) {
 	for i := 1; i < len(c.Args); i++ {
 		s := c.Shape(i)
 		if c.DType(i) != c.DType(0) {
-			return Type{}, fmt.Errorf("%s is %s, %s is %s: cast one of them", c.arg(i), c.DType(i), c.arg(0), c.DType(0))
+			return Type{}, fmt.Errorf("%s is %s, %s is %s: cast one of them", c.arg(i), c.DType(i), c.arg(0),
+				c.DType(0))
 		}
 		if len(s) != len(first) {
 			return Type{}, fmt.Errorf("%s is %s, %s is %s: want one rank", c.arg(i), s, c.arg(0), first)
 		}
 		for j := range s {
 			if j != axis && s[j] != first[j] {
-				return Type{}, fmt.Errorf("%s is %s, %s is %s: they may differ only along axis %d", c.arg(i), s, c.arg(0),
-					first, axis)
+				return Type{}, fmt.Errorf("%s is %s, %s is %s: they may differ only along axis %d", c.arg(i), s,
+					c.arg(0), first, axis)
 			}
 		}
 		if out[axis], err = out[axis].Sum(s[axis]); err != nil {
@@ -224,15 +226,16 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 	}
 	for i := range base {
 		if i != axis && upd[i] != base[i] {
-			return Type{}, fmt.Errorf("%s is %s and %s %s: they may differ only along axis %d", c.arg(0), base, c.arg(1),
-				upd, axis)
+			return Type{}, fmt.Errorf("%s is %s and %s %s: they may differ only along axis %d", c.arg(0), base,
+				c.arg(1), upd, axis)
 		}
 	}
 	if !sliceLimitFits(base[axis], upd[axis]) {
 		return Type{}, fmt.Errorf("%s %s can be longer than %s %s along axis %d", c.arg(1), upd, c.arg(0), base, axis)
 	}
 	if c.Attrs.Bool("wrap") && (!base[axis].IsStatic() || base[axis].Is(0)) {
-		return Type{}, fmt.Errorf("axis %d of %s %s cannot wrap: its extent must be a number above 0", axis, c.arg(0), base)
+		return Type{}, fmt.Errorf("axis %d of %s %s cannot wrap: its extent must be a number above 0", axis, c.arg(0),
+			base)
 	}
 	return Type{c.DType(0), base}, nil
 }

@@ -40,8 +40,8 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 		}
 		x, size := c.Shape(0), c.Attrs.Shape("size")
 		if len(size) < 1 || len(size) > min(maxWindowAxes, len(x)) {
-			return Type{}, fmt.Errorf("size %s names %d innermost axes of %s %s, want 1 to %d", size, len(size), c.arg(0), x,
-				min(maxWindowAxes, len(x)))
+			return Type{}, fmt.Errorf("size %s names %d innermost axes of %s %s, want 1 to %d", size, len(size),
+				c.arg(0), x, min(maxWindowAxes, len(x)))
 		}
 		if n := len(c.Attrs.Ints("scales")); n != 0 && n != 2*len(size) {
 			return Type{}, fmt.Errorf("scales has %d numbers, want two for each of %d axes", n, len(size))

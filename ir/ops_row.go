@@ -86,7 +86,8 @@ func (c *Call) channels(params int) (Type, error) {
 			return Type{}, err
 		}
 		if p := c.Shape(i); len(p) != 1 || p[0] != s[1] {
-			return Type{}, fmt.Errorf("%s is %s, want [%s], one element per channel of %s %s", c.arg(i), p, s[1], c.arg(0), s)
+			return Type{}, fmt.Errorf("%s is %s, want [%s], one element per channel of %s %s", c.arg(i), p, s[1],
+				c.arg(0), s)
 		}
 	}
 	return Type{c.DType(0), s}, nil
@@ -113,7 +114,8 @@ func inferNorm(c *Call) (Type, error) {
 			return Type{}, err
 		}
 		if p := c.Shape(i); len(p) != 1 || p[0] != s[len(s)-1] {
-			return Type{}, fmt.Errorf("%s is %s, want [%s], the innermost axis of %s", c.arg(i), p, s[len(s)-1], c.arg(0))
+			return Type{}, fmt.Errorf("%s is %s, want [%s], the innermost axis of %s", c.arg(i), p, s[len(s)-1],
+				c.arg(0))
 		}
 	}
 	return Type{c.DType(0), s}, nil
@@ -148,7 +150,8 @@ func inferRope(c *Call) (Type, error) {
 			inner)
 	}
 	if want := (Type{U32, Shape{D(int(dims / 2)), D(2)}}); len(c.Args) > 2 && !c.Args[2].typ.Equal(want) {
-		return Type{}, fmt.Errorf("%s is %s, want %s: two words for each pair that turns", c.arg(2), c.Args[2].typ, want)
+		return Type{}, fmt.Errorf("%s is %s, want %s: two words for each pair that turns", c.arg(2), c.Args[2].typ,
+			want)
 	}
 	return Type{c.DType(0), s}, nil
 }

@@ -156,7 +156,8 @@ func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
 			err = c.wantScatter(kinds)
 		}
 		if err == nil && !upd.Equal(want) {
-			err = fmt.Errorf("%s is %s, want %s: %s %s at %s %s", c.arg(2), upd, want, c.arg(0), base, c.arg(1), c.Shape(1))
+			err = fmt.Errorf("%s is %s, want %s: %s %s at %s %s", c.arg(2), upd, want, c.arg(0), base, c.arg(1),
+				c.Shape(1))
 		}
 		return Type{c.DType(0), base}, err
 	}

@@ -89,7 +89,7 @@ func inferConv(c *Call) (Type, error) {
 			"and there %s", c.arg(0), x, x[1], c.arg(1), w, want, w[1], are(groups))
 	}
 	if _, ok := w[0].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("%s %s makes %s channels, which cannot be split into %d groups: want a multiple of %d",
+		return Type{}, fmt.Errorf("%s %s makes %s channels, which %d groups cannot share: want a multiple of %d",
 			c.arg(1), w, w[0], groups, groups)
 	}
 	spatial, err := win.slide(x[2:], false)
