@@ -32,7 +32,7 @@ const (
 // trialLoad limits the time of the fast path to compute nodes that depend only on weights. Tests replace it.
 var trialLoad = time.Second
 
-// timeRun is how long a run takes. Tests replace it.
+// timeRun measures the duration of one run. Tests replace it.
 var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (time.Duration, error) {
 	start := time.Now()
@@ -40,8 +40,8 @@ var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,
 	return time.Since(start), err
 }
 
-// faster returns the program where it runs faster, on the software device that it is loaded on or on the CPU
-// reference, and closes the other.
+// faster loads the program on the CPU reference too, measures both and returns the faster executable. It closes the
+// other one. "software" is the executable on the Vulkan software device.
 func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (*Executable, error) {
 	reference, why, err := d.try(ctx, software, g, weights)
@@ -58,8 +58,9 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 	return &Executable{backend: reference, why: processorName + ": " + why}, nil
 }
 
-// try runs a program on both, at the least extents and at larger ones. It returns the fast path if that gains more at
-// one than it loses at the other, and all times. States are zero afterwards.
+// try measures a program on the software device and on the CPU fast path, at the smallest extents and at larger ones.
+// It returns the fast path if the time saved at one size exceeds the time lost at the other. The string lists all the
+// times. States are reset to zero afterwards.
 func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
 	extents, why := trialExtents(g, software.Symbols())
@@ -99,7 +100,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	return reference, strings.Join(won, "; "), reference.ResetStates()
 }
 
-// race returns how long a run takes on both. A time is 0 where no run ended, and then the error says why.
+// race measures a run on both devices. A time is 0 if no run succeeded; the error then gives the reason.
 func race(ctx context.Context, software, reference runtime.Executable,
 	symbols map[string]int64) (device, own time.Duration, err error) {
 	in := Tensors{}
@@ -203,8 +204,8 @@ func (d *Device) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.Weigh
 	return cpu.Load(g, held, opt)
 }
 
-// holdWeights returns copies of a graph's weights. The reference reads them in runs, and callers of a Vulkan device may
-// close their file once Load has returned.
+// holdWeights copies a graph's weights. The reference reads weights during runs, but the caller of a Vulkan device may
+// close the weights file after Load returns.
 func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) {
 	if weights == nil {
 		return nil, nil

@@ -8,11 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CompileOptions change how Compile works; the zero value compiles for the
-// generic profile and uses the user's cache.
+// CompileOptions configures Compile. The zero value compiles for the generic profile and uses the user's cache.
 type CompileOptions struct {
 	// Target is the device to compile for: the caps of a live device, or a profile from device.Profile. The zero value
-	// is the generic profile.
+	// means the generic profile.
 	Target device.Caps
 	// Weights, if set, are the weights that the program will be loaded with. Their stored dtypes, such as q4_0, replace
 	// the dtypes that the graph declares. Other weights can then only be loaded if they have the same dtypes.
@@ -43,15 +42,14 @@ func (o CompileOptions) options() compiler.Options {
 type CompileStats = compiler.Stats
 
 type (
-	// CustomOpError says that the GLSL of a custom op does not compile.
+	// CustomOpError reports that the GLSL of a custom op does not compile.
 	CustomOpError = compiler.CustomOpError
-	// UnsupportedError lists what a graph needs that a device does not have.
+	// UnsupportedError lists the features that a graph needs and a device lacks.
 	UnsupportedError = compiler.UnsupportedError
 )
 
-// Compile compiles a graph for a device. The same graph compiled again for
-// the same kind of device comes from the cache, whatever its names are, and
-// starts no compiler process.
+// Compile compiles a graph for a device. If the cache has the program of an equal graph for the same kind of device,
+// Compile returns it and starts no compiler process. Names in the graph do not matter for this.
 func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	c, err := compiler.Compile(ctx, g, opt.options())
 	if err != nil {

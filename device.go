@@ -20,8 +20,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Device runs programs: a Vulkan device, the CPU fast path, or several of these together. Close comes
-// after the Close of everything loaded on it.
+// Device runs programs. It is a Vulkan device, the CPU fast path, or several of these together. Close everything loaded
+// on the device before the device itself.
 type Device struct {
 	parts    Devices      // that are one device together; nil for one by itself
 	lanes    lanes        // of runs, where parts follow one another
@@ -141,10 +141,10 @@ func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 	return d, nil
 }
 
-// noVulkan is the reason that auto gives for the CPU fast path where no device opens.
+// noVulkan is the reason given when "auto" opens the CPU fast path because no Vulkan device opens.
 const noVulkan = "no Vulkan device can be used"
 
-// tries reports whether each program is tried on the device and on the CPU fast path.
+// tries reports whether each program is measured on both the device and the CPU fast path.
 func (d *Device) tries() bool { return d.auto && d.caps.Type == device.DeviceCPU }
 
 func processor(name, why string, fallback error) *Device {
@@ -174,8 +174,8 @@ func openVulkanDevice(want string, options vk.DeviceOptions) (*Device, error) {
 // Name returns the device's name, for people.
 func (d *Device) Name() string { return d.Caps().Name }
 
-// Why says why this device was chosen, in one line that begins with its name.
-// Where programs run is for [Executable.Why] to say.
+// Why gives the reason for the choice of this device, in one line that begins with its name. [Executable.Why] says
+// where a program runs.
 func (d *Device) Why() string {
 	if d == nil {
 		return "no device"
@@ -183,9 +183,8 @@ func (d *Device) Why() string {
 	return d.why
 }
 
-// Fallback returns why no Vulkan device could be used, where "auto" therefore
-// opened the CPU fast path, and nil otherwise. That is slower than a GPU, so tell
-// the user.
+// Fallback returns the reason that "auto" opened the CPU fast path: no Vulkan device could be used. It returns nil
+// otherwise. The fast path is slower than a GPU, so tell the user.
 func (d *Device) Fallback() error {
 	if d == nil {
 		return nil
@@ -201,9 +200,8 @@ func (d *Device) Parts() Devices {
 	return Devices{d}
 }
 
-// IsCPU reports whether programs run on the processor without Vulkan: on the CPU fast path
-// or the CPU reference. Programs of a device that is not may run on the fast path all the
-// same; see [Executable.Vulkan].
+// IsCPU reports whether programs run on the processor without Vulkan, on the CPU fast path or the CPU reference. If it
+// returns false, some programs may still run on the fast path; see [Executable.Vulkan].
 func (d *Device) IsCPU() bool {
 	return !slices.ContainsFunc(d.Parts(), func(one *Device) bool { return one == nil || one.dev != nil })
 }
@@ -240,8 +238,8 @@ func (d *Device) Robustness() vk.Robustness {
 	return least
 }
 
-// Traffic counts the bytes of tensors that passed between the caller's memory and
-// where programs of the device run. What stays there ([RunOptions].Keep) does not pass.
+// Traffic counts the tensor bytes copied between the caller's memory and the memory in which the device's programs run.
+// Tensors that stay on the device ([RunOptions].Keep) do not count.
 func (d *Device) Traffic() Traffic {
 	if d == nil {
 		return Traffic{}
@@ -257,7 +255,7 @@ func (d *Device) Traffic() Traffic {
 // hostLimit is the limit of the values of a run on the processor.
 func (d *Device) hostLimit() int64 { return int64(min(d.limit, math.MaxInt64)) }
 
-// Synchronize waits until the device has done all that it was given so far, such as runs that were not waited for.
+// Synchronize waits until the device has finished all work submitted so far, including runs that nobody waited for.
 func (d *Device) Synchronize(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return fmt.Errorf("synchronize: %w", err)
@@ -305,8 +303,8 @@ func (d *Device) Close() error {
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
 
-// Compile compiles a graph for the device; see [Compile]. For the processor, which runs
-// graphs node by node, there is nothing to do.
+// Compile compiles a graph for the device; see [Compile]. The processor interprets graphs node by node, so for it there
+// is nothing to compile.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
@@ -332,7 +330,8 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	return p, err
 }
 
-// interpreted is the program of a graph for the CPU fast path, and why no device runs it.
+// interpreted returns the program of a graph for the CPU fast path. refused is the reason that no device runs the
+// graph.
 func interpreted(g *ir.Graph, refused error) *Program {
 	p := &Program{refused: refused}
 	p.Contents.Graph = g
@@ -476,7 +475,7 @@ func errSharedElsewhere(d *Device, share *Executable) error {
 	return fmt.Errorf("on %s: the executable to share with is on %s", d.Name(), share.Device())
 }
 
-// becauseShared is why an executable runs where the one runs that it shares with.
+// becauseShared is the reason for an executable's device when it shares memory with another executable.
 const becauseShared = "the executable that it shares with is there"
 
 func (d *Device) loadOnProcessor(ctx context.Context, p *Program, weights ir.WeightSource,

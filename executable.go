@@ -42,7 +42,7 @@ type Executable struct {
 var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.LoadGraph make one, unless they " +
 	"return an error")
 
-// loaded reports whether there is a program to run.
+// loaded reports whether the executable has a program to run.
 func (e *Executable) loaded() bool { return e != nil && e.backend != nil }
 
 // explain is [runtime.Explain] with the name of the program's graph.
@@ -83,10 +83,10 @@ func (notLoaded) Close() error                       { return nil }
 // Inputs describes the tensors that Run takes, in the graph's order.
 func (e *Executable) Inputs() []runtime.Port { return e.program().Inputs() }
 
-// Outputs describes the tensors that Run gives, in the graph's order.
+// Outputs describes the tensors that Run returns, in the graph's order.
 func (e *Executable) Outputs() []runtime.Port { return e.program().Outputs() }
 
-// States describes the tensors that the program keeps from run to run.
+// States describes the tensors that the program keeps between runs.
 func (e *Executable) States() []runtime.Port { return e.program().States() }
 
 // Symbols lists the extents that a run determines, with their bounds.
@@ -103,8 +103,8 @@ func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*R
 	return r, e.explain("run", err)
 }
 
-// Upload returns a copy of d where the program runs, for [RunOptions].Inputs of any
-// program there. An output that is to stay there is named in RunOptions.Keep.
+// Upload copies d to the memory that the program runs in. The result can be passed to any program there in
+// [RunOptions].Inputs. To leave an output there, name it in RunOptions.Keep.
 func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
 	t, err := e.program().Upload(ctx, d)
 	return t, e.explain("upload for", err)
@@ -123,7 +123,7 @@ func (e *Executable) ReadState(name string) (*ir.Data, error) {
 	return d, e.explain("read state of", err)
 }
 
-// WriteState makes a state hold a copy of d, after the runs under way.
+// WriteState copies d to a state, after the runs in flight.
 func (e *Executable) WriteState(name string, d *ir.Data) error {
 	return e.explain("write state of", e.program().WriteState(name, d))
 }
@@ -144,8 +144,8 @@ func (e *Executable) NewStates() (States, error) {
 // Device returns the name of the program's device, for people.
 func (e *Executable) Device() string { return e.program().Device() }
 
-// Why says why the program runs where it does, in one line that begins with the
-// device's name. It differs from [Device.Why] where "auto" chose by the graph.
+// Why gives the reason that the program runs on its device, in one line that begins with the device's name. It differs
+// from [Device.Why] if "auto" chose a device for this graph.
 func (e *Executable) Why() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"
@@ -157,9 +157,9 @@ func (e *Executable) Why() string {
 	return e.why
 }
 
-// Fallback returns why the program runs on the CPU fast path though "auto" has a Vulkan device, which could not be
-// given the program, or has none that it could open ([Device.Fallback]); and nil otherwise. That is slower than a GPU,
-// so tell the user.
+// Fallback returns the reason that the program runs on the CPU fast path under "auto": either no Vulkan device opened
+// ([Device.Fallback]) or the device does not support the program. It returns nil otherwise. The fast path is slower
+// than a GPU, so tell the user.
 func (e *Executable) Fallback() error {
 	if e == nil {
 		return nil
@@ -177,7 +177,7 @@ func (e *Executable) Vulkan() *vk.Executable {
 	return exe
 }
 
-// GoesAhead reports whether a run that keeps all outputs returns before it has ended, as [RunOptions].Keep says.
+// GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see [RunOptions].Keep.
 func (e *Executable) GoesAhead() bool {
 	switch x := e.program().(type) {
 	case *sharded:

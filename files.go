@@ -19,8 +19,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxGraphBytes bounds a graph file. Weights do not belong into it, so even
-// the graphs of large models have a few megabytes.
+// maxGraphBytes limits the size of a graph file. A graph file has no weights, so even large models need only a few
+// megabytes.
 const maxGraphBytes = 1 << 30
 
 // Weights is an open file of named tensors.
@@ -31,12 +31,10 @@ type Weights interface {
 	io.Closer
 }
 
-// OpenWeights opens a file of weights: GGUF (told by its content),
-// safetensors, or the index of a model in several safetensors files
-// (model.safetensors.index.json). Tensors alias the file and are valid until
-// Close. If the file is cut short meanwhile, everything in vkc that reads them
-// fails with an error that names it; a program of your own that reads their
-// bytes would end.
+// OpenWeights opens a weights file: GGUF (recognized by its content), safetensors, or the index of a model in several
+// safetensors files (model.safetensors.index.json). Tensors alias the mapped file and are valid until Close. If the
+// file is truncated while it is open, every vkc function that reads the tensors returns an error with the file's name.
+// Your own code that reads the bytes would crash.
 func OpenWeights(path string) (Weights, error) {
 	head, err := filefmt.Head(path, 4)
 	if err != nil {
@@ -70,7 +68,7 @@ func opened[W Weights](w W, err error) (Weights, error) {
 	return w, nil
 }
 
-// WeightMap is weights held in memory, by name.
+// WeightMap maps names to weights in memory.
 type WeightMap map[string]*ir.Data
 
 // Weight implements [ir.WeightSource].
@@ -81,8 +79,8 @@ func (m WeightMap) Weight(name string) (*ir.Data, error) {
 	return nil, fmt.Errorf("there is no weight %q among the %d given", name, len(m))
 }
 
-// ReadGraph reads a graph: graph.json, or text IR as [ir.Graph.String] prints
-// it. The content decides which.
+// ReadGraph reads a graph from graph.json or from text IR as printed by [ir.Graph.String]. It detects the format from
+// the content.
 func ReadGraph(path string) (*ir.Graph, error) {
 	if strings.EqualFold(filepath.Ext(path), ".safetensors") {
 		return nil, fmt.Errorf("graph: %s is a safetensors file, which has weights but no graph: give the graph's "+
@@ -140,9 +138,8 @@ func beginning(text []byte) string {
 	return strconv.QuoteRune(r)
 }
 
-// OpenBundle opens a program that [Program.Save] wrote. All of it but the
-// weights is checked here; weights are checked when they are used. The program
-// must stay open while executables made from it are loaded.
+// OpenBundle opens a program that [Program.Save] wrote. It checks everything but the weights; those are checked on use.
+// The program must stay open while executables made from it are loaded.
 func OpenBundle(path string) (*Program, error) {
 	f, err := bundle.Open(path)
 	if err != nil {
@@ -151,9 +148,8 @@ func OpenBundle(path string) (*Program, error) {
 	return openedBundle(f, path)
 }
 
-// OpenBundleBytes is [OpenBundle] of a bundle in memory, such as one that is part
-// of the program by go:embed. Weights alias content, which must not be changed
-// while the program or its executables are used.
+// OpenBundleBytes is like [OpenBundle] for a bundle in memory, such as a go:embed file. Weights alias content. Do not
+// change content while the program or its executables are in use.
 func OpenBundleBytes(content []byte) (*Program, error) {
 	f, err := bundle.Read(content)
 	if err != nil {

@@ -81,7 +81,7 @@ func storedBy(g *ir.Graph) (stored int64, err error) {
 	return stored, nil
 }
 
-// following has the parts of a program follow one another.
+// following makes an executable that runs the parts of a program one after another.
 func (x *several) following() (*Executable, error) {
 	var why []string
 	x.turn = func() func() {
@@ -136,10 +136,11 @@ func sharesAmong(list []member, stored int64) []float64 {
 	return sharesOf(float64(stored), rooms, speeds)
 }
 
-// usedMemory is the part of a device's memory that weights and states may fill.
+// usedMemory is the fraction of a device's memory available to weights and states.
 const usedMemory = 0.9
 
-// sharesOf shares by speeds, but gives nobody more than it has room for while others have room left.
+// sharesOf divides the stored bytes in proportion to the devices' speeds. No share exceeds the room of its device: the
+// rest goes to the others.
 func sharesOf(stored float64, rooms, speeds []float64) []float64 {
 	shares, full := make([]float64, len(rooms)), make([]bool, len(rooms))
 	for range rooms {

@@ -21,8 +21,8 @@ type lanes struct {
 	late *layersRun            // a failed run with an unreported error
 }
 
-// fail notes that a run has failed that nobody waits for. It is called before the run's turns end, so that the runs
-// after it see the error.
+// fail records that an asynchronous run has failed. It is called before the run gives up its turns, so that later runs
+// see the error.
 func (l *lanes) fail(r *layersRun, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,8 +31,8 @@ func (l *lanes) fail(r *layersRun, err error) {
 	}
 }
 
-// tell returns the error of a failed run that nobody waited for, once: of the given program, or of any program if of is
-// nil, since programs may have the same states.
+// tell returns the error of a failed asynchronous run, once. The run is one of the given program, or of any program if
+// of is nil, since programs may share states.
 func (l *lanes) tell(of *layered) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *lanes) tell(of *layered) error {
 	return fmt.Errorf("a run that was not waited for has failed: %w", late.err)
 }
 
-// told notes that the caller has the error of a failed run, because it read a result of that run.
+// told records that the caller has received the error of a failed run, because it read a result of that run.
 func (l *lanes) told(r *layersRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *lanes) told(r *layersRun) {
 // turns are the turns of a run, or of an access to states, by part.
 type turns []turn
 
-// turn begins on a device when before is closed, and ends by closing over.
+// turn is a run's place in the queue of a device. The turn begins when before is closed, and ends by closing over.
 type turn struct{ before, over chan struct{} }
 
 // join appends a run to the queues of its parts' devices.
@@ -95,7 +95,7 @@ func (list turns) leave() {
 	}
 }
 
-// layered is a program in parts that follow one another.
+// layered is a program in parts that run one after another.
 type layered struct {
 	*several
 	ahead bool // whether a run is not waited for that keeps all outputs
@@ -121,8 +121,8 @@ func (x *layered) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 	return x.run(ctx, in, opt, func() {})
 }
 
-// run runs the program and waits for the result. It calls begun when the next run may begin. It fails as well if a run
-// before it has failed and nobody was told.
+// run runs the program and waits for the result. It calls begun when the next run may begin. It also fails if an
+// earlier run has failed and the error was not yet reported.
 func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	r := &layersRun{of: x, opt: opt, begun: begun}
 	defer func() { r.begun() }()
@@ -136,7 +136,7 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 	return result, err
 }
 
-// maxAheadGiven is how many bytes the host may give a run that is not waited for.
+// maxAheadGiven limits the bytes that the host may pass to an asynchronous run.
 const maxAheadGiven = 64 << 20
 
 func (x *layered) goesAhead(in Tensors, opt RunOptions) bool {
@@ -174,8 +174,8 @@ func (x *layered) runAhead(ctx context.Context, in Tensors, opt RunOptions) (_ *
 	return result, err
 }
 
-// lockSettled waits until at most so many runs are under way that nobody waits for, and takes x.mu. It does not take it
-// where a run has failed, and nobody was told.
+// lockSettled waits until at most so many asynchronous runs are in flight, and locks x.mu. If a run has failed and the
+// error was not yet reported, it returns that error without the lock.
 func (x *layered) lockSettled(ctx context.Context, most int) error {
 	for {
 		if err := x.of.lanes.tell(nil); err != nil {
@@ -224,7 +224,7 @@ func (x *layered) UploadFrom(ctx context.Context, t ir.DType, dims []int, from i
 	return x.exes[0].UploadFrom(ctx, t, dims, from)
 }
 
-// layersRun is a run of such a program.
+// layersRun is one run of a layered program.
 type layersRun struct {
 	of      *layered
 	opt     RunOptions
@@ -263,7 +263,7 @@ func (r *layersRun) join(in Tensors) (err error) {
 	return nil
 }
 
-// run goes through the parts. It ends early where ctx does before it has begun.
+// run executes the parts in order. If ctx ends before the run has begun, run returns early.
 func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	result, left := &Result{Outputs: Tensors{}}, r.turns
 	defer func() {
@@ -287,11 +287,11 @@ func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("another run is under way: %w", err)
 	}
-	// A run that has begun goes through all parts, so that none of the states misses it.
+	// A run that has begun executes all parts, so that every part updates its states.
 	ctx = context.WithoutCancel(ctx)
 	for i, t := range r.turns {
-		// It leaves a part's queue when it starts the next part, so that at most as many runs as parts need memory for
-		// values in transit.
+		// The run leaves the queue of a part when it starts the next part. So the number of runs that hold values in
+		// transit is at most the number of parts.
 		if <-t.before; i > 0 {
 			close(left[0].over)
 			left = left[1:]
@@ -305,7 +305,7 @@ func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	return result, nil
 }
 
-// bring reads inputs that lie on devices, unless the only part runs there.
+// bring reads to the host the inputs that are on devices. It skips them if the only part runs on the same device.
 func (r *layersRun) bring(ctx context.Context) error {
 	for name, memory := range r.held {
 		t := r.opt.Inputs[name]
@@ -385,9 +385,9 @@ func (r *layersRun) runPart(ctx context.Context, i int, result *Result) (err err
 	return nil
 }
 
-// finish ends a run that nobody waits for.
+// finish completes an asynchronous run.
 func (r *layersRun) finish(result *Result, err error) {
-	// A result refers to its run, so drop the references to the run's inputs: they may be results of earlier runs.
+	// A result refers to its run. Drop the references to the run's inputs, since these may be results of earlier runs.
 	r.opt, r.held, r.values, r.there, r.given = RunOptions{}, nil, nil, nil, nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -423,7 +423,7 @@ func (r *layersRun) later() (*Result, error) {
 	return result, nil
 }
 
-// laterTensor is an output of a run that may be under way.
+// laterTensor is an output of a run that may be in flight.
 type laterTensor struct {
 	run    *layersRun
 	name   string
@@ -480,7 +480,7 @@ type passing struct {
 	closed bool
 }
 
-// take returns memory for a value of a run with such symbols.
+// take returns host memory for a value of a run with these symbols.
 func (p *passing) take(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
 	d := &ir.Data{DType: port.Type.DType}
 	whole, err := port.Type.MaxBytes()

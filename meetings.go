@@ -15,11 +15,11 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// meetingTime is how long a run on several devices takes at most: one that does not end by then has lost a device.
+// meetingTime is the time limit of a run on several devices. A run that exceeds it has lost a device.
 const meetingTime = 2 * time.Minute
 
-// meetings are where devices exchange values. turn holds a token while a run is under way, so that all devices have
-// runs in one order.
+// meetings coordinates the exchange of values among devices. turn holds a token during each run, so that all devices
+// execute runs in the same order.
 type meetings struct {
 	devices Devices
 	vulkan  []*vk.Device  // the same, unless they are the processor
@@ -51,7 +51,7 @@ func newMeetings(d Devices) (*meetings, error) {
 	return m, nil
 }
 
-// take waits for this caller's turn.
+// take waits for the caller's turn.
 func (m *meetings) take(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -132,7 +132,7 @@ func (m *meetings) waits(ctx context.Context, g *ir.Graph) (bool, error) {
 	return !transports[w].ends, err
 }
 
-// tell finds out whether a way works.
+// tell finds out whether a transport works.
 func (m *meetings) tell(ctx context.Context, w way, limit time.Duration) error {
 	r, failed := m.roomOf(w, trialOf(w))
 	if failed == nil {
@@ -150,8 +150,8 @@ func (m *meetings) tell(ctx context.Context, w way, limit time.Duration) error {
 	return nil
 }
 
-// settle waits until devices have at most so many runs that nobody waits for. It returns why some have failed, if
-// nobody was told.
+// settle waits until the devices have at most so many asynchronous runs. It returns the errors of failed runs that were
+// not yet reported.
 func (m *meetings) settle(most int) error {
 	var errs []error
 	for len(m.under) > most {
@@ -203,7 +203,7 @@ func (m *meetings) begin(r *room, exchanges []int, limit time.Duration) (*meetin
 	return x, links, nil
 }
 
-// goesAhead reports whether the devices come to its end by themselves.
+// goesAhead reports whether the devices finish the run without further help from the host.
 func (x *meeting) goesAhead() bool { return x == nil || transports[x.room.way].relays }
 
 // between returns the host's action at each exchange; nil for none.
@@ -214,7 +214,7 @@ func (x *meeting) between() func() error {
 	return x.all.meet
 }
 
-// copy has each device's part of an exchange copied to all others.
+// copy copies each device's part of an exchange to all other devices.
 func (x *meeting) copy(parts []mailbox.Part) error {
 	for from, p := range parts {
 		if err := x.room.places.Copy(from, p.At, p.Words); err != nil {
@@ -232,7 +232,8 @@ func (x *meeting) copy(parts []mailbox.Part) error {
 	}
 }
 
-// fail ends all waiting of a run that one of the devices does not have, once the runs before it have ended.
+// fail is called if one of the devices did not get the run. It lets the earlier runs finish, and then ends all waiting
+// of this run.
 func (x *meeting) fail() {
 	if x != nil {
 		for _, before := range x.of.under {
@@ -252,7 +253,7 @@ func (x *meeting) stop() {
 	}
 }
 
-// leave lets the devices, which have been given the run, come to its end by themselves.
+// leave makes the run asynchronous: all devices have it and finish it by themselves.
 func (x *meeting) leave() {
 	if x == nil {
 		return
@@ -288,7 +289,7 @@ func (x *meeting) close() {
 	x.over, x.err = true, errors.Join(errs...)
 }
 
-// tell waits until the run has ended, and returns why it has failed, unless somebody was told.
+// tell waits until the run has finished. It returns the run's error unless it was already reported.
 func (x *meeting) tell() error {
 	x.end()
 	x.mu.Lock()

@@ -22,8 +22,8 @@ func trialOf(w way) []int {
 	return slices.Repeat([]int{transports[w].values}, transports[w].times)
 }
 
-// try has the devices exchange values in a room many times, for as long at most in each run, and returns
-// why it fails. What an exchange takes it does not measure: the host is busy while programs are loaded.
+// try runs programs that exchange values through a room many times, with a time limit for each run, and returns the
+// first failure. It does not measure the cost of an exchange, because the host is busy while programs are loaded.
 func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err error) {
 	ranks, t := len(m.devices), transports[r.way]
 	g, err := partition.Swaps(ranks, t.values, t.times)

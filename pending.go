@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// maxStarted is how many runs of an executable may have been started and not be done: enough that a device does not
-// wait for the host, and few enough to bound the memory of their outputs.
+// maxStarted is the number of started runs of an executable that may be unfinished. It is large enough that the device
+// does not wait for the host, and small enough to bound the memory of the outputs.
 const maxStarted = 16
 
 // Pending is a run that [Executable.Start] has begun. Any number of goroutines may wait for it.
@@ -105,7 +105,8 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 
 var errClosedStart = fmt.Errorf("start a run: the executable is %w", ErrClosed)
 
-// wait returns when the run is to begin, whereupon next is to be called. On an error the run has lost its place.
+// wait returns when the run may begin; the caller then calls next. On an error the run has lost its position in the
+// queue.
 func (s *starts) wait(ctx context.Context, x *start) (err error) {
 	select {
 	case <-x.begin:

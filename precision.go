@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Precisions lists what [WithPrecision] takes, from exact to fast.
+// Precisions lists the values that [WithPrecision] accepts, from exact to fast.
 func Precisions() []string {
 	attrs := ir.OpMatMul.Info().Attrs
 	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Program is a compiled graph, ready to load on a device or write to a bundle.
-// One for the CPU fast path, which interprets the graph, has no kernels.
+// Program is a compiled graph, ready to load on a device or to write to a bundle. A program for the CPU fast path has
+// no kernels, since the fast path interprets the graph.
 type Program struct {
 	// Contents is the content of the program's bundle. Contents.Weights is set if the program was opened from a bundle
-	// with weights; Contents.Program is nil if it is for the CPU fast path.
+	// with weights. Contents.Program is nil for the CPU fast path.
 	Contents bundle.Contents
 	Stats    CompileStats
 
@@ -20,7 +20,7 @@ type Program struct {
 	parts   []part       // where it was compiled for several devices; Contents then has the graph alone
 }
 
-// HasKernelsOf reports whether the program has the code of all kernels of another one, on each of their devices.
+// HasKernelsOf reports whether the program has the code of all kernels of other, on each of their devices.
 func (p *Program) HasKernelsOf(other *Program) bool {
 	own := p.kernels()
 	for code := range other.kernels() {
@@ -55,8 +55,7 @@ type deviceCode struct {
 	code   string
 }
 
-// Close closes the bundle that the program was opened from, if it was. The
-// bundle's weights must not be used afterwards.
+// Close closes the bundle that the program was opened from, if any. Do not use the bundle's weights afterwards.
 func (p *Program) Close() error {
 	if p == nil || p.file == nil {
 		return nil
@@ -64,8 +63,7 @@ func (p *Program) Close() error {
 	return p.file.Close()
 }
 
-// Save writes the program to a bundle file, which appears whole or not at all.
-// With weights, the bundle holds them too and runs by itself.
+// Save writes the program to a bundle file atomically. A bundle with weights can run without other files.
 func (p *Program) Save(path string, weights ir.WeightSource) error {
 	if p == nil || p.Contents.Graph == nil {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")

@@ -13,7 +13,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// refuses reports whether an error is the device's or the machine's to have, and no mistake of the graph.
+// refuses reports whether an error comes from the limits of the device or the machine, and not from a mistake in the
+// graph.
 func refuses(err error) bool {
 	var (
 		unsupported *UnsupportedError

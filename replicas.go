@@ -11,11 +11,11 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Devices are several devices, which may differ. Close comes after the Close of everything loaded on them.
+// Devices is a list of devices, possibly of different kinds. Close everything loaded on them before closing them.
 type Devices []*Device
 
-// OpenDevices opens the devices of a list such as "0,1", each as [OpenDevice] takes it. One that is named twice is
-// opened twice: its replicas then share the hardware.
+// OpenDevices opens the devices of a list such as "0,1". Each name is one that [OpenDevice] accepts. A device named
+// twice is opened twice, and its replicas share the hardware.
 func OpenDevices(list string, opt ...DeviceOption) (Devices, error) {
 	return openAll(list, func(name string) (*Device, error) { return OpenDevice(name, opt...) })
 }
@@ -97,7 +97,7 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 	return r, errors.Join(failed...)
 }
 
-// Executables are the program on each device, in the order of the devices. Close closes them.
+// Executables returns the program's executables, in the order of the devices. Close closes them.
 func (r *Replicas) Executables() []*Executable {
 	if r == nil {
 		return nil
@@ -105,8 +105,8 @@ func (r *Replicas) Executables() []*Executable {
 	return r.exes
 }
 
-// pick returns the device with the fewest runs on their way, with this one counted. done ends the run. What was never
-// loaded gives an executable that says so.
+// pick returns the device with the fewest runs in flight, and counts the caller's run. Call done when that run ends. If
+// nothing was loaded, pick returns nil, and running it reports that.
 func (r *Replicas) pick() (exe *Executable, done func()) {
 	if r == nil || len(r.exes) == 0 {
 		return nil, func() {}

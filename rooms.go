@@ -11,11 +11,11 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// aheadRuns is how many runs the devices may have at a time where the host tells kernels of one another.
+// aheadRuns is the number of runs that the devices may have in flight when the host relays the flags between kernels.
 const aheadRuns = 8
 
-// roomOf returns the room of a way, with room for such exchanges, of as many runs as the devices may have. The turn is
-// the caller's.
+// roomOf returns the room of a transport, large enough for these exchanges for every run that may be in flight. The
+// caller must have the turn.
 func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 	once := transports[way].once
 	r, words := &m.rooms[way], mailbox.Room(len(m.devices), exchanges, once)
@@ -35,7 +35,7 @@ func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 	return r, nil
 }
 
-// room is memory where devices exchange values in one way.
+// room is the memory in which devices exchange values through one transport.
 type room struct {
 	way     way
 	memory  *vk.HostBuffer // nil for the CPU
@@ -105,12 +105,12 @@ func (r *room) free() error {
 	return errors.Join(errs...)
 }
 
-// lastEpoch is where epochs begin anew.
+// lastEpoch is the epoch after which epochs restart.
 const lastEpoch = 1 << 31
 
-// begin finds places for the exchanges of a run, and has the room ready for it. Where exchanges have places of their
-// own, no other run uses them; else runs go on from each other's. Where runs before it have failed, and nobody was
-// told, it says so.
+// begin assigns slots to the exchanges of a run and prepares the room. Some transports give each exchange a slot that
+// no other run in flight uses; with the others, runs reuse the same slots one after another. begin returns the error of
+// an earlier run that has failed, if it was not yet reported.
 func (r *room) begin(m *meetings, exchanges []int) (from, to int, err error) {
 	err, from = m.settle(aheadRuns-1), r.next
 	if transports[r.way].once {
@@ -160,7 +160,7 @@ func (r *room) links(m *meetings, from int) ([]*ir.Data, error) {
 	return list, nil
 }
 
-// relay has a thread pass flags on while there are runs.
+// relay is a thread that copies flags between devices while there are runs in flight.
 type relay struct {
 	mu    sync.Mutex
 	runs  int

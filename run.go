@@ -35,8 +35,8 @@ func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 	return d.Load(ctx, p, o)
 }
 
-// Run computes the outputs of a graph once, on the best device that is there. To
-// run it more than once, keep a device open and its executable loaded.
+// Run computes the outputs of a graph once, on the best available device. To run the graph more than once, open a
+// device and keep the loaded executable.
 func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in Tensors) (out Tensors, err error) {
 	dev, err := OpenDevice("auto")
 	if err != nil {

@@ -103,8 +103,8 @@ func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ 
 	return x.following()
 }
 
-// several is a program in parts on several devices, with all that layers and parts of ops have in common: whatever does
-// not run.
+// several is a program in parts on several devices. It has the code common to layer splits and tensor parallelism:
+// everything except the run itself.
 type several struct {
 	*runtime.Signature
 	of     *Device
@@ -126,7 +126,7 @@ func (x *several) open(own *severalStates) error {
 	return nil
 }
 
-// inTurn is turn where there is one.
+// inTurn calls turn if it is set.
 func (x *several) inTurn() (end func()) {
 	if x.turn == nil {
 		return func() {}
@@ -134,7 +134,8 @@ func (x *several) inTurn() (end func()) {
 	return x.turn()
 }
 
-// home is where a state lies: in some of the parts, which have it cut along an axis, or each the whole.
+// home gives the location of a state: the parts that hold it. Each of them has a slice along an axis if cut is set, and
+// the whole state otherwise.
 type home struct {
 	parts []int
 	cut   bool
@@ -172,13 +173,13 @@ func (x *several) on(device int) *Executable {
 	return nil
 }
 
-// failed says which part an error is of.
+// failed adds the part and its device to an error.
 func (x *several) failed(part int, err error) error {
 	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(x.parts), x.of.parts[x.parts[part].device].Name(),
 		runtime.Reason(err))
 }
 
-// check checks a run, and returns its symbols and the states that it is given, by part; nil for the program's own.
+// check validates a run. It returns the run's symbols and its own states by part, or nil for the program's own states.
 func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, own []States, err error) {
 	if opt.Profile && len(x.parts) > 1 {
 		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
@@ -320,7 +321,7 @@ func (x *several) NewStates() (States, error) {
 	return own, nil
 }
 
-// severalStates are states of a run's own, by part; nil where a part has none.
+// severalStates holds the states of a run, by part. An element is nil if its part has no states.
 type severalStates struct {
 	of     *several
 	parts  []States
@@ -339,7 +340,7 @@ func (s *severalStates) Write(name string, d *ir.Data) error {
 		func(part int, d *ir.Data) error { return s.parts[part].Write(name, d) }))
 }
 
-// each calls do for the states of all parts.
+// each calls do for the states of every part.
 func (s *severalStates) each(do func(States) error) error {
 	var errs []error
 	for _, p := range s.parts {

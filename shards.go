@@ -45,7 +45,7 @@ func (d Devices) TensorParallel() (*Device, error) {
 	return one, nil
 }
 
-// OpenTensorParallel opens the devices of a list such as "0,1", as [OpenDevices] does, as one; see
+// OpenTensorParallel opens the devices of a list such as "0,1" as one device; see [OpenDevices] and
 // [Devices.TensorParallel].
 func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
 	devices, err := OpenDevices(list, opt...)
@@ -75,7 +75,7 @@ func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []pa
 	return list, nil
 }
 
-// sharing has the parts of a program run at the same time.
+// sharing makes an executable that runs the parts of a program at the same time.
 func (x *several) sharing(ctx context.Context) (*Executable, error) {
 	s := &sharded{several: x, meetings: x.of.meetings, alike: alike(x.parts)}
 	s.ahead = s.alike
@@ -91,7 +91,7 @@ func (x *several) sharing(ctx context.Context) (*Executable, error) {
 		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Meetings), how)}, nil
 }
 
-// meet makes room for the largest exchanges of a program, and says how they go.
+// meet allocates room for the largest exchanges of a program. The string describes the transport.
 func (x *sharded) meet(ctx context.Context, s partition.Shard) (how string, err error) {
 	if err := x.meetings.take(ctx); err != nil {
 		return "", err
@@ -109,7 +109,7 @@ func (x *sharded) meet(ctx context.Context, s partition.Shard) (how string, err 
 	return ": " + x.meetings.how(most), nil
 }
 
-// roomFor returns the room for exchanges of the program, which differ with its symbols.
+// roomFor returns the room for the exchanges of a run. Their sizes depend on the run's symbols.
 func (x *sharded) roomFor(ctx context.Context, exchanges []int) (*room, error) {
 	r, err := x.meetings.reserve(ctx, exchanges)
 	if err == nil && x.parts[0].shard.Waits && transports[r.way].ends {
@@ -119,7 +119,7 @@ func (x *sharded) roomFor(ctx context.Context, exchanges []int) (*room, error) {
 	return r, err
 }
 
-// cutWeights is a device's part of a source of weights.
+// cutWeights returns the shard of a weight source for one device.
 func cutWeights(from ir.WeightSource, cut map[string]int, shards, rank int) ir.WeightSource {
 	if from == nil {
 		return nil
@@ -170,7 +170,7 @@ func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows
 	return part, int(size), rows, err
 }
 
-// cutData returns the part of a tensor that a rank has. Along the outermost axis it is not copied.
+// cutData returns a rank's shard of a tensor. A shard along the outermost axis aliases the tensor.
 func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
 	dims, each, rows, err := cutLayout(d.DType, d.Dims, axis, shards)
 	if err == nil && len(d.Bytes) != each*rows*shards {
@@ -191,7 +191,7 @@ func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
 	return part, nil
 }
 
-// joinData puts the parts of all ranks together along an axis.
+// joinData concatenates the shards of all ranks along an axis.
 func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 	dims := append([]int(nil), parts[0].Dims...)
 	dims[axis] *= len(parts)
@@ -261,7 +261,7 @@ type shardInputs struct {
 	device map[string]*DeviceTensor
 }
 
-// run runs all parts at once. Each goes to its end, so that none of the states misses it.
+// run runs all parts at once. Each part runs to its end, so that all of them update their states.
 func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt RunOptions,
 	own []States) (*Result, error) {
 	meeting, links, err := x.begin(ctx, symbols)
@@ -311,7 +311,7 @@ func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting
 	return x.meetings.begin(r, exchanges, x.meetings.limit)
 }
 
-// ended waits for a run, and says how it ended.
+// ended waits for a run to end and returns its error.
 func (x *sharded) ended(m *meeting, errs []error) error {
 	var err error
 	stopped := -1 // who waited for the others

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// shardTensor is a tensor that each of several devices has which share ops. Devices that are not alike have the first
-// one's bits by way of the host: then it is the first one's alone.
+// shardTensor is a tensor replicated on several devices with tensor parallelism. If the devices are of different kinds,
+// the host gives all of them the first device's bits, and the tensor is on the first device only.
 type shardTensor struct {
 	of    *meetings
 	parts []*DeviceTensor // by rank
@@ -39,7 +39,7 @@ func (t *shardTensor) Close() error {
 // Device implements runtime.Memory.
 func (t *shardTensor) Device() string { return t.parts[0].Device() }
 
-// given are the inputs of a run by rank, which stay until release is called.
+// given returns the inputs of a run by rank. They stay valid until release is called.
 func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []shardInputs, release func(), err error) {
 	held, give, err := runtime.Hold(opt.Inputs)
 	if err != nil {

@@ -48,7 +48,7 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	return one, err
 }
 
-// The ways to run a graph on several devices.
+// Ways to run a graph on several devices.
 const (
 	splitAlone  = "one device"
 	splitLayers = "layers"
@@ -189,8 +189,8 @@ func priceAlone(ctx context.Context, g *ir.Graph, list []member, stored int64) (
 	return ns, fmt.Sprintf("%.3g GiB of weights and states", float64(stored)/(1<<30)), err
 }
 
-// Expected is how many nanoseconds a run of a graph is expected to take on the device, with symbols as large as they
-// may be. What the processor takes is not known.
+// Expected estimates the duration of a run of a graph on the device, in nanoseconds, with all symbols at their maximum.
+// It has no estimate for the processor.
 func (d *Device) Expected(ctx context.Context, g *ir.Graph) (ns float64, err error) {
 	if err := d.usable(ctx); err != nil {
 		return 0, fmt.Errorf("expect of a graph: %w", err)

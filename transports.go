@@ -34,10 +34,10 @@ var transports = [...]struct {
 	once   bool // whether a run has each exchange at a place of its own (M-two-cards)
 	ends   bool // whether programs end at each exchange
 	copies bool // whether each device gives to and takes from memory of its own
-	// What a trial exchanges: so many values, so many times.
+	// A trial makes "times" exchanges of "values" values each.
 	values, times int
 }{
-	// As many as a model of 7e9 weights gives for a token.
+	// A model with 7e9 weights exchanges this many values per token.
 	wayShared: {text: "kernels wait for one another", values: 4096, times: 64},
 	wayRelayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
 		times: 64},
@@ -48,17 +48,17 @@ var transports = [...]struct {
 
 func (w way) String() string { return transports[w].text }
 
-// copies are how values come from one device to another where the host has them copied.
+// copies is a transport in which the host orders copies from device to device.
 type copies interface {
 	// newPlaces allocates words for each device; most is the maximum size of a copy.
 	newPlaces(words, most int) (places, error)
 	Close() error
 }
 
-// places are as much memory of each device.
+// places is equally large memory on each device.
 type places interface {
 	Address(rank int) uint64
-	// Copy starts copying words at offset at from one device to the same offset of all others.
+	// Copy starts to copy words at offset at from one device to the same offset on all the others.
 	Copy(from, at, words int) error
 	// Done reports whether all copies have completed.
 	Done() (bool, error)
@@ -75,7 +75,7 @@ func openPeers(d []*vk.Device) (copies, error) {
 
 func (p peerCopies) newPlaces(words, most int) (places, error) { return p.NewPlaces(words, most) }
 
-// choices are the ways that so many devices can go.
+// choices lists the transports available to a number of devices.
 type choices struct {
 	ranks  int
 	ways   []wayPrice
@@ -89,7 +89,7 @@ type wayPrice struct {
 	untold bool // whether it has not been tried yet
 }
 
-// choicesOf are the ways of such devices.
+// choicesOf returns the transports available to these devices.
 func choicesOf(list []member) choices {
 	c, machine := choices{ranks: len(list)}, device.MachineOf(list[0].caps)
 	software := !slices.ContainsFunc(list, member.gpu)
@@ -117,16 +117,16 @@ func (m *choices) drop(w way) {
 	m.ways = slices.DeleteFunc(m.ways, func(p wayPrice) bool { return p.way == w })
 }
 
-// without leaves a way out, and why.
+// without removes a transport and records the reason.
 func (m *choices) without(w way, why error) {
 	m.drop(w)
 	m.failed = append(m.failed, fmt.Errorf("%v: %w", w, why))
 }
 
-// relayedWords bounds the host's memory that places take which a run uses once.
+// relayedWords limits the host memory of slots that a run uses only once.
 const relayedWords = 64 << 20
 
-// price is how many nanoseconds such exchanges take; infinitely many where there is no room for them.
+// price returns the cost of these exchanges in nanoseconds. It is infinite if the room would be too large.
 func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
 	if transports[w.way].once && mailbox.Room(m.ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
@@ -137,14 +137,14 @@ func (m *choices) price(w wayPrice, exchanges []int) (ns float64) {
 	return ns
 }
 
-// cheapest is the way that takes least.
+// cheapest returns the transport with the lowest cost.
 func (m *choices) cheapest(exchanges []int) wayPrice {
 	return slices.MinFunc(m.ways, func(a, b wayPrice) int {
 		return cmp.Compare(m.price(a, exchanges), m.price(b, exchanges))
 	})
 }
 
-// how says how a run's exchanges go, and why so.
+// how describes the transport of a run's exchanges and the reason for the choice.
 func (m *choices) how(exchanges []int) string {
 	text := m.cheapest(exchanges).String()
 	for _, w := range m.ways {

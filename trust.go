@@ -12,8 +12,8 @@ import (
 
 var errNoBundle = errors.New("the program was not opened from a bundle")
 
-// Signer returns the public key that the program's bundle is signed with, or nil.
-// Anybody can sign: see [Program.SignedBy].
+// Signer returns the public key of the signature on the program's bundle, or nil. Anybody can sign a bundle, so a
+// signature alone proves nothing: see [Program.SignedBy].
 func (p *Program) Signer() ed25519.PublicKey {
 	if p == nil {
 		return nil
@@ -21,10 +21,9 @@ func (p *Program) Signer() ed25519.PublicKey {
 	return p.file.Signer()
 }
 
-// SignedBy returns nil if the program was opened from a bundle that is signed
-// with one of the keys, which [bundle.ReadPublicKeys] reads. Weights are checked
-// against the signature when they are used. To sign, set Contents.Sign before
-// [Program.Save].
+// SignedBy returns nil if the program was opened from a bundle signed with one of the trusted keys.
+// [bundle.ReadPublicKeys] reads keys from a file. Weights are checked against the signature on use. To sign a program,
+// set Contents.Sign before [Program.Save].
 func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
 	if p == nil || p.file == nil {
 		return errNoBundle

@@ -29,16 +29,14 @@ func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
 	return OfType(t, values, dims...)
 }
 
-// OfType returns a tensor of that dtype that holds the values, converted:
+// OfType returns a tensor of dtype t with the given values, converted as follows:
 //
-//   - floats to a float dtype are rounded to it, as f16, bf16 and f8e4m3 are
-//     made of float32;
-//   - float32 to a block dtype, such as ir.Q8_0, are quantized to it;
-//   - integers to an integer dtype keep their value, and integers to a float
-//     dtype are rounded; one that an integer dtype does not hold is an error
-//     that says where it stands;
-//   - uint16 to f16 and bf16 are the bits of their elements, unconverted;
-//   - bool to bool.
+//   - floats are rounded to a float dtype, such as f16, bf16 or f8e4m3;
+//   - float32 values are quantized to a block dtype, such as ir.Q8_0;
+//   - integers keep their value in an integer dtype and are rounded to a float dtype. If a value is out of range, the
+//     error has its index;
+//   - uint16 values are the bits of f16 or bf16 elements, unconverted;
+//   - bool values make a bool tensor.
 //
 // Any other pair of types is an error, and so is a wrong number of values.
 func OfType[T Element](t ir.DType, values []T, dims ...int) (*ir.Data, error) {
@@ -55,12 +53,15 @@ func OfType[T Element](t ir.DType, values []T, dims ...int) (*ir.Data, error) {
 	return d, nil
 }
 
-// Values returns the elements of a tensor in row-major order, as a Go type that
-// holds every value of its dtype: float32 for f32, f16, bf16, 8-bit floats, integers
-// of 8 and 16 bits, and blocks, which are decoded; float64 for all of these, f64 and
-// 32-bit integers; an integer type for integer dtypes that it covers; bool for
-// bool. uint16 gives the bits of f16 and bf16. Any other pair is an error that
-// names the types that would do.
+// Values returns the elements of a tensor in row-major order. T must be able to represent every value of the dtype:
+//
+//   - float32 for f32, f16, bf16, 8-bit floats, integers of 8 and 16 bits, and blocks, which are decoded;
+//   - float64 for all of these, and for f64 and 32-bit integers;
+//   - an integer type for any integer dtype in its range;
+//   - bool for bool;
+//   - uint16 for the bits of f16 and bf16.
+//
+// For any other pair, the error names the types that would work.
 func Values[T Element](d *ir.Data) ([]T, error) {
 	if d == nil {
 		return nil, errors.New("values of a tensor that is nil: is there an output of that name?")
@@ -108,7 +109,7 @@ func isBits[T Element](t ir.DType) bool {
 	return ok && (t == ir.F16 || t == ir.BF16)
 }
 
-// encode writes values, as many as d has elements, to d.
+// encode writes values to d. There is one value for each element of d.
 func encode[T Element](d *ir.Data, values []T) error {
 	if isBits[T](d.DType) {
 		_, err := binary.Encode(d.Bytes, binary.LittleEndian, values)
@@ -209,7 +210,7 @@ func intRange(t ir.DType) (low, high int64, ok bool) {
 	return 0, 0, false
 }
 
-// decode reads the elements of d into out, which has as many.
+// decode reads the elements of d into out, which has the same length.
 func decode[T Element](out []T, d *ir.Data) error {
 	t := d.DType
 	if isBits[T](t) {
@@ -256,8 +257,7 @@ func decode[T Element](out []T, d *ir.Data) error {
 	return nil
 }
 
-// assign converts integers to the integer type of out's elements, which holds
-// them.
+// assign converts integers to out's element type. The type can represent all of them.
 func assign(out any, ints []int64) error {
 	switch out := out.(type) {
 	case []int64:
@@ -288,7 +288,7 @@ func fromInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](out []T, i
 	}
 }
 
-// holds reports whether a T holds every value of a dtype.
+// holds reports whether T can represent every value of a dtype.
 func holds[T Element](t ir.DType) bool {
 	switch any(*new(T)).(type) {
 	case float32:
@@ -309,8 +309,7 @@ func holds[T Element](t ir.DType) bool {
 // isNarrow reports whether t is an integer of 16 or 8 bits.
 func isNarrow(t ir.DType) bool { return t.IsInteger() && t.BlockBytes() <= 2 }
 
-// goRange returns the least and the largest value of an integer type, as far
-// as int64 reaches.
+// goRange returns the smallest and largest value of an integer type, clamped to int64.
 func goRange[T Element]() (low, high int64) {
 	kind := reflect.TypeFor[T]()
 	bits := kind.Bits()

@@ -62,8 +62,8 @@ func (r *Report) OK() bool {
 	return true
 }
 
-// Err returns nil if every value is within its tolerance, and otherwise one
-// line that names each that is not and where it is worst.
+// Err returns nil if every value is within its tolerance. Otherwise the error has one line that names each value
+// outside its tolerance and the element with the largest deviation.
 func (r *Report) Err() error {
 	if r == nil {
 		return errors.New("nothing was checked: the report is nil")
@@ -87,9 +87,8 @@ func (v Value) title() string {
 	return fmt.Sprintf("output %q", v.Name)
 }
 
-// Check runs the reference on the inputs of a run and compares the run's
-// outputs with its. exe, which made them, is asked for the states the run left;
-// it may be nil for a graph without any.
+// Check runs the reference on the inputs of a run and compares its outputs with the run's outputs. exe is the
+// executable that made the outputs; Check reads the states from it. exe may be nil if the graph has no states.
 func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64,
 	outputs map[string]*ir.Data) (*Report, error) {
 	if c == nil || c.reference == nil {

@@ -26,23 +26,21 @@ import (
 
 // Options change how Compile works; the zero value compiles for the generic profile and uses the user's cache.
 type Options struct {
-	// Target is the device to compile for: that of a live device, or a profile
-	// by device.Profile. The zero value is the generic profile.
+	// Target is the device to compile for: the caps of a live device, or a profile from device.Profile. The zero value
+	// means the generic profile.
 	Target device.Caps
-	// Weights, if set, are those that the program will be loaded with: what they are
-	// stored as, such as q4_0, takes the place of the dtypes that the graph declares
-	// for them. Loading other weights than these needs the same dtypes.
+	// Weights, if set, are the weights that the program will be loaded with. Their stored dtypes, such as q4_0, replace
+	// the dtypes that the graph declares. Other weights can be loaded only if they have the same dtypes.
 	Weights ir.WeightSource
-	// Tuning chooses schedules by what was measured; nil and empty ones choose none.
+	// Tuning chooses schedules from measurements. A nil or empty Tuning chooses none.
 	Tuning device.Tuning
-	// NoCache compiles anew and keeps nothing.
+	// NoCache disables the cache: the program is always compiled, and not stored.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
 	Jobs int
 	// Validate runs spirv-val over every shader.
 	Validate bool
-	// Progress, if set, is told how many of the shaders are compiled, by one call
-	// at a time.
+	// Progress, if set, is called as shaders are compiled, with the number done so far. Calls do not overlap.
 	Progress func(runtime.Progress)
 
 	// Pricer answers the rules of passes; nil is the price of the device's schedules. Persistence proposes persistent
@@ -97,9 +95,8 @@ func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed in
 	return fit, changed, runtime.Explain("compile", g.Name, err)
 }
 
-// Compile compiles a graph for a device. The same graph compiled again for
-// the same kind of device comes from the cache, whatever its names are, and
-// starts no compiler process.
+// Compile compiles a graph for a device. If the cache has the program of an equal graph for the same kind of device,
+// Compile returns it and starts no compiler process. Names in the graph do not matter for this.
 func Compile(ctx context.Context, g *ir.Graph, opt Options) (*Compiled, error) {
 	start := time.Now()
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -173,8 +170,7 @@ func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt Options
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// fromCache returns the kept program of an equal graph, under this graph's
-// names.
+// fromCache returns the cached program of an equal graph, with the names of this graph.
 func (c *compilation) fromCache() (*Compiled, bool) {
 	f, ok := c.cache.Get(c.key)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CustomOpError says that the GLSL of a custom op does not compile.
+// CustomOpError reports that the GLSL of a custom op does not compile.
 type CustomOpError struct {
 	Op   string // the op's name
 	Part string // which text of it: "Expr", "Body" or "Shared"; empty if that cannot be told
@@ -54,8 +54,7 @@ func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	return err
 }
 
-// explainCustom tells a compiler's errors about lines that custom ops brought as
-// errors of those ops.
+// explainCustom turns compiler errors in lines that come from a custom op into errors of that op.
 func explainCustom(err error, shaders []spirv.Shader) error {
 	source := map[string]string{}
 	for _, s := range shaders {

@@ -24,9 +24,8 @@ type Lowered struct {
 	SPIRV     [][]byte          // by shader; nil except for precompiled modules of custom ops
 }
 
-// Lower takes a graph through the passes, chooses schedules for a device and
-// generates GLSL. tuning has schedules that won by measurement, and may be nil.
-// It needs neither device nor compiler.
+// Lower runs the passes on a graph, chooses schedules for a device and generates GLSL. tuning has schedules that won in
+// measurements; it may be nil. Lower needs neither a device nor a compiler.
 func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Lowered, error) {
 	return lower(ctx, g, caps, Options{Tuning: tuning})
 }

@@ -43,7 +43,8 @@ func (low *Lowered) join(runs []schedule.Run) error {
 	return nil
 }
 
-// persistent is the kernel that does a run of steps. Its dispatch lacks a shader and the last two bindings.
+// persistent returns a kernel that performs a run of steps. The caller adds the shader and the last two bindings to its
+// dispatch.
 func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader, error) {
 	steps := low.Program.Steps[r.First : r.First+r.Count]
 	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,

@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rebind returns the cached program under the names of g, a graph of the same
-// hash as the one it was compiled from.
+// rebind returns the cached program with the names of g. The program was compiled from a graph with the same hash as g.
 func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	old, err := f.Graph()
 	if err != nil {
