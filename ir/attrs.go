@@ -34,17 +34,17 @@ func (k AttrKind) String() string { return attrKindNames[k] }
 type AttrInfo struct {
 	Name    string
 	Kind    AttrKind
-	Default any      // nil where the attribute is required
+	Default any      // nil if the attribute is required
 	Enum    []string // the allowed values of a string attribute
 	Doc     string
 
-	// Samples are values to try the op with, besides the default; an attribute of an elementwise op or a reduction that
-	// has no default needs some.
+	// Samples are values to test the op with, besides the default. A required attribute of an elementwise op or a
+	// reduction needs some.
 	Samples []any
 }
 
-// SampleAttrs returns attributes to try an op with, the i-th of the samples of each. Those that have a default are
-// left out unless all is set.
+// SampleAttrs returns attributes to test an op with: the i-th sample of each attribute. It leaves out attributes with a
+// default unless all is set.
 func (in *OpInfo) SampleAttrs(i int, all bool) []Attr {
 	var list []Attr
 	for _, a := range in.Attrs {
@@ -70,8 +70,7 @@ type Attr struct {
 	Value any // the Go type of its AttrKind
 }
 
-// Attrs are the attributes of a node, in the order its op declares them,
-// every one present (defaults filled in).
+// Attrs are the attributes of a node, in the order of the op's declaration, all present (defaults filled in).
 type Attrs []Attr
 
 func (a Attrs) get(name string) any {
@@ -86,7 +85,7 @@ func (a Attrs) get(name string) any {
 // Has reports whether the attribute is there.
 func (a Attrs) Has(name string) bool { return a.get(name) != nil }
 
-// Int returns an int attribute, or 0 where there is none of that name.
+// Int returns an int attribute, or 0 if there is none of that name.
 func (a Attrs) Int(name string) int { v, _ := a.get(name).(int64); return int(v) }
 
 // Ints returns an ints attribute.
@@ -239,8 +238,7 @@ func checkAttr(spec AttrInfo, v any) error {
 	return nil
 }
 
-// checkConst refuses constants that do not have one form in text: no data at
-// all, and bools that are neither 0 nor 1.
+// checkConst rejects constants without a unique text form: missing data, and bools other than 0 and 1.
 func checkConst(d *Data) error {
 	if d == nil {
 		return fmt.Errorf("want data, have nil")
@@ -298,8 +296,8 @@ func FormatAttr(v any) string {
 	return fmt.Sprintf("<%T>", v)
 }
 
-// FormatFloat prints a float so that it reads back to the same bits and can
-// be told from an integer; infinities are inf and -inf.
+// FormatFloat prints a float so that it parses to the same bits and differs from an integer; infinities are inf and
+// -inf.
 func FormatFloat(x float64) string {
 	switch {
 	case math.IsInf(x, 1):

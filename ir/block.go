@@ -6,105 +6,101 @@ import (
 	"strings"
 )
 
-// BlockFormat is a row of the table of block formats: all that vkc knows of one but for its codec, a row of package
-// quant. Ops, kernels, GLSL and files follow from it. What a row leaves out is a fast path that the format lacks.
+// BlockFormat is a row of the table of block formats. It describes a format completely, except for its codec, which is
+// a row of package quant. Ops, kernels, GLSL and files derive from the row. An empty field means that the format lacks
+// that fast path.
 type BlockFormat struct {
 	Name         string // as in text IR and on the command line
-	Elems, Bytes int    // of a block, as it lies in GGUF files: little-endian and without padding
+	Elems, Bytes int    // of a block in GGUF files, little-endian and without padding
 	GGML         int    // the type number in GGUF files
-	// FileType is the number that general.file_type has in files whose elements are mostly of this format, 0 for none.
+	// FileType is the value of general.file_type in files with mostly this format, 0 for none.
 	FileType int
-	// Fallback is what rows are quantized to that are no whole blocks of this format; Invalid is as for most.
+	// Fallback is the format for rows whose length is not a multiple of the block; Invalid means the usual one.
 	Fallback DType
-	// Activations says that rows are computed in this format, and no program takes weights in it.
+	// Activations means that activations are quantized to this format. Weights cannot have it.
 	Activations bool
 
 	BlockForm
 	Parts  []BlockPart // from byte 0 on, in order
 	Decode BlockDecode
-	// Encode is the GLSL function quantize_NAME, which makes a block of its elements as op quantize does: exactly as
-	// package quant, with functions of the generator's library. It leaves the block in 16-bit units, the first in
-	// halves[0]. Empty says that op quantize does not make the format.
+	// Encode is the GLSL function quantize_NAME, which quantizes elements to a block exactly as package quant does,
+	// with functions of the generator's library. It returns the block in 16-bit units, the first in halves[0]. If it is
+	// empty, op quantize does not support the format.
 	//
-	// Where invocations share a block, it makes the levels of one's elements. They exchange fits and codes of groups,
-	// and levels, through shared memory (group_fits, group_codes and block_levels of the library). Pack is then the
-	// function pack_NAME, which makes word i of the block of those, and of what quantize_NAME returns.
+	// If several invocations share a block, the function computes the levels of its own invocation's elements. The
+	// invocations exchange the scales and codes of groups, and the levels, through shared memory (group_fits,
+	// group_codes and block_levels of the library). Pack is then the function pack_NAME, which assembles word i of the
+	// block from these and from quantize_NAME's result.
 	Encode, Pack string
 	Octets       *BlockOctets // nil for none
 	Packed       *BlockPacked // nil for none
 }
 
-// BlockForm is how the elements of a block format come out of its bytes:
+// BlockForm describes how a block format encodes its elements:
 //
 //	element = scale * (quant - bias) [+ offset]
 //
-// Elements come in quads, four neighbours of which the first is a multiple of
-// four. Planes quads, Stride apart, share the same bytes: q4_0 keeps element i
-// and i+16 in one byte, so it has 2 planes 16 apart.
+// Elements come in quads: four neighbours, where the index of the first is a multiple of four. Planes quads, Stride
+// elements apart, share the same bytes: q4_0 keeps elements i and i+16 in one byte, so it has 2 planes 16 apart.
 type BlockForm struct {
 	Planes, Stride int
-	Run            int  // elements that share a scale, from a multiple of it on
+	Run            int  // aligned group of elements that share a scale
 	Bias           int  // of quants
 	Affine         bool // there is an offset
 	Signed         bool // quants are bytes with a sign
-	Levels         bool // quants are floats, and no bytes: the row has Decode.Levels
-	Halved         bool // quants are half of what scale and bias go with
-	// Wide says that quants can be had for four quads in a row too, from the first
-	// of a multiple of as many on, and, but for FourOnly, for two. What the blocks
-	// hold must be aligned to sixteen bytes, as it is in planes.
+	Levels         bool // quants are floats rather than bytes: the row has Decode.Levels
+	Halved         bool // quants are halved; scale and bias are for the full value
+	// Wide means that four consecutive quads can be decoded at once, if the first is a multiple of four, and two unless
+	// FourOnly is set. That requires 16-byte alignment, which blocks have when their parts are in planes.
 	Wide, FourOnly bool
 }
 
-// EncodeRun is how many elements of a block an invocation of op quantize takes: those that share a scale, as they are
-// fitted together, but no more than registers hold.
+// EncodeRun is the number of elements that an invocation of op quantize encodes: the elements that share a scale,
+// because it fits the scale to them, but no more than registers hold.
 func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 
 // Superblock is the number of elements that planes of quads cover.
 func (f BlockForm) Superblock() int { return f.Planes * f.Stride }
 
-// Interleaved reports whether the planes of a quad lie apart and have scales of
-// their own; else they follow each other.
+// Interleaved reports whether the quads of different planes are apart and have separate scales; otherwise they are
+// adjacent.
 func (f BlockForm) Interleaved() bool { return f.Stride > 4 }
 
-// NeedsSums reports whether products of quants, by a scale, lack sums of what the
-// quants are multiplied by.
+// NeedsSums reports whether a matmul on quants needs the sums of the other operand, to account for bias or offset.
 func (f BlockForm) NeedsSums() bool { return f.Affine || f.Bias != 0 }
 
-// BlockPart is what is read together of a block, such as quants, their high bits, signs or scales. It begins at byte
-// At, and ends where the next part begins.
+// BlockPart is a part of a block that is read as a unit: quants, their high bits, signs or scales. It extends from byte
+// At to the next part.
 type BlockPart struct {
 	At   int
 	Name string
 }
 
-// BlockDecode has bodies of GLSL functions over the bytes of one block, through which every kernel decodes.
+// BlockDecode holds bodies of GLSL functions that decode a block. Every kernel decodes through them.
 //
-// A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at):
-// four, two, one byte, or a half as a float, at a byte of the block; and by
-// WORDS(at), sixteen bytes, where blocks are multiples of that. How blocks
-// lie in memory is thus the business of those readers alone. Where each part of the blocks lies in a plane of its own,
-// the number that at begins with, or 0, says in which part it is. CODEBOOK is the array of the format's codebook
+// A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at), which read four, two or one byte or a
+// half as a float at a byte offset, and by WORDS(at), which reads sixteen bytes if the block size is a multiple of 16.
+// So only these readers depend on the memory layout of blocks. If each part of the blocks has its own plane, the
+// constant at the start of at, or 0, identifies the part. CODEBOOK is the array of the format's codebook
 // (quant.Codebook).
 type BlockDecode struct {
-	// Scale returns the scale of element e of the block; of affine formats a
-	// vec2 of scale and offset.
+	// Scale returns the scale of element e of the block. For affine formats it returns a vec2 of scale and offset.
 	Scale string
-	// PlaneScale is the same where parts lie in planes, by readers of what is
-	// aligned there, such as PAIRS(at) of eight bytes; empty is no different.
+	// PlaneScale is a variant for parts in planes, with aligned readers such as PAIRS(at), which reads eight bytes. If
+	// it is empty, Scale is used.
 	PlaneScale string
 
-	// Quants returns the four quants of plane p as the bytes of a uint, signed
-	// ones or not; e is the first element of the quad in plane 0. Of wide formats it
-	// is of type QUANTS, uint, uvec2 or uvec4, by WORDS(at), four bytes, eight or
-	// sixteen.
+	// Quants returns the four quants of plane p as the bytes of a uint, signed or unsigned; e is the first element of
+	// the quad in plane 0. For wide formats the result has type QUANTS (uint, uvec2 or uvec4), and the snippet reads
+	// with WORDS(at), which reads four, eight or sixteen bytes.
 	Quants string
-	// Quants4 is the same for four quads where it is another text.
+	// Quants4 is the same for four quads, if it needs different code.
 	Quants4 string
-	// Levels returns them as a vec4 instead, where they are no bytes.
+	// Levels returns the quants as a vec4 if they are floats.
 	Levels string
 }
 
-// ReadsOnce reports whether quants are decoded of what one reading of WORDS(at) has of the block.
+// ReadsOnce reports whether a single WORDS(at) reads everything that decoding the quants needs.
 func (d BlockDecode) ReadsOnce() bool {
 	all := 0
 	for _, reader := range []string{"WORDS(", "WORD(", "SHORT(", "BYTE(", "HALF("} {
@@ -113,60 +109,57 @@ func (d BlockDecode) ReadsOnce() bool {
 	return all == 1 && strings.Contains(d.Quants, "WORDS(") && d.Quants4 == ""
 }
 
-// BlockOctets is how eight quants are decoded at once where parts lie in planes, by a table in shared memory or by
-// multiplication: two quads, of neighbours or, where quants are floats, of the first plane and the second.
+// BlockOctets describes how to decode eight quants at once, for blocks in planes: by a table in shared memory, or by
+// multiplication. The eight are two quads: neighbours, or, if quants are floats, one of each plane.
 type BlockOctets struct {
-	// Entries is how many entries the table has, Bytes how long one is, 4 or 8; 0 where there is no table.
+	// Entries is the number of table entries, Bytes the size of one, 4 or 8; 0 if there is no table.
 	Entries, Bytes int
-	// Signs is how many signs a further table turns into masks: 7, of which the eighth is even, 4, or 0 for no such
-	// table.
+	// Signs is the number of signs per entry of a second table that expands them to masks: 7, where the eighth makes
+	// the parity even, 4, or 0 for no table.
 	Signs int
-	Entry string // GLSL of entry n, from CODEBOOK
-	// Quants has the body of a function that returns the bytes of the octet that begins at element e, by entry_NAME(n).
-	// Where there are masks, it declares quads and masks instead, the latter by signs_NAME(n), and where quants are
-	// floats, even and odd quants of both planes.
+	Entry string // GLSL expression for entry n, with CODEBOOK
+	// Quants is the body of a function that returns the bytes of the octet at element e, with entry_NAME(n). If there
+	// are masks, it declares quads and masks instead, the masks with signs_NAME(n). If quants are floats, it declares
+	// the even and odd quants of both planes.
 	Quants string
 	Masks  OctetMasks
 	Signed bool // quants are bytes with a sign
-	Halved bool // quants are half of what the format's are
+	Halved bool // quants are half of the format's
 }
 
-// OctetMasks says what the masks of an octet are.
+// OctetMasks is the kind of an octet's masks.
 type OctetMasks int
 
 // The kinds of masks.
 const (
 	NoMasks   OctetMasks = iota
-	SignMasks            // ones for each negative quant, whose other bits are of its absolute value
-	// OddMasks are those where the format's quants are odd, and entries their
-	// halves rounded down: all bits of those change with the sign.
+	SignMasks            // all ones for a negative quant; the quant's bits are its absolute value
+	// OddMasks are for formats with odd quants, where entries are their halves rounded down: all of an entry's bits
+	// change with the sign.
 	OddMasks
-	// ThirdMasks are bytes of which three times as much are to be taken off: the
-	// digits in base 3 before those wanted. A byte is a fraction in that base, and
-	// there is no table.
+	// ThirdMasks are bytes; three times a mask is subtracted from the quant to remove the base-3 digits before the
+	// wanted one. A byte is a base-3 fraction, and there is no table.
 	ThirdMasks
 )
 
-// BlockPacked is how a format with four quants of two bits to a byte is multiplied
-// by rows of bytes as it stands: the quants of plane p are masked, not shifted,
-// so that integer dot products with them are 4^p times what they should be, which
-// the scales of the rows make up for. One invocation takes sixteen bytes, the
-// same sixteen places of four planes.
+// BlockPacked describes how to multiply a format with four 2-bit quants per byte by int8 rows without unpacking. The
+// quants of plane p are masked and not shifted, so their integer dot products are too large by a factor of 4^p, and the
+// rows' scales compensate. One invocation processes sixteen bytes, which hold the same sixteen positions of four
+// planes.
 //
-// Pairs of scales, one in each half of a word x, become floats at once: SMALL(x) returns both, divided
-// by UNIT; UNIT_16 and PER_UNIT are that by 16, and 32 by that.
+// Two scales, one in each half of a word x, are converted to float together: SMALL(x) returns both divided by UNIT.
+// UNIT_16 is UNIT/16, and PER_UNIT is 32/UNIT.
 type BlockPacked struct {
-	// Quants and High return the sixteen bytes that hold the quants of element e of
-	// plane 0 and its neighbours, and those whose bit p is 4 more for plane p; High
-	// is empty where there are none.
+	// Quants returns the sixteen bytes with the quants at element e of plane 0 and its neighbours. High returns the
+	// bytes in which bit p adds 4 to the quant of plane p; it is empty if there are none.
 	Quants, High string
-	// Result returns the products of a run with a row, added up and scaled: of dots,
-	// the scaled dot products of every plane, and sums, the scaled sums of the row.
+	// Result returns the scaled dot product of a run with a row, given dots, the scaled dot products of all planes, and
+	// sums, the scaled sums of the row.
 	Result string
-	Bias   int // of a quant; sums are so many times as large
+	Bias   int // subtracted from each quant; sums are multiplied by it
 }
 
-// blockFormats is the table, whose rows lie by families in files of their own.
+// blockFormats is the table; each family of formats has its own file.
 var blockFormats = func() (table [numDTypes]*BlockFormat) {
 	for _, family := range []map[DType]BlockFormat{legacyBlocks, kBlocks, codebookBlocks, ternaryBlocks, fp4Blocks} {
 		for t, f := range family {
@@ -177,7 +170,7 @@ var blockFormats = func() (table [numDTypes]*BlockFormat) {
 	return table
 }()
 
-// BlockFormatOf returns the row of a block format, which callers must not change, and false for other dtypes.
+// BlockFormatOf returns the row of a block format, which callers must not modify, and false for other dtypes.
 func BlockFormatOf(t DType) (*BlockFormat, bool) {
 	if t >= numDTypes || blockFormats[t] == nil {
 		return nil, false
@@ -208,8 +201,8 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 		word)
 }
 
-// twoPlanes is the levels of four bytes, those of the nibbles of a byte next to
-// each other: of bytes 0 and 2, and of 1 and 3.
+// twoPlanes returns GLSL for the levels of four bytes, each with two neighbouring nibbles: those of bytes 0 and 2, and
+// of 1 and 3.
 func twoPlanes(word string) string {
 	return fmt.Sprintf(`
 uint four = %s;

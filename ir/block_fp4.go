@@ -1,7 +1,7 @@
 package ir
 
-// fp4Blocks hold floats of four bits (E2M1), whose values, doubled, are the codebook, as floats. Scales are halves of
-// what is stored: a power of two for 32 elements, or a float of eight bits without a sign (UE4M3) for 16.
+// fp4Blocks hold 4-bit floats (E2M1). The codebook has the doubled values as floats, so scales are halves of the stored
+// ones. A stored scale is a power of two for 32 elements, or an 8-bit float without a sign (UE4M3) for 16.
 var fp4Blocks = map[DType]BlockFormat{
 	MXFP4: {
 		Name: "mxfp4", Elems: 32, Bytes: 17, GGML: 39, FileType: 38,

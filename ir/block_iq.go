@@ -1,8 +1,8 @@
 package ir
 
-// codebookBlocks hold numbers of entries of a codebook (quant.Codebook), iq4 of single levels. Codebooks of the others
-// hold a quad in a word. Those of iq1 hold 8*(v+1) for v in -1 to 1; quants are in eighths, as the offset of one eighth
-// asks for.
+// codebookBlocks hold indices of a codebook (quant.Codebook). The entries of iq4 are single levels, the others' are
+// quads in a word. Those of iq1 are 8*(v+1) for v in -1 to 1: quants are in eighths, because the format has an offset
+// of one eighth.
 var codebookBlocks = map[DType]BlockFormat{
 	IQ1_S: {
 		Name: "iq1_s", Elems: 256, Bytes: 50, GGML: 19, FileType: 24,

@@ -1,6 +1,6 @@
 package ir
 
-// kBlocks are superblocks of 256 elements, in groups whose scales are integers themselves.
+// kBlocks are superblocks of 256 elements. Their groups have integer scales, which a superblock scale multiplies.
 var kBlocks = map[DType]BlockFormat{
 	Q2_K: {
 		Name: "q2_K", Elems: 256, Bytes: 84, GGML: 10, FileType: 10,

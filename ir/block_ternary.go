@@ -1,7 +1,7 @@
 package ir
 
-// ternaryBlocks hold -1, 0 and 1 times a scale. tq1_0 has 32 bytes of five digits in base 3, 16 of five, four of four:
-// a byte is a fraction, of which a power of three brings a digit above the point.
+// ternaryBlocks hold -1, 0 and 1 times a scale. tq1_0 has 32 bytes with five base-3 digits each, 16 more with five, and
+// four with four. A byte is a fraction: multiplying it by a power of three moves a digit above the point.
 var ternaryBlocks = map[DType]BlockFormat{
 	TQ1_0: {
 		Name: "tq1_0", Elems: 256, Bytes: 54, GGML: 34, FileType: 36, Fallback: Q4_0,

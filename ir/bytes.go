@@ -2,24 +2,23 @@ package ir
 
 import "math"
 
-// ByteGroup is how many neighbours of a row share a scale where the row is rounded to bytes.
+// ByteGroup is the number of adjacent row elements that share a scale when the row is quantized to int8.
 const ByteGroup = 32
 
-// LeastByteTop is the least that the largest magnitude of a group may be: groups of less are rounded to zeros. It is so
-// large that neither scale nor steps depend on what a device makes of subnormal numbers, and that subnormal elements
-// round to 0.
+// LeastByteTop is the smallest largest magnitude of a group; smaller groups are rounded to zeros. It is large enough
+// that neither scale nor steps depend on how a device treats subnormal numbers, and that subnormal elements round to 0.
 const LeastByteTop = 0x1p-118
 
-// ByteSteps is the rule by which a group of floats becomes bytes wherever a product rounds its rows: the byte of x is
-// round(x*steps), both rounded to the nearest, halves to even, and stands for byte*scale. top is the largest magnitude
-// of the group, infinite or NaN where an element is; then all of the group stands for NaN.
+// ByteSteps defines how a group of floats is quantized to int8 wherever a matmul quantizes its rows. The byte of x is
+// round(x*steps), rounded half to even, and represents byte*scale. top is the largest magnitude of the group. If an
+// element is infinite or NaN, top is too, and the whole group represents NaN.
 //
-// steps is 127/top within 2^-15 of it. It is a quotient of integers, the first 16 bits of the mantissa below 127*2^25,
-// since only those have the same bits everywhere: Vulkan lets a quotient of floats be 2.5 units of its last place off,
-// and a row of halves of its largest element, 63.5 steps each, would become other bytes on each device.
+// steps is 127/top with a relative error of at most 2^-15. It is computed as a quotient of integers, of 127*2^25 by the
+// first 16 bits of the mantissa, because only integer division has the same bits everywhere: Vulkan allows a float
+// quotient an error of 2.5 ulp, and elements at half of the largest one, 63.5 steps, would become different bytes on
+// each device.
 //
-// It is the definition for what computes the same in other words: a graph (round_rows), GLSL (byte_steps) and
-// assembly of the processor.
+// It is the specification for the equivalent implementations: a graph (round_rows), GLSL (byte_steps) and CPU assembly.
 func ByteSteps(top float32) (steps, scale float32) {
 	switch {
 	case !(top <= math.MaxFloat32):

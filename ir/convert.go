@@ -111,8 +111,7 @@ func DecodeInts(dst []int64, t DType, src []byte) {
 	}
 }
 
-// EncodeInts encodes values as elements of an integer or bool type, wrapping
-// them to its range.
+// EncodeInts encodes values as elements of an integer or bool type, wrapped to its range.
 func EncodeInts(dst []byte, t DType, src []int64) {
 	le := binary.LittleEndian
 	for i, v := range src {
@@ -131,7 +130,7 @@ func EncodeInts(dst []byte, t DType, src []int64) {
 	}
 }
 
-// RoundTo rounds a value to the nearest one that float dtype t can hold.
+// RoundTo rounds a value to the nearest value of float dtype t.
 func RoundTo(v float64, t DType) float64 {
 	switch t {
 	case F32:
@@ -165,9 +164,8 @@ func FloatToInt(v float64, t DType) int64 {
 	return int64(v)
 }
 
-// IntToFloat returns x as a float64 that rounds to t as x itself would. Where
-// float64 cannot hold x and t is narrower, that is the neighbour of x with an
-// odd last bit (round to odd, Boldo and Melquiond 2008).
+// IntToFloat returns x as a float64 that rounds to t as x itself would. If float64 cannot represent x and t is
+// narrower, that is the neighbour of x with an odd last bit (round to odd, Boldo and Melquiond 2008).
 func IntToFloat(x int64, t DType) float64 {
 	f := float64(x)
 	if t == F64 || x > -1<<53 && x < 1<<53 {
@@ -204,8 +202,8 @@ func IntRange(t DType) (lo, hi int64) {
 	return 0, 1
 }
 
-// roundF16 rounds to float16 in one step: going through float32 would round
-// twice, so the float32 is made with a sticky last bit first.
+// roundF16 rounds to float16 in one step. Rounding to float32 first would round twice, so it converts to a float32 with
+// a sticky last bit.
 func roundF16(v float64) uint16 { return float16.Fromfloat32(stickyF32(v)).Bits() }
 
 func roundBF16(v float64) uint16 {
@@ -216,8 +214,8 @@ func roundBF16(v float64) uint16 {
 	return uint16((b + 0x7fff + (b >> 16 & 1)) >> 16)
 }
 
-// roundF8E5M2 rounds to the OCP 8-bit float with 5 exponent and 2 mantissa bits, which has infinities and is the upper
-// half of an f16: what does not fit is infinite.
+// roundF8E5M2 rounds to the OCP 8-bit float with 5 exponent and 2 mantissa bits. That format has infinities and is the
+// upper half of an f16, so values out of range become infinite.
 func roundF8E5M2(v float64) byte {
 	f := stickyF32(v)
 	a := math.Abs(float64(f))
@@ -234,9 +232,8 @@ func roundF8E5M2(v float64) byte {
 	return sign | byte((b+0xfffff+(b>>21&1))>>21-112<<2)
 }
 
-// stickyF32 truncates to float32 towards zero and sets the last bit if
-// anything was lost (round to odd), so that rounding further down gives the
-// same result as rounding v itself (Boldo and Melquiond 2008).
+// stickyF32 truncates to float32 towards zero and sets the last bit if the result is inexact (round to odd). Rounding
+// the result further gives the same as rounding v (Boldo and Melquiond 2008).
 func stickyF32(v float64) float32 {
 	f := float32(v)
 	if float64(f) == v || v != v || math.IsInf(v, 0) {
@@ -286,8 +283,7 @@ func EncodeF8E4M3(v float64) byte {
 	return s | byte((exp-1+7)<<3+q-8)
 }
 
-// Bitcast returns a float of dtype from, or an integer of it, as the float or integer of dtype to with the same bits,
-// of which both have as many.
+// Bitcast reinterprets the bits of a float or integer of dtype from as dtype to. Both dtypes have the same size.
 func Bitcast(f float64, i int64, from, to DType) (float64, int64) {
 	var bits [8]byte
 	if from.IsFloat() {

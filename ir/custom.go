@@ -10,42 +10,35 @@ import (
 	"sync/atomic"
 )
 
-// CustomOp describes an op that a program adds to the op table with
-// RegisterCustom. It runs on a device through code of the program's own, in one
-// of two ways: Expr or Body is a GLSL function of one element, which fuses like any
-// elementwise op; Kernel is a whole compute shader, of GLSL or SPIR-V.
+// CustomOp describes an op that a program adds to the op table with RegisterCustom. The program supplies its device
+// code in one of two forms. Expr or Body is a GLSL function of one element, which is fused like any elementwise op.
+// Kernel is a complete compute shader in GLSL or SPIR-V.
 type CustomOp struct {
-	// Name is "package.op", such as "acme.snake": two words of lower-case letters
-	// and digits, the second one with single underscores too. The dot tells custom
-	// ops from those of vkc.
+	// Name is "package.op", such as "acme.snake": two words of lower-case letters and digits; the second may also have
+	// single underscores. The dot distinguishes custom ops from those of vkc.
 	Name string
-	// Doc says in a line what the op computes.
+	// Doc describes the op in one line.
 	Doc string
-	// Args declares the arguments, at least one and none variadic. In the GLSL
-	// they go by their names.
+	// Args declares the arguments: at least one, and none variadic. The GLSL refers to them by name.
 	Args []ArgInfo
-	// Attrs declares attributes of kind int, float or bool, which are constants
-	// of that name in the GLSL.
+	// Attrs declares attributes of kind int, float or bool. The GLSL sees each as a constant of the same name.
 	Attrs []AttrInfo
 
-	// Infer is the shape and dtype rule: the type of each result, of which only
-	// kernels have more than one. It may trust the argument count and the
-	// attributes. Where it is nil, arguments broadcast and share one float dtype,
-	// which is the result's too; kernels must have one.
+	// Infer is the shape and dtype rule. It returns the type of each result; only kernels may have more than one. It
+	// may assume a valid argument count and valid attributes. If it is nil, arguments broadcast and share one float
+	// dtype, which is also the result's. Kernels must have an Infer.
 	Infer func(c *Call) ([]Type, error)
 
-	// Expr is a GLSL expression over the arguments and attributes, or Body the
-	// statements of a GLSL function that returns the result. f16, bf16 and
-	// 8-bit floats come as float, i8 and i16 as int, u8 and u16 as uint, others as their
-	// GLSL type; bool, int, uint, double, int64_t.
+	// Expr is a GLSL expression over the arguments and attributes. Alternatively, Body has the statements of a GLSL
+	// function that returns the result. f16, bf16 and 8-bit floats have type float, i8 and i16 int, u8 and u16 uint,
+	// others their GLSL type: bool, int, uint, double, int64_t.
 	Expr, Body string
-	// Kernel is set instead of both for a whole compute shader.
+	// Kernel replaces both by a complete compute shader.
 	Kernel *CustomKernel
 
-	// Float and Int are the reference of Expr and Body, in float64 (if any
-	// argument is a float) and in exact integers; Reference is that of Kernel,
-	// which returns every result. They are optional: without one the op runs on
-	// devices only, and what would compare it with the reference is refused.
+	// Float and Int are the reference implementation of Expr and Body, in float64 if any argument is a float, and in
+	// exact integers. Reference is that of Kernel and returns all results. They are optional: without one the op only
+	// runs on devices, and comparing it with the reference is an error.
 	Float     func(x []float64, a Attrs) float64
 	Int       func(x []int64, a Attrs) int64
 	Reference func(args []*Data, a Attrs) ([]*Data, error)
@@ -54,45 +47,40 @@ type CustomOp struct {
 	Tol Tolerance
 }
 
-// CustomKernel is a whole compute shader. The text sees each argument and
-// result as an array of its name, in the dtype's storage type (f16 is
-// float16_t, bf16 uint16_t, f8e4m3, u8 and bool uint8_t, i8 int8_t, a block
-// format the largest of uint, uint16_t and uint8_t that divides its blocks):
-// arguments are readonly, and results writeonly but for those in Zeroed.
-// NAME_size is its number of elements and NAME_dim0, NAME_dim1, … are its
-// extents, as constants of type uint.
+// CustomKernel is a complete compute shader. The source sees each argument and result as an array with its name, in the
+// dtype's storage type: f16 is float16_t, bf16 uint16_t, f8e4m3, u8 and bool uint8_t, i8 int8_t, a block format the
+// largest of uint, uint16_t and uint8_t whose size divides the block size. Arguments are readonly, and results are
+// writeonly except those in Zeroed. The constants NAME_size and NAME_dim0, NAME_dim1, … of type uint are the number of
+// elements and the extents.
 type CustomKernel struct {
 	// Outputs names the results, at least one.
 	Outputs []string
-	// Zeroed names results whose elements are all 0 when the kernel begins. It may read them, change them by atomics
-	// from several invocations, and leave any as they are.
+	// Zeroed names results that are filled with 0 before the kernel starts. The kernel may read them, update them with
+	// atomics from several invocations, and leave elements unwritten.
 	Zeroed []string
-	// Body has the statements of main. Every element of every other result must be
-	// written in every run, by one invocation, and no invocation may read or write
-	// outside the arrays.
+	// Body has the statements of main. In every run it must write each element of each other result from exactly one
+	// invocation, and no invocation may access memory outside the arrays.
 	Body string
-	// Shared has declarations outside of main: shared memory and functions.
-	// Extents that depend on a symbol are known in Body only.
+	// Shared has declarations outside of main: shared memory and functions. Extents that depend on a symbol are only
+	// available in Body.
 	Shared string
-	// SharedBytes is how much memory the shared variables take.
+	// SharedBytes is the size of the shared variables.
 	SharedBytes int
-	// SPIRV is set instead of Body and Shared for a shader that was compiled elsewhere: a module of SPIR-V 1.0 to 1.5
-	// whose one entry point is a compute shader called main. Its storage buffers are the arguments and then the
-	// results, in set 0 from binding 0 on; arguments are decorated NonWritable. It has no push constants, images or
-	// addresses, and workgroups of the size that Workgroup says.
+	// SPIRV replaces Body and Shared for a shader that was compiled elsewhere. It is a module of SPIR-V 1.0 to 1.5 with
+	// one entry point, a compute shader named main. Its storage buffers are the arguments and then the results, in set
+	// 0 from binding 0 on; arguments are decorated NonWritable. It has no push constants, images or physical addresses,
+	// and its workgroup size is Workgroup.
 	SPIRV []byte
-	// Constants lists what the specialization constants of SPIRV stand for, that of SpecId i at index i: NAME_size or
-	// NAME_dim0, NAME_dim1, … (of 32 bits), or an attribute (int and float of 32 bits, bool). Extents that depend on
-	// a symbol are no constants: the module learns them from the number of workgroups.
+	// Constants names the values of SPIRV's specialization constants, by SpecId: NAME_size or NAME_dim0, NAME_dim1, …
+	// (32 bits), or an attribute (int and float of 32 bits, bool). An extent that depends on a symbol cannot be a
+	// constant: the module must derive it from the number of workgroups.
 	Constants []string
-	// Workgroup is the number of invocations of a workgroup by dimension; 0 counts
-	// as 1.
+	// Workgroup is the workgroup size by dimension; 0 counts as 1.
 	Workgroup [3]int
-	// Grid is the number of workgroups by dimension: the product of the factors,
-	// 1 where there are none.
+	// Grid is the number of workgroups by dimension: the product of the factors, or 1 if there are none.
 	Grid [3][]GridRule
-	// Needs lists features that the text uses besides those that its dtypes take,
-	// by their names in device.Caps.Has, such as "subgroup_basic".
+	// Needs lists features that the source uses in addition to those for its dtypes, by their names in device.Caps.Has,
+	// such as "subgroup_basic".
 	Needs []string
 }
 
@@ -100,11 +88,11 @@ type CustomKernel struct {
 // argument or result, divided by Tile and rounded up.
 type GridRule struct {
 	Of   string // the argument's or result's name
-	Axis int    // counts from the end where negative; AllAxes is the number of elements
+	Axis int    // from the end if negative; AllAxes is the number of elements
 	Tile int    // at least 1
 }
 
-// AllAxes stands for all axes of a tensor in a GridRule.
+// AllAxes means all axes of a tensor in a GridRule.
 const AllAxes = 1 << 20
 
 // Limits on custom ops.
@@ -130,10 +118,9 @@ func customRows() []*OpInfo {
 	return nil
 }
 
-// RegisterCustom adds an op to the table and returns it. Do so once per process
-// and before graphs that use the op are read, best where package variables are
-// initialized. The error says what about the op is not usable. It may be called
-// from several goroutines.
+// RegisterCustom adds an op to the table and returns it. Call it once per process, before reading graphs that use the
+// op, ideally to initialize a package variable. It returns an error if the op is invalid. It is safe for concurrent
+// use.
 func RegisterCustom(c CustomOp) (Op, error) {
 	c = c.clone()
 	info, err := c.row()
@@ -155,8 +142,7 @@ func RegisterCustom(c CustomOp) (Op, error) {
 	return info.Op, nil
 }
 
-// MustRegisterCustom is RegisterCustom for package variables: it panics where
-// that fails.
+// MustRegisterCustom is RegisterCustom for package variables: it panics on an error.
 func MustRegisterCustom(c CustomOp) Op {
 	op, err := RegisterCustom(c)
 	if err != nil {
@@ -165,7 +151,7 @@ func MustRegisterCustom(c CustomOp) Op {
 	return op
 }
 
-// customNamed returns the row of a custom op, or why there is none.
+// customNamed returns the custom op of a name, or an error if there is none.
 func customNamed(name string) (Op, error) {
 	var names []string
 	for _, in := range customRows() {
@@ -183,11 +169,10 @@ func customNamed(name string) (Op, error) {
 		clip(name), ErrNotRegistered, known)
 }
 
-// ErrNotRegistered says that a graph uses a custom op that this process does not
-// have.
+// ErrNotRegistered means that a graph uses a custom op that this process has not registered.
 var ErrNotRegistered = errors.New("is not registered in this process")
 
-// clone copies what the caller could change later.
+// clone makes a deep copy, so that the caller cannot change the op later.
 func (c CustomOp) clone() CustomOp {
 	c.Args, c.Attrs = slices.Clone(c.Args), slices.Clone(c.Attrs)
 	if c.Kernel != nil {
@@ -207,7 +192,7 @@ func (c CustomOp) clone() CustomOp {
 	return c
 }
 
-// customCost takes a function of the program's own to cost as much as a transcendental one.
+// customCost assumes the cost of a transcendental function.
 const customCost = 16
 
 // row checks the op and makes its row of the table.
@@ -229,7 +214,7 @@ func (c *CustomOp) row() (*OpInfo, error) {
 	return info, nil
 }
 
-// inferOne is the rule of a node, which holds one result.
+// inferOne is the shape rule of a node, which has one of the results.
 func (c *CustomOp) inferOne(call *Call) (Type, error) {
 	types, err := c.Results(call)
 	if err != nil {
@@ -270,7 +255,7 @@ func (c *CustomOp) Results(call *Call) ([]Type, error) {
 	return types, nil
 }
 
-// checkScalarShape holds a function of one element to what fusion relies on.
+// checkScalarShape checks an elementwise op's type against the assumptions of fusion.
 func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
 	for i := range call.Args {
 		if call.DType(i).IsBlock() {
@@ -301,11 +286,10 @@ func inferCustomScalar(c *Call) (Type, error) {
 // NodeCall returns the call that made a node, for rules that look at it again.
 func NodeCall(n *Node) *Call { return &Call{Op: n.op, Args: n.args, Attrs: n.attrs} }
 
-// OutputIndex returns which result of its call a node of a custom op is.
+// OutputIndex returns the result that a node of a custom op has, as an index.
 func OutputIndex(n *Node) int { return n.attrs.Int(outputAttr) }
 
-// WithOutput returns the attributes of the node that holds another result of
-// the same call.
+// WithOutput returns the attributes of the node for another result of the same call.
 func WithOutput(a Attrs, i int) Attrs {
 	out := slices.Clone(a)
 	for j := range out {
@@ -316,8 +300,8 @@ func WithOutput(a Attrs, i int) Attrs {
 	return out
 }
 
-// Evaluate computes all results of a kernel by its Go reference and checks
-// their types. It fails with ErrNoReference where there is none.
+// Evaluate computes all results of a kernel by its Go reference and checks their types. It returns ErrNoReference if
+// there is none.
 func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[string]int64) ([]*Data, error) {
 	if c.Reference == nil {
 		return nil, fmt.Errorf("custom op %s: %w", c.Name, ErrNoReference)
@@ -345,13 +329,12 @@ func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[stri
 	return out, nil
 }
 
-// ErrNoReference says that a custom op has no Go reference.
+// ErrNoReference means that a custom op has no Go reference.
 var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference " +
 	"when registering it")
 
-// Definition returns a digest of the op's GLSL or SPIR-V and of how it runs. Graphs that
-// use the op have it in their hash, beside the name, the attributes and the
-// types, so that a program kept for other GLSL is never taken.
+// Definition returns a digest of the op's GLSL or SPIR-V and its launch parameters. The hash of a graph includes it
+// together with the name, attributes and types, so that a cached program of other GLSL is never used.
 func (c *CustomOp) Definition() string {
 	h := sha256.New()
 	part := func(v ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(v...)) }

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// check refuses an op that could not be run, or whose text would not stay in
-// its place in a shader.
+// check reports an op that cannot run, or with source that could escape from its place in a shader.
 func (c *CustomOp) check() error {
 	if err := checkCustomName(c.Name); err != nil {
 		return err
@@ -66,8 +65,7 @@ func isLowerWord(s string) bool {
 	return true
 }
 
-// checkNames refuses names that GLSL could not use, or that stand for two
-// things.
+// checkNames rejects names that are invalid in GLSL, or used twice.
 func (c *CustomOp) checkNames() error {
 	seen := map[string]bool{}
 	name := func(what, s string) error {
@@ -162,8 +160,8 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
 }
 
-// checkModule refuses what is said of a module. The module itself is looked at where a graph is compiled: graphs know
-// no SPIR-V.
+// checkModule checks the declarations of a module. Package ir does not parse SPIR-V; the compiler validates the module
+// itself.
 func (k *CustomKernel) checkModule(c *CustomOp) error {
 	if n := len(k.SPIRV); n == 0 || n > maxCustomSPV {
 		return fmt.Errorf("field SPIRV has %d bytes, want 1 to %d", n, maxCustomSPV)
@@ -188,8 +186,8 @@ func (k *CustomKernel) checkModule(c *CustomOp) error {
 	return nil
 }
 
-// checkCustomText refuses text that could end what it stands in: unbalanced
-// brackets and comments, and preprocessor lines.
+// checkCustomText reports source that could break the code around it: unbalanced brackets and comments, and
+// preprocessor lines.
 func checkCustomText(what, text string) error {
 	if len(text) > maxCustomText {
 		return fmt.Errorf("%s: %d bytes, at most %d", what, len(text), maxCustomText)

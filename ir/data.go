@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Data is a host tensor: raw little-endian bytes in row-major order with a
-// concrete shape. It holds constants, weights, inputs and results. Bytes may
-// alias a memory-mapped file, so treat it as read-only unless you made it.
+// Data is a host tensor: raw little-endian bytes in row-major order with a concrete shape. It is used for constants,
+// weights, inputs and results. Bytes may alias a memory-mapped file, so treat it as read-only unless you made it.
 type Data struct {
 	DType DType
 	Dims  []int
@@ -26,7 +25,7 @@ func NewData(t DType, dims ...int) (*Data, error) {
 	return &Data{DType: t, Dims: slices.Clone(dims), Bytes: make([]byte, n)}, nil
 }
 
-// Check reports whether the byte count is exactly what type and shape need.
+// Check returns an error unless the byte count matches type and shape.
 func (d *Data) Check() error {
 	n, err := ByteSize(d.DType, d.Dims)
 	if err != nil {
@@ -109,8 +108,7 @@ func (d *Data) Ints() ([]int64, error) {
 	return out, nil
 }
 
-// FromFloats returns a tensor of that float, integer or bool type holding the
-// values, rounded as a cast would.
+// FromFloats returns a tensor of a float, integer or bool type with the values, rounded as by a cast.
 func FromFloats(t DType, values []float64, dims ...int) (*Data, error) {
 	d, err := NewData(t, dims...)
 	if err != nil {
@@ -126,8 +124,7 @@ func FromFloats(t DType, values []float64, dims ...int) (*Data, error) {
 	return d, nil
 }
 
-// FromInts returns a tensor of that integer or bool type holding the values,
-// wrapped to its range; a float type rounds them.
+// FromInts returns a tensor of an integer or bool type with the values, wrapped to its range. A float type rounds them.
 func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
 	if t.IsFloat() || t.IsBlock() {
 		fs := make([]float64, len(values))
@@ -147,8 +144,7 @@ func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
 	return d, nil
 }
 
-// formatData prints a constant as text IR does: dtype[dims](v, v, …), one
-// value alone where all are the same bits.
+// formatData prints a constant as in text IR: dtype[dims](v, v, …), or a single value if all have the same bits.
 func formatData(d *Data) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s(", d.DType, ShapeOf(d.Dims...))
@@ -173,8 +169,8 @@ func formatData(d *Data) string {
 	return b.String()
 }
 
-// Number returns the number that every element of a constant is, or of one that is only broadcast or reshaped. It is
-// false of others, and where float64 does not hold the number.
+// Number returns the value of all elements of a constant, perhaps broadcast or reshaped. It returns false for other
+// nodes, and if float64 cannot represent the number.
 func (n *Node) Number() (float64, bool) {
 	for n.op == OpBroadcast || n.op == OpReshape {
 		n = n.args[0]
@@ -206,8 +202,8 @@ func uniform(b []byte, size int) bool {
 	return true
 }
 
-// formatElem prints one element so that it reads back to the same bits; a
-// float NaN prints its bits, since NaNs differ.
+// formatElem prints one element so that it parses to the same bits. A NaN is printed as its bits, since there are
+// several.
 func formatElem(t DType, raw []byte) string {
 	if !t.IsFloat() {
 		var v [1]int64

@@ -7,23 +7,21 @@ import (
 	"strings"
 )
 
-// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add
-// over one symbol whose value (0 to Bound) arrives at run time. Sym is the name of
-// a symbol, or the text of what follows from several: a sum such as S+2*T, a
-// product such as B*(T+1), or a quotient such as floor((T+1)/2). Each is written
-// in one way, so dims are comparable with ==; two dims are equal only if they are
-// equal for every value of their symbols.
+// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add over a symbol, whose value (0 to Bound)
+// is known at run time. Sym is a symbol's name or an expression over several symbols: a sum such as S+2*T, a product
+// such as B*(T+1), or a quotient such as floor((T+1)/2). Expressions have a canonical form, so dims are comparable with
+// ==: two dims are equal exactly if they are equal for all values of their symbols.
 type Dim struct {
 	Sym   string // empty for a number
 	Bound int64  // largest value of Sym; 0 for a number
-	Mul   int64  // at least 1 where Sym is set, 0 for a number
+	Mul   int64  // at least 1 if Sym is set, 0 for a number
 	Add   int64
 }
 
 // D returns the dim that is the number n.
 func D(n int) Dim { return Dim{Add: int64(n)} }
 
-// Symbol returns the dim that is a symbol of that name with values 0 to bound.
+// Symbol returns a dim that is a symbol with values 0 to bound.
 func Symbol(name string, bound int) Dim {
 	return Dim{Sym: name, Bound: int64(bound), Mul: 1}
 }
@@ -31,10 +29,10 @@ func Symbol(name string, bound int) Dim {
 // IsStatic reports whether d is a number.
 func (d Dim) IsStatic() bool { return d.Sym == "" }
 
-// isDerived reports whether the value of d follows from several symbols, or from a quotient or product.
+// isDerived reports whether Sym is an expression rather than a single symbol.
 func (d Dim) isDerived() bool { return !d.IsStatic() && !IsIdent(d.Sym) }
 
-// Symbols lists the symbols that the value of d follows from, in the order of its text.
+// Symbols lists the symbols in d, in the order of its text.
 func (d Dim) Symbols() []string {
 	var names []string
 	renameExtent(d.Sym, func(symbol string) string {
@@ -56,8 +54,8 @@ func (d Dim) Max() int64 { return d.Mul*d.Bound + d.Add }
 // Min returns the smallest value of d.
 func (d Dim) Min() int64 { return max(d.Add, 0) }
 
-// MayBeNegative reports whether a number is taken off a symbol in d, as in T-2: small values of the symbol then make a
-// negative number of it, which is no extent.
+// MayBeNegative reports whether d is a symbol minus a number, as in T-2, and thus negative, and not a valid extent, for
+// small values of the symbol.
 func (d Dim) MayBeNegative() bool { return !d.IsStatic() && strings.Contains(d.String(), "-") }
 
 // Static returns the number that d is; it is only meaningful for static dims.
@@ -94,8 +92,8 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 	return p.dim()
 }
 
-// Factors returns dims whose product d is, of which none is a number above 1 by another, nor a product itself: 2, B and
-// T+1 of 2*B*(T+1). Their symbols have no bounds.
+// Factors returns dims with product d. At most one is a number, the others are neither products nor divisible by a
+// number above 1: 2, B and T+1 for 2*B*(T+1). Their symbols have no bounds.
 func (d Dim) Factors() []Dim {
 	p := d.product()
 	list := []Dim{D(int(p.times))}
@@ -105,7 +103,7 @@ func (d Dim) Factors() []Dim {
 	return list
 }
 
-// Sum returns d+o. It refuses sums of more symbols than a text of 256 bytes holds.
+// Sum returns d+o. It fails if the text of the sum is longer than 256 bytes.
 func (d Dim) Sum(o Dim) (Dim, error) {
 	switch {
 	case o.IsStatic():
@@ -116,7 +114,7 @@ func (d Dim) Sum(o Dim) (Dim, error) {
 	return d.linear().plus(o.linear(), 1).dim()
 }
 
-// Less returns d-o, where no symbol is taken off more often than d has it.
+// Less returns d-o. It fails if o has more of some symbol than d.
 func (d Dim) Less(o Dim) (Dim, error) {
 	if o.IsStatic() {
 		return d.Plus(-o.Add), nil
@@ -128,8 +126,7 @@ func (d Dim) Less(o Dim) (Dim, error) {
 	return less, nil
 }
 
-// FloorQuo returns the largest whole number not above d/n. Of a symbol that is a
-// quotient, floor(T/2), unless n divides d for every value.
+// FloorQuo returns d/n rounded down. For a symbol that is a quotient, floor(T/2), unless n divides d for every value.
 func (d Dim) FloorQuo(n int64) (Dim, error) {
 	q, err := d.linear().floorQuo(n)
 	if err != nil {
@@ -138,7 +135,7 @@ func (d Dim) FloorQuo(n int64) (Dim, error) {
 	return q.dim()
 }
 
-// Quo returns d/n where n divides d for every value of its symbol.
+// Quo returns d/n if n divides d for every value of its symbol.
 func (d Dim) Quo(n int64) (Dim, bool) {
 	if n <= 0 || d.Mul%n != 0 || d.Add%n != 0 {
 		return Dim{}, false
@@ -148,7 +145,7 @@ func (d Dim) Quo(n int64) (Dim, bool) {
 	return d, true
 }
 
-// Quo2 returns d/o where all factors of o are factors of d.
+// Quo2 returns d/o if all factors of o are factors of d.
 func (d Dim) Quo2(o Dim) (Dim, bool) {
 	if o.IsStatic() {
 		return d.Quo(o.Add)
@@ -219,7 +216,7 @@ func (d Dim) String() string {
 	return b.String()
 }
 
-// ParseDim reads what String prints. The symbols' bounds come from bounds.
+// ParseDim parses the output of String. bounds maps symbols to their bounds.
 func ParseDim(s string, bounds map[string]int64) (Dim, error) {
 	return ParseDimOf(s, func(symbol string) (Dim, error) {
 		if bound, ok := bounds[symbol]; ok {
@@ -229,7 +226,7 @@ func ParseDim(s string, bounds map[string]int64) (Dim, error) {
 	})
 }
 
-// ParseDimOf reads what String prints, in which each symbol stands for a dim.
+// ParseDimOf parses the output of String and substitutes a dim for each symbol.
 func ParseDimOf(s string, of func(symbol string) (Dim, error)) (Dim, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return checkDim(Dim{Add: n})
@@ -273,10 +270,10 @@ func IsIdent(s string) bool {
 	return true
 }
 
-// Shape is the extent of each axis, outermost first; a scalar has none.
+// Shape has the extent of each axis, outermost first; a scalar has none.
 type Shape []Dim
 
-// ShapeOf returns the static shape of those extents.
+// ShapeOf returns a static shape.
 func ShapeOf(dims ...int) Shape {
 	s := make(Shape, len(dims))
 	for i, d := range dims {

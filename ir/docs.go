@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ../internal/gendocs -o ../docs/OPS.md
 
-// classDocs say what an op's class means for how it runs, in table order.
+// classDocs describe how the ops of each class run, in table order.
 var classDocs = []struct {
 	class Class
 	title string
@@ -58,8 +58,8 @@ compete, as in max, they share the gradient. At other corners the gradient is a 
 says no ends the path, and so does a value that is not a float.
 `
 
-// OpsMarkdown returns docs/OPS.md: every op by class, with its arguments,
-// attributes and their defaults, the dtypes that it takes and whether it has a gradient.
+// OpsMarkdown returns docs/OPS.md: every op by class, with its arguments, attributes and their defaults, supported
+// dtypes, and whether it has a gradient.
 func OpsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Operations\n\n" +
@@ -129,10 +129,9 @@ func argsDoc(in *OpInfo) string {
 	return "`" + strings.Join(names, ", ") + "`"
 }
 
-// dtypesDoc lists the dtypes that an op takes as its arguments, found by
-// asking its shape rule.
+// dtypesDoc lists the dtypes that an op supports for its arguments, by calling its shape rule.
 func dtypesDoc(in *OpInfo) string {
-	var sets, names []string // neighbours with one set share an entry
+	var sets, names []string // consecutive arguments with the same set share an entry
 	for i, a := range in.Args {
 		set := dtypeNames(acceptedDTypes(in, i))
 		if last := len(sets) - 1; last >= 0 && sets[last] == set {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// probeShape suits most arguments of most ops; its innermost axis is a whole
-// number of blocks of every block dtype.
+// probeShape suits most arguments of most ops; its innermost axis is a whole number of blocks for every block dtype.
 var probeShape = ShapeOf(2, 256)
 
-// probeShapes are the argument shapes of ops that probeShape does not suit, by
-// argument; an argument past the last has the last.
+// probeShapes are the argument shapes of ops that probeShape does not suit, by argument; the last one applies to all
+// further arguments.
 var probeShapes = map[Op][]Shape{
 	OpRMSNorm:            {probeShape, ShapeOf(256)},
 	OpLayerNorm:          {probeShape, ShapeOf(256)},
@@ -38,8 +37,7 @@ var probeShapes = map[Op][]Shape{
 		ShapeOf(2, 2), ShapeOf(1, 1, 1)},
 }
 
-// probeAttr returns a value for an attribute with which the probe's shapes
-// are valid.
+// probeAttr returns a value for an attribute that is valid with the probe's shapes.
 func probeAttr(op Op, a AttrInfo) any {
 	switch {
 	case op == OpQuantize:
@@ -70,10 +68,10 @@ func probeAttr(op Op, a AttrInfo) any {
 	return int64(0)
 }
 
-// acceptedDTypes returns the dtypes that an op's shape rule takes as argument
-// i, whatever the others have to be for that.
+// acceptedDTypes returns the dtypes that an op's shape rule accepts for argument i together with some dtypes of the
+// others.
 func acceptedDTypes(in *OpInfo, i int) []DType {
-	if in.Class == ClassControl { // whatever the bodies take
+	if in.Class == ClassControl { // any type that the bodies accept
 		if in.Args[i].Name == "condition" {
 			return []DType{Bool}
 		}
@@ -96,8 +94,8 @@ func acceptedDTypes(in *OpInfo, i int) []DType {
 	return accepted
 }
 
-// probeRest reports whether the rule takes types for some choice of those from
-// next on, other than that of the argument which is being probed.
+// probeRest reports whether the rule accepts the probed argument's type together with some choice of types for the
+// arguments from next on.
 func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	if next == len(types) {
 		_, err := in.Infer(&Call{Op: in.Op, Args: probeArgs(in.Op, types), Attrs: attrs})
@@ -107,7 +105,7 @@ func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 		return probeRest(in, attrs, types, probed, next+1)
 	}
 	choices := []DType{types[probed], F32, I32, U32, Bool}
-	if len(types) > 5 { // they multiply
+	if len(types) > 5 { // the number of combinations is exponential
 		choices = choices[:2]
 	}
 	for _, t := range choices {
@@ -128,14 +126,14 @@ func probeArgs(op Op, types []DType) []*Node {
 	for i, t := range types {
 		args[i] = &Node{typ: Type{t, shapes[min(i, len(shapes)-1)]}}
 	}
-	if op == OpMatMulID { // its groups are of its own ids
+	if op == OpMatMulID { // its groups depend on its ids
 		args[3].op, args[3].args = OpExpertGroups, args[2:3]
 		args[3].attrs = Attrs{{"experts", args[1].typ.Shape[0].Add}, {"rows", int64(1)}}
 	}
 	return args
 }
 
-// dtypeNames names a set of dtypes by kind where it has a whole kind.
+// dtypeNames names a set of dtypes, by kind if it contains a whole kind.
 func dtypeNames(set []DType) string {
 	if len(set) == len(DTypes()) {
 		return "any"

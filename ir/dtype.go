@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// DType is the element type of a tensor. Scalar types hold one value per
-// element; GGML block types (Q4_0 and after) pack a fixed number of elements
-// into one block of bytes and exist only as storage of weights and state.
+// DType is the element type of a tensor. Scalar types have one value per element. GGML block types (Q4_0 and later)
+// pack a fixed number of elements into one block of bytes and exist only as storage of weights and state.
 type DType uint8
 
 // The data types. Invalid is the zero value and belongs to no tensor.
@@ -58,7 +57,7 @@ const (
 	numDTypes
 )
 
-// Kind groups data types by the arithmetic they take part in.
+// Kind groups data types by their arithmetic.
 type Kind uint8
 
 // The kinds of data type.
@@ -87,10 +86,10 @@ type dtypeInfo struct {
 	kind  Kind
 	elems int // elements per block; 1 for scalar types
 	bytes int // bytes per block
-	ggml  int // type number in a GGUF file; -1 where GGUF has none
+	ggml  int // type number in a GGUF file; -1 if GGUF has none
 }
 
-// dtypes is the whole table: one row per type. Those of block formats follow from theirs in blockFormats.
+// dtypes is the table of dtypes. The rows of block formats are derived from blockFormats.
 var dtypes = withBlocks([numDTypes]dtypeInfo{
 	Invalid: {"invalid", KindInvalid, 0, 0, -1},
 
@@ -110,7 +109,7 @@ var dtypes = withBlocks([numDTypes]dtypeInfo{
 	Bool:   {"bool", KindBool, 1, 1, -1},
 })
 
-// withBlocks gives block formats their rows of the table.
+// withBlocks adds the rows of block formats to the table.
 func withBlocks(table [numDTypes]dtypeInfo) [numDTypes]dtypeInfo {
 	for t, f := range blockFormats {
 		if f != nil {
@@ -129,8 +128,7 @@ func DTypes() []DType {
 	return all
 }
 
-// ParseDType returns the type of that name, as String prints it. Case is
-// ignored, since GGML writes its formats in both.
+// ParseDType returns the type of a name as printed by String. It ignores case, because GGML uses both.
 func ParseDType(name string) (DType, error) {
 	for t := Invalid + 1; t < numDTypes; t++ {
 		if strings.EqualFold(dtypes[t].name, name) {
@@ -171,14 +169,13 @@ func (t DType) String() string { return t.info().name }
 // Valid reports whether t names a type.
 func (t DType) Valid() bool { return t > Invalid && t < numDTypes }
 
-// Kind returns the kind of arithmetic t takes part in.
+// Kind returns the kind of arithmetic of t.
 func (t DType) Kind() Kind { return t.info().kind }
 
 // IsFloat reports whether t is a floating-point scalar type.
 func (t DType) IsFloat() bool { return t.Kind() == KindFloat }
 
-// holdsBoth returns the narrowest float dtype that has every value of two others, and which of them it is where one has
-// all of the other.
+// holdsBoth returns the narrowest float dtype that represents all values of two others.
 func holdsBoth(a, b DType) DType {
 	for _, t := range []DType{a, b, F16, F32} {
 		if t.holds(a) && t.holds(b) {
@@ -188,7 +185,7 @@ func holdsBoth(a, b DType) DType {
 	return F64
 }
 
-// holds reports whether float dtype t has every value of another one.
+// holds reports whether float dtype t represents every value of u.
 func (t DType) holds(u DType) bool {
 	return t == u || t == F64 || u.BlockBytes() == 1 && t.BlockBytes() > 1 || t == F32 && (u == F16 || u == BF16)
 }
@@ -202,18 +199,17 @@ func (t DType) IsBlock() bool { return t.Kind() == KindBlock }
 // BlockElems returns the number of elements in one block: 1 for scalar types.
 func (t DType) BlockElems() int { return t.info().elems }
 
-// BlockBytes returns the number of bytes of one block, which for scalar types
-// is the size of one element.
+// BlockBytes returns the number of bytes of one block; for scalar types that is the size of one element.
 func (t DType) BlockBytes() int { return t.info().bytes }
 
-// GGML returns the type's number in GGUF files, and false where GGUF has none.
+// GGML returns the type's number in GGUF files, and false if GGUF has none.
 func (t DType) GGML() (uint32, bool) {
 	n := t.info().ggml
 	return uint32(max(n, 0)), n >= 0
 }
 
-// BytesFor returns the bytes that n elements take. Block types store whole
-// blocks along the innermost axis, so n must be a multiple of BlockElems.
+// BytesFor returns the size of n elements in bytes. Block types store whole blocks along the innermost axis, so n must
+// be a multiple of BlockElems.
 func (t DType) BytesFor(n int64) (int64, error) {
 	in := t.info()
 	switch {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MarshalText returns the name of the type, so that JSON holds "f32" and not a
-// number that a later version may give to another type. Invalid is an error.
+// MarshalText returns the name of the type, so that JSON has "f32" rather than a number that may change between
+// versions. Invalid is an error.
 func (t DType) MarshalText() ([]byte, error) {
 	if !t.Valid() {
 		return nil, fmt.Errorf("%s is no dtype of a tensor", t)
@@ -15,8 +15,8 @@ func (t DType) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-// UnmarshalText reads what MarshalText writes. Unlike ParseDType, which is for
-// people, it takes the one written form of a name only.
+// UnmarshalText parses the output of MarshalText. Unlike ParseDType, which parses user input, it only accepts the
+// canonical spelling.
 func (t *DType) UnmarshalText(text []byte) error {
 	v, err := ParseDType(string(text))
 	if err != nil {
@@ -37,8 +37,8 @@ type dimJSON struct {
 	Add   int64  `json:"add"`
 }
 
-// MarshalJSON writes a number, or for a dim with a symbol an object of all its
-// fields, since the bound of its symbol stands nowhere else.
+// MarshalJSON writes a number, or for a symbolic dim an object with all fields, because only that includes the symbol's
+// bound.
 func (d Dim) MarshalJSON() ([]byte, error) {
 	if d.IsStatic() {
 		return json.Marshal(d.Add)
@@ -46,9 +46,8 @@ func (d Dim) MarshalJSON() ([]byte, error) {
 	return json.Marshal(dimJSON(d))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and nothing else: a dim has one
-// written form, so a misspelt or repeated field cannot be passed over. It
-// refuses dims that no shape may have.
+// UnmarshalJSON parses the output of MarshalJSON. It is strict: a misspelt or repeated field is an error, and so is a
+// dim that no shape may have.
 func (d *Dim) UnmarshalJSON(text []byte) error {
 	var v Dim
 	if bytes.HasPrefix(text, []byte("{")) {

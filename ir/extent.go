@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// maxExtentText bounds the text of what follows from several symbols, and so what it takes to work with one.
+// maxExtentText limits the length of a Sym expression, and thereby the cost of operations on it.
 const maxExtentText = 256
 
-// linear is a sum of atoms by whole numbers, and a number. An atom is the text of a symbol, a quotient or a product,
-// and never negative. It is what a Dim is taken apart into where its atoms count: a Dim names one atom, or a whole sum.
+// linear is a linear combination of atoms plus a constant. An atom is the text of a symbol, a quotient or a product,
+// and never negative. Code that needs the individual atoms converts a Dim to it: a Dim's Sym is one atom or a whole
+// sum.
 type linear struct {
 	coef map[string]int64 // by atom
 	add  int64
@@ -23,7 +24,7 @@ type linear struct {
 // isSum reports whether the Sym of a dim is a sum of several atoms.
 func isSum(sym string) bool { return len(splitOutside(sym, '+')) > 1 }
 
-// isProduct reports whether the Sym of a dim is a product of several factors.
+// isProduct reports whether a dim's Sym is a product of several factors.
 func isProduct(sym string) bool { return !isSum(sym) && len(splitOutside(sym, '*')) > 1 }
 
 // splitOutside cuts a text at a sign, but not within parentheses.
@@ -42,15 +43,15 @@ func splitOutside(text string, sign byte) (parts []string) {
 	return append(parts, text[start:])
 }
 
-// product is a number by factors: what a Dim is taken apart into where it is multiplied or divided. A factor is the
-// text of a dim that no number divides and that is no product itself.
+// product is a Dim as a number times factors, for multiplication and division. A factor is the text of a dim that is
+// neither a product nor divisible by a number.
 type product struct {
 	times int64
 	of    []string // in the order of compareFactors
 	max   int64    // of all factors together, with every symbol at its bound
 }
 
-// product takes a dim apart.
+// product splits a dim into factors.
 func (d Dim) product() product {
 	switch {
 	case d.IsStatic():
@@ -63,7 +64,7 @@ func (d Dim) product() product {
 	return product{times: n, of: []string{"(" + factor.String() + ")"}, max: factor.Max()}
 }
 
-// dim makes one dim of the product.
+// dim converts the product to a dim.
 func (p product) dim() (Dim, error) {
 	switch len(p.of) {
 	case 0:
@@ -94,7 +95,7 @@ func factorDim(text string) Dim {
 	return d
 }
 
-// by multiplies two products. Where both have a factor that is negative, so is the result: it is no extent.
+// by multiplies two products. It fails if both may be negative, because the result is then not an extent.
 func (p product) by(o product) (product, error) {
 	out := product{of: slices.Concat(p.of, o.of)}
 	slices.SortFunc(out.of, compareFactors)
@@ -113,7 +114,7 @@ func (p product) by(o product) (product, error) {
 	return out, nil
 }
 
-// compareFactors has what stands in parentheses last.
+// compareFactors orders factors in parentheses last.
 func compareFactors(a, b string) int {
 	if in, other := strings.HasPrefix(a, "("), strings.HasPrefix(b, "("); in != other {
 		return map[bool]int{false: -1, true: 1}[in]
@@ -121,7 +122,7 @@ func compareFactors(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// over divides by a product whose factors are all among those of p.
+// over divides p by o. All factors of o must be factors of p.
 func (p product) over(o product) (product, bool) {
 	of := slices.Clone(p.of)
 	for _, factor := range o.of {
@@ -137,7 +138,7 @@ func (p product) over(o product) (product, bool) {
 	return product{times: p.times / o.times, of: of, max: p.max / o.max}, true
 }
 
-// linear takes a dim apart.
+// linear converts a dim to a linear combination.
 func (d Dim) linear() linear {
 	l := linear{coef: map[string]int64{}, add: d.Add, max: d.Max()}
 	switch {
@@ -166,7 +167,7 @@ func (l linear) plus(o linear, times int64) linear {
 	return out
 }
 
-// dim makes one dim of the sum: what all its atoms are multiples of becomes Mul, and what is left Sym.
+// dim converts the sum to a dim: the coefficients' greatest common divisor becomes Mul, and the rest Sym.
 func (l linear) dim() (Dim, error) {
 	common, limit := int64(0), int64(maxElems)
 	for atom, c := range l.coef {
@@ -192,7 +193,7 @@ func (l linear) dim() (Dim, error) {
 	return Dim{Sym: sym, Bound: (l.max - l.add) / common, Mul: common, Add: l.add}, nil
 }
 
-// String prints the sum in its one form: atoms in the order of their texts, then the number.
+// String prints the sum in canonical form: atoms in the order of their text, then the number.
 func (l linear) String() string {
 	var b strings.Builder
 	for _, atom := range slices.Sorted(maps.Keys(l.coef)) {
@@ -218,8 +219,8 @@ func (l linear) String() string {
 	return b.String()
 }
 
-// floorQuo returns the largest whole number not above l/n. What of l is divided by n for all values of its atoms is
-// taken out, so that equal quotients are one text: the rest is a new atom, of numbers below n.
+// floorQuo returns l/n rounded down. It extracts the part of l that is divisible by n for all values of its atoms, so
+// that equal quotients have the same text. The rest becomes a new atom.
 func (l linear) floorQuo(n int64) (linear, error) {
 	if n < 1 || n > maxElems {
 		return linear{}, fmt.Errorf("%s is divided by %d, want a number of 1 to %d", l, n, int64(maxElems))
@@ -271,7 +272,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 	return out, nil
 }
 
-// soleQuotient returns x and n where l is floor(x/n) and a number, else 0 for n.
+// soleQuotient returns x and n if l is floor(x/n) plus a number, else 0 for n.
 func (l linear) soleQuotient() (x linear, n int64, err error) {
 	for atom, c := range l.coef {
 		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") || len(splitOutside(atom, '*')) > 1 {
@@ -298,8 +299,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// parseExtent reads a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), B*(T+1). The
-// symbols stand for what of says.
+// parseExtent parses a sum of numbers, symbols, quotients and products: 6, 4*T+1, S+2*T, floor((T+1)/2), B*(T+1). It
+// substitutes of(symbol) for each symbol.
 func parseExtent(text string, of func(symbol string) (Dim, error)) (linear, error) {
 	if len(text) > 2*maxExtentText {
 		return linear{}, errExtent
@@ -312,10 +313,10 @@ func parseExtent(text string, of func(symbol string) (Dim, error)) (linear, erro
 	return l, err
 }
 
-// errExtent says how dims are written.
+// errExtent describes the syntax of dims.
 var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of them: 4*T+1, S+T, B*(T+1), floor((T+1)/2)")
 
-// unbounded is what a symbol stands for where its bound does not count.
+// unbounded returns a dim for a symbol without a bound, for callers that do not need bounds.
 func unbounded(symbol string) (Dim, error) { return Symbol(symbol, 0), nil }
 
 type extentParser struct {
@@ -344,7 +345,7 @@ func (p *extentParser) sum() (linear, error) {
 	}
 }
 
-// product reads factors, of which the first may be a number; of a negative one only that.
+// product parses factors. The first may be a number; a negative term must be a number alone.
 func (p *extentParser) product(minus bool) (linear, error) {
 	n, isNumber, err := p.number()
 	switch {
@@ -378,7 +379,7 @@ func (p *extentParser) product(minus bool) (linear, error) {
 	return linear{coef: map[string]int64{}}.plus(l, n), nil
 }
 
-// by multiplies two sums, which are the factors of the product.
+// by multiplies two sums, as the factors of a product.
 func (l linear) by(o linear) (linear, error) {
 	a, err := l.dim()
 	if err != nil {
@@ -446,7 +447,7 @@ func (p *extentParser) quotient() (x linear, n int64, err error) {
 	return x, n, nil
 }
 
-// checkSym refuses a text that is no symbol and not what follows from symbols as dims print it.
+// checkSym reports a text that is neither a symbol nor a canonical expression.
 func checkSym(sym string) error {
 	if IsIdent(sym) {
 		return nil
@@ -466,7 +467,7 @@ func checkSym(sym string) error {
 	return nil
 }
 
-// renameExtent returns what follows from symbols with other names for them.
+// renameExtent renames the symbols in an expression.
 func renameExtent(sym string, rename func(symbol string) string) string {
 	var b strings.Builder
 	for len(sym) > 0 {

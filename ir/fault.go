@@ -2,16 +2,16 @@ package ir
 
 import "fmt"
 
-// FaultError says that a run failed because an op has no result for a value that it met, such as NaN where blocks
-// are made. Nothing is returned then. What becomes of states depends on the device: the reference leaves them as they
-// were, a device has written what the run made of them, and they are to be written or reset.
+// FaultError means that a run failed because an op has no result for one of its input values, such as NaN for quantize.
+// The run returns no outputs. Its effect on states depends on the device: the reference leaves them unchanged, while a
+// device has already written the failed run's results, so the caller must set or reset them.
 type FaultError struct {
 	Op          string // such as "quantize"
-	First, Last int64  // one of these elements of the op's argument, counted through all axes, is at fault
-	Why         string // what is wrong with it
+	First, Last int64  // the fault is in this range of elements of the op's argument, in row-major order
+	Why         string // what is wrong with the element
 }
 
-// Error says which op, which element, and what is wrong.
+// Error names the op, the element and the problem.
 func (e *FaultError) Error() string {
 	where := fmt.Sprintf("element %d of its argument", e.First)
 	if e.Last > e.First {

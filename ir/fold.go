@@ -5,55 +5,57 @@ import (
 	"slices"
 )
 
-// Fold defines an op that folds rows: a reduction, or an op that changes each element of a row by what it folds of
-// the row. The reference, the kernels, and the way in which long rows are folded in chunks all follow from it.
+// Fold defines an op that folds rows: a reduction, or an op that changes each element by a statistic of its row. The
+// reference, the kernels, and folding long rows in chunks all derive from it.
 type Fold struct {
 	Steps []Step // in order; each may use the results of those before
-	// Finish is the result, of the steps' results: of a reduction one value per row, of other ops one per element.
+	// Finish computes the result from the steps' results: one value per row for a reduction, one per element for other
+	// ops.
 	Finish *Scalar
-	// Homogeneous says that k times the row has k times the result, for k > 0. The reference then folds a multiple of
-	// the row whose powers do not overflow.
+	// Homogeneous means that scaling the row by k > 0 scales the result by k. The reference then scales the row so that
+	// powers of its elements do not overflow.
 	Homogeneous bool
 }
 
 // Step folds one value per element of a row.
 type Step struct {
 	By    Op      // a basic reduction: sum, prod, reduce_max, reduce_min, any, all, argmax or argmin
-	Map   *Scalar // what is folded, of the element and of results before; nil is the element
-	Name  string  // of the result, for who reads kernels
-	Merge *Merge  // set where Map uses results before
+	Map   *Scalar // the folded value, computed from the element and earlier results; nil is the element
+	Name  string  // of the result, for readers of kernels
+	Merge *Merge  // set if Map uses earlier results
 }
 
-// Merge says how the row's result of a step follows from chunks of the row, each of which is folded by results of its
-// own.
+// Merge says how to combine the results of a row's chunks for one step. Each chunk is folded with its own results of
+// the earlier steps.
 type Merge struct {
-	Map  *Scalar // what a chunk folds, of the element and of the chunk's own results
-	Part *Scalar // what the chunk gives to the row's result, of its own results (LeafPart) and the row's (LeafResult)
+	Map *Scalar // the value folded in a chunk, from the element and the chunk's own results
+	// The chunk's contribution to the row's result, from the chunk's results (LeafPart) and the row's (LeafResult).
+	Part *Scalar
 }
 
-// Scalar is an expression over an element of a row and what was folded of the row.
+// Scalar is an expression over an element of a row and the results of steps.
 type Scalar struct {
-	Op   Op // an elementwise op, of Args; 0 for a leaf
+	Op   Op // an elementwise op on Args; 0 for a leaf
 	Args []*Scalar
 	Test bool   // the value is a bool
-	Name string // of the value, for who reads kernels; may be empty
+	Name string // of the value, for readers of kernels; may be empty
 
 	Leaf  Leaf
-	Step  int     // whose result a leaf is
+	Step  int     // the step of a LeafResult or LeafPart
 	Value float64 // of LeafNumber
 	Attr  string  // of LeafAttr and LeafCount
 }
 
-// Leaf says what a Scalar without an op is.
+// Leaf is the kind of a Scalar without an op.
 type Leaf uint8
 
 // The leaves.
 const (
 	LeafElement   Leaf = iota + 1 // the element
 	LeafResult                    // the result of step Step
-	LeafMean                      // that, divided by the number of elements
+	LeafMean                      // a result divided by the number of elements
 	LeafFirst                     // the first element of the row
-	LeafCount                     // the number of elements less the int attribute Attr, but at least 0
+	LeafCount                     // the number of elements minus the int attribute Attr, at least 0
 	LeafNumber                    // Value
 	LeafAttr                      // the float attribute Attr
 	LeafPart                      // the result of step Step of a chunk
@@ -62,7 +64,7 @@ const (
 	LeafPartCount                 // the number of the chunk's elements
 )
 
-// EvalScalar computes s of whatever leaf gives for leaves, by apply.
+// EvalScalar evaluates s: leaf returns the values of leaves, and apply applies ops.
 func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 	if s.Leaf != 0 {
 		return leaf(s, nil)
@@ -109,12 +111,12 @@ func foldOf(finish *Scalar, steps ...Step) *Fold { return &Fold{Steps: steps, Fi
 // sumOf is a step that adds up.
 func sumOf(name string, of *Scalar) Step { return Step{By: OpSum, Map: of, Name: name} }
 
-// deviations is how the elements of a row differ from its mean, to the precision of the differences and not of the
-// mean. There are three steps. The first one adds up how much the elements differ from the row's first one, so that in
-// a row of equal elements all differences are 0. This gives a mean to start from, which is rounded. The other steps add
-// up the differences from it and their squares. each is an element less the mean, and squares the sum of the squares
-// of that: both take off what rounding has left. Chunks of a row start from means of their own, and their sums are then
-// moved to the row's (Chan, Golub and LeVeque 1979).
+// deviations computes the deviations of a row's elements from its mean, with errors relative to the deviations rather
+// than to the mean. It has three steps. The first sums the differences of the elements from the row's first element, so
+// that all differences in a row of equal elements are 0. This gives an approximate mean. The other steps sum the
+// differences from it, and their squares. each is an element minus the exact mean, and squares the sum of squares of
+// these; both are corrected for the error of the approximate mean. Chunks of a row have their own means, and their sums
+// are shifted to the row's mean (Chan, Golub and LeVeque 1979).
 func deviations() (steps []Step, each, squares *Scalar) {
 	from := scalarOf(OpSub, element, first)
 	start := scalarOf(OpAdd, first, meanOf(0))
@@ -135,9 +137,9 @@ func deviations() (steps []Step, each, squares *Scalar) {
 	return steps, each, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
 }
 
-// powers gives the largest magnitude of a row and the sum of (|x|/largest)^p, which does not overflow.
+// powers computes the largest magnitude of a row and the sum of (|x|/largest)^p, which cannot overflow.
 func powers() []Step {
-	power := func(x, top *Scalar) *Scalar { // 0 where top is
+	power := func(x, top *Scalar) *Scalar { // 0 if top is 0
 		top = scalarOf(OpWhere, test(OpEq, top, numberOf(0)), numberOf(1), top)
 		return scalarOf(OpPow, scalarOf(OpDiv, x, top), attrOf("p"))
 	}
@@ -146,10 +148,10 @@ func powers() []Step {
 		Merge: &Merge{Map: each, Part: scalarOf(OpMul, part(1), power(part(0), result(0)))}}}
 }
 
-// exponentials gives the largest element of a row and the sum of exp(x-largest), NaN where there is an infinite one:
-// each chunk sums by its own largest element, and its sum is scaled to the row's (Milakov and Gimelshein 2018).
+// exponentials computes the maximum of a row and the sum of exp(x-maximum), which is NaN if the maximum is infinite.
+// Each chunk uses its own maximum, and its sum is rescaled to the row's (Milakov and Gimelshein 2018).
 func exponentials() []Step {
-	scale := func(x, top *Scalar) *Scalar { // 0 where both are -inf: a chunk of nothing else adds nothing to its row
+	scale := func(x, top *Scalar) *Scalar { // 0 if both are -inf, so that a chunk of only -inf adds nothing to its row
 		nothing := test(OpEq, top, numberOf(math.Inf(-1)))
 		return scalarOf(OpExp, scalarOf(OpSub, x, scalarOf(OpWhere, nothing, numberOf(0), top)))
 	}

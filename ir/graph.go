@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Node is one operation and the value it produces. Nodes are made by a Graph
-// and never change after.
+// Node is one operation and the value it produces. Nodes are made by a Graph and are immutable.
 type Node struct {
 	id    int
 	graph *Graph
@@ -69,27 +68,26 @@ type Output struct {
 	Node *Node
 }
 
-// Update says that a state holds Value once the run has ended. All reads of
-// the state during the run see its value from before.
+// Update sets a state to Value at the end of a run. Reads of the state during the run see its old value.
 type Update struct {
 	State *Node
 	Value *Node
 }
 
-// Graph is a tensor program: nodes in an order in which arguments come first,
-// named outputs, and state updates. The zero value is an empty graph.
+// Graph is a tensor program: nodes in dependency order, named outputs, and state updates. The zero value is an empty
+// graph.
 type Graph struct {
 	Name    string
 	nodes   []*Node
 	outputs []Output
 	updates []Update
 	symbols map[string]int64 // bound of each symbol
-	derived map[string]int64 // and of each sum, product or quotient of symbols
+	derived map[string]int64 // bound of each sum, product or quotient of symbols
 	named   map[string]*Node // inputs, weights and states
 	results map[string]bool  // names of outputs
 	updated map[*Node]bool   // states that have an update
-	body    bool             // whether it is one, made by NewBody
-	sealed  bool             // whether it is an attribute of an op
+	body    bool             // whether NewBody made it
+	sealed  bool             // whether it is already an attribute of an op
 	depth   int              // of bodies in it
 	info    OutputInfo
 }
@@ -97,15 +95,15 @@ type Graph struct {
 // NewGraph returns an empty graph.
 func NewGraph(name string) *Graph { return &Graph{Name: name} }
 
-// OpError says why a node could not be made.
+// OpError is the error of an invalid node.
 type OpError struct {
 	Op    Op
 	Types []Type // of the arguments
-	Pos   string // where the user's program made it, if known
+	Pos   string // source position in the user's program, if known
 	Err   error
 }
 
-// Error names the op, the argument types, and the place.
+// Error names the op, the argument types, and the source position.
 func (e *OpError) Error() string {
 	s := e.Op.String() + "("
 	for i, t := range e.Types {
@@ -124,8 +122,8 @@ func (e *OpError) Error() string {
 // Unwrap returns the reason.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Add makes a node: it checks arguments and attributes against the op's row
-// and infers the type. pos is where the user's program asked for it, or "".
+// Add makes a node: it checks arguments and attributes against the op's row and infers the type. pos is the source
+// position in the user's program, or "".
 func (g *Graph) Add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error) {
 	n, err := g.add(op, args, attrs, pos)
 	if err != nil {
@@ -210,8 +208,7 @@ func (g *Graph) declare(n *Node) error {
 	return nil
 }
 
-// DeclareSymbol records a symbol and its bound, which must be the same
-// everywhere. An empty name is ignored.
+// DeclareSymbol records a symbol and its bound, which must be the same in every declaration. An empty name is ignored.
 func (g *Graph) DeclareSymbol(name string, bound int64) error {
 	if name == "" {
 		return nil
@@ -232,7 +229,8 @@ func (g *Graph) DeclareSymbol(name string, bound int64) error {
 	return nil
 }
 
-// DeclareSymbolsOf declares the symbols of a graph whose nodes are added to this one: extents may follow from them.
+// DeclareSymbolsOf declares the symbols of a graph before its nodes are copied into this one, because extents may be
+// derived from them.
 func (g *Graph) DeclareSymbolsOf(from *Graph) error {
 	for _, s := range from.Symbols() {
 		if err := g.DeclareSymbol(s, from.symbols[s]); err != nil {
@@ -242,9 +240,8 @@ func (g *Graph) DeclareSymbolsOf(from *Graph) error {
 	return nil
 }
 
-// DeclareDim records the symbol of a dim. That of a sum or quotient, whose value
-// follows from others, is recorded as Derived, and so are those of the factors of a
-// product; those others must be declared.
+// DeclareDim records the symbol of a dim. If its Sym is a sum or quotient, DeclareDim records it as Derived. For a
+// product it records those of the factors. The symbols in the expression must be declared.
 func (g *Graph) DeclareDim(d Dim) error {
 	if d.IsStatic() || IsIdent(d.Sym) {
 		return g.DeclareSymbol(d.Sym, d.Bound)
@@ -307,7 +304,7 @@ func (g *Graph) Output(name string, n *Node) error {
 	return nil
 }
 
-// Update makes the state hold value after each run.
+// Update sets the state to value after each run.
 func (g *Graph) Update(state, value *Node) error {
 	if err := g.open(); err != nil {
 		return err
@@ -345,9 +342,8 @@ func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; retur
 // Symbols returns the names of all symbols, sorted.
 func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 
-// Derived returns the sums and quotients of symbols that are the Sym of a dim, or
-// of a factor of one, sorted: extents whose values follow from those of Symbols.
-// A product is not among them: its reader multiplies the factors.
+// Derived returns the sums and quotients of symbols that dims or their factors have as Sym, sorted. Their values follow
+// from those of Symbols. Products are not included: code that needs one multiplies its factors.
 func (g *Graph) Derived() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.derived)), isProduct)
 }
@@ -392,7 +388,7 @@ func (g *Graph) Live() []bool {
 	return live
 }
 
-// Users returns, by node ID, the nodes that take it as an argument.
+// Users returns, by node ID, the nodes that have it as an argument.
 func (g *Graph) Users() [][]*Node {
 	users := make([][]*Node, len(g.nodes))
 	for _, n := range g.nodes {

@@ -9,40 +9,33 @@ import (
 	"strings"
 )
 
-// Interface lists what a program compiled from a graph is bound to, in the
-// order in which the graph's hash counts it. Two graphs of one hash have
-// interfaces of the same lengths, and the i-th entry of one plays the part of
-// the i-th entry of the other; only names differ. So a program cached under
-// the hash can be rebound to another graph's names.
+// Interface lists the names that a compiled program is bound to, in the order in which the graph's hash numbers them.
+// Two graphs with the same hash have interfaces of the same lengths, and corresponding entries have the same meaning;
+// only the names differ. So a program cached under the hash can be rebound to another graph's names.
 type Interface struct {
 	Inputs  []*Node  // in declaration order, used or not
 	States  []*Node  // in declaration order, used or not
-	Weights []*Node  // those that results depend on, in the order of first use
+	Weights []*Node  // weights that the results depend on, in the order of first use
 	Symbols []string // in the order of first use
 	Outputs []string // in declaration order
 }
 
-// Hash returns the SHA-256 of the graph's canonical form. That form is text,
-// one line per input, state and live node, each numbered in the order of this
-// walk:
+// Hash returns the SHA-256 of the graph's canonical form. That form is text with one line per input, state and live
+// node, numbered in the order of this walk:
 //
 //  1. the inputs, then the states, in declaration order;
-//  2. what each output depends on, arguments before users and left to right
-//     (depth first), in the order of the outputs;
-//  3. likewise for the value of each state update, in the order of the states.
+//  2. the dependencies of each output, in depth-first order, left to right, in the order of the outputs;
+//  3. likewise the dependencies of each state update's value, in the order of the states.
 //
-// A line has the op (a custom one with the digest of its GLSL), the numbers of
-// the arguments, all attributes but "name" (defaults too), and the type. Symbols are numbered in the order in which
-// they appear, bodies included; weights by their line. A body is there as the digest of
-// such lines of its own. After the nodes come the bounds of the
-// symbols, the numbers of the outputs, and the updates.
+// A line has the op (a custom op with the digest of its GLSL), the numbers of the arguments, all attributes except
+// "name" (also defaults), and the type. Symbols are numbered in the order of appearance, including bodies; weights by
+// their line. A body appears as the digest of its own lines. After the nodes come the bounds of the symbols, the
+// numbers of the outputs, and the updates.
 //
-// So the hash depends on the computation alone: ops, attributes, types, how
-// values are shared, which weight, state, input or symbol is the same as which
-// other, the order of inputs, states and outputs, and which state gets which
-// value. It does not depend on the names of the graph, inputs, weights,
-// states, outputs or symbols, on node ids and source positions, on dead nodes
-// or unused symbols, nor on the order in which independent nodes were added.
+// So the hash depends only on the computation: ops, attributes, types, sharing of values, the identity of weights,
+// states, inputs and symbols, the order of inputs, states and outputs, and the value that each state gets. It does not
+// depend on the names of the graph, inputs, weights, states, outputs or symbols, on node ids and source positions, on
+// dead nodes or unused symbols, nor on the order in which independent nodes were added.
 func (g *Graph) Hash() [32]byte {
 	h := sha256.New()
 	newCanon(g, newCanonSymbols()).write(h)
@@ -55,8 +48,8 @@ func (g *Graph) HashString() string {
 	return hex.EncodeToString(h[:])
 }
 
-// Interface returns the graph's inputs, states, weights, symbols and outputs
-// in the order in which its hash counts them.
+// Interface returns the graph's inputs, states, weights, symbols and outputs in the order in which its hash numbers
+// them.
 func (g *Graph) Interface() Interface {
 	c := newCanon(g, newCanonSymbols())
 	c.write(io.Discard)
@@ -76,7 +69,7 @@ func (g *Graph) Interface() Interface {
 type canon struct {
 	g       *Graph
 	order   []*Node
-	number  []int // by node ID; -1 where not reached
+	number  []int // by node ID; -1 if not reached
 	updates []Update
 	*canonSymbols
 }
@@ -109,8 +102,7 @@ func newCanon(g *Graph, symbols *canonSymbols) *canon {
 	return c
 }
 
-// walk numbers n after all it depends on. It keeps its own stack, since a
-// graph can be deeper than a goroutine's.
+// walk numbers n after all its dependencies. It has an explicit stack, since graphs can be too deep for recursion.
 func (c *canon) walk(n *Node) {
 	type frame struct {
 		n    *Node
@@ -153,7 +145,7 @@ func (c *canon) lines(w io.Writer) {
 	}
 }
 
-// ends writes what becomes of them.
+// ends writes the outputs and updates.
 func (c *canon) ends(w io.Writer) {
 	for _, o := range c.g.outputs {
 		fmt.Fprintf(w, "output %d\n", c.number[o.Node.id])
@@ -181,8 +173,8 @@ func (c *canon) line(n *Node) string {
 	return b.String()
 }
 
-// computesNothing reports whether an attribute names an input, weight or state, or says which part of it a device may
-// have.
+// computesNothing reports whether an attribute does not affect the result: the name of an input, weight or state, or
+// how it may be cut between devices.
 func computesNothing(op Op, attr string) bool {
 	return op.Class() == ClassLeaf && (attr == nameAttr.Name || attr == shardAttr.Name)
 }
@@ -214,7 +206,7 @@ func (c *canon) shape(s Shape) Shape {
 	return out
 }
 
-// rename returns the canonical name of a symbol, or the canonical text of a sum or quotient of symbols.
+// rename returns the canonical name of a symbol, or of a sum or quotient of symbols.
 func (c *canon) rename(sym string) string {
 	if name := c.symbol[sym]; name != "" {
 		return name

@@ -5,21 +5,22 @@ import (
 	"slices"
 )
 
-// IndexRange says what the elements of an input are for: a node picks by them from an axis of its argument, so that
-// they are meant to be 0 to Extent-1. The node itself takes the nearest element for others, see [ArgInfo.Picks].
+// IndexRange says that an input's elements are indices into an axis of a node's argument, and so should be 0 to
+// Extent-1. The node clamps other indices, see [ArgInfo.Picks].
 type IndexRange struct {
 	Input  string
 	Node   *Node
-	From   *Node // the argument that it picks from
+	From   *Node // the indexed argument
 	Axis   int
 	Extent Dim
 }
 
-// IndexRanges lists the inputs whose elements reach a node as indices, as they were given: by views that keep every
-// element, and by casts. What is computed of an input first, such as its remainder, is not the host's any more.
+// IndexRanges lists the inputs that reach a node as indices unmodified, through casts and views that keep every
+// element. Indices computed from an input, such as its remainder, are not listed: they are not under the host's
+// control.
 func (g *Graph) IndexRanges() []IndexRange {
 	var list []IndexRange
-	given := map[*Node]string{} // the input that a node has the elements of
+	given := map[*Node]string{} // the input that a node is a view of
 	for _, n := range g.nodes {
 		switch {
 		case n.op == OpInput && n.typ.DType.IsInteger():
@@ -37,7 +38,7 @@ func (g *Graph) IndexRanges() []IndexRange {
 	return list
 }
 
-// picks says from what a node picks elements, and by which argument.
+// picks returns the argument that a node gathers from, and the argument with the indices.
 func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 	info := n.op.Info()
 	for i, a := range info.Args[:min(len(info.Args), len(n.args))] {
@@ -60,8 +61,8 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 // always is for ops that pick whatever their attributes are.
 func always(Attrs) bool { return true }
 
-// PicksFrom returns the argument whose elements are the node's, or what these are made of, and axes along which it has
-// to have some where the node has. It is negative where the op asks for none.
+// PicksFrom returns the argument that a node gathers from or computes its elements from, and the axes along which that
+// argument must not be empty unless the result is. arg is negative if the op has no such argument.
 func (n *Node) PicksFrom() (arg int, axes []int) {
 	if r, _, ok := n.picks(); ok {
 		return slices.Index(n.args, r.From), []int{r.Axis}
@@ -75,15 +76,15 @@ func (n *Node) PicksFrom() (arg int, axes []int) {
 	return -1, nil
 }
 
-// Pick is a node that picks from an argument which values of symbols may leave without elements.
+// Pick is a node that gathers from an argument that may be empty for some values of symbols.
 type Pick struct {
 	node, from *Node
 	axes       []int   // of from
 	inputs     []*Node // of the graph
 }
 
-// Picks lists the live nodes that pick from something that may be empty, those in bodies of loops apart: whether these
-// are computed at all is not known before.
+// Picks lists the live nodes that gather from a possibly empty argument. It leaves out nodes in loop bodies: whether
+// those run is only known at run time.
 func (g *Graph) Picks() []Pick {
 	if g == nil {
 		return nil
@@ -103,7 +104,7 @@ func (g *Graph) Picks() []Pick {
 	return list
 }
 
-// Check refuses values of symbols by which there is nothing to pick from, though the result has elements.
+// Check returns an error if, for these values of symbols, the argument is empty and the result is not.
 func (p Pick) Check(symbols map[string]int64) error {
 	for _, axis := range p.axes {
 		extent := p.from.Shape()[axis]
@@ -127,8 +128,8 @@ func (p Pick) Check(symbols map[string]int64) error {
 	return nil
 }
 
-// CheckIndices refuses elements of inputs that IndexRanges lists which are out of their range. A run would have the
-// nodes take the nearest element for them. It reads all elements of such inputs.
+// CheckIndices reports out-of-range elements of the inputs of IndexRanges. A run would clamp them. It reads all
+// elements of these inputs.
 func CheckIndices(g *Graph, in map[string]*Data, symbols map[string]int64) error {
 	for _, r := range g.IndexRanges() {
 		if err := r.check(in[r.Input], symbols); err != nil {
@@ -160,7 +161,7 @@ func (r IndexRange) check(d *Data, symbols map[string]int64) error {
 		r.Input, coordinates(i, d.Dims), values[i], extent-1, r.Axis, from, r.Node.op, r.Node)
 }
 
-// coordinates are those of element i in row-major order.
+// coordinates returns the coordinates of element i in row-major order.
 func coordinates(i int, dims []int) []int {
 	at := make([]int, len(dims))
 	for axis := len(dims) - 1; axis >= 0; axis-- {

@@ -86,13 +86,12 @@ func (c *Call) wantSame(i, j int) error {
 	return nil
 }
 
-// axis resolves an int attribute that names an axis of a rank; negative
-// values count from the end.
+// axis resolves an int attribute that is an axis of a rank; negative values count from the end.
 func (c *Call) axis(name string, rank int) (int, error) {
 	return ResolveAxis(int64(c.Attrs.Int(name)), rank)
 }
 
-// ResolveAxis turns an axis that may count from the end into 0..rank-1.
+// ResolveAxis converts an axis that may count from the end to 0..rank-1.
 func ResolveAxis(axis int64, rank int) (int, error) {
 	a := axis
 	if a < 0 {
@@ -104,8 +103,7 @@ func ResolveAxis(axis int64, rank int) (int, error) {
 	return int(a), nil
 }
 
-// ResolveAxes resolves a list of axes and returns which are in it; an empty
-// list means all.
+// ResolveAxes resolves a list of axes and returns a bool per axis; an empty list means all.
 func ResolveAxes(axes []int64, rank int) ([]bool, error) {
 	in := make([]bool, rank)
 	for _, x := range axes {

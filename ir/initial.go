@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Initial is what a state holds before the first run and after a reset. It is computed on the host, so that it has the
-// same bits wherever the program runs. As an attribute of a graph it is text, "" for zeros:
+// Initial is the initial value of a state, before the first run and after a reset. The host computes it, so that all
+// devices start with the same bits. As an attribute of a graph it is text, "" for zeros:
 //
 //	constant VALUE
 //	uniform LOW HIGH SEED       as random_uniform with offset 0, times HIGH-LOW plus LOW
@@ -45,10 +45,10 @@ func InitialNormal(mean, deviation float64, seed int64) Initial {
 	return Initial{kind: initNormal, a: mean, b: deviation, seed: seed}
 }
 
-// InitialWeight has a state begin as the weight of that name.
+// InitialWeight initializes a state with the weight of that name.
 func InitialWeight(name string) Initial { return Initial{kind: initWeight, weight: name} }
 
-// String is the text of an attribute.
+// String formats i as an attribute.
 func (i Initial) String() string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch i.kind {
@@ -62,7 +62,7 @@ func (i Initial) String() string {
 	return ""
 }
 
-// ParseInitial reads the text of an attribute.
+// ParseInitial parses an attribute.
 func ParseInitial(text string) (Initial, error) {
 	if text == "" {
 		return Initial{}, nil
@@ -109,7 +109,7 @@ func ParseInitial(text string) (Initial, error) {
 // Weight is the name of the weight that it is, if it is one.
 func (i Initial) Weight() (name string, ok bool) { return i.weight, i.kind == initWeight }
 
-// check refuses what a state of that dtype cannot hold.
+// check returns an error if a state of dtype t cannot have this value.
 func (i Initial) check(t DType) error {
 	random := i.kind == initUniform || i.kind == initNormal
 	switch {
@@ -128,7 +128,7 @@ func (i Initial) check(t DType) error {
 	return nil
 }
 
-// Value returns a tensor that holds it. src is asked where it is a weight, and may be nil elsewhere.
+// Value returns a tensor with the initial value. src is only used if that is a weight, and may otherwise be nil.
 func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	if err := i.check(t); err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (i Initial) fromWeight(t DType, dims []int, src WeightSource) (*Data, error
 	return d, d.Check()
 }
 
-// inParts calls f for parts of 0 to n-1, at the same time, and returns an error of one of them.
+// inParts calls f concurrently for parts of 0 to n-1, and returns the error of one of them.
 func inParts(n int, f func(lo, hi int) error) error {
 	const part = 1 << 14
 	var (
@@ -231,8 +231,8 @@ func inParts(n int, f func(lo, hi int) error) error {
 	return first
 }
 
-// InitialOf is what a state of a graph holds before the first run.
+// InitialOf returns the initial value of a graph's state.
 func InitialOf(state *Node) Initial {
-	i, _ := ParseInitial(state.Attrs().String_("init")) // which the shape rule has checked
+	i, _ := ParseInitial(state.Attrs().String_("init")) // checked by the shape rule
 	return i
 }

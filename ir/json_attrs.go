@@ -101,7 +101,7 @@ func (r *jsonReader) dtype(v *jsonValue) (DType, error) {
 	return t, r.wrap(v, err)
 }
 
-// shape reads an array of dims: numbers, or strings as ParseDim takes them.
+// shape reads an array of dims: numbers, or strings for ParseDim.
 func (r *jsonReader) shape(v *jsonValue) (Shape, error) {
 	shape := Shape{}
 	err := r.each(v, func(item *jsonValue) error {
@@ -165,8 +165,7 @@ func (r *jsonReader) data(v *jsonValue) (*Data, error) {
 	return nil, r.errorf(v, "want exactly one of values, all and base64")
 }
 
-// elem gives f the text of one element. Numbers that JSON cannot write are
-// strings: "inf", "-inf", "nan:HEX".
+// elem calls f with the text of one element. Numbers that JSON cannot represent are strings: "inf", "-inf", "nan:HEX".
 func (r *jsonReader) elem(v *jsonValue, f func(text string) error) error {
 	switch v.kind {
 	case jsonNumber, jsonBool:

@@ -14,11 +14,9 @@ const (
 	graphVersion = "1"
 )
 
-// ReadJSON reads a graph.json file, whose format docs/GRAPH-JSON.md describes.
-// Nodes may come in any order; in the graph they keep that order as far as
-// arguments before users allows. name is the file's name, for errors, which
-// are of type *ReadError, or [ReadErrors] where there are several. Reading is
-// strict: what the format does not know is an error.
+// ReadJSON reads a graph.json file; docs/GRAPH-JSON.md describes the format. Nodes may come in any order; the graph
+// keeps that order as far as dependencies allow. name is the file's name, for errors. Errors have type *ReadError, or
+// [ReadErrors] if there are several. Reading is strict: anything unknown is an error.
 func ReadJSON(name string, data []byte) (*Graph, error) {
 	if len(data) > maxJSONBytes {
 		return nil, fmt.Errorf("%s: %d bytes are over the limit of %d: keep large constants as weights", name,
@@ -38,10 +36,10 @@ func ReadJSON(name string, data []byte) (*Graph, error) {
 	return r.g, nil
 }
 
-// maxReadErrors is how many mistakes of a file are told, the first ones.
+// maxReadErrors is the maximum number of errors reported for a file.
 const maxReadErrors = 20
 
-// fault is a mistake and its place, a byte offset.
+// fault is an error and its byte offset.
 type fault struct {
 	pos int
 	err error
@@ -49,7 +47,7 @@ type fault struct {
 
 func (f *fault) Error() string { return f.err.Error() }
 
-// report takes down a mistake, if there is one, and reports whether there was.
+// report records an error, if err is one, and returns true in that case.
 func (r *jsonReader) report(err error) bool {
 	f, ok := err.(*fault)
 	if !ok {
@@ -63,7 +61,7 @@ func (r *jsonReader) report(err error) bool {
 	return true
 }
 
-// readErrors is what is wrong with the file, in its order.
+// readErrors returns the file's errors in the order of the file.
 func (r *jsonReader) readErrors() error {
 	var list ReadErrors
 	for _, f := range r.faults {
@@ -84,9 +82,9 @@ func (r *jsonReader) readErrors() error {
 type jsonReader struct {
 	file, text string
 	root       jsonValue
-	splatLeft  int64 // bytes that repeated values may still take
+	splatLeft  int64 // bytes still available for repeated values
 	g          *Graph
-	faults     []*fault // the first ones, by their place
+	faults     []*fault // the first ones, by position
 	found      int      // how many there were
 	nodes      []jsonNode
 	byID       map[string]int // index into nodes
@@ -100,16 +98,16 @@ type jsonNode struct {
 	value *jsonValue
 	args  []int // indices into nodes
 	wrong bool  // an argument does not exist
-	done  bool  // it was looked at, and so were its arguments
-	made  *Node // in the graph; nil where it or an argument is wrong
+	done  bool  // it and its arguments were visited
+	made  *Node // in the graph; nil if it or an argument is wrong
 }
 
-// errorAt places an error at a byte offset.
+// errorAt adds a byte offset to an error.
 func (r *jsonReader) errorAt(pos int, err error) error {
 	return &fault{pos, err}
 }
 
-// wrap places an error, if there is one, at a value.
+// wrap adds the position of a value to an error, if there is one.
 func (r *jsonReader) wrap(v *jsonValue, err error) error {
 	if err == nil {
 		return nil
@@ -129,9 +127,8 @@ func (r *jsonReader) want(v *jsonValue, kind jsonKind) error {
 	return nil
 }
 
-// object checks that v is an object with all required and no other than the
-// required and optional fields, and returns them in that order, nil where an
-// optional one is missing.
+// object checks that v is an object with all required fields and no unknown ones. It returns the required and then the
+// optional fields, nil if missing.
 func (r *jsonReader) object(v *jsonValue, required, optional []string) ([]*jsonValue, error) {
 	if err := r.want(v, jsonObject); err != nil {
 		return nil, err
@@ -155,10 +152,10 @@ func (r *jsonReader) object(v *jsonValue, required, optional []string) ([]*jsonV
 	return fields, unknown
 }
 
-// str returns the text of a string.
+// str returns the value of a string.
 func (r *jsonReader) str(v *jsonValue) (string, error) { return v.text, r.want(v, jsonString) }
 
-// all calls f for every item of an array, and reports what is wrong with each.
+// all calls f for every item of an array and reports each item's error.
 func (r *jsonReader) all(v *jsonValue, f func(item *jsonValue) error) error {
 	return r.each(v, func(item *jsonValue) error {
 		r.report(f(item))
@@ -166,8 +163,7 @@ func (r *jsonReader) all(v *jsonValue, f func(item *jsonValue) error) error {
 	})
 }
 
-// each calls f for every item of an array, up to the first that is wrong; a
-// missing array has none.
+// each calls f for every item of an array, up to the first error; a missing array has no items.
 func (r *jsonReader) each(v *jsonValue, f func(item *jsonValue) error) error {
 	if v == nil {
 		return nil
@@ -203,7 +199,7 @@ func (r *jsonReader) graph(root *jsonValue) error {
 	return r.content(root, nodes, symbols, updates, outputs)
 }
 
-// body reads the graph of an attribute: what a file has, without format and version.
+// body reads the graph of an attribute. It has the fields of a file without format and version.
 func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	f, err := r.object(v, []string{"nodes"}, []string{"name", "symbols", "updates", "outputs"})
 	if err != nil {
@@ -226,7 +222,7 @@ func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	return nil, sub.faults[0]
 }
 
-// content reads what makes a graph of its fields.
+// content builds a graph from its fields.
 func (r *jsonReader) content(root, nodes, symbols, updates, outputs *jsonValue) error {
 	r.report(r.symbols(symbols))
 	if err := r.readNodes(nodes); err != nil {
@@ -259,7 +255,7 @@ func (r *jsonReader) symbols(v *jsonValue) error {
 		}
 		if err := r.g.DeclareSymbol(key.name, bound); err != nil {
 			r.report(r.errorAt(key.pos, err))
-			r.g.DeclareSymbol(key.name, 1) // the same, unless its name is what is wrong
+			r.g.DeclareSymbol(key.name, 1) // the same, in case only the bound is wrong
 		}
 		if key.name == "" {
 			r.report(r.errorAt(key.pos, fmt.Errorf("a symbol needs a name")))
@@ -268,8 +264,7 @@ func (r *jsonReader) symbols(v *jsonValue) error {
 	return nil
 }
 
-// readNodes reads the ids and ops of all nodes, then their arguments, which
-// may come later in the file.
+// readNodes reads the ids and ops of all nodes, and then their arguments, which may come later in the file.
 func (r *jsonReader) readNodes(v *jsonValue) error {
 	r.byID = map[string]int{}
 	if err := r.all(v, r.readNode); err != nil {
@@ -348,8 +343,7 @@ func (h *intHeap) Pop() any {
 	return last
 }
 
-// addNodes adds the nodes to the graph, arguments first and otherwise in file
-// order (Kahn's algorithm with a heap).
+// addNodes adds the nodes to the graph, in dependency order and otherwise in file order (Kahn's algorithm with a heap).
 func (r *jsonReader) addNodes() {
 	waits := make([]int, len(r.nodes))
 	users := make([][]int, len(r.nodes))
@@ -378,9 +372,9 @@ func (r *jsonReader) addNodes() {
 	}
 }
 
-// cycle reports a cycle that node i, which was never ready, depends on.
+// cycle reports a cycle that node i, which never became ready, depends on.
 func (r *jsonReader) cycle(i int) error {
-	seen := map[int]int{} // node: its place in the path
+	seen := map[int]int{} // node to its index in path
 	var path []int
 	for {
 		if at, ok := seen[i]; ok {
@@ -405,10 +399,10 @@ func (r *jsonReader) cycle(i int) error {
 		len(path)-1, strings.Join(names, " needs "))
 }
 
-// addNode adds a node whose arguments were, if nothing is wrong with it or them.
+// addNode adds a node if its arguments were added and it has no error.
 func (r *jsonReader) addNode(n *jsonNode) error {
 	if n.op == 0 {
-		return nil // which was reported
+		return nil // already reported
 	}
 	attrs, err := r.attrs(n)
 	if err != nil || n.wrong {
@@ -454,7 +448,7 @@ func (r *jsonReader) update(v *jsonValue) error {
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
-// outputInfo reads what is meant of an output where that is not all of it.
+// outputInfo reads the info of an output that is valid only in part.
 func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error {
 	if found != nil {
 		f, err := r.object(found, []string{"axis", "count"}, nil)

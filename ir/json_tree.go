@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on graph.json files. Nodes, shapes and constants have their own.
+// Limits of graph.json files. Nodes, shapes and constants have separate limits.
 const (
 	maxJSONBytes = 1 << 30
 	maxJSONDepth = 4*MaxBodyDepth + 8
@@ -31,11 +31,11 @@ var jsonKindNames = [...]string{"null", "a boolean", "a number", "a string", "an
 
 func (k jsonKind) String() string { return jsonKindNames[k] }
 
-// jsonValue is a JSON value that knows where it stands in the file.
+// jsonValue is a JSON value with its position in the file.
 type jsonValue struct {
 	kind  jsonKind
 	pos   int         // byte offset
-	end   int         // byte offset of what follows; 0 where the text is broken inside it
+	end   int         // byte offset after it; 0 if the text is broken inside it
 	text  string      // of a string its value, of a number or boolean as written
 	keys  []jsonKey   // of an object: the key of each item
 	items []jsonValue // of an array or object
@@ -56,8 +56,7 @@ func (v *jsonValue) field(name string) *jsonValue {
 	return nil
 }
 
-// pathTo returns the path from v to the innermost key or item that an offset is
-// in, such as nodes[3].attrs.
+// pathTo returns the path from v to the innermost key or item at an offset, such as nodes[3].attrs.
 func (v *jsonValue) pathTo(pos int) string {
 	var b strings.Builder
 	for {
@@ -79,7 +78,7 @@ func (v *jsonValue) pathTo(pos int) string {
 	}
 }
 
-// start returns where item i begins, its key included.
+// start returns the position of item i, including its key.
 func (v *jsonValue) start(i int) int {
 	if v.kind == jsonObject {
 		return v.keys[i].pos
@@ -97,15 +96,14 @@ func pathKey(first bool, name string) string {
 	return "." + name
 }
 
-// jsonParser reads strict JSON (RFC 8259) into a tree: UTF-8 only, no key
-// twice in an object, no lone surrogates, nothing after the value. The first
-// error sticks and moves the parser to the end of the text.
+// jsonParser parses strict JSON (RFC 8259) into a tree: only UTF-8, no duplicate keys, no lone surrogates, nothing
+// after the value. After the first error the parser is at the end of the text, and keeps that error.
 type jsonParser struct {
 	text  string
 	pos   int
 	depth int
 	err   error
-	at    int // where err is
+	at    int // position of err
 }
 
 // parseJSON returns the tree, or an error and its byte offset.
@@ -190,7 +188,7 @@ func (p *jsonParser) literal(v *jsonValue) {
 	p.expected("a JSON value")
 }
 
-// enter counts nesting, which the parser's recursion is as deep as.
+// enter counts nesting, which limits the parser's recursion.
 func (p *jsonParser) enter() bool {
 	if p.depth == maxJSONDepth {
 		p.fail(p.pos, "nested more than %d deep", maxJSONDepth)
@@ -332,7 +330,7 @@ func (p *jsonParser) unescape(pos int, s string) string {
 var errEscape = errors.New(
 	`bad escape in a string: want \" \\ \/ \b \f \n \r \t or \u and 4 hex digits, surrogates in pairs`)
 
-// escape decodes what follows a backslash and returns its length.
+// escape decodes an escape sequence after its backslash and returns its length.
 func escape(s string) (r rune, size int, err error) {
 	const from, to = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 	if i := strings.IndexByte(from, s[0]); i >= 0 {

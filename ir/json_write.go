@@ -13,15 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONValues is the number of elements up to which a constant is written as
-// values; above it stands as base64.
+// maxJSONValues is the largest number of elements of a constant that is written as values; larger constants are written
+// as base64.
 const maxJSONValues = 64
 
-// WriteJSON writes the graph as a graph.json file in its canonical form, in
-// which fields and attributes have a fixed order, attributes that have their
-// default are left out, and each node is one line, so that diffs are easy to
-// read. Inputs, weights and states have their name as id, other nodes their
-// number.
+// WriteJSON writes the graph as a graph.json file in canonical form: fields and attributes have a fixed order,
+// attributes with default values are omitted, and each node is one line, so that diffs are readable. Inputs, weights
+// and states have their name as id, other nodes their number.
 func (g *Graph) WriteJSON(w io.Writer) error {
 	text, err := g.MarshalJSONText()
 	if err != nil {
@@ -31,8 +29,7 @@ func (g *Graph) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// MarshalJSONText returns what WriteJSON writes. It fails only where the
-// graph's name is not UTF-8.
+// MarshalJSONText returns the output of WriteJSON. It fails only if the graph's name is not UTF-8.
 func (g *Graph) MarshalJSONText() ([]byte, error) {
 	if !utf8.ValidString(g.Name) {
 		return nil, fmt.Errorf("the graph's name %q is not UTF-8, so graph.json cannot hold it", g.Name)
@@ -111,8 +108,7 @@ func (w *jsonWriter) lines(field string, n int, item func(i int)) {
 	w.printf("\n  ]")
 }
 
-// id returns a node's id, quoted: its name, or else its number, marked where a
-// name looks the same.
+// id returns a node's id, quoted: its name, or else its number, with a marker if a name looks the same.
 func (w *jsonWriter) id(n *Node) string {
 	id := n.Name()
 	if id == "" {
@@ -215,11 +211,11 @@ func quoteNonFinite(text string) string {
 	return text
 }
 
-// quoteJSON writes a UTF-8 string as JSON without escaping what HTML would.
+// quoteJSON quotes a UTF-8 string as JSON without HTML escapes.
 func quoteJSON(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string cannot fail
+	_ = enc.Encode(s) // encoding a string cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// ReadError says where a text IR or graph.json file is wrong.
+// ReadError is an error at a position of a text IR or graph.json file.
 type ReadError struct {
 	File      string // as given to the reader; may be empty
 	Line, Col int    // from 1; Col counts characters
 	Path      string // of the value in graph.json, such as nodes[3].attrs.shape[0]
-	Err       error  // what is there, what was expected
+	Err       error  // what was found, and what was expected
 }
 
 // Error returns "file:line:col: path: message".
@@ -29,11 +29,11 @@ func (e *ReadError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the message without the place.
+// Unwrap returns the error without the position.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// ReadErrors is all that is wrong with a file, in its order. Where there is
-// more than a reader tells, the last error says how much.
+// ReadErrors lists the errors of a file, in the order of the file. If there are more than a reader reports, the last
+// error says how many.
 type ReadErrors []*ReadError
 
 // Error returns a line for each error.
@@ -61,7 +61,7 @@ func lineCol(text string, pos int) (line, col int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// tokenKind tells apart the tokens of text IR.
+// tokenKind is the kind of a token of text IR.
 type tokenKind uint8
 
 const (
@@ -140,7 +140,7 @@ func (l *lexer) word() {
 	l.extent()
 }
 
-// extent passes over a dim, or what is left of it, from a parenthesis on.
+// extent skips a dim, or the rest of one from a parenthesis on.
 func (l *lexer) extent() {
 	for depth := 0; l.pos < len(l.text); l.pos++ {
 		switch c := l.text[l.pos]; {

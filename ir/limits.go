@@ -1,7 +1,7 @@
 package ir
 
-// Limits on what a graph may hold. They bound every size before it is used,
-// so that a hostile file cannot make vkc overflow or allocate without end.
+// Limits of a graph. The readers check every size before using it, so that a hostile file cannot cause an overflow or
+// unbounded allocation.
 const (
 	// MaxRank is the largest number of axes of a tensor.
 	MaxRank = 8

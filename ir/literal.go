@@ -9,21 +9,19 @@ import (
 	"strings"
 )
 
-// maxSplatBytes bounds the memory that constants given as one repeated value
-// may take in all of one graph: they are the only part of a text that can ask
-// for more memory than the text has bytes.
+// maxSplatBytes limits the total memory of a graph's constants that are given as one repeated value. Only these can
+// need more memory than the text has bytes.
 const maxSplatBytes = 64 << 20
 
-// dataReader collects the values of a constant that is read from text IR or
-// graph.json. It never allocates more than the text has values for, or splat
-// allows.
+// dataReader collects the values of a constant read from text IR or graph.json. It never allocates more than the text
+// has values for, or splat allows.
 type dataReader struct {
 	data  *Data
-	elems int64 // that the shape has
+	elems int64 // number of elements of the shape
 	size  int64 // in bytes
 }
 
-// newDataReader checks a shape as read, which must be of numbers only.
+// newDataReader checks a parsed shape, which must be static.
 func newDataReader(t DType, shape Shape) (*dataReader, error) {
 	if !shape.IsStatic() {
 		return nil, fmt.Errorf("a constant needs a static shape, have %s", shape)
@@ -52,7 +50,7 @@ func (r *dataReader) add(text string) error {
 	return err
 }
 
-// splat gives every element one value, taking its bytes from what is left.
+// splat sets every element to one value, and subtracts its size from left.
 func (r *dataReader) splat(text string, left *int64) error {
 	elem, err := appendElem(nil, r.data.DType, text)
 	if err != nil {
@@ -70,7 +68,7 @@ func (r *dataReader) splat(text string, left *int64) error {
 	return nil
 }
 
-// base64 gives the elements as raw little-endian bytes.
+// base64 sets the elements from raw little-endian bytes.
 func (r *dataReader) base64(text string) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil {
@@ -90,9 +88,8 @@ func (r *dataReader) done() error {
 	return checkConst(r.data)
 }
 
-// appendElem appends the bytes of one element given as text: a number within
-// the range of the type, inf or -inf, nan:HEX with the bytes of a NaN, true or
-// false.
+// appendElem appends the bytes of one element given as text: a number in the range of the type, inf or -inf, nan:HEX
+// with the bytes of a NaN, true or false.
 func appendElem(dst []byte, t DType, text string) ([]byte, error) {
 	raw := make([]byte, t.BlockBytes())
 	switch {
@@ -118,7 +115,7 @@ func appendElem(dst []byte, t DType, text string) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// floatElem encodes the text of one element of a float type into raw.
+// floatElem parses one element of a float type and encodes it into raw.
 func floatElem(raw []byte, t DType, text string) error {
 	if bits, ok := strings.CutPrefix(text, "nan:"); ok {
 		return nanElem(raw, t, bits)
@@ -147,8 +144,8 @@ func nanElem(raw []byte, t DType, bits string) error {
 	return nil
 }
 
-// parseFloat reads what FormatFloat prints: a decimal number, inf or -inf. It
-// refuses what else strconv takes (hexadecimal, underscores, NaN, infinity).
+// parseFloat parses the output of FormatFloat: a decimal number, inf or -inf. It rejects the other forms that strconv
+// accepts (hexadecimal, underscores, NaN, infinity).
 func parseFloat(text string) (float64, error) {
 	switch text {
 	case "inf", "+inf":

@@ -11,25 +11,26 @@ import (
 // Op names one row of the op table.
 type Op uint16
 
-// Class groups ops by the way they are compiled.
+// Class groups ops by how they are compiled.
 type Class uint8
 
 // The op classes.
 const (
 	ClassLeaf        Class = iota + 1 // inputs, weights, constants, state: no arguments
 	ClassElementwise                  // one result element from the elements at the same coordinates; fuses anywhere
-	ClassView                         // an index map; never a kernel of its own
-	ClassReduce                       // folds axes away
-	ClassScan                         // along an axis whose order counts: running sums, sorts
+	ClassView                         // a change of indices, which never needs its own kernel
+	ClassReduce                       // reduces axes
+	ClassScan                         // sequential along an axis: cumulative sums, sorts
 	ClassRow                          // normalizes along an axis: reads each row once
 	ClassContraction                  // matmul family
-	ClassWindow                       // a result element from a window of the argument: convolutions, pooling, resizing
-	ClassIndexing                     // moves elements by computed or stored indices
-	ClassAttention                    // scaled dot-product attention
-	ClassRandom                       // computed from each element's number, as if elementwise
-	ClassComposite                    // defined by its decomposition
-	ClassControl                      // runs graphs of its own: branches and loops
-	ClassCustom                       // a whole kernel of the program's own; see CustomOp
+	// Each element of the result depends on a window of the argument: convolutions, pooling, resizing.
+	ClassWindow
+	ClassIndexing  // gathers or scatters elements by computed or stored indices
+	ClassAttention // scaled dot-product attention
+	ClassRandom    // computed from each element's number, as if elementwise
+	ClassComposite // defined by its decomposition
+	ClassControl   // runs its own graphs: branches and loops
+	ClassCustom    // a custom kernel; see CustomOp
 )
 
 var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window",
@@ -41,31 +42,29 @@ func (c Class) String() string { return classNames[c] }
 // ArgInfo declares one argument of an op.
 type ArgInfo struct {
 	Name     string
-	Optional bool // may be left out, together with all after it
+	Optional bool // may be omitted, together with all later ones
 	Variadic bool // one or more; only the last argument
-	// Picks names the argument whose elements the op picks by this one: indices of its axis, which is attribute axis,
-	// or the outermost. One out of range stands for the nearest.
+	// Picks names the argument that this argument's elements index, along the axis of attribute axis or else the
+	// outermost. An index out of range is clamped.
 	Picks string
 }
 
-// GLSL is the scalar form of an elementwise op, per kind of arithmetic: an
-// expression over {0}, {1}, … (arguments) and {name} (attributes). An empty
-// string means the op does not take that kind.
+// GLSL is the scalar form of an elementwise op, per kind of arithmetic: an expression over {0}, {1}, … (arguments) and
+// {name} (attributes). An empty string means that the op does not support that kind.
 type GLSL struct {
 	Float, Int, Uint, Bool string
 }
 
-// Tolerance bounds how far a device result may be from the reference:
-// |got-want| <= Abs + Eps*eps(dtype)*m, where m is |want|, or for results that
-// come from sums the largest |want| of the tensor.
+// Tolerance bounds the difference between a device's result and the reference: |got-want| <= Abs + Eps*eps(dtype)*m,
+// where m is |want|, or for results of sums the largest |want| of the tensor.
 type Tolerance struct {
 	Eps float64 // in units of the result dtype's machine epsilon (at most f32's precision is assumed)
 	Abs float64
 	Sum bool // m is the tensor's largest magnitude
 }
 
-// OpInfo is one row of the op table: everything vkc knows of an op outside
-// the kernels that need more than a scalar formula.
+// OpInfo is one row of the op table. It has all information on an op, except kernels that need more than a scalar
+// formula.
 type OpInfo struct {
 	Op    Op
 	Name  string
@@ -73,46 +72,45 @@ type OpInfo struct {
 	Args  []ArgInfo
 	Attrs []AttrInfo
 
-	// Infer is the shape and dtype rule. It may trust the argument count and
-	// the attributes' presence and kinds, nothing else.
+	// Infer is the shape and dtype rule. It may only assume that the argument count is valid and that the attributes
+	// are present with the right kinds.
 	Infer func(c *Call) (Type, error)
 
-	// Float and Int are the scalar reference of an elementwise op, in float64
-	// and in exact integers (bool is 0 or 1). The caller rounds or wraps the
-	// result to the result dtype.
+	// Float and Int are the scalar reference of an elementwise op, in float64 and in exact integers (bool is 0 or 1).
+	// The caller rounds or wraps the result to the result dtype.
 	Float func(x []float64, a Attrs) float64
 	Int   func(x []int64, a Attrs) int64
 	GLSL  GLSL
 
-	// Known, of an elementwise op, returns a shorter scalar form where the values of attributes and of arguments say
-	// more; known gives that of an argument which is one number everywhere. See [OpInfo.Form].
+	// Known, for an elementwise op, returns a shorter scalar form for special values of attributes and arguments. known
+	// returns the value of an argument that is the same number everywhere. See [OpInfo.Form].
 	Known func(attrs Attrs, known func(arg int) (float64, bool)) GLSL
 
 	// Fold is the definition of an op that folds rows.
 	Fold *Fold
 
-	// Running, of a scan, is the basic reduction (see Step) whose results so far are the op's.
+	// Running, for a scan, is the basic reduction (see Step) of which the op returns the running results.
 	Running Op
 
-	// Picks reports whether each element of the result is one of argument 0, or made of some of them, of which there
-	// must be one then. Ops that pick by indices say so of these, in [ArgInfo.Picks].
+	// Picks reports whether the op computes each element of the result from elements of argument 0, which then must not
+	// be empty. Ops with indices use [ArgInfo.Picks] instead.
 	Picks func(a Attrs) bool
 
-	// Cost is about how many arithmetic operations an element takes; 0 stands for what package passes takes
-	// for usual in the class.
+	// Cost is the approximate number of arithmetic operations per element; 0 means package passes' default for the
+	// class.
 	Cost int
 
 	Tol Tolerance
 	Doc string
 
-	// NoGrad says why the op has no gradient. Where it is empty, package frontend has a rule for it.
+	// NoGrad says why the op has no gradient. If it is empty, package frontend has a gradient rule.
 	NoGrad string
 
 	// Custom is set for an op that RegisterCustom has added.
 	Custom *CustomOp
 }
 
-// Form returns the scalar form of an elementwise op, given its attributes and those arguments that are one number
+// Form returns the scalar form of an elementwise op for its attributes and for arguments that are the same number
 // everywhere.
 func (in *OpInfo) Form(attrs Attrs, known func(arg int) (float64, bool)) GLSL {
 	g := in.GLSL
@@ -130,14 +128,14 @@ func (in OpInfo) costs(n int) OpInfo {
 	return in
 }
 
-// with gives a row shorter forms for what is known.
+// with adds shorter forms for special values to a row.
 func (in OpInfo) with(known func(Attrs, func(arg int) (float64, bool)) GLSL) OpInfo {
 	in.Known = known
 	return in
 }
 
-// IsExact reports whether an elementwise op needs no rounding in float dtype t:
-// of arguments that are values of t the result is one too, as the larger of two is.
+// IsExact reports whether an elementwise op needs no rounding in float dtype t: given arguments that are values of t
+// its result is one too, as for max.
 func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	if in.Custom != nil || in.Tol != (Tolerance{}) {
 		return false
@@ -150,14 +148,14 @@ func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	return true
 }
 
-// Converts reports whether an elementwise op makes elements of another dtype by a rule of dtypes, which is no scalar
-// formula: the new dtype is its attribute.
+// Converts reports whether an elementwise op converts elements to another dtype, its attribute, rather than applying a
+// scalar formula.
 func (in *OpInfo) Converts() bool {
 	return in.Class == ClassElementwise &&
 		slices.ContainsFunc(in.Attrs, func(a AttrInfo) bool { return a.Kind == AttrDType })
 }
 
-// Arg returns which argument has that name, or -1.
+// Arg returns the index of the argument of that name, or -1.
 func (in *OpInfo) Arg(name string) int {
 	return slices.IndexFunc(in.Args, func(a ArgInfo) bool { return a.Name == name })
 }
@@ -181,8 +179,8 @@ func (in *OpInfo) MaxArgs() int {
 	return len(in.Args)
 }
 
-// The table is filled by init functions rather than by one literal because
-// shape rules print op names, which reads the table.
+// The table is filled by init functions rather than a literal because shape rules print op names, which reads the
+// table.
 var (
 	opTable  [numOps]*OpInfo
 	opByName = map[string]Op{}
@@ -202,7 +200,7 @@ func rows(list ...OpInfo) {
 	}
 }
 
-// Ops returns every op of vkc's own, in table order; CustomOps has the others.
+// Ops returns vkc's own ops, in table order; CustomOps returns the others.
 func Ops() []Op {
 	all := make([]Op, 0, numOps-1)
 	for op := Op(1); op < numOps; op++ {
@@ -242,8 +240,7 @@ func (op Op) String() string { return op.Info().Name }
 // Class returns the op's class.
 func (op Op) Class() Class { return op.Info().Class }
 
-// nearestOp returns the op name at the smallest edit distance, if that is at
-// most 2.
+// nearestOp returns the op name with the smallest edit distance, if that is at most 2.
 func nearestOp(name string) string {
 	if len(name) > 40 {
 		return ""

@@ -30,7 +30,7 @@ func init() {
 	)
 }
 
-// scoreAttrs say what the scores of an attention are.
+// scoreAttrs are the attributes that define the scores of an attention.
 var scoreAttrs = []AttrInfo{
 	{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
 	{Name: "window", Kind: AttrInt, Default: int64(0), Doc: "not 0, and causal: query i sees only the last window keys up to i+S-T"},
@@ -38,8 +38,8 @@ var scoreAttrs = []AttrInfo{
 	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 }
 
-// inferHeads checks the arguments that all ops of this file have, with values of that shape, and returns the shape of
-// the scores, [..., H, T, S].
+// inferHeads checks the common arguments of all ops in this file, with values of shape v, and returns the shape of the
+// scores, [..., H, T, S].
 func inferHeads(c *Call, v Shape) (Shape, error) {
 	in := c.Op.Info()
 	mask := in.Arg("mask")
@@ -114,7 +114,7 @@ func inferAttention(c *Call) (Type, error) {
 	return Type{c.DType(0), slices.Concat(scores[:len(scores)-1], v[len(v)-1:])}, nil
 }
 
-// statDType is the dtype of what an attention of a dtype has one of for a row.
+// statDType returns the dtype of an attention's per-row statistics.
 func statDType(t DType) DType {
 	if t == F64 {
 		return F64

@@ -18,25 +18,24 @@ var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: Preci
 	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
 	Doc:  "how far a device may round to be faster. full: it may round only f32 rows multiplied by a quantized weight, by 2^-22 of the largest of 32 neighbours. bf16x3: it may replace f32 operands by sums of two bf16, with an error of at most 2^-15 per multiplication. half: it may round operands to f16. half_sums: it may accumulate in f16 too. int8: as half, and it may quantize rows multiplied by a quantized weight to 8 bits, with a scale per 32 elements."}
 
-// windowPrecision is the attribute of convolutions, which have no weights in blocks.
+// windowPrecision is the attribute of convolutions, which have no block weights.
 var windowPrecision = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 	Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
 	Doc:  "how far a device may round to be faster. full: not at all. half: it may round operands to f16. half_sums: it may accumulate in f16 too."}
 
-// The values of the attribute precision of matmul, of which other ops know some. They allow, and never oblige: the
-// reference computes in full precision whatever they say.
+// The values of attribute precision of matmul; other ops accept some of them. They allow a lower precision and never
+// require it: the reference always computes in full precision.
 const (
-	// PrecisionFull counts operands as they are and sums in f32. Rows that meet a
-	// quantized weight may be off by 2^-22 of the largest of 32 neighbours: matrix
-	// units take a float as three bytes.
+	// PrecisionFull does not round operands, and accumulates in f32. The elements of rows that meet a quantized weight
+	// may have an error of 2^-22 of the largest of 32 neighbours: matrix units represent a float as three bytes.
 	PrecisionFull = "full"
-	// PrecisionBF16x3 lets f32 operands count as sums of two bf16, the operand
-	// rounded and what is left of it rounded, and leaves out the product of what
-	// is left of both: three products of bf16, with f32 sums.
+	// PrecisionBF16x3 splits each f32 operand into the sum of two bf16, the rounded operand and the rounded remainder.
+	// It omits the product of the two remainders, and so needs three bf16 matmuls with f32 accumulation.
 	PrecisionBF16x3   = "bf16x3"
-	PrecisionHalf     = "half"      // operands may be rounded to f16, sums are f32
-	PrecisionHalfSums = "half_sums" // operands may be rounded to f16, and so may sums
-	PrecisionBytes    = "int8"      // rows that meet a quantized weight may be rounded to 8 bits, other operands to f16
+	PrecisionHalf     = "half"      // operands may be rounded to f16, accumulation is in f32
+	PrecisionHalfSums = "half_sums" // operands and accumulation may be rounded to f16
+	// Rows that meet a quantized weight may be quantized to int8, other operands rounded to f16.
+	PrecisionBytes = "int8"
 )
 
 // AllowsHalf reports whether a value of the attribute precision lets operands be rounded to f16.
@@ -73,8 +72,8 @@ func inferMatMul(c *Call) (Type, error) {
 	return Type{result, append(batch, m, n)}, nil
 }
 
-// productDType returns the dtype of a matmul: of floats the narrowest that holds all values of both
-// operands, where one of blocks counts as the other does, or as f32 beside blocks; and i32 for bytes.
+// productDType returns the dtype of a matmul's result: for floats the narrowest dtype that represents all values of
+// both operands, and i32 for int8. A block operand counts as the other operand's dtype, or as f32 if both are blocks.
 func productDType(c *Call) (DType, error) {
 	a, b := c.DType(0), c.DType(1)
 	if a == I8 || a == U8 {
@@ -103,7 +102,7 @@ func productDType(c *Call) (DType, error) {
 	return holdsBoth(a, b), nil
 }
 
-// transposeHint says when the other reading of b would fit.
+// transposeHint says when transposing b would make the shapes fit.
 func transposeHint(ta, tb bool, a, b Shape) string {
 	k, other := a[len(a)-1], b[len(b)-1]
 	if ta {

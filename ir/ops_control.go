@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxBodyDepth is how deep bodies of control ops may lie in one another.
+// MaxBodyDepth is the maximum nesting depth of bodies of control ops.
 const MaxBodyDepth = 8
 
 func init() {
@@ -32,7 +32,7 @@ func init() {
 	)
 }
 
-// checkBody refuses a graph that is no body, or has weights of its own.
+// checkBody rejects a graph that is not a body, or has weights.
 func checkBody(name string, g *Graph) error {
 	switch weights := g.Leaves(OpWeight); {
 	case !g.body:
@@ -43,7 +43,7 @@ func checkBody(name string, g *Graph) error {
 	return nil
 }
 
-// checkLeaves compares leaves of a body with the arguments from one on, which they stand for.
+// checkLeaves checks the types of a body's leaves against the arguments from one on.
 func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	for i, leaf := range leaves {
 		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
@@ -137,8 +137,8 @@ func inferResult(c *Call) (Type, error) {
 	}
 }
 
-// Results returns the types of all results of an if or a loop, or nil for a node of another op. A node of op result
-// stands for each but the first, which is the node's own value.
+// Results returns the types of all results of an if or a loop, or nil for other ops. The first result is the node's own
+// value; nodes of op result have the others.
 func Results(n *Node) []Type {
 	var types []Type
 	switch n.op {
@@ -154,7 +154,7 @@ func Results(n *Node) []Type {
 	return types
 }
 
-// Bodies returns the graphs that a node runs as parts of itself.
+// Bodies returns the graphs in a node's attributes.
 func (n *Node) Bodies() []*Graph {
 	var list []*Graph
 	for _, a := range n.attrs {
@@ -165,8 +165,8 @@ func (n *Node) Bodies() []*Graph {
 	return list
 }
 
-// NewBody returns an empty graph that is to be an attribute of a control op. Its states may have symbolic extents. Once
-// an op has it, it can no longer be added to.
+// NewBody returns an empty graph for use as an attribute of a control op. Its states may have symbolic extents. It
+// becomes immutable when an op has it.
 func NewBody(name string) *Graph { return &Graph{Name: name, body: true} }
 
 // adopt makes graphs the bodies of a node of g.
@@ -187,14 +187,14 @@ func (g *Graph) adopt(n *Node) error {
 			}
 		}
 		g.depth = max(g.depth, body.depth+1)
-		if !body.sealed { // no write where several goroutines rewrite graphs that share it
+		if !body.sealed { // avoid a write: several goroutines may rewrite graphs that share it
 			body.sealed = true
 		}
 	}
 	return nil
 }
 
-// open fails for a graph that is a part of another.
+// open returns an error for a graph that is an attribute of an op.
 func (g *Graph) open() error {
 	if g.sealed {
 		return fmt.Errorf("%s is the body of an op and can no longer change", Titled("graph", g.Name))

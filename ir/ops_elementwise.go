@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Formulas shared by the rows below. Scalar references work in float64 and
-// exact integers; GLSL forms compute in f32 (f16 and bf16 included).
+// Formulas shared by the rows below. Scalar references use float64 and exact integers; GLSL forms compute in f32, also
+// for f16 and bf16.
 type (
 	f1 = func(float64) float64
 	f2 = func(a, b float64) float64
@@ -48,7 +48,7 @@ const (
 	noFloatsIn = "its arguments are integers"
 )
 
-// step says of a row that the function is constant in steps.
+// step marks a row as a piecewise constant function.
 func step(in OpInfo) OpInfo {
 	in.NoGrad = noSlope
 	return in
@@ -113,8 +113,8 @@ func init() {
 		floatUnary(OpSoftplus, "softplus", 128, softplus, "softplus({0})", "log(1+e^x).").costs(6),
 		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) },
 			"{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019).").costs(16),
-		// Near x = -3 the sum cancels, so that the product's rounding error, up to
-		// 2^-23 with that of 1/6, stays as it is; hardswish multiplies it by 3.
+		// Near x = -3 the sum cancels, and the rounding error of the multiplication (up to 2^-23 including that of 1/6)
+		// remains; hardswish multiplies it by 3.
 		within(7.5e-7, floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) },
 			"{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
 		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid,
@@ -308,7 +308,7 @@ func initTernary() {
 			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor", Samples: []any{1.5, -0.75}}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset", Samples: []any{-0.25, 2.0}}},
 			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
 			Int:   func(x []int64, a Attrs) int64 { return x[0]*int64(a.Float("mul")) + int64(a.Float("add")) },
-			// Where the sum cancels, the product's rounding error of |add|*2^-24 stays as it is.
+			// Where the sum cancels, the multiplication's rounding error of |add|*2^-24 remains.
 			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. Of integers mul and add are values of their dtype, and the result wraps."},
 		OpInfo{Op: OpPowf, Cost: 16, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power", Samples: []any{2.5, 2.0, 3.0, -1.0, 0.0, 0.5, 1.0}}},
@@ -338,7 +338,7 @@ func initTernary() {
 	)
 }
 
-// powerByConstant is the form of a power whose exponent is one number.
+// powerByConstant returns the form of a power with a constant exponent.
 func powerByConstant(_ Attrs, known func(arg int) (float64, bool)) GLSL {
 	if e, ok := known(1); ok {
 		return powerForm(e)
@@ -346,9 +346,9 @@ func powerByConstant(_ Attrs, known func(arg int) (float64, bool)) GLSL {
 	return GLSL{}
 }
 
-// powerForm returns the scalar form of {0} raised to a number for which a few operations do: whole ones and roots.
-// Where products on the way are out of range, so is the power. A power of -0 is 0 or infinite, and one of -inf infinite
-// or 0, which is not so of a root.
+// powerForm returns the scalar form of {0} raised to an exponent that needs only a few operations: integers and roots.
+// If an intermediate result is out of range, so is the power. Roots need special cases: a power of -0 must be 0 or
+// infinite, and a power of -inf infinite or 0.
 func powerForm(exponent float64) GLSL {
 	switch exponent {
 	case -2, -1:
@@ -364,7 +364,7 @@ func powerForm(exponent float64) GLSL {
 	return GLSL{}
 }
 
-// wholePower is the form of the product of n equal factors, by squares.
+// wholePower returns the form of the n-th power of factor, by repeated squaring.
 func wholePower(factor string, n int) string {
 	switch {
 	case n == 1:
@@ -381,7 +381,7 @@ func wholePower(factor string, n int) string {
 
 // Shape and dtype rules.
 
-// kinds lists the kinds for which an elementwise row has a GLSL form.
+// kinds lists the kinds of dtype with a GLSL form in an elementwise row.
 func (in *OpInfo) kinds() []Kind {
 	var ks []Kind
 	for _, k := range []struct {
@@ -408,8 +408,8 @@ func inferSame(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, err
 }
 
-// inferNumbers is for one argument, of floats or integers, and attributes that are numbers of its dtype. An integer has
-// no number above 2^53 there, of which an attribute would lose the last bits.
+// inferNumbers is the rule for one float or integer argument with numeric attributes of its dtype. Integers are limited
+// to 2^53, since attributes would lose the low bits of larger ones.
 func inferNumbers(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
 		return Type{}, err
@@ -499,7 +499,7 @@ func sign(x float64) float64 {
 	return 0
 }
 
-// The built-in max and min give NaN for any NaN; math.Max(Inf, NaN) is Inf.
+// The built-in max and min return NaN if an argument is NaN; math.Max(Inf, NaN) is Inf.
 func nanMax(a, b float64) float64 { return max(a, b) }
 func nanMin(a, b float64) float64 { return min(a, b) }
 

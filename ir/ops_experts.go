@@ -96,7 +96,7 @@ func inferExpertGroups(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("rows is %d, want 1 to %d", rows, maxGroupRows)
 	}
 	n := c.Shape(0).MaxElems()
-	// Each expert has at most one group that is not full, and that has a row.
+	// Each expert has at most one partial group, and only if it has a row.
 	groups := (n + (rows-1)*min(experts, n)) / rows
 	return Type{I32, Shape{{Add: groups}, {Add: 1 + rows}}}, nil
 }

@@ -51,8 +51,7 @@ func (c *Call) wantIndices(i int) error {
 	return nil
 }
 
-// wantSomething refuses an indexed axis that can have no elements, since
-// there would be nothing to clamp an index to.
+// wantSomething rejects an indexed axis that is always empty, since an index could not be clamped.
 func wantSomething(s Shape, axis int) error {
 	if s[axis].Max() == 0 {
 		return fmt.Errorf("axis %d of %s is empty: no index is in range", axis, s)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// QuantizeFormats returns the block formats that op quantize makes: those whose search tries a few scales. The others
-// look for each group of elements in a grid, which takes longer than what blocks made in a program are for.
+// QuantizeFormats returns the block formats that op quantize supports: formats for which quantizing tries a few scales.
+// Other formats search a grid for each group of elements, which is too slow at run time.
 func QuantizeFormats() []DType { return slices.Clone(quantizable) }
 
 var quantizable = func() (list []DType) {

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// maxResize bounds the product of an axis's extents before and after a resize,
-// so that the coordinates below are exact in 32 bits.
+// maxResize limits the product of an axis's extents before and after a resize, so that 32-bit coordinates are exact.
 const maxResize = 1 << 29
 
 func init() {
@@ -67,8 +66,8 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 	}
 }
 
-// ResizeScale returns the factor of the i-th axis that a resize resizes, to/from, where its extents are those: they
-// themselves, or what its attribute scales says.
+// ResizeScale returns the factor to/from of the i-th resized axis with the given extents: from attribute scales if it
+// is set, otherwise the extents themselves.
 func ResizeScale(attrs Attrs, i int, fromExtent, toExtent Dim) (to, from Dim) {
 	if scales := attrs.Ints("scales"); len(scales) > 2*i+1 {
 		return Dim{Add: scales[2*i]}, Dim{Add: scales[2*i+1]}

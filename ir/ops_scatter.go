@@ -44,8 +44,8 @@ func init() {
 	)
 }
 
-// wantScatter checks the dtypes of base, indices and updates. No kinds mean all, and that updates are written; else
-// they are folded.
+// wantScatter checks the dtypes of base, indices and updates. No kinds means all dtypes, for scatters that overwrite;
+// others fold.
 func (c *Call) wantScatter(kinds []Kind) error {
 	if err := c.scalarOnly(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Call) wantScatter(kinds []Kind) error {
 		return err
 	}
 	if base := c.DType(0); kinds != nil && base.IsFloat() && base.BlockBytes() < F32.BlockBytes() && c.DType(2) == F32 {
-		return nil // what is folded is not rounded before
+		return nil // scatter accumulates without rounding the updates first
 	}
 	return c.wantSame(0, 2)
 }
@@ -117,7 +117,7 @@ func inferIndexAdd(c *Call) (Type, error) {
 	return Type{c.DType(0), base}, nil
 }
 
-// pickedShape returns the shape of what rows of argument 1, indices[…, R], pick from argument 0.
+// pickedShape returns the shape of the elements that the rows of argument 1, indices[…, R], gather from argument 0.
 func (c *Call) pickedShape() (picked Shape, axes int, err error) {
 	x, idx := c.Shape(0), c.Shape(1)
 	if len(idx) == 0 || !idx[len(idx)-1].IsStatic() {
@@ -150,7 +150,7 @@ func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
 		base, upd := c.Shape(0), c.Shape(2)
 		want, axes, err := c.pickedShape()
-		if err == nil && kinds == nil && axes < len(base) { // whole rows, which may be blocks
+		if err == nil && kinds == nil && axes < len(base) { // whole rows may be blocks
 			err = c.wantRows()
 		} else if err == nil {
 			err = c.wantScatter(kinds)

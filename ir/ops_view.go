@@ -42,7 +42,7 @@ func init() {
 	)
 }
 
-// scalarOnly refuses block dtypes, whose elements cannot be moved one by one.
+// scalarOnly returns an error for block dtypes, whose elements cannot be moved individually.
 func (c *Call) scalarOnly() error {
 	if c.DType(0).IsBlock() {
 		return fmt.Errorf("%s is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
@@ -54,7 +54,7 @@ func (c *Call) scalarOnly() error {
 func inferReshape(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
 	if to.Equal(c.Shape(0)) {
-		return Type{c.DType(0), to}, nil // blocks as well: they stay as they are
+		return Type{c.DType(0), to}, nil // also for blocks, which do not change
 	}
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err
@@ -65,15 +65,15 @@ func inferReshape(c *Call) (Type, error) {
 	return Type{c.DType(0), to}, nil
 }
 
-// sameNumel reports whether two shapes have as many elements for all values of
-// their symbols: whether the products of their dims are one polynomial.
+// sameNumel reports whether two shapes have the same number of elements for all values of their symbols. It compares
+// the products of their dims as polynomials.
 func sameNumel(a, b Shape) bool {
 	p, q := numelPolynomial(a), numelPolynomial(b)
 	return maps.EqualFunc(p, q, func(x, y *big.Int) bool { return x.Cmp(y) == 0 })
 }
 
-// numelPolynomial multiplies dims out: coefficients, none of them 0, by the
-// symbols they stand with, sorted and each followed by a space.
+// numelPolynomial expands a product of dims: nonzero coefficients by their symbols, sorted and each followed by a
+// space.
 func numelPolynomial(s Shape) map[string]*big.Int {
 	p := map[string]*big.Int{"": big.NewInt(1)}
 	var factors []Dim

@@ -96,7 +96,7 @@ func inferConv(c *Call) (Type, error) {
 	return Type{result, append(Shape{x[0], w[0]}, spatial...)}, err
 }
 
-// inferConvDType returns the dtype of a convolution's result, and checks what x is padded by.
+// inferConvDType returns the dtype of a convolution's result and checks the padding value.
 func (c *Call) inferConvDType() (DType, error) {
 	x, around := c.DType(0), int64(c.Attrs.Int("padding_value"))
 	switch {
@@ -114,7 +114,7 @@ func (c *Call) inferConvDType() (DType, error) {
 	return x, c.wantKinds(0, KindFloat)
 }
 
-// are says how many there are of something.
+// are formats a count with its verb.
 func are(n int64) string {
 	if n == 1 {
 		return "is 1"

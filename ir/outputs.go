@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// OutputInfo says what is meant of a graph's outputs where that depends on the values of a run, as that of an imported
-// model may. Of outputs that it does not name all is meant. graph.json has it, and so have bundles; text IR has not.
+// OutputInfo describes outputs whose validity depends on the values of a run, as an imported model's may. Outputs that
+// it does not name are valid as a whole. graph.json and bundles include it, text IR does not.
 type OutputInfo struct {
-	// Found has those outputs of which only a part is meant: how large that is depends on the values of a run.
+	// Found has the outputs that are valid only in part, by a count known after the run.
 	Found map[string]Found
-	// Loops has the outputs, bool[], that say of a loop with a bound whether it would have gone on, which makes what
-	// the graph computes wrong. Each has the loop's name, and ends in Unfinished.
+	// Loops has the bool[] outputs that report whether a loop with a bound would have continued. If so, the graph's
+	// results are wrong. Each has the loop's name and the suffix Unfinished.
 	Loops []string
 }
 
-// Unfinished ends the name of an output that says whether a loop would have gone on.
+// Unfinished is the suffix of an output that reports whether a loop would have continued.
 const Unfinished = ".unfinished"
 
-// Found says of an output that only a part of it is meant: along an axis, as many elements from the first on as another
-// output, i32[], says.
+// Found says that only the front part of an output is valid: along an axis, the number of elements that another output,
+// i32[], has.
 type Found struct {
 	Axis  int
 	Count string
 }
 
-// OutputInfo returns what SetOutputInfo was told.
+// OutputInfo returns the info of SetOutputInfo.
 func (g *Graph) OutputInfo() OutputInfo { return g.info }
 
-// SetOutputInfo says what is meant of the graph's outputs. It refuses outputs that are not there or are not of the
-// types that they must have. Graphs that are made of this one by NewLike or Rewrite are told as well.
+// SetOutputInfo sets the info of the graph's outputs. It returns an error if an output does not exist or does not have
+// the required type. NewLike and Rewrite copy the info.
 func (g *Graph) SetOutputInfo(info OutputInfo) error {
 	outputs := map[string]*Node{}
 	for _, o := range g.outputs {
@@ -58,8 +58,8 @@ func (g *Graph) SetOutputInfo(info OutputInfo) error {
 	return nil
 }
 
-// Trim cuts outputs of a run to what is meant of them and leaves others as they are. Outputs that are not there are
-// passed over. It returns an error where a loop would have gone on at its bound.
+// Trim cuts a run's outputs to their valid part and keeps the others. It ignores missing outputs. It returns an error
+// if a loop would have continued at its bound.
 func (r OutputInfo) Trim(outputs map[string]*Data) error {
 	for _, name := range r.Loops {
 		if d := outputs[name]; d != nil && slices.ContainsFunc(d.Bytes, func(b byte) bool { return b != 0 }) {

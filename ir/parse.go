@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads text IR, as Graph.String prints it:
+// Parse parses text IR, as printed by Graph.String:
 //
 //	graph "NAME" {
 //	  symbol S <= BOUND
@@ -18,11 +18,9 @@ import (
 //
 // An attribute that is a graph has the same form.
 //
-// A node's id is any run of letters, digits, dots and underscores; nodes and
-// symbols are declared before they are used. A comment runs from ";" to the
-// end of the line. The type after ":" may be left out and is checked where it
-// is given. Parse(g.String()) prints the same text again, and has the same
-// hash. Errors are of type *ReadError.
+// A node's id is any run of letters, digits, dots and underscores. Nodes and symbols must be declared before use. A
+// comment runs from ";" to the end of the line. The type after ":" may be omitted; if present it is checked.
+// Parse(g.String()) prints the same text again, and has the same hash. Errors are of type *ReadError.
 func Parse(text string) (*Graph, error) {
 	p := &parser{lex: lexer{text: text}, g: NewGraph(""), nodes: map[string]*Node{}, splatLeft: maxSplatBytes}
 	p.next()
@@ -36,17 +34,16 @@ func Parse(text string) (*Graph, error) {
 	return p.g, nil
 }
 
-// parser is a recursive-descent parser of text IR. Its first error sticks:
-// from then on every token is the end of the text, so that all loops end and
-// only the result needs checking.
+// parser is a recursive-descent parser of text IR. After the first error every token is the end of the text, so that
+// all loops end and only the result needs checking.
 type parser struct {
 	lex       lexer
 	tok       token // the next token
 	err       error
 	g         *Graph
 	nodes     map[string]*Node // by id as written
-	depth     int              // of the body at hand
-	splatLeft int64            // bytes that repeated values may still take
+	depth     int              // nesting depth of the current body
+	splatLeft int64            // bytes still available for repeated values
 }
 
 func (p *parser) next() token {
@@ -66,7 +63,7 @@ func (p *parser) fail(pos int, err error) {
 	}
 }
 
-// check records err, if there is one.
+// check records err, if it is not nil.
 func (p *parser) check(pos int, err error) {
 	if err != nil {
 		p.fail(pos, err)
@@ -77,7 +74,7 @@ func (p *parser) expected(what string) {
 	p.fail(p.tok.pos, fmt.Errorf("found %s, expected %s", p.tok, what))
 }
 
-// take returns the text of the next token if it is of that kind.
+// take returns the text of the next token if it has that kind.
 func (p *parser) take(kind tokenKind, what string) string {
 	if p.tok.kind != kind {
 		p.expected(what)

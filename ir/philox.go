@@ -20,10 +20,9 @@ func Philox4x32(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// RandomBlock returns block offset+block (modulo 2^64) of the random ops'
-// stream of words for a seed: the Philox words for the counter (low half, high
-// half, 0, 0) and the key (low half, high half of the seed). Element i of a
-// random op has word i%4 of block i/4.
+// RandomBlock returns block offset+block (modulo 2^64) of the random ops' stream of words for a seed: the Philox words
+// for the counter (low half, high half, 0, 0) and the key (low half, high half of the seed). Element i of a random op
+// uses word i%4 of block i/4.
 func RandomBlock(seed, offset, block uint64) [4]uint32 {
 	n := offset + block
 	return Philox4x32([4]uint32{uint32(n), uint32(n >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})

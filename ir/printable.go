@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a name from a file as people may be shown it: as it is
-// where all of it is seen and nothing is quoted, else as a Go string in quotes.
-// So a name can neither command a terminal nor end a line or a comment.
+// Printable returns a name from a file in a form that is safe to print: unchanged if all characters are printable and
+// none is a quote, otherwise as a Go string literal. So a name can neither send terminal escapes nor end a line or a
+// comment.
 func Printable(name string) string {
 	hidden := func(r rune) bool { return !strconv.IsPrint(r) || r == '"' || r == '\\' }
 	if name == "" || name != strings.TrimSpace(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
@@ -17,7 +17,7 @@ func Printable(name string) string {
 	return name
 }
 
-// Titled names a graph or a program in messages: `program "mlp"`, or `the program` where it has no name.
+// Titled formats the name of a graph or program for messages: `program "mlp"`, or `the program` if it has no name.
 func Titled(kind, name string) string {
 	if name == "" {
 		return "the " + kind

@@ -5,10 +5,8 @@ import (
 	"math"
 )
 
-// RopeTurns returns what rope takes as its turns, u32[len(radians), 2]: for each
-// pair the angle per position, as a fraction of a full turn in 64 bits, high
-// word first. Whole turns drop out, and so does what is beyond 2^-64 of one. The
-// angles must be finite.
+// RopeTurns returns the argument turns of rope, u32[len(radians), 2]: for each pair the angle per position as a 64-bit
+// fraction of a full turn, high word first. Whole turns and bits below 2^-64 are dropped. The angles must be finite.
 func RopeTurns(radians []float64) (*Data, error) {
 	words := make([]int64, 0, 2*len(radians))
 	for i, angle := range radians {

@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go
 var source embed.FS
 
-// Source holds this package's own source. Caches of compiled programs are
-// keyed by it, since what the package produces may change whenever it does.
+// Source holds the source of this package. It is part of the key of cached programs, because any change of the source
+// may change the compiled programs.
 func Source() embed.FS { return source }

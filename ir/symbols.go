@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// BindInputs checks the tensors given for a run against the graph's inputs
-// (names, dtypes, shapes, byte counts) and returns the value of every symbol.
-// explicit gives symbols by name, and may be nil; see BindSymbols.
+// BindInputs checks the tensors of a run against the graph's inputs (names, dtypes, shapes, byte counts) and returns
+// the value of every symbol. explicit gives symbols by name, and may be nil; see BindSymbols.
 func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[string]int64, error) {
 	dims, err := InputDims(g, in)
 	if err != nil {
@@ -16,8 +15,8 @@ func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[s
 	return BindSymbols(g, dims, explicit)
 }
 
-// InputDims checks names, dtypes and byte counts of tensors against the graph's
-// inputs and returns their shapes, for BindSymbols, which checks those.
+// InputDims checks names, dtypes and byte counts of tensors against the graph's inputs. It returns their shapes for
+// BindSymbols, which checks these.
 func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
 	if name, ok := firstBad(in, func(name string, d *Data) bool { return checkInput(g, name, d) != nil }); ok {
 		return nil, checkInput(g, name, in[name])
@@ -46,7 +45,7 @@ func checkInput(g *Graph, name string, d *Data) error {
 	return nil
 }
 
-// firstBad returns the first key of a map, by name, that is bad. It sorts nothing, since in most runs none is.
+// firstBad returns the first bad key of a map in alphabetical order. It does not sort, since most runs have none.
 func firstBad[V any](of map[string]V, bad func(key string, v V) bool) (first string, found bool) {
 	for key, v := range of {
 		if (!found || key < first) && bad(key, v) {
@@ -56,11 +55,10 @@ func firstBad[V any](of map[string]V, bad func(key string, v V) bool) (first str
 	return first, found
 }
 
-// BindSymbols returns the value of every symbol of the graph, from the shapes
-// of its inputs: an axis of extent 4*T+1 that is 9 long says that T is 2. Those of
-// sums and quotients, which Graph.Derived lists, follow and are returned as well.
-// Symbols that size no input axis must be in explicit; others may be, and must
-// then agree. Every input must have a shape that fits its declared one.
+// BindSymbols returns the value of every symbol of the graph, from the shapes of its inputs: an axis of extent 4*T+1
+// with length 9 implies T = 2. It also returns the values of sums and quotients, which Graph.Derived lists. explicit
+// must have the symbols that are not the extent of any input axis. It may have others, which must then agree. Every
+// input must have a shape that fits its declared one.
 func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (map[string]int64, error) {
 	isNone := func(name string, _ []int) bool { n, ok := g.named[name]; return !ok || n.op != OpInput }
 	if name, ok := firstBad(dims, isNone); ok {
@@ -93,7 +91,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	return b.value, b.follow(g, dims)
 }
 
-// follow checks the axes of inputs whose extents follow from symbols that others tell.
+// follow checks the axes of inputs that depend on the symbols of other axes.
 func (b binding) follow(g *Graph, dims map[string][]int) error {
 	for _, n := range g.Leaves(OpInput) {
 		for i, d := range n.typ.Shape {
@@ -109,14 +107,14 @@ func (b binding) follow(g *Graph, dims map[string][]int) error {
 	return nil
 }
 
-// binding collects symbol values and where each came from.
+// binding collects symbol values and the source of each.
 type binding struct {
 	value  map[string]int64
-	source map[string]place // of those that axes tell
+	source map[string]place // the axis that determines each symbol
 }
 
-// place is where a value comes from: an axis of an input, or the caller where there is no input. Only errors put it
-// into words.
+// place is the source of a value: an axis of an input, or the caller if there is no input. It is only formatted for
+// errors.
 type place struct {
 	input string
 	axis  int
@@ -184,7 +182,7 @@ func (b binding) axis(d Dim, have int64, where place) error {
 	return nil
 }
 
-// OutsideBound is the error of a value that a symbol cannot have: it may be from least to bound.
+// OutsideBound returns the error for a value of a symbol outside of least to bound.
 func OutsideBound(symbol string, value, least, bound int64) error {
 	if value <= bound {
 		return fmt.Errorf("symbol %s = %d is outside %d..%d, its declared bound", symbol, value, least, bound)
@@ -193,7 +191,7 @@ func OutsideBound(symbol string, value, least, bound int64) error {
 		larger(symbol, value))
 }
 
-// larger says how to give a symbol a larger bound.
+// larger explains how to increase a symbol's bound.
 func larger(symbol string, value int64) string {
 	return fmt.Sprintf("build the graph with a larger bound (vkc: --bound %s=%d of an ONNX model, --ctx of a GGUF one)",
 		symbol, value)
@@ -207,7 +205,7 @@ func unknownInput(g *Graph, name string) error {
 	return fmt.Errorf("unknown input %q: the graph has %s", name, listOr(names, "none"))
 }
 
-// listOr joins names with commas, or returns none where there are none.
+// listOr joins names with commas, or returns none if there are none.
 func listOr(names []string, none string) string {
 	if len(names) == 0 {
 		return none

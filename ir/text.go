@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// String prints the graph as text IR, one node a line, in an order and form
-// that Parse reads back:
+// String prints the graph as text IR, one node per line, in a form that Parse reads back:
 //
 //	graph "mlp" {
 //	  symbol T <= 64
@@ -21,8 +20,7 @@ func (g *Graph) String() string {
 	return b.String()
 }
 
-// Print writes the graph as text IR. note, where not nil, gives a comment to
-// print after a node.
+// Print writes the graph as text IR. note, if not nil, returns a comment to print after a node.
 func (g *Graph) Print(w io.Writer, note func(n *Node) string) {
 	fmt.Fprintf(w, "graph %q {\n", g.Name)
 	for _, s := range g.Symbols() {
@@ -46,8 +44,7 @@ func (g *Graph) Print(w io.Writer, note func(n *Node) string) {
 	fmt.Fprintln(w, "}")
 }
 
-// FormatNode prints one node as its line of text IR. Attributes that have
-// their default value are left out.
+// FormatNode prints one node as its line of text IR. It omits attributes with their default value.
 func FormatNode(n *Node) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s", n, n.op)

@@ -6,9 +6,8 @@ import (
 	"maps"
 )
 
-// Verify checks every invariant of the graph by inferring it anew. A graph
-// made through Add, Output and Update always passes; passes run it on their
-// results so that a mistake is found where it was made.
+// Verify checks every invariant of the graph by inferring all types again. A graph made through Add, Output and Update
+// always passes. Passes run it on their results so that a mistake is found where it was made.
 func (g *Graph) Verify() error {
 	if g == nil {
 		return errors.New("there is no graph: it is nil")
@@ -49,7 +48,7 @@ func (g *Graph) verifyNode(i int, n *Node) error {
 	return nil
 }
 
-// NewLike returns a graph of the same name and symbols without nodes, which is a body where g is one.
+// NewLike returns a graph with the same name and symbols, without nodes. It is a body if g is one.
 func NewLike(g *Graph) *Graph {
 	return &Graph{Name: g.Name, body: g.body, info: g.info, symbols: maps.Clone(g.symbols)}
 }
@@ -60,7 +59,7 @@ type Rewriter struct {
 	mapped   []*Node
 }
 
-// Mapped returns the node of the new graph that stands for old.
+// Mapped returns the node of the new graph that replaces old.
 func (rw *Rewriter) Mapped(old *Node) *Node { return rw.mapped[old.id] }
 
 // Copy makes the same node on new arguments.
@@ -68,10 +67,9 @@ func (rw *Rewriter) Copy(n *Node, args []*Node) (*Node, error) {
 	return rw.New.Add(n.op, args, n.attrs, n.pos)
 }
 
-// Rewrite returns a new graph in which every live node, inputs, weights and
-// states included, is what f makes of it given its rewritten arguments.
-// Inputs and states are kept even where nothing uses them, since they are the
-// program's interface. f may call rw.Copy.
+// Rewrite returns a new graph in which f replaces every live node, including inputs, weights and states, given its
+// rewritten arguments. Unused inputs and states are kept, because they are part of the program's interface. f may call
+// rw.Copy.
 func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error)) (*Graph, error) {
 	rw := &Rewriter{Old: g, New: NewLike(g), mapped: make([]*Node, len(g.nodes))}
 	live := g.Live()
@@ -102,8 +100,7 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 	return rw.New, nil
 }
 
-// CopyInto adds the nodes of g to an empty graph, without its outputs and
-// updates, and returns the copies by node ID.
+// CopyInto adds the nodes of g to an empty graph, without its outputs and updates, and returns the copies by node ID.
 func CopyInto(to, g *Graph) ([]*Node, error) { return copyInto(to, g, g.nodes) }
 
 func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
@@ -125,8 +122,7 @@ func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
 	return copies, nil
 }
 
-// Reorder returns the graph with its nodes in another order, which must hold
-// each of them once, arguments before users.
+// Reorder returns the graph with its nodes in another order, which must contain each of them once, in dependency order.
 func Reorder(g *Graph, order []*Node) (*Graph, error) {
 	if len(order) != len(g.nodes) {
 		return nil, fmt.Errorf("order of %d nodes for a graph of %d", len(order), len(g.nodes))

@@ -8,12 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// WeightSource gives named tensors: a GGUF or safetensors file, or a map. One
-// that knows the type of a tensor without reading it also has a method
-// WeightType(name string) (DType, []int, error).
+// WeightSource provides named tensors: a GGUF or safetensors file, or a map. A source that knows the type of a tensor
+// without reading it also has a method WeightType(name string) (DType, []int, error).
 type WeightSource interface {
-	// Weight returns the tensor of that name, or an error that names what is
-	// there instead.
+	// Weight returns the tensor of that name, or an error that lists similar names.
 	Weight(name string) (*Data, error)
 }
 
@@ -40,15 +38,13 @@ func WeightType(src WeightSource, name string) (DType, []int, error) {
 	return d.DType, d.Dims, nil
 }
 
-// FitWeights returns the graph that computes the same from weights as src stores
-// them. The dtype that a graph declares for a weight says what its values are
-// used as; how they are stored is for the file to say. Where both dtypes hold
-// real numbers, floats or blocks of quantized ones, the weight is declared as it
-// is stored, and a cast or dequantize stands between it and its uses, which
-// kernels take into themselves. changed counts these weights.
+// FitWeights adapts a graph to the dtypes in which src stores the weights. The dtype that a graph declares for a weight
+// is the dtype of its uses; the file determines the stored dtype. If both are real numbers, floats or quantized blocks,
+// FitWeights declares the weight with its stored dtype and inserts a cast or dequantize before its uses, which kernels
+// fuse. changed is the number of these weights.
 //
-// A weight that src lacks, or has with another shape or as integers, stays as it
-// is declared: loading the graph names it. The graph may be g itself.
+// FitWeights does not change a weight that src lacks, or has with another shape or as integers: loading the graph
+// reports it. The returned graph may be g itself.
 func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err error) {
 	f := fitter{stored: map[*Node]DType{}}
 	if src != nil {
@@ -65,8 +61,8 @@ func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err err
 	return fitted, len(f.stored), err
 }
 
-// CheckWeights reports all weights of a fitted graph that src lacks or has with another type, as a [*WeightError].
-// It reads none where the source knows their types.
+// CheckWeights returns a [*WeightError] with all weights of a fitted graph that src lacks or has with another type. It
+// reads no weights if the source knows their types.
 func CheckWeights(g *Graph, src WeightSource) error {
 	weights := g.Leaves(OpWeight)
 	bad := &WeightError{Total: len(weights)}
@@ -85,8 +81,8 @@ func CheckWeights(g *Graph, src WeightSource) error {
 	return bad
 }
 
-// CheckWeight says why what src has of that name cannot be a weight of that type, or returns nil. It does not read the
-// weight where the source knows its type.
+// CheckWeight returns the reason why src's tensor of that name cannot be a weight of the given type, or nil. It does
+// not read the tensor if the source knows its type.
 func CheckWeight(src WeightSource, name string, t DType, dims []int) *BadWeight {
 	bad := &BadWeight{Name: name, Want: Type{DType: t, Shape: ShapeOf(dims...)}.String()}
 	have, given, err := WeightType(src, name)
@@ -116,7 +112,7 @@ func fits(n *Node, stored DType, dims []int) bool {
 	return err == nil
 }
 
-// fitter declares weights as they are stored.
+// fitter redeclares weights with their stored dtypes.
 type fitter struct{ stored map[*Node]DType }
 
 func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
@@ -125,7 +121,7 @@ func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
 		attrs[slices.IndexFunc(attrs, func(a Attr) bool { return a.Name == "dtype" })].Value = t
 		w, err := rw.New.Add(OpWeight, nil, attrs, n.Pos())
 		if err != nil || n.DType().IsBlock() {
-			return w, err // those that use blocks decode them
+			return w, err // users of block weights already dequantize them
 		}
 		return weightValues(rw, w, n.DType())
 	}
@@ -162,19 +158,19 @@ func weightValues(rw *Rewriter, w *Node, to DType) (*Node, error) {
 
 // WeightError lists the weights of a graph or program that cannot be used.
 type WeightError struct {
-	Total int          // how many weights it has
-	Bad   []*BadWeight // those that cannot be used
+	Total int          // number of weights
+	Bad   []*BadWeight // the unusable ones
 }
 
 // BadWeight is a weight that cannot be used.
 type BadWeight struct {
 	Name  string
 	Want  string // its dtype and shape, such as "q4_0[64,32]"
-	Given string // what was given instead, or "" where Err says why there is nothing
+	Given string // the type of the given tensor, or "" if Err says why there is none
 	Err   error
 }
 
-// Error says of one weight why it cannot be used.
+// Error says why a weight cannot be used.
 func (w *BadWeight) Error() string {
 	if w.Err != nil {
 		return fmt.Sprintf("weight %q (%s): %v", w.Name, w.Want, w.Err)
@@ -182,13 +178,13 @@ func (w *BadWeight) Error() string {
 	return fmt.Sprintf("weight %q is %s, want %s", w.Name, w.Given, w.Want)
 }
 
-// Unwrap returns why there is nothing, or nil.
+// Unwrap returns the reason for a missing weight, or nil.
 func (w *BadWeight) Unwrap() error { return w.Err }
 
-// lacking is the error of a file that lacks a name: it knows the names nearest to it.
+// lacking is the error of a file without the requested name; it knows similar names.
 type lacking interface{ Nearest() []string }
 
-// given is what a table says was given.
+// given returns the table cell for the given tensor.
 func (w *BadWeight) given() string {
 	var lacks lacking
 	switch {
@@ -209,8 +205,8 @@ func (w *BadWeight) unread() bool {
 // listedWeights is how many weights an error names: models have hundreds.
 const listedWeights = 10
 
-// Error names the weight that cannot be used and why, or has a table of the first of several and counts the others.
-// Where none could be read, as from a damaged file, the first says why.
+// Error names the unusable weight and the reason, or lists the first of several in a table and counts the others. If no
+// weight could be read, as from a damaged file, it gives the reason for the first.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights cannot be used:", len(e.Bad), e.Total)

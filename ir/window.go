@@ -8,15 +8,14 @@ import (
 const (
 	// maxWindowAxes is the largest number of axes a window spans.
 	maxWindowAxes = 3
-	// maxWindow bounds a window's extents, strides, dilations and paddings, so
-	// that what is computed from them and from a dim fits an int64.
+	// maxWindow limits a window's extents, strides, dilations and paddings, so that expressions over them and a dim fit
+	// in an int64.
 	maxWindow = 1 << 20
 )
 
-// Window is how a convolution or pooling goes over the innermost axes of its
-// argument, one value per axis: result coordinate i has the window whose
-// element k is argument coordinate i*Stride - Low + k*Dilation. For a transposed
-// convolution argument and result change places.
+// Window describes how a convolution or pooling slides over the innermost axes of its argument, with one value per
+// axis: element k of the window at result coordinate i is argument coordinate i*Stride - Low + k*Dilation. For a
+// transposed convolution argument and result are exchanged.
 type Window struct {
 	Kernel, Stride, Dilation, Low, High []int64
 }
@@ -42,8 +41,7 @@ func windowOf(op Op, args []*Node, attrs Attrs) Window {
 	return w
 }
 
-// perAxis returns an ints attribute, or that many times the given value where
-// the attribute is empty.
+// perAxis returns an ints attribute, or the given value for each axis if the attribute is empty.
 func (a Attrs) perAxis(name string, axes int, otherwise int64) []int64 {
 	if v := a.Ints(name); len(v) > 0 {
 		return v
@@ -51,7 +49,7 @@ func (a Attrs) perAxis(name string, axes int, otherwise int64) []int64 {
 	return slices.Repeat([]int64{otherwise}, axes)
 }
 
-// Reach returns how many coordinates the window spans along an axis.
+// Reach returns the number of coordinates that the window spans along an axis.
 func (w Window) Reach(axis int) int64 { return w.Dilation[axis]*(w.Kernel[axis]-1) + 1 }
 
 // check refuses attributes of the wrong count and values out of range.
@@ -84,8 +82,8 @@ func (w Window) check() error {
 	return nil
 }
 
-// slide returns how many windows fit along the axes dims. With ceil a last one
-// may hang over the high end, if it starts before the high padding.
+// slide returns the number of windows that fit along the axes dims. With ceil, a last window may extend beyond the high
+// end if it starts before the high padding.
 func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	out := make(Shape, len(dims))
 	for i, d := range dims {

@@ -5,7 +5,7 @@ import "math"
 // heads are the arguments of an attention.
 type heads struct {
 	outerDims []int
-	outer     int // their product
+	outer     int // product of outerDims
 	h, g      int // query heads, and the key heads that they share
 	t, s      int // queries, keys
 	d, e      int // extents of one q or k, of one v
@@ -82,7 +82,7 @@ func attentionGrad(c *call) (value, error) {
 				if of != "v" {
 					w *= (dot(g, a.v[(key+j)*a.e:(key+j+1)*a.e]) - delta[row]) * slopes[j] * a.scale
 				}
-				from, to := g, row // of q: the query's own
+				from, to := g, row // in q: the query's own
 				switch of {
 				case "q":
 					from = a.k[(key+j)*a.d : (key+j+1)*a.d]
@@ -130,7 +130,8 @@ func newHeads(c *call) *heads {
 	return a
 }
 
-// addedMask returns what is added to the scores, or nil for nothing: where a mask of bools or integers is false, -Inf.
+// addedMask returns the values to add to the scores, or nil if there are none. A false or zero element of a bool or
+// integer mask becomes -Inf.
 func (c *call) addedMask(mask int) []float64 {
 	if len(c.args) <= mask || c.args[mask].typ.IsFloat() {
 		return c.optionalFloats(mask)
@@ -144,14 +145,15 @@ func (c *call) addedMask(mask int) []float64 {
 	return added
 }
 
-// group is the key head of a row, which consecutive query heads share, of all outer coordinates.
+// group returns the index of a row's key head among those of all outer coordinates. Consecutive query heads share a key
+// head.
 func (a *heads) group(row int) int {
 	head, n := row/a.t%a.h, row/a.t/a.h
 	return n*a.g + head/(a.h/a.g)
 }
 
-// scores computes those of query row%T of head row/T%H, in memory for all keys, and returns the first key that it sees
-// and the scores from that on. Where slopes is not nil, it gets how much softcap bends each.
+// scores computes the scores of query row%T of head row/T%H into a slice for all keys. It returns the first visible key
+// and the scores from it on. If slopes is not nil, it receives the derivative of softcap at each score.
 func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
 	group, seen := a.group(row), a.s
@@ -182,7 +184,7 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float
 	return first, scores
 }
 
-// withSink appends the score of a row's sink, if it has one, which takes its share and brings no value.
+// withSink appends the score of a row's sink, if it has one. It takes a share of the weights without a value.
 func (a *heads) withSink(row int, scores []float64) []float64 {
 	if a.sinks == nil {
 		return scores
@@ -206,7 +208,7 @@ func (a *heads) query(row int, scores, out []float64) {
 	}
 }
 
-// addMask adds the mask's row for outer coordinate n, head and query, from the first key on.
+// addMask adds the mask's row for outer coordinate n, head and query, starting at the first key.
 func (a *heads) addMask(scores []float64, n, head, query, first int) {
 	if a.mask == nil {
 		return

@@ -7,21 +7,21 @@ import (
 	"github.com/vkc-go/vkc/internal/hostmem"
 )
 
-// A run computes the results of kernels in rooms that it uses again, and several values may lie in one: a view lies
-// where its argument does, and a result of a loop may lie where an argument of the loop does. Every value that a run
-// keeps therefore holds its room, and a room is free once no value holds it. A value that leaves the run, as a state, a
-// constant or a result of a body, takes its room along: no run uses that again.
+// A run computes the results of kernels in buffers that it reuses. Several values may share a buffer: a view with its
+// argument, and a loop's result with an argument. Buffers therefore count the values that refer to them, and a buffer
+// is free when the count is 0. A value that leaves the run, as a state, a constant or a body's result, takes its buffer
+// along, and no run reuses that.
 
 // buffer is room for elements that runs of a program use again and again.
 type buffer struct {
 	floats []float32
-	values int // how many values hold it
+	values int // number of values that refer to it
 }
 
-// buffers are those that no value holds, by the class of their size.
+// buffers are the free buffers by size class.
 type buffers [256][]*buffer
 
-// roomSize returns the size of a buffer of at least n elements, and its class. Between powers of two there are four.
+// roomSize returns the size of a buffer for at least n elements, and its class. There are four sizes per power of two.
 func roomSize(n int) (size, class int) {
 	n = max(n, 8)
 	log := bits.Len(uint(n - 1))
@@ -30,7 +30,7 @@ func roomSize(n int) (size, class int) {
 	return steps * step, 4*log + steps - 8
 }
 
-// buffer returns one of n elements at least, which hold anything.
+// buffer returns a buffer of at least n elements with undefined content.
 func (x *exec) buffer(n int) (*buffer, error) {
 	size, class := roomSize(n)
 	list := x.spare[class]
@@ -45,7 +45,7 @@ func (x *exec) buffer(n int) (*buffer, error) {
 	return b, nil
 }
 
-// keep makes v the value of a node, which holds the rooms of all its results.
+// keep sets the value of a node, and adds references to the buffers of all its results.
 func (x *exec) keep(id int, v value) {
 	if v.buf != nil {
 		v.buf.values++
@@ -68,7 +68,7 @@ func (x *exec) forget(id int) {
 	}
 }
 
-// free counts one value less in a room, if there is one, and keeps the room for others once no value holds it.
+// free removes a reference to a buffer, which may be nil, and makes the buffer available when no value refers to it.
 func (x *exec) free(b *buffer) {
 	if b == nil {
 		return
@@ -82,13 +82,13 @@ func (x *exec) free(b *buffer) {
 	}
 }
 
-// leaving returns the first result of a value without its room, which stays held for ever.
+// leaving returns the first result of a value without its buffer, which is then never reused.
 func (v value) leaving() value {
 	v.buf, v.more = nil, nil
 	return v
 }
 
-// poison makes whatever reads elements that nothing has set give NaN.
+// poison fills elements with NaN to expose reads of uninitialized elements.
 func poison(list []float32) {
 	for i := range list {
 		list[i] = poisoned

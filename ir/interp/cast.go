@@ -2,14 +2,14 @@ package interp
 
 import "github.com/vkc-go/vkc/ir"
 
-// cast converts by the rules of the op's row: float to integer saturates,
-// integer to integer wraps, to bool is x != 0.
+// cast converts by the rules of the op's row: float to integer saturates, integer to integer wraps, and to bool is x !=
+// 0.
 func cast(c *call) (value, error) {
 	from, to := c.args[0], c.node.DType()
 	switch {
 	case from.typ == to:
 		return from, nil
-	case (from.n != nil || from.s != nil) && to == ir.F32: // holds every value of narrower types
+	case (from.n != nil || from.s != nil) && to == ir.F32: // f32 represents all values of narrower types
 		from.typ = to
 		return from, nil
 	case from.typ.IsFloat() && to.IsFloat():
@@ -38,7 +38,7 @@ func cast(c *call) (value, error) {
 	return c.ints(v), nil
 }
 
-// bitcast reads the elements as they lie in memory as those of another dtype.
+// bitcast reinterprets the elements' bytes as another dtype.
 func bitcast(c *call) (value, error) {
 	d, err := c.args[0].data()
 	if err != nil {

@@ -23,14 +23,13 @@ type Report struct {
 	Want    float64
 	Allowed float64 // the largest |Got-Want| there
 
-	// The largest errors of any elements: |got-want| and |got-want|/|want|.
-	// Where one is NaN or infinite and the other is not, both are +Inf.
+	// The largest errors of all elements: |got-want| and |got-want|/|want|. If one is NaN or infinite and the other is
+	// not, both are +Inf.
 	WorstAbs float64
 	WorstRel float64
 }
 
-// Err returns nil if the comparison held, else one line that says where it
-// failed worst.
+// Err returns nil if the comparison succeeded, else a one-line description of the worst difference.
 func (r Report) Err() error {
 	switch {
 	case r.OK:
@@ -42,13 +41,11 @@ func (r Report) Err() error {
 		r.Bad, r.Elems, r.Coord, r.Got, r.Want, r.Allowed)
 }
 
-// Compare checks got against want element by element: |got-want| may be at most
-// tol.Abs + tol.Eps*epsilon*m, where m is |want|, or for tolerances of sums
-// the largest finite |want| of the tensor. Two NaNs are equal, as are
-// infinities of one sign. m is at least the smallest normal float of the
-// dtype, which itself is always allowed as an error, since devices may flush
-// smaller numbers to zero. Integers and bools are equal only if exactly so.
-// Blocks may have elements that are a level apart.
+// Compare checks got against want element by element: |got-want| may be at most tol.Abs + tol.Eps*epsilon*m, where m is
+// |want|, or for tolerances of sums the largest finite |want| of the tensor. Two NaNs are equal, as are infinities of
+// one sign. m is at least the smallest normal float of the dtype, and an error of that size is always allowed, since
+// devices may flush smaller numbers to zero. Integers and bools must be equal. Elements of blocks may be one level
+// apart.
 func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
 	if got.DType != want.DType || !slices.Equal(got.Dims, want.Dims) {
 		return Report{Mismatch: fmt.Sprintf("have %s, want %s", got, want)}
@@ -91,8 +88,7 @@ func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	return r
 }
 
-// flushed returns the error that flushing small numbers to zero may make;
-// none in ops that must be exact.
+// flushed returns the error of flushing small numbers to zero; none in ops that must be exact.
 func flushed(tol ir.Tolerance, tiny float64) float64 {
 	if tol.Eps == 0 && tol.Abs == 0 {
 		return 0
@@ -100,8 +96,8 @@ func flushed(tol ir.Tolerance, tiny float64) float64 {
 	return tiny
 }
 
-// element counts one element. worst is the largest error so far in units of
-// what is allowed, and is returned anew.
+// element compares one element. worst is the largest error so far relative to the tolerance; element returns the new
+// one.
 func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	err := difference(got, want)
 	r.WorstAbs = max(r.WorstAbs, err)
@@ -129,8 +125,7 @@ func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	return worst
 }
 
-// difference returns |got-want|: 0 where both are the same infinity or NaN,
-// +Inf where only one is.
+// difference returns |got-want|: 0 if both are the same infinity or NaN, +Inf if only one is.
 func difference(got, want float64) float64 {
 	switch {
 	case got == want || got != got && want != want:

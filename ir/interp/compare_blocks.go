@@ -9,10 +9,9 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// compareBlocks compares quantized tensors. Blocks of the same bits are equal.
-// Of others the elements may be one level apart, and scales rounded otherwise:
-// values that differ in their last bits can fall to either side of what is
-// halfway between two levels.
+// compareBlocks compares quantized tensors. Blocks with the same bits are equal. Otherwise elements may be one level
+// apart and scales rounded differently: values that differ in their last bits can be rounded to either side of the
+// midpoint of two levels.
 func compareBlocks(got, want *ir.Data) Report {
 	g, errG := decodeAll(got)
 	w, errW := decodeAll(want)
@@ -51,12 +50,12 @@ func decodeAll(d *ir.Data) ([]float32, error) {
 	return out, quant.DequantizeParallel(out, d.DType, d.Bytes)
 }
 
-// levelOf returns how far apart the levels of a block are, at most.
+// levelOf returns the maximum distance between the levels of a block.
 func levelOf(t ir.DType, block []float32) float64 {
 	largest := 0.0
 	for _, v := range block {
 		largest = max(largest, math.Abs(float64(v)))
 	}
 	bits := t.BlockBytes() * 8 / t.BlockElems()
-	return 1.5 * largest / float64(int(1)<<(bits-1)-1) // some formats have levels that are further apart on one side
+	return 1.5 * largest / float64(int(1)<<(bits-1)-1) // some formats have a larger distance between levels on one side
 }

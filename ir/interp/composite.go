@@ -28,7 +28,7 @@ func triu(c *call) (value, error) {
 	return triangle(c, func(row, col int) bool { return col-row >= k })
 }
 
-// triangle copies the elements whose place in the two innermost axes is kept.
+// triangle copies the elements whose position in the two innermost axes satisfies keep.
 func triangle(c *call, keep func(row, col int) bool) (value, error) {
 	x := c.args[0].wide()
 	out, err := makeValue(x.typ, c.dims)

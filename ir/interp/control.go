@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-func init() { // not in the table, which the bodies' own nodes are looked up in
+func init() { // assigned here because bodies look up their nodes in the table
 	kernels[ir.OpIf], kernels[ir.OpLoop], kernels[ir.OpResult] = branch, loop, result
 }
 
-// bodies has the programs of the bodies of control ops, each made when it is first run.
+// bodies caches the programs of the bodies of control ops, made at first use.
 type bodies struct {
 	opt  Options
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ func newBodies(opt Options) *bodies {
 	return &bodies{opt: opt, made: map[*ir.Graph]*Program{}}
 }
 
-// program returns that of a body. The context is that of a run: the one of Options has ended with New.
+// program returns the program of a body. ctx must be a run's context, because that of Options ended with New.
 func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -41,7 +41,7 @@ func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	return p, err
 }
 
-// body runs the body of a control op, given its leaves, and returns the values of some of its nodes.
+// body runs the body of a control op with the given leaves, and returns the values of some of its nodes.
 func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
 	x := p.ready()
 	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
@@ -62,14 +62,15 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 	return out, nil
 }
 
-// leavesOf gives leaves values, in declared order.
+// leavesOf assigns values to leaves, in declaration order.
 func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
 	for i, n := range list {
 		leaves[n] = values[i]
 	}
 }
 
-// together returns results as the value of the op that has them. One that is another op's value is so alone.
+// together combines results into the value of the op. A result that is another op's value with results of its own loses
+// those.
 func together(results []value) value {
 	for i := range results {
 		results[i].more = nil
@@ -119,7 +120,7 @@ func loop(c *call) (value, error) {
 	nodes := make([]*ir.Node, len(updates))
 	for i, u := range updates {
 		nodes[i] = u.Value
-		if p.inPlace != nil && p.inPlace[u.Value.ID()] { // of what is the loop's own
+		if p.inPlace != nil && p.inPlace[u.Value.ID()] { // the loop owns its argument
 			at := slices.Index(states, u.State)
 			carried[at] = carried[at].clone()
 		}
@@ -143,10 +144,10 @@ func loop(c *call) (value, error) {
 	return together(carried), nil
 }
 
-// result is a value that the op before it has beside its first.
+// result returns one of an op's results after the first.
 func result(c *call) (value, error) { return c.args[0].more[c.attrs().Int("index")-1], nil }
 
-// clone returns the same elements in memory of their own.
+// clone returns a deep copy.
 func (v value) clone() value {
 	v.f, v.n, v.i = slices.Clone(v.f), slices.Clone(v.n), slices.Clone(v.i)
 	if v.b != nil {

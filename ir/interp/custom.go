@@ -6,8 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// customElementwise applies the Go reference of a custom function of one
-// element, if it has one for its arguments' kind.
+// customElementwise applies the Go reference of a custom elementwise op, if it has one for its arguments' kind.
 func customElementwise(c *call) (value, error) {
 	info := c.node.Op().Info()
 	floats := c.node.DType().IsFloat()
@@ -23,8 +22,7 @@ func customElementwise(c *call) (value, error) {
 	return elementwiseInt(c)
 }
 
-// customKernel computes a custom kernel by its Go reference and takes the
-// result that the node stands for.
+// customKernel computes a custom kernel by its Go reference and returns the node's result.
 func customKernel(c *call) (value, error) {
 	op := c.node.Op().Info().Custom
 	want, err := op.Results(ir.NodeCall(c.node))

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// elementwise applies the scalar reference of the op's row to every element,
-// in floats if any argument holds floats (where mixes them with bools).
+// elementwise applies the scalar reference of the op's row to every element, in floats if any argument is a float
+// (where mixes them with bools).
 func elementwise(c *call) (value, error) {
 	for _, a := range c.args {
 		if a.typ.IsFloat() {
@@ -110,9 +110,8 @@ func (c *call) sameShapes() bool {
 	return true
 }
 
-// run sets at to where the arguments' elements for result element lo are, and
-// returns how many elements follow before a coordinate other than the
-// innermost changes, at most hi-lo.
+// run sets at to the positions of the arguments' elements for result element lo. It returns the number of elements
+// until a coordinate other than the innermost changes, at most hi-lo.
 func (b *broadcaster) run(lo, hi int, at []int) int {
 	if len(b.dims) == 0 {
 		clear(at)

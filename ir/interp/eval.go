@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Eval computes nodes of a graph that depend on nothing but constants and, if
-// opt has them, weights: what constant folding needs. It returns one tensor per node
-// and fails if a node depends on an input, a state or a symbol.
+// Eval computes nodes of a graph that depend only on constants and, if opt has them, weights. Constant folding uses it.
+// It returns one tensor per node and fails if a node depends on an input, a state or a symbol.
 func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*ir.Data, error) {
 	is := constants(g.Nodes())
 	for _, n := range nodes {
@@ -41,8 +40,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 	return out, nil
 }
 
-// IsConstant reports, by node ID, which nodes of a graph Eval can compute,
-// given the weights they use.
+// IsConstant reports, by node ID, which nodes of a graph Eval can compute from weights and constants.
 func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes()) }
 
 // variable describes something that makes a node vary.

@@ -18,34 +18,33 @@ type exec struct {
 	workers int
 	env     env
 	limit   int64     // bytes of live values
-	narrow  bool      // keep floats as float32 where an op gives them so
-	poison  bool      // as of Options
-	kernels []*Kernel // by node ID: those of a backend; nil where there are none
+	narrow  bool      // keep floats as float32 if an op returns float32
+	poison  bool      // see Options
+	kernels []*Kernel // by node ID: the kernels of a backend; nil without one
 
 	inPlace []bool // as of a Program
 	views   []bool
 	direct  []bool           // nil in bodies of control ops
-	made    map[int]*ir.Data // by node ID: where outputs lie that kernels compute there
+	made    map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels compute directly
 	undo    undo
-	dims    [][]int // by node ID, where no symbol is in them; nil if not known
+	dims    [][]int // by node ID, if they depend on no symbol; nil otherwise
 
-	args  []value     // of the node at hand; what is made of them does not keep the slice
-	call  call        // of the node at hand, for its definition
+	args  []value     // of the current node; its result must not keep the slice
+	call  call        // of the current node, for its definition
 	at    Call        // or for its kernel
 	rooms [][]float32 // by worker, for kernels
 
-	vals []value // by node ID; the zero value where not computed or forgotten
-	uses []int   // by node ID: how many uses are still to come
+	vals []value // by node ID; the zero value if not computed or released
+	uses []int   // by node ID: number of remaining uses
 	live int64   // bytes
 
 	spare buffers
 }
 
-// run computes the nodes, whose arguments must come before them or have values
-// already.
+// run computes the nodes. The arguments of each must come earlier or already have values.
 func (x *exec) run(nodes []*ir.Node) error {
 	var n *ir.Node
-	err := mmap.Guard(func() error { // weights are read where the file is mapped
+	err := mmap.Guard(func() error { // weights are read from the mapped file
 		for _, n = range nodes {
 			if err := x.ctx.Err(); err != nil {
 				return err
@@ -134,7 +133,8 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	return k(c)
 }
 
-// checkPicks refuses to make something from nothing, which only symbol values can bring about.
+// checkPicks returns an error if a node gathers from an empty argument, which is only possible for some values of
+// symbols.
 func checkPicks(n *ir.Node, dims []int, args []value) error {
 	from, axes := n.PicksFrom()
 	for _, axis := range axes {
@@ -146,8 +146,8 @@ func checkPicks(n *ir.Node, dims []int, args []value) error {
 	return nil
 }
 
-// reserve counts the results of a node about to be computed, so that a graph which asks for more than the machine has
-// ends in an error.
+// reserve counts the memory of a node's results before they are computed, so that a graph that needs more than is
+// available fails with an error.
 func (x *exec) reserve(n *ir.Node, dims []int) error {
 	if _, err := ir.ByteSize(n.DType(), dims); err != nil {
 		return err
@@ -170,17 +170,17 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 	return nil
 }
 
-// askHost fails where the host has no room for what an op's definition is about to allocate.
+// askHost returns an error if the host lacks the memory that an op's definition allocates.
 func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 	switch n.Op() {
 	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
 		ir.OpResult:
-		return nil // the value has another value's memory, or the op that makes it asks
+		return nil // the value shares memory, or the op that makes it checks
 	}
 	need := bytesOf(n.DType(), dims)
-	if c := n.Op().Class(); c != ir.ClassView && c != ir.ClassIndexing { // which move elements as they are
+	if c := n.Op().Class(); c != ir.ClassView && c != ir.ClassIndexing { // these move elements without converting them
 		for _, a := range args {
-			need += 8 * int64(len(a.n)) // made wider
+			need += 8 * int64(len(a.n)) // converted to float64
 		}
 		if x.kernels != nil {
 			need += bytesOf(n.DType(), dims) / 2 // made narrow
@@ -189,8 +189,7 @@ func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 	return hostmem.Check(need)
 }
 
-// release counts one use of a node as done. Values that were there before the
-// run have uses without end.
+// release counts one use of a node. Values from before the run have unlimited uses.
 func (x *exec) release(n *ir.Node) {
 	id := n.ID()
 	if x.uses[id] == forever {
@@ -219,14 +218,14 @@ func nodeError(n *ir.Node, err error) error {
 	return fmt.Errorf("%s (%s): %w", n, n.Label(), err)
 }
 
-// plan is which nodes to compute and how often each is used.
+// plan lists the nodes to compute and their numbers of uses.
 type plan struct {
 	nodes []*ir.Node
 	uses  []int // by node ID
 }
 
-// newPlan plans the computation of the targets, some of it by kernels, which may be nil. Nodes for which known is true
-// have values already.
+// newPlan plans the computation of the targets. kernels, which may be nil, has the backend's kernels. Nodes for which
+// known is true already have values.
 func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) bool) plan {
 	p := plan{uses: make([]int, len(all))}
 	for _, n := range targets {

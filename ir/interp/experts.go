@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matmulID is a product of one row with one matrix for each id.
+// matmulID multiplies one row by one matrix for each id.
 func matmulID(c *call) (value, error) {
 	x, w, ids := c.args[0], c.args[1], c.args[2].i
 	if w.b != nil {
@@ -25,7 +25,7 @@ func matmulID(c *call) (value, error) {
 
 func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids []int64) (value, error) {
 	experts, n, k := dims[0], dims[1], dims[2]
-	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // so many ids share a row
+	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // ids that share a row
 	out := make([]float64, elems(c.dims))
 	err := c.parallelRange(len(ids), n*k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {

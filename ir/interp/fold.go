@@ -6,11 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FoldConstants returns the graph with what depends on nothing but constants computed by the reference. Constants that
-// this makes, and all values on the way to them, have at most limit elements. Weights are not looked at, and neither
-// are branches, loops and custom ops.
+// FoldConstants returns the graph with nodes that depend only on constants replaced by their values. New constants and
+// all intermediate values have at most limit elements. It does not fold weights, branches, loops and custom ops.
 func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, error) {
-	nodes, uses := g.Nodes(), make([]bool, len(g.Nodes())) // whether what stays uses a node
+	nodes, uses := g.Nodes(), make([]bool, len(g.Nodes())) // whether a node that stays uses this one
 	known := constants(nodes)
 	for i, n := range nodes {
 		class := n.Op().Class()

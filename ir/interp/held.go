@@ -1,7 +1,7 @@
 package interp
 
-// Held is how many bytes the weights of programs take, with all that is computed of them alone, and their states. What
-// programs share counts once.
+// Held returns the bytes of the programs' weights, including all values computed only from them, and of their states.
+// Shared memory counts once.
 func Held(programs []*Program) (weights, states int64) {
 	seen := map[any]bool{} // by the first element
 	once := func(list map[any]int) (n int64) {
@@ -24,7 +24,7 @@ func Held(programs []*Program) (weights, states int64) {
 	return weights, states
 }
 
-// memory is the bytes of a value's elements, by the first of them.
+// memory returns the sizes of a value's elements in bytes, by the address of the first.
 func (v value) memory() map[any]int {
 	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i)}
 	if s := v.stored(); s != nil {
@@ -33,7 +33,7 @@ func (v value) memory() map[any]int {
 	return list
 }
 
-// start is where the elements of a list begin, or nil.
+// start returns the address of the first element of a list, or nil.
 func start[T any](list []T) any {
 	if len(list) == 0 {
 		return nil

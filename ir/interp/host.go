@@ -7,14 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs take inputs of f32 as they lie in the caller's memory, and kernels of a backend compute outputs of f32 where
-// the caller finds them: a sum of two large tensors takes as long as copying one of them.
+// Programs use f32 inputs in the caller's memory without copying, and kernels of a backend compute f32 outputs directly
+// in the caller's memory: otherwise the copies would dominate ops such as a sum of two large tensors.
 
 // littleEndian is whether floats in memory are the bytes of a tensor.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// floatsIn returns the elements of a tensor of f32 as they lie in its bytes, or nil where the machine or their place
-// forbids that.
+// floatsIn returns the elements of an f32 tensor in place, or nil if byte order or alignment do not allow that.
 func floatsIn(d *ir.Data) []float32 {
 	if d.DType != ir.F32 || !littleEndian || len(d.Bytes) == 0 {
 		return nil
@@ -26,7 +25,7 @@ func floatsIn(d *ir.Data) []float32 {
 	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
 }
 
-// lend is fromData without a copy of what can be read where it lies.
+// lend is fromData without a copy, if the data can be used in place.
 func lend(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
 		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
@@ -36,7 +35,7 @@ func lend(d *ir.Data) (value, error) {
 	return v, err
 }
 
-// liesApart reports whether no memory for an output is memory of an input or of another output.
+// liesApart reports whether the memory of every output is disjoint from all inputs and other outputs.
 func liesApart(in, into map[string]*ir.Data) bool {
 	for name, d := range into {
 		for _, x := range in {
@@ -61,8 +60,8 @@ func overlap(a, b []byte) bool {
 	return from < to+uintptr(len(b)) && to < from+uintptr(len(a))
 }
 
-// planOutputs reports, by node ID, which outputs kernels may compute where the caller finds them: those of one name, as
-// outputs are tensors of their own.
+// planOutputs reports, by node ID, which outputs kernels may compute directly in the caller's memory: nodes with only
+// one output name, since outputs are separate tensors.
 func (p *Program) planOutputs() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	names := map[*ir.Node]int{}
@@ -74,7 +73,7 @@ func (p *Program) planOutputs() []bool {
 	return list
 }
 
-// given returns, by node ID, the memory of a caller in which kernels may compute outputs.
+// given returns, by node ID, the caller's memory into which kernels may compute outputs.
 func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 	made := map[int]*ir.Data{}
 	for _, o := range p.graph.Outputs() {
@@ -85,8 +84,7 @@ func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// room returns the value that a kernel is to fill: in the caller's memory if it is an output that can lie there, else
-// in memory that runs use again.
+// room returns the value that a kernel fills: in the caller's memory if it is such an output, else in reusable memory.
 func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	out, clean := value{typ: n.DType(), dims: dims}, k.Fills
 	if x.direct != nil && x.direct[n.ID()] {
@@ -123,7 +121,7 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	return out, nil
 }
 
-// take returns an output, in the memory that is given for it unless that is nil.
+// take returns an output, in the given memory unless that is nil.
 func (x *exec) take(n *ir.Node, given *ir.Data) (*ir.Data, error) {
 	d := x.made[n.ID()]
 	switch {

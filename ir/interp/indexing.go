@@ -126,7 +126,7 @@ func padFromSelf(c *call, mode string) (value, error) {
 		if mode == "wrap" {
 			return floorMod(i, n)
 		}
-		i = floorMod(i, 2*n-2) // one way up and down again
+		i = floorMod(i, 2*n-2) // one period of the reflection
 		return min(i, 2*n-2-i)
 	})
 }
@@ -183,10 +183,10 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	return out, nil
 }
 
-// updateRun is a part of what dynamic_update_slice writes: n coordinates along the axis.
+// updateRun is a part of the elements that dynamic_update_slice writes: n coordinates along the axis.
 type updateRun struct{ to, from, n int }
 
-// updateRuns are those parts: two where a ring comes to its end on the way.
+// updateRuns returns these parts: two if the update wraps around a ring.
 func (c *call) updateRuns(axis int) []updateRun {
 	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].i[0]
 	if !c.attrs().Bool("wrap") {

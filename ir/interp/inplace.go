@@ -6,12 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs with kernels of a backend write updates of states over the states themselves, and give parts
-// of tensors to kernels without copying them: a step of a language model reads and writes a few rows of caches.
+// Programs with kernels of a backend apply updates of states in place, and pass slices of tensors to kernels without
+// copying: a step of a language model reads and writes only a few rows of its caches.
 
-// planStates reports, by node ID, which nodes may write over the state that is their argument 0: those that alone
-// use it and are what it becomes. It returns nil where two states could come to lie on the same elements, which
-// rules it out for all programs that share them.
+// planStates reports, by node ID, which nodes may overwrite the state that is their argument 0: nodes that are its only
+// user and compute its update. It returns nil if two states could come to share elements; then no program with these
+// states may write in place.
 func (p *Program) planStates() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
@@ -29,12 +29,12 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// writesParts reports whether a node is its argument 0 with parts of it written anew.
+// writesParts reports whether a node is its argument 0 with some parts overwritten.
 func writesParts(n *ir.Node) bool {
 	return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND || n.Op() == ir.OpScatter
 }
 
-// makes reports whether the elements of a node's result are surely not those of an argument or of a constant.
+// makes reports whether a node's result certainly does not share elements with an argument or constant.
 func (p *Program) makes(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false
@@ -43,7 +43,7 @@ func (p *Program) makes(n *ir.Node) bool {
 		n.Op().Info().Class == ir.ClassElementwise && n.Op() != ir.OpCast
 }
 
-// planViews reports, by node ID, which slices only kernels use that take matrices which lie apart.
+// planViews reports, by node ID, the slices whose only users are kernels that accept strided matrices.
 func (p *Program) planViews() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	if p.kernels == nil {
@@ -67,8 +67,8 @@ func (p *Program) planViews() []bool {
 	return list
 }
 
-// rowsOf returns the part of x along the axis before the innermost that begins at element off, without
-// copying it, and whether it is such a part.
+// rowsOf returns, without copying, the slice of x along the axis before the innermost that starts at element off. It
+// returns false if the extents do not describe such a slice.
 func rowsOf(x value, dims []int, off int) (value, bool) {
 	axis := len(dims) - 2
 	if x.n == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
@@ -79,7 +79,7 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 	return x.withDims(dims), true
 }
 
-// undo is how to take back what a run wrote over states, if it fails.
+// undo reverts a failed run's writes to states.
 type undo []func()
 
 func (u undo) all() {

@@ -13,33 +13,31 @@ import (
 
 // Options adjusts a Program. The zero value means the defaults.
 type Options struct {
-	// Weights gives the graph's weights. It may be nil for a graph that has none.
+	// Weights provides the graph's weights. It may be nil for a graph without weights.
 	Weights ir.WeightSource
 
-	// Workers bounds the goroutines that share an op; zero means one per core.
-	// Results do not depend on it.
+	// Workers limits the goroutines that share an op; zero means one per core. Results do not depend on it.
 	Workers int
 
-	// MemoryLimit bounds the bytes of values alive at once, at 8 bytes per
-	// element, weights left out; zero means no limit but the host's. New and Run
-	// end in an error where they need more than that, or than the machine, a control
-	// group or ulimit leaves the process.
+	// MemoryLimit limits the bytes of values alive at once, at 8 bytes per element, without weights; zero means only
+	// the host's limit. New and Run return an error if they need more than that, or more than the machine, a control
+	// group or ulimit allows.
 	MemoryLimit int64
 
-	// Share is another program, whose weights this one takes where it is given
-	// none, and whose states of equal names it reads and updates too.
+	// Share is another program. This one uses its weights if it has none of its own, and shares its states of the same
+	// names.
 	Share *Program
 
-	// Replace, if set, is how a backend computes nodes of a graph itself, by node ID: nil leaves a node to
-	// its definition here. Only nodes of floats that float32 holds may have a kernel. Values are then float32
-	// between nodes, but for those of f64, and the promises about bits are those of the kernels.
+	// Replace, if set, lets a backend compute nodes: it returns kernels by node ID, and nil for nodes that the
+	// interpreter computes. Only nodes with floats that fit in float32 may have a kernel. Values between nodes are then
+	// float32, except f64, and results have the bits of the kernels.
 	Replace func(g *ir.Graph) []*Kernel
 
-	// Poison fills memory of kernels with NaN before they are given it, and as soon as no value lies there: for tests,
-	// which see so what reads an element that nothing has set, or a value whose memory was given away.
+	// Poison fills kernel memory with NaN before use and after its value dies. Tests use it to detect reads of
+	// uninitialized or freed elements.
 	Poison bool
 
-	// Context, if set, ends New early, which computes what depends on weights alone.
+	// Context, if set, cancels New, which computes all nodes that depend only on weights.
 	Context context.Context
 }
 
@@ -57,39 +55,38 @@ func (o Options) memoryLimit() int64 {
 	return math.MaxInt64
 }
 
-// Program is a graph made ready to run: weights decoded and everything that
-// depends on them alone computed, once. It may be used by several goroutines;
-// runs of a graph that updates states happen one after the other.
+// Program is a graph prepared for running: weights are decoded, and everything that depends only on them is computed
+// once. It is safe for concurrent use; runs of a graph that updates states are serialized.
 type Program struct {
 	*prepared
 	idle   sync.Pool // of *exec, between runs
 	states *states
 }
 
-// prepared is what programs have in common that differ in their states alone.
+// prepared is the part of a program that copies with separate states share.
 type prepared struct {
 	graph   *ir.Graph
 	opt     Options
 	consts  []value // by node ID: the constants that runs use
 	plan    plan
-	kernels []*Kernel // by node ID: what Options.Replace gave; nil without it
-	inPlace []bool    // by node ID: which may write their result over argument 0, a state
-	dims    [][]int   // by node ID: the extents of results, where they depend on no symbol
-	views   []bool    // by node ID: which may give a part of argument 0 without copying it
-	direct  []bool    // by node ID: the outputs that kernels compute where the caller finds them
+	kernels []*Kernel // by node ID: the kernels of Options.Replace; nil without it
+	inPlace []bool    // by node ID: which nodes may overwrite argument 0, a state
+	dims    [][]int   // by node ID: the extents of results that depend on no symbol
+	views   []bool    // by node ID: which nodes may return a view of argument 0
+	direct  []bool    // by node ID: the outputs that kernels compute in the caller's memory
 	bodies  *bodies
 }
 
-// states are what programs keep between runs.
+// states are the values that programs keep between runs.
 type states struct {
-	running sync.RWMutex // held during runs: for writing where they update states, for reading where they read them
-	mu      sync.Mutex   // guards what follows
+	running sync.RWMutex // held by runs: for writing if they update states, otherwise for reading
+	mu      sync.Mutex   // guards the fields below
 	values  map[string]value
-	aliased bool // a program may leave two states on the same elements, so that none writes in place
+	aliased bool // two states may share elements, so runs must not write in place
 }
 
-// New prepares a graph. It returns an [*ir.WeightError], which names all of them, if
-// weights are missing or differ from what the graph declares.
+// New prepares a graph. If weights are missing or differ from the graph's declarations, it returns an [*ir.WeightError]
+// that lists them all.
 func New(g *ir.Graph, opt Options) (*Program, error) {
 	if opt.Share != nil && opt.Weights == nil {
 		opt.Weights = opt.Share.opt.Weights
@@ -160,8 +157,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	return p, nil
 }
 
-// constants reports, by node ID, which nodes depend on nothing but weights and
-// constants.
+// constants reports, by node ID, which nodes depend only on weights and constants.
 func constants(nodes []*ir.Node) []bool {
 	is := make([]bool, len(nodes))
 	for i, n := range nodes {
@@ -171,8 +167,8 @@ func constants(nodes []*ir.Node) []bool {
 	return is
 }
 
-// needsNoSymbol reports whether a node can be computed from its arguments without the value of a symbol, as can all
-// nodes of its bodies.
+// needsNoSymbol reports whether a node, including the nodes of its bodies, can be computed without the value of a
+// symbol.
 func needsNoSymbol(n *ir.Node) bool {
 	extents := n.Shape()
 	switch n.Op() {
@@ -202,17 +198,16 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 	return x.vals, nil
 }
 
-// Run computes the graph's outputs, by name, from its inputs, and then applies
-// its state updates, all of them or, on an error, none. symbols gives values
-// of symbols by name and may be nil where input shapes determine all of them
-// (see ir.BindSymbols). It stops soon after ctx ends and returns its error.
+// Run computes the graph's outputs, by name, from its inputs, and then applies all state updates, or none after an
+// error. symbols gives values of symbols by name and may be nil if input shapes determine all of them (see
+// ir.BindSymbols). It stops soon after ctx ends and returns its error.
 func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	symbols map[string]int64) (map[string]*ir.Data, error) {
 	return p.RunInto(ctx, in, symbols, nil)
 }
 
-// RunInto is Run with memory for some outputs, by name, which must have their dtype and dims in this run. What it holds
-// after an error is undefined.
+// RunInto is Run with memory for some outputs, by name, with the dtypes and dims of this run. After an error their
+// content is undefined.
 func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64,
 	into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	bound, err := ir.BindInputs(p.graph, in, symbols)
@@ -247,7 +242,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 	return out, nil
 }
 
-// ready returns what a run works with.
+// ready returns the working memory of a run, reused from an earlier run if possible.
 func (p *Program) ready() *exec {
 	if x, ok := p.idle.Get().(*exec); ok {
 		return x
@@ -256,9 +251,9 @@ func (p *Program) ready() *exec {
 		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
 }
 
-// rest makes what a run used ready for the next.
+// rest resets a run's working memory for reuse.
 func (p *Program) rest(x *exec) {
-	for _, u := range p.graph.Updates() { // what states hold has left
+	for _, u := range p.graph.Updates() { // these values moved to the states
 		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
 	}
 	for _, n := range p.plan.nodes {
@@ -273,7 +268,7 @@ func (p *Program) rest(x *exec) {
 	p.idle.Put(x)
 }
 
-// results runs the nodes and returns the outputs, those in into where the caller wants them.
+// results runs the nodes and returns the outputs. It stores them in the tensors of into, if given.
 func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	if err := x.run(p.plan.nodes); err != nil {
 		return nil, err
@@ -291,8 +286,8 @@ func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Dat
 	return out, nil
 }
 
-// leafOf returns how a run reads inputs, which it may take as they lie if nothing is written there, and states.
-// All states are read as they are now, before the run.
+// leafOf returns the function that reads inputs and states for a run. If apart is true, nothing writes to inputs, and
+// it does not copy them. It reads all states as they are before the run.
 func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (value, error) {
 	before := p.snapshot()
 	return func(n *ir.Node) (value, error) {

@@ -15,12 +15,12 @@ type call struct {
 	dims    []int // the result's extents
 	args    []value
 	env     *env
-	undo    *undo // not nil where the result may be written over argument 0
-	left    int64 // bytes that values of bodies may take
-	view    bool  // whether the result may be a part of argument 0, apart
+	undo    *undo // set if the result may overwrite argument 0
+	left    int64 // bytes available for values of bodies
+	view    bool  // whether the result may be a strided view of argument 0
 }
 
-// env holds what leaves read.
+// env provides the values of leaves.
 type env struct {
 	symbols map[string]int64
 	leaf    func(n *ir.Node) (value, error) // inputs, weights and states
@@ -31,8 +31,8 @@ type env struct {
 // must not modify them.
 type kernel func(c *call) (value, error)
 
-// kernels has the kernel of every op that is neither elementwise nor a fold nor a running fold, and of those
-// that convert, by rules of dtypes.
+// kernels maps ops to their kernels. Elementwise ops, folds and running folds have common kernels and are not listed,
+// except those that convert dtypes by their own rules.
 var kernels = map[ir.Op]kernel{
 	ir.OpInput:    leaf,
 	ir.OpWeight:   leaf,
@@ -106,8 +106,8 @@ var kernels = map[ir.Op]kernel{
 	ir.OpRopeTables: ropeTables,
 }
 
-// kernelOf returns the kernel of an op: its own, or that of all elementwise
-// ops or of all folds, which compute what the op's row says.
+// kernelOf returns the kernel of an op: its own, or the common one for elementwise ops or folds, which interprets the
+// op's row.
 func kernelOf(op ir.Op) (kernel, error) {
 	if k, ok := kernels[op]; ok {
 		return k, nil
@@ -133,19 +133,18 @@ func kernelOf(op ir.Op) (kernel, error) {
 
 func (c *call) attrs() ir.Attrs { return c.node.Attrs() }
 
-// axis returns an axis attribute, which counts from the end where negative,
-// resolved for the rank of argument 0.
+// axis returns an axis attribute resolved for the rank of argument 0; negative values count from the end.
 func (c *call) axis() (int, error) {
 	return ir.ResolveAxis(int64(c.attrs().Int("axis")), len(c.args[0].dims))
 }
 
-// floats returns a result with those elements, rounded in place.
+// floats returns a result with the elements, rounded in place.
 func (c *call) floats(f []float64) value {
 	roundFloats(f, c.node.DType())
 	return value{typ: c.node.DType(), dims: c.dims, f: f}
 }
 
-// ints returns a result with those elements, wrapped in place.
+// ints returns a result with the elements, wrapped in place.
 func (c *call) ints(v []int64) value {
 	wrapInts(v, c.node.DType())
 	return value{typ: c.node.DType(), dims: c.dims, i: v}

@@ -2,8 +2,10 @@ package interp
 
 import "github.com/vkc-go/vkc/internal/hostmem"
 
-// Views and the ops that move whole regions are all one loop: elements of one
-// strided region go to another of the same extents.
+// Views and the ops that move regions share one loop: it copies a strided region to another with the same extents.
+//
+// region maps coordinates to positions in a row-major tensor: element (i, j, …) is at off + i*strides[0] + j*strides[1]
+// + …
 
 // region places coordinates of some extents in a row-major tensor: element
 // (i, j, …) lies at off + i*strides[0] + j*strides[1] + …
@@ -49,8 +51,8 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	}
 }
 
-// moveRegion is copyRegion on whatever holds the elements; src and dst must
-// hold them in the same way. The bytes of blocks are elements of their own.
+// moveRegion is copyRegion for any storage of elements, which must be the same for src and dst. Blocks are copied by
+// bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
 	case dst.b != nil:
@@ -64,8 +66,7 @@ func moveRegion(dims []int, dst value, d region, src value, s region) {
 	}
 }
 
-// makeLike returns a zeroed value of another shape that holds its elements in
-// the way v does.
+// makeLike returns a zeroed value of another shape with the same storage as v.
 func makeLike(v value, dims []int) (value, error) {
 	if v.n != nil {
 		if err := hostmem.Check(4 * int64(elems(dims))); err != nil {
@@ -76,8 +77,8 @@ func makeLike(v value, dims []int) (value, error) {
 	return makeValue(v.typ, dims)
 }
 
-// storageDims returns the extents of what v stores: its own, but bytes along
-// the innermost axis of blocks.
+// storageDims returns the extents of v in storage units. These are its own, except that the innermost axis of blocks
+// counts bytes.
 func storageDims(v value, dims []int) []int {
 	if v.b == nil {
 		return dims
@@ -88,7 +89,7 @@ func storageDims(v value, dims []int) []int {
 	return out
 }
 
-// strided returns a new value made of the region of v with extents dims.
+// strided returns a copy of a region of v with extents dims.
 func strided(v value, dims []int, s region) (value, error) {
 	out, err := makeLike(v, dims)
 	if err != nil {
@@ -99,8 +100,8 @@ func strided(v value, dims []int, s region) (value, error) {
 	return out, nil
 }
 
-// broadcastStrides returns the strides that read a tensor of extents dims as
-// one of extents to, aligned at the innermost axis: 0 along repeated axes.
+// broadcastStrides returns the strides that read a tensor of extents dims as one of extents to, aligned at the
+// innermost axis: 0 along broadcast axes.
 func broadcastStrides(dims, to []int) []int {
 	strides := make([]int, len(to))
 	from := whole(dims).strides
@@ -113,10 +114,10 @@ func broadcastStrides(dims, to []int) []int {
 	return strides
 }
 
-// remap makes the result of elements of x whose coordinate along each axis
-// depends on the result's along that axis alone.
+// remap makes a result whose coordinate along each axis is mapped by from to the coordinate of x, independently of the
+// other axes.
 func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
-	if elems(c.dims) == 0 { // then x may have none along an axis that the result has some
+	if elems(c.dims) == 0 { // in this case x may be empty along an axis where the result is not
 		return makeLike(x, c.dims)
 	}
 	offsets := make([][]int, len(c.dims)) // by axis and coordinate
@@ -146,7 +147,7 @@ func takeRuns[T any](dst, src []T, run int, from func(i int) int) {
 	}
 }
 
-// moveRuns is takeRuns on whatever holds the elements.
+// moveRuns is takeRuns for any storage of elements.
 func moveRuns(dst, src value, run int, from func(i int) int) {
 	switch {
 	case run == 0:

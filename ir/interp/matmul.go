@@ -1,7 +1,7 @@
 package interp
 
-// Each result element is one chain of additions along K, in order, so its bits
-// depend neither on the tiles below nor on how many rows share a product.
+// Each result element is one chain of additions along K, in order. So its bits do not depend on the tiles or on the
+// number of rows.
 
 const (
 	tileRows = 64 // rows of a per task
@@ -42,8 +42,8 @@ func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
 	return c.floats(out), err
 }
 
-// matmulInts multiplies bytes. Their products are below 2^16, so that float64
-// holds every sum of up to 2^37 of them exactly; what is left is to wrap it.
+// matmulInts multiplies bytes. A product of two bytes is below 2^16, so float64 represents sums of up to 2^37 of them
+// exactly. The result only needs wrapping.
 func matmulInts(c *call) (value, error) {
 	c.args[0].f = fromInts(c.args[0].i)
 	sums, err := matmulWith(c, fromInts(c.args[1].i))
@@ -65,8 +65,8 @@ func fromInts(list []int64) []float64 {
 	return out
 }
 
-// product is a matmul under way: out[i] = a[ai] x b[bi] for the matrices of
-// each outer coordinate i, with a's rows and b's columns K long.
+// product is the state of a matmul: out[i] = a[ai] x b[bi] for the matrices of each outer coordinate i, with
+// contraction length K.
 type product[T float32 | float64] struct {
 	m, n, k        int
 	a              matrices[float64] // [M, K] each
@@ -76,7 +76,7 @@ type product[T float32 | float64] struct {
 	out            []float64
 }
 
-// matmulWith returns the elements of the product, not rounded.
+// matmulWith returns the elements of the matmul before rounding.
 func matmulWith[T float32 | float64](c *call, bElems []T) ([]float64, error) {
 	a, b := c.args[0], c.args[1]
 	rank := len(c.dims)
@@ -111,8 +111,8 @@ func transposedMatrices(x value) value {
 	return x
 }
 
-// outerIndex returns, for each coordinate of the broadcast outer axes in row-major
-// order, which matrix of an argument with outer extents dims stands there.
+// outerIndex returns, for each coordinate of the broadcast outer axes in row-major order, the index of the matrix of an
+// argument with outer extents dims.
 func outerIndex(dims, outer []int) []int {
 	index := make([]int, elems(outer))
 	all := make([]int, elems(dims))
@@ -123,7 +123,7 @@ func outerIndex(dims, outer []int) []int {
 	return index
 }
 
-// run computes the product in tiles that are independent tasks.
+// run computes the matmul in tiles, which are independent tasks.
 func (p *product[T]) run(c *call) error {
 	rowTiles := (p.m + tileRows - 1) / tileRows
 	colTiles := (p.n + tileCols - 1) / tileCols
@@ -138,13 +138,13 @@ func (p *product[T]) run(c *call) error {
 	})
 }
 
-// tile computes the tile of product i whose first element is (row, col).
+// tile computes the tile of matmul i whose first element is (row, col).
 func (p *product[T]) tile(i, row, col int, panel []float64) {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	a := p.a.at(p.aIndex[i])[row*p.k : (row+rows)*p.k]
 	b := p.b.at(p.bIndex[i])
 	out := p.out[i*p.m*p.n+row*p.n+col:]
-	if p.bRows && rows < 4 { // then converting b first would cost more than it saves
+	if p.bRows && rows < 4 { // converting b first would cost more than it saves
 		multiply(out, p.n, a, b[col*p.k:(col+cols)*p.k], rows, cols, p.k)
 		return
 	}
@@ -163,8 +163,7 @@ func (p *product[T]) tile(i, row, col int, panel []float64) {
 	multiply(out, p.n, a, panel, rows, cols, p.k)
 }
 
-// multiply sets out (row stride n) to the dot products of the rows of a and of
-// b, k elements each.
+// multiply sets out (row stride n) to the dot products of the rows of a and of b, k elements each.
 func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, rows, cols, k int) {
 	aRow := func(i int) []float64 { return a[i*k : (i+1)*k] }
 	bRow := func(j int) []T { return b[j*k : (j+1)*k] }
@@ -193,9 +192,8 @@ func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, row
 	}
 }
 
-// The dot products below differ only in how many they compute side by side.
-// The conversion of each product keeps compilers from fusing it with the sum,
-// which would give other bits on other machines.
+// The dot products below differ only in the number that they compute together. The conversion of each product prevents
+// the compiler from using a fused multiply-add, which would give different bits on different machines.
 
 func dot[T float32 | float64](a []float64, b []T) (s float64) {
 	b = b[:len(a)]

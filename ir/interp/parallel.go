@@ -10,14 +10,12 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// minWork is the least number of multiply-adds, or as long work, that is
-// worth handing to another goroutine: some 10 µs.
+// minWork is the minimum number of multiply-adds, or equivalent work, worth a separate goroutine: about 10 µs.
 const minWork = 1 << 14
 
-// parallel calls f for each task from 0 to tasks-1, spread over the workers,
-// and stops early when ctx ends. worker tells apart the calls that can be under way
-// at once. work is the size of one task, in multiply-adds; small totals stay
-// on the calling goroutine.
+// parallel calls f for each task from 0 to tasks-1 on the workers, and stops early when ctx ends. Concurrent calls have
+// different values of worker. work is the size of one task, in multiply-adds; small totals run on the calling
+// goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
 	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
 	if workers <= 1 {
@@ -31,7 +29,7 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	}
 	var next atomic.Int64
 	loop := func(worker int) error {
-		return mmap.Guard(func() error { // f may read weights where they are mapped
+		return mmap.Guard(func() error { // f may read mapped weights
 			for {
 				task := int(next.Add(1)) - 1
 				if task >= tasks || ctx.Err() != nil {
@@ -48,8 +46,7 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
-// parallelRange splits n items into chunks of about equal work and calls f on
-// each. work is the size of one item.
+// parallelRange splits n items into chunks of about equal work and calls f on each. work is the size of one item.
 func parallelRange(ctx context.Context, workers, n, work int, f func(lo, hi int)) error {
 	chunk := max(1, minWork/max(work, 1))
 	tasks := (n + chunk - 1) / chunk

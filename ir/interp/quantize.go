@@ -46,8 +46,7 @@ func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	return out, nil
 }
 
-// updateBlocks is dynamic_update_slice of rows of blocks: each row is so many
-// bytes.
+// updateBlocks is dynamic_update_slice for rows of blocks, which are rows of bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
 	out := value{typ: base.typ, dims: c.dims, b: &blocks{raw: base.b.raw}}

@@ -15,7 +15,7 @@ func (c *call) words(f func(i int, word uint32)) error {
 	})
 }
 
-// blocks calls f with each block of four words, the first element it is for, and how many.
+// blocks calls f with each block of four words, the first element that uses it, and the number of elements.
 func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
 	seeds, offsets := c.args[0].i, c.args[1].i
 	if len(seeds) == 0 {
@@ -37,7 +37,7 @@ func uniform24(word uint32) float64 { return float64(word>>8) * 0x1p-24 }
 
 func randomUniform(c *call) (value, error) {
 	uniform := uniform24
-	switch c.node.DType() { // as many bits as the significand holds, so that none rounds up to 1
+	switch c.node.DType() { // as many bits as the significand has, so that no number rounds up to 1
 	case ir.F16:
 		uniform = func(word uint32) float64 { return float64(word>>21) * 0x1p-11 }
 	case ir.BF16:

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rows is argument 0 of a reduction with the folded axes moved innermost, so
-// that each result element folds n consecutive elements.
+// rows is argument 0 of a reduction with the folded axes moved innermost, so that each result element folds n
+// consecutive elements.
 type rows struct {
 	x     value
 	count int // result elements
@@ -39,7 +39,7 @@ func foldRows(c *call, axes []int64) (rows, error) {
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 
-// basics are the basic reductions, of floats and, from an initial value on, of integers and bools.
+// basics are the basic reductions, for floats, and for integers and bools with an initial value.
 var basics = map[ir.Op]struct {
 	floats func(row []float64) float64
 	first  func(t ir.DType) int64
@@ -102,7 +102,7 @@ type folder struct {
 	x, first    float64          // an element; the first one
 	results     []float64
 	n           int       // elements of the row
-	buf, scaled []float64 // what a step folds; a multiple of the row
+	buf, scaled []float64 // the values that a step folds; the scaled row
 	homogeneous bool
 }
 
@@ -150,7 +150,7 @@ func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 	panic(fmt.Sprintf("interp: a fold of a whole row has no leaf %d", s.Leaf))
 }
 
-// fold folds a row, or the row over 2^scale, which overflows nowhere on the way.
+// fold folds a row, or the row scaled by 2^-scale, so that nothing overflows.
 func (f *folder) fold(row []float64) (scale int) {
 	f.n = len(row)
 	if f.homogeneous {
@@ -206,7 +206,7 @@ func prodOf(row []float64) float64 {
 	return acc
 }
 
-// maxOf returns the largest element, NaN if there is one, -Inf if none at all.
+// maxOf returns the largest element, NaN if there is one, -Inf for an empty row.
 func maxOf(row []float64) float64 {
 	acc := math.Inf(-1)
 	for _, x := range row {

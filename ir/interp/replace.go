@@ -6,24 +6,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Kernel computes one node for a backend that knows a faster way than the
-// definition here.
+// Kernel computes one node for a backend that is faster than the interpreter.
 type Kernel struct {
-	// Compute fills c.Out, which it finds zeroed unless Fills says otherwise, and leaves rounding to
-	// the node's dtype to the program. It must not modify its arguments.
+	// Compute fills c.Out, which is zeroed unless Fills is set. The program rounds the result to the node's dtype.
+	// Compute must not modify its arguments.
 	Compute func(c *Call) error
-	// Fills says that Compute sets every element of c.Out and reads none that it has not set.
+	// Fills means that Compute sets every element of c.Out and does not read elements before.
 	Fills bool
-	// Args are the nodes that Compute is given in place of the node's arguments, where it computes some of those
-	// itself; nil for the arguments. What nothing else reads is then not computed.
+	// Args, if not nil, are the nodes that Compute receives instead of the node's arguments. It then computes some of
+	// the arguments itself, and the interpreter skips those that have no other user.
 	Args []*ir.Node
-	// Stored is the argument that Compute takes as it is stored where that is blocks or
-	// floats of 16 bits, so that nothing decodes it as a whole; -1 if there is none.
+	// Stored is the argument that Compute accepts in its storage format (blocks or 16-bit floats), so that the
+	// interpreter does not dequantize it; -1 if there is none.
 	Stored int
-	// Apart are the arguments, of floats, whose matrices of the two innermost axes Compute takes
-	// where they do not lie side by side.
+	// Apart lists the float arguments that may be strided: Compute accepts gaps between the matrices of their two
+	// innermost axes.
 	Apart []int
-	// Rounds says that Compute leaves in c.Out what the node's dtype holds, so that nothing is left to round.
+	// Rounds means that Compute rounds c.Out to the node's dtype itself.
 	Rounds bool
 }
 
@@ -40,31 +39,31 @@ type Call struct {
 	poison  bool
 }
 
-// Tensor is an argument of a [Kernel], row-major. Floats and blocks come as Floats,
-// decoded, or as Stored where the kernel takes them so; integers and bools as Ints.
+// Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
+// accepts that; integers and bools are in Ints.
 type Tensor struct {
 	DType  ir.DType
 	Dims   []int
 	Floats []float32
 	Ints   []int64
-	Stored *Stored // then Floats is nil
-	Apart  int     // elements from one matrix of the two innermost axes to the next
+	Stored *Stored // if set, Floats is nil
+	Apart  int     // stride in elements between the matrices of the two innermost axes
 }
 
-// Parallel calls f for each task from 0 to tasks-1, spread over the program's
-// workers, and stops early when the context ends. work is the size of one task in
-// multiply-adds; small totals stay on the calling goroutine. worker tells apart the
-// calls that can be under way at once; see Room.
+// Parallel calls f for each task from 0 to tasks-1 on the program's workers, and stops early when the context ends.
+// work is the size of one task in multiply-adds; small totals run on the calling goroutine. Concurrent calls have
+// different values of worker; see Room.
 func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 	return parallel(c.Context, c.workers, tasks, work, f)
 }
 
-// ParallelRange calls f for the ranges of n items of that work each, as Parallel does.
+// ParallelRange calls f for ranges of n items with the given work each, see Parallel.
 func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
 	return parallelRange(c.Context, c.workers, n, work, f)
 }
 
-// Room is room for n floats, which hold anything, for a worker of Parallel until it asks again.
+// Room returns a buffer of n floats with undefined content for a worker of Parallel. It is valid until the worker's
+// next call.
 func (c *Call) Room(worker, n int) []float32 {
 	if cap(c.rooms[worker]) < n {
 		c.rooms[worker] = make([]float32, n)
@@ -76,7 +75,7 @@ func (c *Call) Room(worker, n int) []float32 {
 	return room
 }
 
-// argsOf returns the nodes whose values a node is computed of, by its kernel in kernels if it has one there.
+// argsOf returns the nodes that a node is computed from: those of its kernel if it has one, else its arguments.
 func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	if kernels != nil && kernels[n.ID()] != nil && kernels[n.ID()].Args != nil {
 		return kernels[n.ID()].Args
@@ -125,7 +124,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	return out, nil
 }
 
-// narrow returns the value with its floats as float32 where those hold them exactly.
+// narrow returns the value with float32 elements if these represent its dtype.
 func (v value) narrow() value {
 	if v.f == nil || v.typ == ir.F64 {
 		return v

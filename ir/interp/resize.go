@@ -2,15 +2,14 @@ package interp
 
 import "github.com/vkc-go/vkc/ir"
 
-// weighted is an element of the input along one axis and its share in the
-// result.
+// weighted is an element of the input along one axis and its weight in the result.
 type weighted struct {
 	at     int
 	weight float64
 }
 
-// resize sums the products of the shares along up to three resized axes.
-// share gives those of a result's coordinate along an axis.
+// resize sums products of weights along up to three resized axes. share returns the weights of a result's coordinate
+// along an axis.
 func resize(c *call, share func(p place) []weighted) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	axes := len(c.attrs().Shape("size"))
@@ -48,17 +47,17 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 	return acc
 }
 
-// place is a coordinate of the result along an axis of that extent in x, scaled by to/from.
+// place is a coordinate of the result along an axis with the given extent in x, scaled by to/from.
 type place struct{ i, extent, from, to int }
 
-// place is coordinate i along the resized axis of that number, which goes from one extent to another.
+// place returns coordinate i along a resized axis, given its number and its extents before and after.
 func (c *call) place(axis, i, from, to int) place {
 	num, den := ir.ResizeScale(c.attrs(), axis, ir.D(from), ir.D(to))
 	return place{i: i, extent: from, from: den.Static(), to: num.Static()}
 }
 
-// source returns where in the input it lies: an element and the
-// fraction of the way to the next, from an exact quotient.
+// source returns the position in the input: an element and the fraction of the distance to the next, from an exact
+// quotient.
 func (p place) source(alignCorners bool) (at int, frac float64) {
 	num, den := (2*p.i+1)*p.from-p.to, 2*p.to
 	if alignCorners {
@@ -98,7 +97,7 @@ func resizeCubic(c *call) (value, error) {
 // convolution interpolation for digital image processing" (1981).
 const keysA = -0.75
 
-// keysInner is the kernel at distances up to 1, keysOuter at those from 1 to 2.
+// keysInner is the kernel at distances up to 1, keysOuter the kernel at distances from 1 to 2.
 func keysInner(d float64) float64 { return ((keysA+2)*d-(keysA+3))*d*d + 1 }
 func keysOuter(d float64) float64 { return ((keysA*d-5*keysA)*d+8*keysA)*d - 4*keysA }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// alongAxis applies a function in place to every row of argument 0 along an axis. Every worker makes one of its own.
+// alongAxis applies a function in place to every row of argument 0 along an axis. Every worker makes its own function.
 func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, error) {
 	x := c.args[0].floats()
 	out := make([]float64, len(x))
@@ -30,7 +30,7 @@ func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, er
 	return c.floats(out), err
 }
 
-// normalize computes an op that changes each element of a row by what the fold of its row in the table gives.
+// normalize computes an op that changes each element of a row with the results of the row's fold.
 func normalize(c *call) (value, error) {
 	axis := len(c.dims) - 1
 	if c.attrs().Has("axis") {
@@ -63,7 +63,7 @@ func expRow(row []float64) float64 {
 	return total
 }
 
-// groupNorm sees x as [N*groups, channels*positions], whose rows it normalizes.
+// groupNorm reshapes x to [N*groups, channels*positions] and normalizes the rows.
 func groupNorm(c *call) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	if len(x) == 0 {
@@ -88,7 +88,7 @@ func groupNorm(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// scaled returns x*weight+bias for a channel, where there are such.
+// scaled returns x*weight+bias for a channel; both are optional.
 func scaled(x float64, weight, bias []float64, channel int) float64 {
 	if weight != nil {
 		x *= weight[channel]
@@ -99,7 +99,7 @@ func scaled(x float64, weight, bias []float64, channel int) float64 {
 	return x
 }
 
-// optionalFloats returns the elements of argument i, or nil if left out.
+// optionalFloats returns the elements of argument i, or nil if it is left out.
 func (c *call) optionalFloats(i int) []float64 {
 	if i >= len(c.args) {
 		return nil
@@ -107,7 +107,7 @@ func (c *call) optionalFloats(i int) []float64 {
 	return c.args[i].floats()
 }
 
-// rope turns pairs of innermost elements by position*base^(-2i/dims).
+// rope rotates pairs of innermost elements by position*base^(-2i/dims).
 func rope(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -127,7 +127,7 @@ func rope(c *call) (value, error) {
 		return c.floats(out), nil
 	}
 	inner := elems(c.dims[axis+1 : last])                // rows per position
-	each := elems(c.dims[c.node.Arg(1).Rank()-1 : last]) // rows for which positions repeat
+	each := elems(c.dims[c.node.Arg(1).Rank()-1 : last]) // rows that repeat the same positions
 	err = c.parallelRange(len(x)/width, turn*elementWork, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			pos := positions[r/each*c.dims[axis]+r/inner%c.dims[axis]]
@@ -142,7 +142,7 @@ func rope(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// ropeAngle returns the function that gives the angle of pair i at a position.
+// ropeAngle returns the function from a position and a pair to the pair's angle.
 func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	if len(c.args) > 2 {
 		words := c.args[2].i
@@ -158,7 +158,7 @@ func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	return func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
 }
 
-// ropePairs returns where the two elements of pair i are.
+// ropePairs returns the positions of the two elements of pair i.
 func ropePairs(mode string, turn int) (first, second func(i int) int) {
 	if mode == "half" {
 		return func(i int) int { return i }, func(i int) int { return i + turn/2 }

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// axisRows sees a tensor as [outer, n, inner] around an axis: row r starts at
-// first(r) and goes on in steps of inner.
+// axisRows views a tensor as [outer, n, inner] around an axis: row r starts at first(r) and has the stride inner.
 type axisRows struct{ outer, n, inner int }
 
 func rowsAlong(dims []int, axis int) axisRows {
@@ -23,8 +22,8 @@ type scanned[S, D any] struct {
 	out []D
 }
 
-// scanAxis applies f to every row of src along the axis. f gets the row and
-// where to put its result, as long as the result's axis.
+// scanAxis applies f to every row of src along the axis. f gets the row, and memory for its result, with the length of
+// the result's axis.
 func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) error {
 	axis, err := c.axis()
 	if err != nil || len(dst) == 0 {
@@ -48,7 +47,7 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 	})
 }
 
-// running computes an op whose result at each element is what has been folded so far.
+// running computes an op that returns the running results of a fold.
 func running(c *call) (value, error) {
 	s := scanning{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
 	x, by := c.args[0], basics[c.node.Op().Info().Running]
@@ -68,7 +67,7 @@ func running(c *call) (value, error) {
 	return c.ints(out), err
 }
 
-// scanning says how a running fold goes along a row.
+// scanning has the options of a scan.
 type scanning struct {
 	exclusive, reverse bool
 	restart            int
@@ -121,7 +120,7 @@ func argsort(c *call) (value, error) { return c.order(c.attrs().Bool("descending
 
 func topKIndices(c *call) (value, error) { return c.order(c.attrs().Bool("largest")) }
 
-// order returns as much of the order of each row as the result's axis holds.
+// order returns the first elements of the sorted order of each row, as many as the result's axis has.
 func (c *call) order(descending bool) (value, error) {
 	x := c.args[0]
 	out := make([]int64, elems(c.dims))
@@ -153,7 +152,7 @@ func sortedOrder[T any](row []T, descending bool, compare func(a, b T) int) []in
 	return order
 }
 
-// nanLast puts NaN after all numbers, where cmp.Compare puts it first.
+// nanLast orders NaN after all numbers; cmp.Compare orders it first.
 func nanLast(a, b float64) int {
 	if a != a || b != b {
 		return -cmp.Compare(a, b)

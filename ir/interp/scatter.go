@@ -2,8 +2,8 @@ package interp
 
 import "slices"
 
-// scatterRuns changes runs of consecutive elements of dst, in order: run i of
-// src goes where to says, if anywhere.
+// scatterRuns changes runs of consecutive elements of dst, in order. to returns the destination of run i of src, and
+// false if it has none.
 func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
 	for i := 0; run > 0 && i*run < len(src); i++ {
 		at, ok := to(i)
@@ -18,7 +18,7 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 
 // scatterInto returns argument 0 changed by the runs of argument 2.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
-	if base, updates := c.args[0], c.args[2]; c.undo != nil { // which an op with a mode has not
+	if base, updates := c.args[0], c.args[2]; c.undo != nil { // only ops without a mode have undo
 		switch {
 		case base.n != nil && updates.n != nil:
 			overwrite(c.undo, base.n, updates.n, run, to)
@@ -41,7 +41,8 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	return c.ints(out.i), nil
 }
 
-// changeBy is what a mode makes of an element and an update; without a mode, the update.
+// changeBy returns the function that combines an element and an update in the given mode. Without a mode the update
+// replaces the element.
 func changeBy[T float64 | int64](mode string) func(old, update T) T {
 	switch mode {
 	case "add":
@@ -56,7 +57,7 @@ func changeBy[T float64 | int64](mode string) func(old, update T) T {
 	return func(_, update T) T { return update }
 }
 
-// scatter is scatter and scatter_add, which has a mode.
+// scatter computes scatter, and scatter_add, which has a mode.
 func scatter(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -85,12 +86,11 @@ func indexAdd(c *call) (value, error) {
 	})
 }
 
-// coordinateRows reads rows of R indices as coordinates of the R outermost axes
-// of a tensor.
+// coordinateRows reads rows of R indices as coordinates of the R outermost axes of a tensor.
 type coordinateRows struct {
 	indices []int64
 	dims    []int // of the R axes
-	run     int   // elements of what one row picks
+	run     int   // elements that one row of indices gathers
 }
 
 func newCoordinateRows(x, indices value) coordinateRows {
@@ -98,8 +98,8 @@ func newCoordinateRows(x, indices value) coordinateRows {
 	return coordinateRows{indices.i, x.dims[:r], elems(x.dims[r:])}
 }
 
-// at returns where the slice that row i picks begins, clamped into the tensor,
-// and whether it is there without clamping.
+// at returns the start of the slice that row i gathers, clamped to the tensor, and whether it is in range without
+// clamping.
 func (r coordinateRows) at(i int) (int, bool) {
 	off, ok := 0, true
 	for axis, n := range r.dims {
@@ -126,7 +126,7 @@ func scatterND(c *call) (value, error) {
 	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
 }
 
-// overwrite writes runs of src over those of dst where to says, and notes how to take that back.
+// overwrite copies runs of src to the offsets of dst given by to, and records how to undo that.
 func overwrite[T any](u *undo, dst, src []T, run int, to func(i int) (int, bool)) {
 	old, places := make([]T, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
 	for i := 0; run > 0 && i*run < len(src); i++ {
@@ -136,7 +136,8 @@ func overwrite[T any](u *undo, dst, src []T, run int, to func(i int) (int, bool)
 		}
 	}
 	*u = append(*u, func() {
-		for i, at := range slices.Backward(places) { // a place that was written twice gets back what it had first
+		// In reverse, so that an offset written twice gets back its original value.
+		for i, at := range slices.Backward(places) {
 			copy(dst[at:], old[i*run:(i+1)*run])
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// State returns a copy of what a state holds now.
+// State returns a copy of a state's current value.
 func (p *Program) State(name string) (*ir.Data, error) {
 	if _, err := p.stateNode(name); err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func (p *Program) State(name string) (*ir.Data, error) {
 	return p.snapshot()[name].data()
 }
 
-// SetState makes a state hold a copy of d, which must have its dtype and shape.
+// SetState sets a state to a copy of d, which must have its dtype and shape.
 func (p *Program) SetState(name string, d *ir.Data) error {
 	n, err := p.stateNode(name)
 	if err != nil {
@@ -43,16 +43,16 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	return nil
 }
 
-// WithStates returns the program with states of its own, as they are at first, and everything else in common.
+// WithStates returns a program that shares everything with p except the states, which start with their initial values.
 func (p *Program) WithStates() (*Program, error) {
 	own := &Program{prepared: p.prepared, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
 	return own, own.ResetStates()
 }
 
-// ResetStates sets all states to what they hold at first.
+// ResetStates sets all states to their initial values.
 func (p *Program) ResetStates() error { return p.begin(func(string) bool { return true }) }
 
-// firstStates sets the states that are not shared to what they hold at first.
+// firstStates initializes the states that are not shared.
 func (p *Program) firstStates() error {
 	share := p.opt.Share
 	if share == nil {
@@ -62,7 +62,7 @@ func (p *Program) firstStates() error {
 	for _, n := range p.graph.Leaves(ir.OpState) {
 		have, err := share.stateNode(n.Name())
 		if err != nil {
-			continue // it is this program's own
+			continue // not shared
 		}
 		if !have.Type().Equal(n.Type()) {
 			return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", n.Name(),
@@ -79,7 +79,7 @@ func (p *Program) firstStates() error {
 	return p.begin(func(name string) bool { _, ok := known[name]; return !ok })
 }
 
-// begin sets those of the program's states that which picks to what they hold at first.
+// begin initializes the states selected by which.
 func (p *Program) begin(which func(name string) bool) error {
 	values := map[string]value{}
 	left := p.opt.memoryLimit()

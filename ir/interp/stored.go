@@ -12,7 +12,7 @@ type Stored struct {
 	Bytes []byte
 }
 
-// Decode sets dst to the elements from first on, which must begin a block.
+// Decode sets dst to the elements starting at first, which must be the start of a block.
 func (s *Stored) Decode(dst []float32, first int) error {
 	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
 	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]
@@ -23,10 +23,10 @@ func (s *Stored) Decode(dst []float32, first int) error {
 	return nil
 }
 
-// storedFloats reports whether a weight of the dtype can stay as it is stored: wider floats gain nothing by it.
+// storedFloats reports whether weights of the dtype may stay in their storage format. Wider floats would gain nothing.
 func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
 
-// stored returns the elements as they are stored, or nil where the value has no such.
+// stored returns the elements in their storage format, or nil if the value is decoded.
 func (v value) stored() *Stored {
 	if v.b != nil {
 		return &Stored{DType: v.typ, Bytes: v.b.raw}
@@ -34,7 +34,7 @@ func (v value) stored() *Stored {
 	return v.s
 }
 
-// decoded returns the value with floats that are stored as a file has them as float32.
+// decoded returns the value with stored floats decoded to float32.
 func (v value) decoded() (value, error) {
 	if v.s == nil {
 		return v, nil
@@ -48,19 +48,19 @@ func (v value) decoded() (value, error) {
 	return v, err
 }
 
-// keepsStored reports whether an op gives floats that are stored as a file has them on as they are.
+// keepsStored reports whether an op passes on floats in their storage format.
 func keepsStored(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
 		return true
-	case ir.OpCast: // float32 holds them
+	case ir.OpCast: // float32 represents the stored values exactly
 		return n.DType() == ir.F32
 	}
 	return false
 }
 
-// decodeConstants decodes the constants of a program that are stored as a file has them, but for those of which
-// every use is by a kernel that takes them so. The rest of the weights is never decoded as a whole.
+// decodeConstants decodes the constants in storage format, except those used only by kernels that accept that format.
+// Those weights are never decoded as a whole.
 func (p *Program) decodeConstants() error {
 	keep := make([]bool, len(p.consts))
 	for i, v := range p.consts {

@@ -6,8 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// epsilon returns the machine epsilon of a float dtype, f32's for f64 since
-// devices compute in f32, and 0 for others.
+// epsilon returns the machine epsilon of a float dtype, f32's for f64 because devices compute in f32, and 0 for others.
 func epsilon(t ir.DType) float64 {
 	switch t {
 	case ir.F32, ir.F64:
@@ -36,25 +35,22 @@ func smallestNormal(t ir.DType) float64 {
 	return 0x1p-126
 }
 
-// ToleranceOf returns how far a device may be from the reference at node n,
-// given that it computes everything from the leaves on itself. See Tolerances.
+// ToleranceOf returns the tolerance of a device at node n, if it computes everything from the leaves on. See
+// Tolerances.
 func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.ID()] }
 
 // Tolerances returns the tolerance of every node, by ID.
 //
-// Errors of separate ops are independent of each other, so along a path they
-// add as the root of the sum of their squares; a node takes the path into it
-// that adds up to most. Relative errors add in absolute size, so one
-// made in f16 stays as large when an f32 op follows. From the second inexact op
-// of a path on the error is relative to the largest element of the
-// tensor, since the difference of two inexact numbers is only as good as those.
+// The errors of different ops are independent, so along a path they add as the root of the sum of squares; a node takes
+// the worst path to it. Relative errors keep their absolute size: an error made in f16 stays as large when an f32 op
+// follows. From the second inexact op of a path on, the error is relative to the largest element of the tensor, because
+// the difference of two inexact numbers is only as accurate as these.
 //
-// Devices compute in f32 whatever the dtype, so the Eps of an op's row counts f32's
-// epsilon, and a narrower result adds one unit of its own for rounding.
+// Devices compute in f32 for every dtype, so the Eps of an op's row is in units of f32's epsilon, and a narrower result
+// adds one unit of its own for rounding.
 //
-// Integers and bools count as exact, and so does what follows from them alone: an
-// error that tips a comparison or an index over has no bound. Graphs that are
-// compared must stay clear of such ties. The bodies of loops and branches add theirs.
+// Integers and bools count as exact, and so does everything computed only from them: an error that flips a comparison
+// or an index has no bound. Compared graphs must avoid such ties. Bodies of loops and branches add their own errors.
 func Tolerances(g *ir.Graph) []ir.Tolerance {
 	all := pathErrors(g)
 	out := make([]ir.Tolerance, len(all))
@@ -83,9 +79,9 @@ type pathError struct {
 // exact reports whether there is no error at all.
 func (e pathError) exact() bool { return e.rel2 == 0 && e.abs2 == 0 }
 
-// errorAt adds a node's own error to the worst of its arguments.
+// errorAt adds a node's own error to the worst error of its arguments.
 func errorAt(n *ir.Node, all []pathError) pathError {
-	control := ir.Results(n) != nil // whose own value may be an integer where other results are floats
+	control := ir.Results(n) != nil // the first result may be an integer although other results are floats
 	if !n.DType().IsFloat() && !control {
 		return pathError{}
 	}
@@ -110,7 +106,7 @@ func errorAt(n *ir.Node, all []pathError) pathError {
 	}
 }
 
-// bodyError is what the bodies of a control op add: of a loop, each trip as much again.
+// bodyError returns the error that the bodies of a control op add. For a loop every trip adds the same error.
 func bodyError(n *ir.Node) pathError {
 	var own pathError
 	for _, body := range n.Bodies() {
@@ -138,16 +134,13 @@ func ownError(n *ir.Node) pathError {
 // halfSums is how many units of f16 a sum made in f16 may be off.
 const halfSums = 32
 
-// byteRows is what rounding rows to 255 steps may change a product by: six
-// standard deviations, each of half a step if the largest of 32 neighbours is
-// twice as large as they are on average.
+// byteRows bounds the change of a matmul by quantizing rows to 255 steps: six standard deviations, where each deviation
+// is half a step and the largest of 32 neighbours is assumed to be twice the average.
 const byteRows = 6.0 / 254
 
-// splitOperands is the relative error of a product whose operands are sums of
-// two bf16: of every product of elements at most 2^-16 for the lesser parts of
-// both, which are left out, and 2^-17 for what the parts leave of each operand.
-// Matrix units cut sums off rather than rounding them, after every 8 products at
-// the most often, by half a unit of f32 on average.
+// splitOperands is the relative error of a matmul with operands split into two bf16. Each product of elements has an
+// error of at most 2^-16 for the omitted product of the low parts, and 2^-17 for the remainder of each operand. Matrix
+// units truncate sums instead of rounding them, at most after every 8 products, by half a unit of f32 on average.
 func splitOperands(n *ir.Node) float64 {
 	if n.DType() != ir.F32 || n.Arg(1).DType().IsBlock() {
 		return 0
@@ -159,14 +152,13 @@ func splitOperands(n *ir.Node) float64 {
 	return 0x1p-16 + 2*0x1p-17 + float64(depth.Max())/8*epsilon(ir.F32)/2
 }
 
-// halfScores is the size of scores up to which an attention of operands rounded
-// to f16 is within its tolerance: weights are off by as much, relative to
-// themselves, as scores are at all.
+// halfScores is the largest magnitude of scores for which an attention with operands rounded to f16 is within its
+// tolerance: the relative error of the weights is the absolute error of the scores.
 const halfScores = 16
 
-// precisionError is the relative error that an op allows by an attribute: a matmul or attention by precision, where it
-// is not in f16 anyway, and an unordered scatter. The roundings of such a sum are independent, so its error grows with
-// the root of the number of updates.
+// precisionError is the relative error that an attribute of the op allows: attribute precision of a matmul or attention
+// whose dtype is wider than f16, and attribute unordered of a scatter. The rounding errors of an unordered sum are
+// independent, so its error grows with the square root of the number of updates.
 func precisionError(n *ir.Node) float64 {
 	if n.Attrs().Bool("unordered") {
 		return math.Sqrt(float64(n.Arg(2).Shape().MaxElems())) * epsilon(ir.F32)

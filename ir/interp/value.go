@@ -12,27 +12,25 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// value is a tensor during a run: row-major, never modified once made, so that
-// views which keep the order of elements can share its slices. Exactly one of
-// f, n, i, b and s is set.
+// value is a tensor during a run: row-major and immutable, so that views that keep the order of elements can share its
+// slices. Exactly one of f, n, i, b and s is set.
 type value struct {
 	typ  ir.DType
 	dims []int
 
 	f []float64 // floats
-	n []float32 // floats of constants that float32 holds exactly: half the memory
+	n []float32 // floats of constants that float32 represents exactly: half the memory
 	i []int64   // integers, and bools as 0 and 1
 	b *blocks   // GGML blocks
-	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
+	s *Stored   // 16-bit floats, for kernels of a backend that accept them
 
 	buf   *buffer // the room that n is in, if the run may use it again
-	lent  bool    // the elements lie in memory of the caller, which no state may keep
+	lent  bool    // the caller owns the elements, so a state must not keep them
 	more  []value // of an if or a loop: the results after this one
-	apart int     // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
+	apart int     // stride in elements between matrices, for kernels that accept it; 0 means contiguous
 }
 
-// blocks are the bytes of a block-typed tensor and, once an op has wanted all
-// of them, the floats they decode to.
+// blocks are the bytes of a block tensor and, after an op needed all elements, the decoded floats.
 type blocks struct {
 	raw  []byte
 	once sync.Once
@@ -114,7 +112,7 @@ func fromData(d *ir.Data) (value, error) {
 
 // decodeNarrow decodes floats of at most 32 bits.
 func decodeNarrow(dst []float32, t ir.DType, src []byte) {
-	if t == ir.F32 { // as they are
+	if t == ir.F32 { // no conversion
 		if from := floatsIn(&ir.Data{DType: t, Bytes: src}); from != nil {
 			copy(dst, from)
 			return
@@ -136,7 +134,7 @@ func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 	}
 }
 
-// newData returns a zeroed host tensor, for which there is room.
+// newData returns a zeroed host tensor, or an error if there is not enough memory.
 func newData(t ir.DType, dims []int) (*ir.Data, error) {
 	n, err := ir.ByteSize(t, dims)
 	if err == nil {
@@ -163,7 +161,7 @@ func (v value) encode(d *ir.Data) {
 	switch {
 	case v.b != nil:
 		copy(d.Bytes, v.b.raw)
-	case v.typ == ir.F32 && v.n != nil: // as they are
+	case v.typ == ir.F32 && v.n != nil: // no conversion
 		if to := floatsIn(d); to != nil {
 			copy(to, v.n)
 			return
@@ -193,8 +191,7 @@ func (v value) floats() []float64 {
 	return out
 }
 
-// wide returns the value with its floats as float64, so that several users do
-// not each convert it.
+// wide returns the value with float64 elements, so that several users share the conversion.
 func (v value) wide() value {
 	if v.n != nil {
 		v.f, v.n, v.lent = widen(v.n), nil, false
@@ -216,7 +213,7 @@ func (v value) withDims(dims []int) value {
 	return v
 }
 
-// bytesOf returns how much memory the elements take in a run.
+// bytesOf returns the memory of the elements in a run.
 func bytesOf(t ir.DType, dims []int) int64 {
 	if t.IsBlock() {
 		return int64(elems(dims)/t.BlockElems()) * int64(t.BlockBytes())
@@ -224,7 +221,7 @@ func bytesOf(t ir.DType, dims []int) int64 {
 	return 8 * int64(elems(dims))
 }
 
-// bytes returns how much memory all results of a value take in a run.
+// bytes returns the memory of all results of a value in a run.
 func (v value) bytes() int64 {
 	n := bytesOf(v.typ, v.dims)
 	for _, r := range v.more {

@@ -15,7 +15,7 @@ func permuted(x value, perm []int64) (value, error) {
 	from := whole(x.dims).strides
 	dims := make([]int, len(perm))
 	r := region{strides: make([]int, len(perm))}
-	inOrder, last := true, int64(-1) // axes of one element lie anywhere
+	inOrder, last := true, int64(-1) // the stride of an axis of one element does not matter
 	for i, p := range perm {
 		dims[i], r.strides[i] = x.dims[p], from[p]
 		if x.dims[p] != 1 {

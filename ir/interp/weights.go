@@ -36,7 +36,7 @@ func loadWeights(nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	return values, nil
 }
 
-// weightValue decodes a weight, but where a backend may have kernels that take it as it is stored.
+// weightValue decodes a weight, unless a backend may have kernels for its storage format.
 func weightValue(d *ir.Data, opt Options) (value, error) {
 	if opt.Replace != nil && storedFloats(d.DType) {
 		return value{typ: d.DType, dims: d.Dims, s: &Stored{DType: d.DType, Bytes: d.Bytes}}, nil

@@ -13,7 +13,7 @@ const maxAxes = 3
 type window struct {
 	in, out                            [maxAxes]int
 	kernel, stride, dilation, low, pad [maxAxes]int // pad is the extent of in with its padding
-	axes                               int          // those that were there
+	axes                               int          // number of given axes
 }
 
 func newWindow(c *call) window {
@@ -48,9 +48,8 @@ func coords(i int, n [maxAxes]int) [maxAxes]int {
 // positions among the windowed axes.
 type tap struct{ in, kernel int }
 
-// taps appends the pairs that meet in an output position, in row-major order of
-// the kernel. meets gives the input coordinate for a kernel coordinate along an
-// axis, and false where there is none.
+// taps appends the pairs of input and kernel elements for an output position, in row-major order of the kernel. meets
+// returns the input coordinate for a kernel coordinate along an axis, and false if there is none.
 func (w *window) taps(list []tap, position int, meets func(axis, out, k int) (int, bool)) []tap {
 	at := coords(position, w.out)
 	for k0 := range w.kernel[0] {
@@ -70,13 +69,14 @@ func (w *window) taps(list []tap, position int, meets func(axis, out, k int) (in
 	return list
 }
 
-// forward is how windows meet the input of a convolution or pooling.
+// forward maps an output and a kernel coordinate to the input coordinate, for a convolution or pooling.
 func (w *window) forward(axis, out, k int) (int, bool) {
 	i := out*w.stride[axis] - w.low[axis] + k*w.dilation[axis]
 	return i, i >= 0 && i < w.in[axis]
 }
 
-// backward is how they meet that of a transposed convolution.
+// backward maps an output coordinate to the input coordinate that meets element k of the window in a transposed
+// convolution.
 func (w *window) backward(axis, out, k int) (int, bool) {
 	i := out + w.low[axis] - k*w.dilation[axis]
 	if i < 0 || i%w.stride[axis] != 0 {
@@ -98,8 +98,7 @@ func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int,
 	})
 }
 
-// conv and convTranspose differ in how windows meet the input and in where the
-// weight of an input and an output channel is.
+// conv and convTranspose differ in that mapping, and in the position of the weight for an input and an output channel.
 
 func conv(c *call) (value, error) {
 	if c.args[0].i != nil {
@@ -116,8 +115,8 @@ func convWith(c *call) ([]float64, error) {
 	return w.convolve(c, w.forward, func(in, out int) int { return out*perGroup + in%perGroup })
 }
 
-// convInts convolves bytes, whose sums float64 holds as in matmulInts. Padding by v is padding by 0 of what is less by
-// v, and v times the sum of the weights.
+// convInts convolves bytes; float64 represents the sums exactly, as in matmulInts. To pad by v, it subtracts v from x,
+// pads by 0, and adds v times the sum of the weights.
 func convInts(c *call) (value, error) {
 	around := float64(c.attrs().Int("padding_value"))
 	x, weights := fromInts(c.args[0].i), fromInts(c.args[1].i)
@@ -147,8 +146,8 @@ func convTranspose(c *call) (value, error) {
 	return c.floats(sums), err
 }
 
-// convolve computes each result element as one chain of additions over the
-// channels of its group and then the kernel, in order.
+// convolve computes each result element as one chain of additions over the channels of its group and then the kernel,
+// in order.
 func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
 	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
@@ -197,8 +196,7 @@ func avgPool(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// padded returns how many elements of a position's window are in the input or
-// its padding.
+// padded returns the number of elements of a position's window that are in the input or its padding.
 func (w *window) padded(position int) int {
 	n := 1
 	for axis, at := range coords(position, w.out) {

@@ -11,8 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// batch is several cases in one graph, one output each, so that they are compiled
-// and loaded at once.
+// batch is several cases in one graph, with one output each, so that they are compiled and loaded together.
 type batch struct {
 	cases   []Case
 	g       *ir.Graph
@@ -51,7 +50,7 @@ func newBatch(cases []Case) (*batch, error) {
 		maps.Copy(x.weights, b.weights)
 	}
 	if len(x.g.Updates()) > 0 {
-		x.runs = 2 // the second sees what the first left
+		x.runs = 2 // the second run sees the states of the first
 	}
 	return x, nil
 }
@@ -80,9 +79,9 @@ func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err 
 	return out, nil
 }
 
-// reference computes the batch by the reference. flushed is the same for
-// arguments whose denormals are zeros, or nil if there are none; in a batch with exact cases results of elementwise
-// ops that are denormal are zeros in it, too.
+// reference computes the batch with the reference interpreter. flushed is computed from arguments with denormals
+// replaced by zeros, or nil if there are none. In a batch with exact cases it also replaces denormal results of
+// elementwise ops by zeros.
 func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error) {
 	if want, err = x.interpret(ctx, x.g, x.inputs, x.weights); err != nil {
 		return nil, nil, err
@@ -105,7 +104,7 @@ func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error
 	return want, flushed, err
 }
 
-// flushing returns the graph with zeros for what elementwise ops make of floats that is denormal.
+// flushing returns the graph with denormal results of elementwise float ops replaced by zeros.
 func flushing(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		y, err := rw.Copy(n, args)
@@ -125,7 +124,7 @@ func flushing(g *ir.Graph) (*ir.Graph, error) {
 			}
 			return add(ir.OpConst, nil, attr("data", d))
 		}
-		if n.Rank() == 0 { // which one element would make a vector of
+		if n.Rank() == 0 { // concatenation would make it a vector
 			return y, nil
 		}
 		tiny := add(ir.OpLt, []*ir.Node{add(ir.OpAbs, []*ir.Node{y}), number(smallestNormal(n.DType()))})
@@ -196,7 +195,7 @@ func (r *Result) add(c interp.Report) {
 	r.Worst = max(r.Worst, Number(share(c)))
 }
 
-// share returns the worst error in units of what the tolerance allows.
+// share returns the worst error relative to the tolerance.
 func share(c interp.Report) float64 {
 	switch {
 	case c.Got == c.Want || c.Got != c.Got && c.Want != c.Want:
@@ -207,9 +206,8 @@ func share(c interp.Report) float64 {
 	return math.Abs(c.Got-c.Want) / c.Allowed
 }
 
-// nearest returns, element by element, whichever of two tensors is nearer to
-// got. A denormal of got stands for a zero of either: a device may compare a
-// denormal as a zero and still hand it on as it was, as x86's minps does.
+// nearest returns, for each element, the value of a or b that is nearer to got. A denormal in got matches a zero: a
+// device may compare a denormal as zero and still return it unchanged, as x86's minps does.
 func nearest(got, a, b *ir.Data) *ir.Data {
 	if a.DType != got.DType || a.Elems() != got.Elems() || got.Elems() == 0 {
 		return a
@@ -219,7 +217,7 @@ func nearest(got, a, b *ir.Data) *ir.Data {
 	x, errX := a.Floats()
 	y, errY := b.Floats()
 	if errG != nil || errX != nil || errY != nil {
-		return a // Compare says what is wrong
+		return a // Compare reports the error
 	}
 	tiny := 0.0
 	if a.DType.IsFloat() {
@@ -239,8 +237,8 @@ func nearest(got, a, b *ir.Data) *ir.Data {
 	return out
 }
 
-// inRange returns want with an infinity for each f64 past f32's range where got
-// has one, since devices may compute f64 in f32.
+// inRange returns want with infinities in place of f64 values beyond f32's range if got has an infinity there, since
+// devices may compute f64 in f32.
 func inRange(got, want *ir.Data) *ir.Data {
 	if want.DType != ir.F64 || got.DType != ir.F64 {
 		return want
@@ -273,8 +271,8 @@ func distance(a, b float64) float64 {
 	}
 }
 
-// Build returns the graph of a case in another dtype, whose one output is the op's result, and values for its inputs
-// and weights. ok is whether the op takes that dtype there.
+// Build returns the graph of a case in another dtype, with the op's result as the only output, and values for its
+// inputs and weights. ok reports whether the op supports that dtype.
 func (c Case) Build(t ir.DType) (g *ir.Graph, values map[string]*ir.Data, ok bool) {
 	b := newBuilder(ir.NewGraph(c.Op.String()), "c", c.Name)
 	n := c.build(b, t)

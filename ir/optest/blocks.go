@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// blockEdges are rows of blocks that formats have a case for: nothing but zeros
-// of either sign, one value throughout, the largest value negative or positive
-// or both, scales that are denormal as f16 or as f32, ties between levels. Groups
-// of 32 differ in scale, and no magnitude is above most.
+// blockEdges returns the rows on which block formats have special cases: only zeros of either sign, a constant, the
+// largest value negative or positive or both, scales that are denormal as f16 or as f32, ties between levels. Groups of
+// 32 have different scales, and no magnitude exceeds most.
 func blockEdges(most float64) []float64 {
 	const width = 256
 	rows := []func(i int) float64{

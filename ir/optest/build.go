@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// layout says through which views an argument comes to the op.
+// layout is the view through which the op reads an argument.
 type layout uint8
 
 const (
@@ -33,8 +33,8 @@ type builder struct {
 	rng     *rand.Rand
 	inputs  map[string]*ir.Data
 	weights map[string]*ir.Data
-	typesOf bool   // only types are wanted, so tensors are left out
-	first   values // if not small, what the first input of floats holds instead
+	typesOf bool   // only types are needed, so tensors are omitted
+	first   values // if not small, the values of the first float input
 	leaves  int
 	err     error
 }
@@ -103,7 +103,7 @@ func (b *builder) input(t ir.DType, dims []int, v values) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, v, 0)
 }
 
-// given adds an input of those values.
+// given adds an input with the values.
 func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
 	n := b.leaf(ir.OpInput, t, dims, small, 0)
 	if n != nil && !b.typesOf {
@@ -117,7 +117,7 @@ func (b *builder) indices(t ir.DType, extent int, dims ...int) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, index, extent)
 }
 
-// arg adds a tensor that comes through views.
+// arg adds a tensor seen through views.
 func (b *builder) arg(t ir.DType, dims []int, l layout, v values) *ir.Node {
 	switch l {
 	case transposed:
@@ -178,7 +178,7 @@ func (b *builder) flip(x *ir.Node) *ir.Node {
 	return b.view(ir.OpFlip, x, attr("axes", axes))
 }
 
-// slice takes dims elements of x from start on along every axis.
+// slice slices dims elements of x, starting at start along every axis.
 func (b *builder) slice(x *ir.Node, dims []int, start, step int) *ir.Node {
 	starts, steps, limits := make([]int64, len(dims)), make([]int64, len(dims)), make([]int, len(dims))
 	for i, d := range dims {

@@ -12,12 +12,11 @@ import (
 // A Case is one use of an op on given values.
 type Case struct {
 	Op    ir.Op
-	DType ir.DType // of the op's main argument, or of its result where it has none
-	// Name tells the case from all others: the op, the dtype, and what is
-	// special about it, such as add/f32/13x17/transposed.
+	DType ir.DType // of the op's main argument, or of its result if it has none
+	// Name identifies the case: the op, the dtype, and its variant, such as add/f32/13x17/transposed.
 	Name  string
-	Smoke bool // one of the few that stand for the op in a quick run
-	// Exact says that the result is the reference's to the last bit, whatever the tolerances of its ops.
+	Smoke bool // one of the few cases per op in a quick run
+	// Exact means that the result must have the reference's bits, regardless of the tolerances of its ops.
 	Exact bool
 
 	build func(b *builder, t ir.DType) *ir.Node
@@ -30,20 +29,19 @@ func (c Case) String() string { return c.Name }
 type template struct {
 	op   ir.Op
 	name string
-	// broad asks for every dtype that the op takes; otherwise the first of
-	// preferred stands for all.
+	// broad requests a case for every dtype that the op supports; otherwise only for the first of preferred.
 	broad bool
 	smoke bool
-	// exact asks for the reference's bits.
+	// exact requires the reference's bits.
 	exact bool
-	// types are the dtypes to try; nil means all but those of blocks.
+	// types are the dtypes to try; nil means all except block formats.
 	types []ir.DType
-	// mayBeRefused says that the op's rule may refuse it for every dtype.
+	// mayBeRefused means that the op's rule may reject the case for every dtype.
 	mayBeRefused bool
 	build        func(b *builder, t ir.DType) *ir.Node
 }
 
-// preferred lists the dtypes in the order in which they stand for others.
+// preferred lists the dtypes in order of preference for quick runs.
 var preferred = []ir.DType{ir.F32, ir.I32, ir.U32, ir.Bool, ir.F16, ir.BF16, ir.I8, ir.U8, ir.I64, ir.F64,
 	ir.F8E4M3, ir.I16, ir.U16, ir.F8E5M2}
 
@@ -85,7 +83,7 @@ func templates() []template {
 	return s.list
 }
 
-// cases returns the template's cases: one per dtype that the op takes.
+// cases returns the template's cases: one per dtype that the op supports.
 func (t template) cases() []Case {
 	types := t.types
 	if types == nil {
@@ -105,7 +103,7 @@ func (t template) cases() []Case {
 	return list
 }
 
-// takes reports whether the op's rule takes the template's arguments in a dtype.
+// takes reports whether the op's rule accepts the template's arguments in a dtype.
 func (t template) takes(dt ir.DType) bool {
 	b := newBuilder(ir.NewGraph(""), "", "")
 	b.typesOf = true
@@ -118,7 +116,7 @@ type suite struct{ list []template }
 
 type buildFunc = func(b *builder, t ir.DType) *ir.Node
 
-// add adds a template for the dtype that stands for all.
+// add adds a template for a single dtype.
 func (s *suite) add(op ir.Op, name string, f buildFunc) *template {
 	s.list = append(s.list, template{op: op, name: name, build: f})
 	return &s.list[len(s.list)-1]
@@ -130,7 +128,7 @@ func (t *template) every() *template { t.broad = true; return t }
 // quick makes a template's first case one of the quick run.
 func (t *template) quick() *template { t.smoke = true; return t }
 
-// exactly makes a template's results those of the reference to the last bit.
+// exactly requires a template's results to have the reference's bits.
 func (t *template) exactly() *template { t.exact = true; return t }
 
 // unary adds a template for an op of one argument.
@@ -143,7 +141,7 @@ func (s *suite) unary(op ir.Op, name string, dims []int, l layout, v values, att
 	})
 }
 
-// label is how a case's name tells shape, layout and values.
+// label describes shape, layout and values in a case's name.
 func label(dims []int, l layout, v values) string {
 	parts := []string{shapeName(dims)}
 	if l != plain {
@@ -171,7 +169,7 @@ func shapeName(dims []int) string {
 	return strings.Join(s, "x")
 }
 
-// ofOp are those of the suite's shapes that suit most ops: every rank, empty and
-// single extents, primes, and ones past a workgroup and a tile.
+// ofOp are shapes that suit most ops: every rank, extents of 0 and 1, primes, and extents larger than a workgroup and a
+// tile.
 var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3},
 	{2, 1, 2, 3, 2, 5}}

@@ -8,11 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Cases of ops in a row, which one kernel computes. A driver's compiler sees all of them, and may take two for
-// something simpler that is another number: these cases ask for what each op makes by itself. The chains of one case
-// are parts of one tensor, and so of one kernel.
+// Cases of consecutive ops that one kernel computes. A driver's compiler sees all of them and may simplify a pair to an
+// expression with a different result. These cases require the result of the separate ops. The chains of one case are
+// parts of one tensor, and so are in one kernel.
+//
+// chained adds a case of several chains, with their results concatenated along the outermost axis.
 
-// chained adds a case of several chains, whose results stand one after the other along the outermost axis.
+// chained adds a case of several chains, with their results concatenated along the outermost axis.
 func (s *suite) chained(op ir.Op, name string, chains func(b *builder, t ir.DType) []*ir.Node) *template {
 	return s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
 		parts := chains(b, t)
@@ -23,8 +25,8 @@ func (s *suite) chained(op ir.Op, name string, chains func(b *builder, t ir.DTyp
 	})
 }
 
-// castChains adds casts of casts. Of a float that cannot hold a number the next cast gets the nearest one, although
-// the number itself is at hand.
+// castChains adds casts of casts. If a float dtype cannot represent a number, the next cast must get the nearest value,
+// although the exact number is available in the kernel.
 func (s *suite) castChains() {
 	narrower := slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return t == ir.F64 })
 	chain := func(name string, from, through []ir.DType, to func(from ir.DType) ir.DType) *template {
@@ -40,7 +42,7 @@ func (s *suite) castChains() {
 		return c
 	}
 	back := func(from ir.DType) ir.DType { return from }
-	for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2} { // by way of f32 these would be rounded twice
+	for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2} { // via f32 these would be rounded twice
 		once := s.add(ir.OpCast, "to "+to.String()+"/digits", func(b *builder, t ir.DType) *ir.Node {
 			return b.view(ir.OpCast, b.leaf(ir.OpInput, t, []int{chainLength}, digits, 0), attr("dtype", to))
 		}).every().exactly()
@@ -55,11 +57,11 @@ func (s *suite) castChains() {
 }
 
 var (
-	// exactOps are those whose result is the nearest number of its dtype, or one of its arguments.
+	// exactOps are the ops with a correctly rounded result, or one of their arguments as the result.
 	exactOps = []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpSign, ir.OpSqr, ir.OpRelu, ir.OpFloor, ir.OpCeil, ir.OpRound,
 		ir.OpTrunc, ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpMin, ir.OpMax}
 	sums = []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul}
-	// inverses are pairs of which compilers make nothing: the second undoes the first, but for special values.
+	// inverses are pairs that compilers may cancel: the second inverts the first, except for special values.
 	inverses = [][2]ir.Op{{ir.OpExp, ir.OpLog}, {ir.OpLog, ir.OpExp}, {ir.OpExp2, ir.OpLog2}, {ir.OpLog2, ir.OpExp2},
 		{ir.OpExpm1, ir.OpLog1p}, {ir.OpLog1p, ir.OpExpm1}, {ir.OpSqr, ir.OpSqrt}, {ir.OpSqrt, ir.OpSqr},
 		{ir.OpRecip, ir.OpRecip}, {ir.OpSqrt, ir.OpRecip}, {ir.OpRsqrt, ir.OpRecip}, {ir.OpRsqrt, ir.OpSqr},
@@ -68,13 +70,13 @@ var (
 		{ir.OpSqr, ir.OpLog}}
 )
 
-// opChains adds pairs of ops, and triples of those that cancel: of special values and of numbers that lose digits.
+// opChains adds pairs of ops, and triples that cancel, for special values and numbers that lose digits.
 func (s *suite) opChains() {
 	for _, first := range exactOps {
 		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {
 			x, y := b.met(t)
 			if first == ir.OpMin || first == ir.OpMax {
-				// A device may compare a subnormal as 0 and hand it on as it was: it then rounds down to -1.
+				// A device may compare a subnormal as 0 and return it unchanged; the next op then rounds it down to -1.
 				x, y = b.pairsOf(t, slices.DeleteFunc(metValues(t), func(v float64) bool {
 					return v != 0 && math.Abs(v) < smallestNormal(t)
 				}))
@@ -120,8 +122,8 @@ func (s *suite) opChains() {
 	s.inexactChains()
 }
 
-// inexactChains adds pairs with ops that may be off. They hold to the tolerances of their ops, and special values to
-// what these make of them.
+// inexactChains adds pairs with inexact ops. The results must be within the tolerances of the ops, and special values
+// must match.
 func (s *suite) inexactChains() {
 	var inexact []ir.Op
 	for _, op := range ir.Ops() {
@@ -171,7 +173,7 @@ func (b *builder) of(op ir.Op, x, y *ir.Node) *ir.Node {
 	return b.op(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, true)...)
 }
 
-// each applies ops to a value, and those of two arguments to it and to what it comes from, in both orders.
+// each applies unary ops to value, and binary ops to value and its operands x and y, in both orders.
 func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 	for _, op := range ops {
 		if len(op.Info().Args) == 1 {
@@ -184,8 +186,8 @@ func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 	return list
 }
 
-// met returns two inputs in which each of some values meets each other: special ones, and ones whose sums and products
-// lose digits or leave the dtype's range.
+// met returns two inputs that pair each value of a list with each other: special values, and values whose sums and
+// products lose digits or exceed the dtype's range.
 func (b *builder) met(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, metValues(t)) }
 
 // metValues are the values of met.
@@ -194,12 +196,12 @@ func metValues(t ir.DType) []float64 {
 	if digits == 0 {
 		digits = 23
 	}
-	whole := math.Ldexp(1.5, digits) // what is added to it is rounded to a whole number
+	whole := math.Ldexp(1.5, digits) // large enough that adding a number rounds it to an integer
 	return []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
 		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
-// moderate is met for ops whose results grow fast.
+// moderate is met for ops with fast-growing results.
 func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
 	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, -2.5, 0.3, -0.7, 0x1p-20, math.Inf(1),
 		math.Inf(-1), math.NaN()})
@@ -218,7 +220,7 @@ func (b *builder) pairsOf(t ir.DType, list []float64) (x, y *ir.Node) {
 	return b.given(t, xs, 1, len(xs)), b.given(t, ys, 1, len(ys))
 }
 
-// powers adds powers by constants, of which the generator makes products, quotients and roots.
+// powers adds powers by constants, which the generator compiles to multiplications, divisions and roots.
 func (s *suite) powers() {
 	exponents := []float64{-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 1.5}
 	s.chained(ir.OpPowf, "by constants", func(b *builder, t ir.DType) (parts []*ir.Node) {
@@ -256,8 +258,8 @@ func (b *builder) number(t ir.DType, v float64) *ir.Node {
 // chainLength is how many elements each chain computes.
 const chainLength = 192
 
-// digitsOf returns numbers of which narrower dtypes lose digits: powers of two, and what lies around them and around
-// the middle of two neighbours in a narrower dtype.
+// digitsOf returns numbers that lose digits in narrower dtypes: powers of two, their neighbourhoods, and the
+// neighbourhoods of midpoints of a narrower dtype.
 func digitsOf(t ir.DType) (floats []float64, ints []int64) {
 	if t.IsFloat() {
 		floats = append(floats, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), largest(t), -largest(t),

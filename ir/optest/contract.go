@@ -2,16 +2,15 @@ package optest
 
 import "github.com/vkc-go/vkc/ir"
 
-// narrow are the float dtypes that devices compute in a larger one, which has
-// values that these take for infinite.
+// narrow are the float dtypes that devices compute in a wider one, with values that are infinite in the narrow one.
 var narrow = []ir.DType{ir.F16, ir.BF16}
 
-// contract adds what every op of floats owes on every device: what it makes of
-// special values, and that its value is one of its dtype to ops in the same kernel.
+// contract adds requirements for every float op on every device: how it treats special values, and that other ops in
+// the same kernel see its value rounded to its dtype.
 func (s *suite) contract() {
 	done := map[ir.Op]bool{}
 	for _, t := range s.list {
-		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // whose extremes are few
+		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // lerp has few extremes
 		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf ||
 			elementwise && t.name != "extreme" || !t.takes(ir.F32) {
 			continue
@@ -22,7 +21,7 @@ func (s *suite) contract() {
 			v = summed
 		}
 		build := t.build
-		if !elementwise { // which have met all extremes already
+		if !elementwise { // elementwise ops have been tested with all extremes already
 			build = func(b *builder, dt ir.DType) *ir.Node {
 				b.first = v
 				return t.build(b, dt)
@@ -32,11 +31,11 @@ func (s *suite) contract() {
 		infinite := s.add(t.op, "infinite/"+t.name, func(b *builder, dt ir.DType) *ir.Node {
 			return b.view(ir.OpIsInf, build(b, dt))
 		})
-		infinite.types, infinite.mayBeRefused = narrow, true // whose result is no float
+		infinite.types, infinite.mayBeRefused = narrow, true // the result is no float
 		infinite.every()
 	}
 	digits := s.add(ir.OpAffine, "digits beyond the dtype", func(b *builder, t ir.DType) *ir.Node {
-		one := map[ir.DType]float64{ir.F16: 1 << 11, ir.BF16: 1 << 8}[t] // whose next number is 2 away
+		one := map[ir.DType]float64{ir.F16: 1 << 11, ir.BF16: 1 << 8}[t] // the next representable number is 2 away
 		x := b.view(ir.OpAffine, b.input(t, []int{257}, small), attr("add", one))
 		return b.view(ir.OpAffine, x, attr("add", -one))
 	})

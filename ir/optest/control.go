@@ -2,7 +2,7 @@ package optest
 
 import "github.com/vkc-go/vkc/ir"
 
-// control adds the cases of branches and loops. Their bodies only move elements, so that results are exact.
+// control adds cases of branches and loops. Their bodies only move elements, so that results are exact.
 func (s *suite) control() {
 	branches := func(turn bool) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node { return b.branches(t, turn) }
@@ -27,7 +27,7 @@ func (s *suite) control() {
 	}
 }
 
-// body returns a builder for a body, with inputs and states of some types, by turns of them in list.
+// body returns a builder for a body with inputs and states of the given types, and its leaves.
 func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	in := newBuilder(ir.NewBody(""), "", "")
 	in.err = b.err
@@ -38,7 +38,7 @@ func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	return in, list
 }
 
-// branches is an if that gives its values in order, or in another.
+// branches is an if that returns its values in order, or exchanged.
 func (b *builder) branches(t ir.DType, turn bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	condition := b.constant(ir.Bool, 1)
@@ -67,8 +67,8 @@ func (b *builder) branches(t ir.DType, turn bool) *ir.Node {
 	return b.op(ir.OpIf, []*ir.Node{condition, x, y}, attr("then", bodies[0]), attr("else", bodies[1]))
 }
 
-// loop puts one element after another of a vector into a second one, which is its first value, or its last where
-// the loop has a condition.
+// loop copies a vector element by element into a second one. It returns the second as its first value, or as its last
+// if the loop has a condition.
 func (b *builder) loop(t ir.DType, trips int, while bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	first := []*ir.Node{x, b.constant(ir.I32, 0), b.constant(ir.Bool, 1)}

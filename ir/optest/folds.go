@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// folded are the shapes that reductions, scans and row ops go over, with the
-// axes to go along.
+// folded are the shapes for reductions, scans and row ops, with the axes to use.
 var folded = []struct {
 	dims []int
 	axes []int
@@ -18,7 +17,7 @@ var folded = []struct {
 	{[]int{2, 4099}, []int{1}}, {[]int{2, 3, 5}, []int{0, 1, 2}}, {[]int{2, 1, 3, 5}, []int{1, 2}}, {[]int{2, 3, 1, 2, 3}, []int{1}}, {[]int{2, 1, 2, 3, 2, 5}, []int{3, 5}},
 }
 
-// alongAxis adds the cases of an op that goes along one axis.
+// alongAxis adds the cases of an op along one axis.
 func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
 	before, v := "", valuesOf(op)
 	for _, a := range attrs {
@@ -38,7 +37,7 @@ func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
 	s.unary(op, before+"axis -1", []int{5, 37}, plain, v, along(-1)...).every().quick()
 	s.unary(op, before+"axis 0", []int{5, 37}, viewed, v, along(0)...).every()
 	s.unary(op, before+"axis -1", []int{11, 17}, plain, sparse, along(-1)...).every().quick()
-	// Where all of a row is one infinity or NaN, x - max(x) must not become 0.
+	// If a whole row is one infinity or NaN, x - max(x) must not become 0.
 	s.unary(op, before+"axis -1", []int{31, 1}, plain, sparse, along(-1)...).every().quick()
 	s.unary(op, before+"axis 0", []int{5, 31}, repeated, sparse, along(0)...).every()
 	if op.Info().Tol == (ir.Tolerance{}) {
@@ -64,8 +63,8 @@ func (s *suite) reductions() {
 		attr("correction", int64(2)))
 }
 
-// longFolds adds rows long enough to be folded in chunks, with a rest, side by
-// side in memory and in a row; of infinities and NaN too.
+// longFolds adds rows long enough to be folded in chunks, with a remainder, interleaved and contiguous in memory, also
+// with infinities and NaN.
 func (s *suite) longFolds() {
 	for _, op := range ir.Ops() {
 		attrs := func(axis int64) []ir.Attr {
@@ -74,7 +73,7 @@ func (s *suite) longFolds() {
 		switch op {
 		case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
 			attrs = func(axis int64) []ir.Attr { return []ir.Attr{attr("axis", axis)} }
-		case ir.OpProd: // of so many is 0 or infinite
+		case ir.OpProd: // of that many elements is 0 or infinite
 			continue
 		default:
 			if op.Class() != ir.ClassReduce {
@@ -84,7 +83,7 @@ func (s *suite) longFolds() {
 		s.unary(op, "long columns", []int{2, 1301, 3}, plain, small, attrs(1)...)
 		s.unary(op, "long columns", []int{2, 1301, 3}, plain, sparse, attrs(1)...)
 		s.unary(op, "long row", []int{1, 66003}, plain, small, attrs(1)...)
-		// One workgroup a row, of elements that take two words.
+		// One workgroup per row, with elements of two words.
 		wide := s.unary(op, "wide row", []int{3, 1301}, plain, full, attrs(1)...).optional()
 		wide.types = []ir.DType{ir.I64}
 	}
@@ -146,12 +145,12 @@ func (s *suite) scans() {
 func (s *suite) running(op ir.Op) {
 	v := valuesOf(op)
 	s.alongAxis(op)
-	if op == ir.OpCumSum { // the others go the same way
+	if op == ir.OpCumSum { // the others use the same code
 		s.alongAxis(op, attr("exclusive", true))
 		s.alongAxis(op, attr("reverse", true), attr("exclusive", true))
 	}
 	first := s.unary(op, "reverse exclusive", []int{3, 23}, plain, v, attr("exclusive", true), attr("reverse", true))
-	first.types = []ir.DType{ir.I8, ir.U16, ir.F16, ir.I64} // whose first result is wider where they are folded
+	first.types = []ir.DType{ir.I8, ir.U16, ir.F16, ir.I64} // these accumulate in a wider dtype
 	first.quick()
 	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
 		s.unary(op, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, v,
@@ -163,7 +162,7 @@ func (s *suite) running(op ir.Op) {
 	wide.types = []ir.DType{ir.I64}
 }
 
-// valuesOf are what an op folds: products neither vanish nor overflow.
+// valuesOf returns values for an op such that products neither vanish nor overflow.
 func valuesOf(op ir.Op) values {
 	if op == ir.OpProd || op == ir.OpCumProd {
 		return nearOne
@@ -171,8 +170,8 @@ func valuesOf(op ir.Op) values {
 	return small
 }
 
-// longOrders adds the cases of rows too long for one workgroup: with many equal
-// elements, infinities and NaN, and in orders that sorts are known to trip over.
+// longOrders adds cases of rows too long for one workgroup: with many equal elements, infinities and NaN, and in orders
+// that are hard for sorting algorithms.
 func (s *suite) longOrders(op ir.Op) {
 	const n = 9001
 	patterns := []struct {
@@ -237,8 +236,7 @@ func (s *suite) rows() {
 	s.rope()
 }
 
-// norm adds the cases of an op that normalizes along the innermost axis, with
-// that many parameters.
+// norm adds the cases of an op that normalizes along the innermost axis, with the given number of parameters.
 func (s *suite) norm(op ir.Op, params int) {
 	build := func(dims []int, l layout, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {
@@ -367,6 +365,6 @@ func (s *suite) ropeTables() {
 	}).every()
 }
 
-// optional marks a template that an op's rule may refuse for every dtype: a case
-// of an empty axis is one for some ops and a mistake for others.
+// optional marks a template that an op's rule may reject for every dtype: an empty axis is valid for some ops and an
+// error for others.
 func (t *template) optional() *template { t.mayBeRefused = true; return t }

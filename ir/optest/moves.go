@@ -120,7 +120,7 @@ func (s *suite) quantized() {
 			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0),
 				b.indices(ir.I32, 7, 9)}, attr("dtype", t))
 		})
-		// as many kernels as a matvec has rows, and one of tiles
+		// kernels for every number of matvec rows, and one with tiles
 		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33} {
 			s.add(ir.OpMatMul, fmt.Sprintf("%s/%dx512 by 13", q, rows), func(b *builder, t ir.DType) *ir.Node {
 				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small),
@@ -149,8 +149,8 @@ func (s *suite) quantized() {
 	}).every()
 }
 
-// blockRows adds products whose rows are in blocks: by blocks of every format, by floats, along other axes, made of
-// floats on the way, and where rows may become bytes.
+// blockRows adds matmuls with rows in blocks: with weights in blocks of every format and in floats, along other axes,
+// with rows quantized in the graph, and with rows that may be quantized to int8.
 func (s *suite) blockRows() {
 	product := func(name string, a, w ir.DType, m, k int, attrs ...ir.Attr) *template {
 		name = fmt.Sprintf("%s by %s/%dx37x%d%s", a, w, m, k, name)
@@ -255,8 +255,7 @@ func (s *suite) dynamic() {
 	}
 }
 
-// scatters adds the cases of ops that write at computed indices. Equal indices
-// and ones out of range are among them.
+// scatters adds cases of ops that write at computed indices, including equal and out-of-range ones.
 func (s *suite) scatters() {
 	for axis := range 2 {
 		for _, l := range []layout{plain, transposed, viewed} {
@@ -311,8 +310,8 @@ func (s *suite) scatters() {
 	s.manyScatters()
 }
 
-// manyScatters adds cases that are too much work to compare every index with every place: updates of few elements, of
-// many, and of one, of rows and of single elements, where the device accumulates and where it sorts.
+// manyScatters adds large cases, where comparing every index with every output would be too slow: updates of few
+// elements, of many and of one, of rows and of single elements, accumulated by atomics or by sorting.
 func (s *suite) manyScatters() {
 	scattered := func(mode string, places, updates int, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {

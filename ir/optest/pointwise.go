@@ -22,7 +22,7 @@ func (s *suite) elementwise() {
 	s.integers()
 }
 
-// integers adds the cases of ops that take integers by other rules than floats.
+// integers adds cases of ops whose rules for integers differ from floats.
 func (s *suite) integers() {
 	one := func(op ir.Op, name string, attrs ...ir.Attr) {
 		t := s.add(op, "integers/"+name, func(b *builder, t ir.DType) *ir.Node {
@@ -41,7 +41,7 @@ func (s *suite) integers() {
 	}
 }
 
-// ranges adds functions over the range in which they are hard to compute.
+// ranges adds functions on ranges where they are hard to compute.
 func (s *suite) ranges() {
 	for _, r := range []struct {
 		op       ir.Op
@@ -88,7 +88,7 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	}
 }
 
-// argType is the dtype of argument i where the main ones have dtype t.
+// argType is the dtype of argument i if the main arguments have dtype t.
 func argType(op ir.Op, t ir.DType, i int) ir.DType {
 	if op == ir.OpWhere && i == 0 {
 		return ir.Bool
@@ -96,8 +96,7 @@ func argType(op ir.Op, t ir.DType, i int) ir.DType {
 	return t
 }
 
-// args adds all arguments of an elementwise op. All have the layout but the
-// second, so that arguments of different layouts meet.
+// args adds all arguments of an elementwise op. The second has another layout, so that different layouts are combined.
 func (b *builder) args(op ir.Op, t ir.DType, dims []int, l layout, v values) []*ir.Node {
 	var list []*ir.Node
 	for i := range op.Info().Args {
@@ -123,13 +122,13 @@ func (b *builder) outer(op ir.Op, t ir.DType, rows, cols int, v values) []*ir.No
 	return list
 }
 
-// extremeArgs adds arguments in which each extreme value meets each other.
+// extremeArgs adds arguments that pair each extreme value with each other.
 func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
 	n := extremeCount(t)
 	switch {
 	case len(op.Info().Args) == 1:
 		return []*ir.Node{b.input(t, []int{n}, extreme)}
-	case op == ir.OpLerp: // whose difference of the largest values overflows on the way
+	case op == ir.OpLerp: // lerp's difference of the largest values overflows
 		return b.outer(op, t, 7, 31, sparse)
 	}
 	return b.outer(op, t, n, n, extreme)
@@ -223,8 +222,7 @@ func (s *suite) constants() {
 	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).every().quick()
 }
 
-// state gives a state that an input replaces: the first run sees zeros, the
-// second what the first was given.
+// state adds a state that an input replaces: the first run outputs zeros, the second the first run's input.
 func state(dims []int) buildFunc {
 	return func(b *builder, t ir.DType) *ir.Node {
 		st := b.leaf(ir.OpState, t, dims, wide, 0)

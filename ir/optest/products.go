@@ -40,11 +40,11 @@ func (s *suite) contractions() {
 	s.attentions()
 }
 
-// byteDTypes are what products of bytes are of.
+// byteDTypes are the dtypes of byte matmuls.
 var byteDTypes = []ir.DType{ir.I8, ir.U8}
 
-// byteProducts adds products of bytes, which are exact: of extremes alone, of
-// so many that sums wrap around, and with what makes floats of the sums.
+// byteProducts adds matmuls of bytes, which are exact: of extremes only, with enough terms that sums wrap around, and
+// followed by conversion to float.
 func (s *suite) byteProducts() {
 	ofBytes := func(name string, f buildFunc) *template {
 		t := s.add(ir.OpMatMul, name, f)
@@ -86,7 +86,7 @@ func (s *suite) byteProducts() {
 	}
 }
 
-// mixedProducts adds products of every two dtypes of floats: rows that are tiled, and a single one.
+// mixedProducts adds matmuls of every two float dtypes, with many rows and with one row.
 func (s *suite) mixedProducts() {
 	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2, ir.F64}
 	for i, u := range floats {
@@ -117,7 +117,7 @@ func (s *suite) matmul(name string, m, n, k, mask int, l layout, v values) *temp
 	})
 }
 
-// batches adds products with outer axes that broadcast.
+// batches adds matmuls with outer axes that broadcast.
 func (s *suite) batches() {
 	for _, tt := range []struct{ a, b []int }{
 		{[]int{3, 5, 7}, []int{3, 7, 4}}, {[]int{3, 5, 7}, []int{7, 4}}, {[]int{1, 5, 7}, []int{3, 7, 4}},
@@ -187,8 +187,8 @@ func (s *suite) attentions() {
 	s.attentionGrads()
 }
 
-// attentionGrads adds cases of the ops that go with attention: rows that see all keys, some and none, groups of heads,
-// and what shapes scores.
+// attentionGrads adds cases of attention's companion ops: queries that see all keys, some and none, groups of heads,
+// and options of the scores.
 func (s *suite) attentionGrads() {
 	for _, tt := range []struct {
 		name                      string
@@ -251,8 +251,8 @@ func (s *suite) attentionGrads() {
 	})
 }
 
-// halfAttentions adds cases that may round f32 to f16: with rows that matrix
-// units take, few and many, and with rows that they do not.
+// halfAttentions adds cases that may round f32 to f16, with few and many rows, and with shapes that matrix units
+// support or do not.
 func (s *suite) halfAttentions() {
 	for _, tt := range []struct{ heads, groups, q, k, d, e int }{
 		{2, 1, 67, 131, 32, 32}, {4, 2, 33, 33, 64, 16}, {4, 2, 1, 67, 16, 16}, {2, 2, 5, 7, 7, 3},
@@ -266,7 +266,7 @@ func (s *suite) halfAttentions() {
 	}
 }
 
-// maskedRows adds a case whose mask hides keys by -Inf, of some queries all.
+// maskedRows adds a case with a mask that hides keys by -Inf, and all keys of some queries.
 func (s *suite) maskedRows() {
 	s.add(ir.OpAttention, "rows hidden by the mask", func(b *builder, t ir.DType) *ir.Node {
 		const queries, keys = 4, 3
@@ -282,8 +282,8 @@ func (s *suite) maskedRows() {
 	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
 }
 
-// sinks adds cases where a score of no key takes its share: beside no mask and a mask,
-// of queries that see many keys, some and none.
+// sinks adds cases with sinks, which take a share of the attention without a key: with and without a mask, for queries
+// that see many keys, some and none.
 func (s *suite) sinks() {
 	for _, tt := range []struct {
 		heads, groups, q, k, d int
@@ -312,7 +312,7 @@ func (s *suite) sinks() {
 
 // window is the shape and attributes of a convolution or pooling.
 type window struct {
-	x, w                                  []int // w is the kernel alone where there are no weights
+	x, w                                  []int // w is only the kernel size if there are no weights
 	stride, low, high, dilation, outExtra []int64
 	groups                                int64
 }
@@ -385,7 +385,7 @@ func (s *suite) windows() {
 	s.resizes()
 }
 
-// byteConvolutions adds convolutions of bytes, which are padded by any of theirs.
+// byteConvolutions adds convolutions of bytes with various padding values.
 func (s *suite) byteConvolutions() {
 	ones, twos := []int64{1, 1}, []int64{2, 2}
 	for _, w := range []window{

@@ -29,8 +29,7 @@ type Result struct {
 	Outcome Outcome  `json:"outcome"`
 	Reason  string   `json:"reason,omitempty"` // of a failure or refusal
 	Elems   int      `json:"elems"`            // elements compared
-	// Worst is the largest error in units of what the tolerance allows: over 1
-	// is a failure. WorstAbs is the largest |got-want|.
+	// Worst is the largest error relative to the tolerance: above 1 is a failure. WorstAbs is the largest |got-want|.
 	Worst    Number `json:"worst"`
 	WorstAbs Number `json:"worst_abs"`
 }
@@ -84,7 +83,7 @@ func (r *Report) Failures() []Result {
 	return list
 }
 
-// nodeNumber is what tells apart the reasons of cases that are refused alike.
+// nodeNumber matches the node number in a refusal, which must be removed to group equal reasons.
 var nodeNumber = regexp.MustCompile(`%[0-9]+`)
 
 func (s *Summary) add(r Result) {
@@ -97,14 +96,13 @@ func (s *Summary) add(r Result) {
 		if reason := nodeNumber.ReplaceAllString(r.Reason, "%n"); !slices.Contains(s.Reasons, reason) {
 			s.Reasons = append(s.Reasons, reason)
 		}
-	default: // an outcome that nobody knows is no pass
+	default: // an unknown outcome is not a pass
 		s.Failed++
 	}
 	s.Worst, s.WorstAbs = max(s.Worst, r.Worst), max(s.WorstAbs, r.WorstAbs)
 }
 
-// Err returns nil if no case failed, else one line that counts the failures and
-// tells the first.
+// Err returns nil if no case failed, else one line with the number of failures and the first one.
 func (r *Report) Err() error {
 	failed := r.Failures()
 	if len(failed) == 0 {

@@ -16,37 +16,37 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Backend loads a graph for what is to be proved. An error by which it declines
-// a graph, rather than fails at it, is told by Options.Refused.
+// Backend loads a graph for the backend under test. Options.Refused decides whether an error means that it refused the
+// graph.
 type Backend func(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error)
 
 // Options adjusts Run. The zero value runs all cases.
 type Options struct {
-	// Filter selects cases whose name it matches.
+	// Filter selects cases by name.
 	Filter *regexp.Regexp
-	// Smoke selects the few cases that stand for each op.
+	// Smoke selects the few cases per op for a quick run.
 	Smoke bool
-	// Batch is how many cases share a graph at most; 0 means 24. A GLSL compiler
-	// takes longer to start than for the kernels of a dozen cases.
+	// Batch is the maximum number of cases per graph; 0 means 24. A GLSL compiler takes longer to start than to compile
+	// the kernels of a dozen cases.
 	Batch int
-	// Refused tells errors of the backend that say it cannot run a graph from
-	// failures. Nil means Refused of this package.
+	// Refused reports whether an error of the backend means that it cannot run a graph. Nil means this package's
+	// Refused.
 	Refused func(error) bool
-	// Jobs is how many graphs are compiled and run at a time; 0 means one. The
-	// backend must bear concurrent calls if it is more.
+	// Jobs is the number of graphs to compile and run at a time; 0 means one. If it is more, the backend must be safe
+	// for concurrent use.
 	Jobs int
-	// Progress, if set, is told how many cases are done, by one call at a time.
+	// Progress, if set, receives the number of finished cases. Calls do not overlap.
 	Progress func(done, total int)
 }
 
-// refusals are in the errors of vkc's own backend that name what it cannot run.
+// refusals occur in errors of vkc's own backend for graphs that it cannot run.
 var refusals = []string{
 	"cannot run this graph: it lacks", // a feature of the device
 	"has no lowering",                 // an op without kernels
 }
 
-// Refused reports whether an error says clearly that a graph cannot be run: it
-// wraps errors.ErrUnsupported, or is vkc's for what a device or the compiler lacks.
+// Refused reports whether an error says clearly that a graph cannot be run: it wraps errors.ErrUnsupported, or is vkc's
+// error for a missing feature of the device or compiler.
 func Refused(err error) bool {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return true
@@ -70,8 +70,8 @@ func Select(opt Options) []Case {
 	return list
 }
 
-// Run runs the selected cases on a backend. What goes wrong with a case is in its
-// result; the error is that of ctx, or a mistake in the cases themselves.
+// Run runs the selected cases on a backend. A case's failure is in its result; the returned error is that of ctx, or a
+// mistake in the cases themselves.
 func Run(ctx context.Context, backend Backend, opt Options) (*Report, error) {
 	if opt.Refused == nil {
 		opt.Refused = Refused
@@ -94,8 +94,7 @@ func Run(ctx context.Context, backend Backend, opt Options) (*Report, error) {
 	return &Report{Results: r.results}, nil
 }
 
-// runner is the state of one Run. Batches run at the same time, each with its
-// own part of results.
+// runner is the state of one Run. Batches run concurrently, each with its own part of results.
 type runner struct {
 	backend Backend
 	opt     Options
@@ -115,7 +114,7 @@ func (r *runner) progress(cases int) {
 	}
 }
 
-// run runs cases in one graph and, where that fails as a whole, each half by itself.
+// run runs cases in one graph. If that fails as a whole, it runs each half separately.
 func (r *runner) run(ctx context.Context, cases []Case, results []Result) error {
 	x, err := newBatch(cases)
 	if err != nil {
@@ -170,7 +169,7 @@ func (x *batch) result(i int, o Outcome, reason string) Result {
 // oneLine joins the lines of a text.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Number is a float64 that JSON can hold: one that is not finite is a string.
+// Number is a float64 that JSON can represent: non-finite ones are strings.
 type Number float64
 
 // MarshalJSON implements json.Marshaler.

@@ -7,24 +7,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// values says which values an argument holds.
+// values selects the values of an argument.
 type values uint8
 
 const (
 	small   values = iota // ±1.5 and often a whole number; integers from -4 to 11
 	wide                  // small ones, and magnitudes from 1e-4 to 30; integers of any size
-	nearOne               // 0.9 to 1.1, whose products stay in range
-	sparse                // small ones with few infinities and NaNs among them
+	nearOne               // 0.9 to 1.1, so that products stay in range
+	sparse                // small ones with a few infinities and NaNs
 	extreme               // the extremes of the dtype, each in turn
 	full                  // any integer, most near the limits and 0
 	index                 // integers around the valid indices, some out of range
 	special               // small ones, and each of specials once
-	summed                // the same for ops that add up or square, see specials
-	digits                // numbers of which narrower dtypes lose digits
+	summed                // the same for ops that sum or square, see specials
+	digits                // numbers that lose digits in narrower dtypes
 )
 
-// smallestNormal returns the smallest normal number of a float dtype, in f32's
-// range, since devices may compute f64 in f32.
+// smallestNormal returns the smallest normal number of a float dtype, in f32's range, since devices may compute f64 in
+// f32.
 func smallestNormal(t ir.DType) float64 {
 	switch t {
 	case ir.F16, ir.F8E5M2:
@@ -64,10 +64,9 @@ func extremes(t ir.DType) []float64 {
 	return list
 }
 
-// specials returns the values of which every float op must make what the reference
-// does: NaN, the infinities if there are any, -0, and the largest finite ones. Where
-// an op adds up or squares, they do not cancel, and in dtypes of f32's range are no
-// larger than that the way to a result in that range does not leave it.
+// specials returns the values for which every float op must match the reference: NaN, the infinities if there are any,
+// -0, and the largest finite values. For ops that sum or square, the values do not cancel, and in dtypes with f32's
+// range they are small enough that intermediate results stay in range.
 func specials(t ir.DType, v values) []float64 {
 	top, bottom := largest(t), -largest(t)
 	if v == summed {
@@ -96,7 +95,7 @@ func extremeInts(t ir.DType) []int64 {
 	return list
 }
 
-// extremeCount returns how many elements hold every extreme of a dtype.
+// extremeCount returns the number of extremes of a dtype.
 func extremeCount(t ir.DType) int {
 	if t.IsFloat() {
 		return len(extremes(t))
@@ -104,7 +103,7 @@ func extremeCount(t ir.DType) int {
 	return len(extremeInts(t))
 }
 
-// tensor makes a tensor of those values; bound is the extent that indices go to.
+// tensor makes a tensor of the selected values; bound is the exclusive limit of indices.
 func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
@@ -186,7 +185,7 @@ func limits(rng *rand.Rand, lo, hi int64) int64 {
 	return int64(rng.Uint64())
 }
 
-// flush returns the tensor with zeros for denormals, or nil if it has none.
+// flush returns the tensor with denormals replaced by zeros, or nil if it has none.
 func flush(d *ir.Data) (*ir.Data, error) {
 	if !d.DType.IsFloat() {
 		return nil, nil
