@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// benchModelFlags say which language model vkc bench measures, and how.
+// benchModelFlags select the language model that vkc bench measures, and its options.
 type benchModelFlags struct {
 	bench.Model
 	path, kv string
@@ -76,7 +76,7 @@ func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err erro
 	return err
 }
 
-// open opens the model's file, if there is one.
+// open opens the model's file, if one is given.
 func (f *benchModelFlags) open() (err error) {
 	if f.path != "" {
 		f.File, err = gguf.Open(f.path)

@@ -19,7 +19,7 @@ import (
 
 // caches are the caches of this user.
 type caches struct {
-	root      string // empty where they are off
+	root      string // empty if the caches are off
 	programs  *progcache.Cache
 	shaders   cachefile.Dir
 	pipelines string // directory

@@ -51,7 +51,7 @@ type talker interface {
 	// message returns the next message, or io.EOF.
 	message() (string, error)
 	io.Writer
-	// answering returns a context that ends where an answer is to stop.
+	// answering returns a context that ends when the user interrupts the answer.
 	answering(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
@@ -63,7 +63,7 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	c := &conversation{model: m, flags: f, system: system}
-	// A template that has no room for conversations as these are says so before the first message.
+	// Check before the first message that the template supports such conversations.
 	if _, _, err := c.prompt("Hello"); err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (c *conversation) run(ctx context.Context, t talker) error {
 	}
 }
 
-// prompt is the conversation with one more message of the user. Of a conversation that has
-// become too long the beginning is forgotten.
+// prompt returns the tokens of the conversation with one more message of the user. If the conversation is too long, its
+// oldest messages are dropped; forgotten counts them.
 func (c *conversation) prompt(text string) (prompt []int32, forgotten int, err error) {
 	var messages []chat.Message
 	if c.system != "" {
@@ -146,7 +146,7 @@ func (c *conversation) prompt(text string) (prompt []int32, forgotten int, err e
 	return prompt, forgotten, err
 }
 
-// answer shows the model's answer, and keeps it, as far as it came.
+// answer prints the model's answer and adds it to the conversation, even if it was interrupted.
 func (c *conversation) answer(ctx context.Context, t talker, text string) error {
 	prompt, forgotten, err := c.prompt(text)
 	if err != nil {
@@ -213,8 +213,7 @@ func (p *plainTalker) answering(ctx context.Context) (context.Context, context.C
 	return context.WithCancel(ctx)
 }
 
-// console is a terminal in raw mode: one goroutine reads keys, so that Ctrl-C is seen while
-// an answer is written.
+// console is a terminal in raw mode. One goroutine reads keys, so that Ctrl-C works while an answer is printed.
 type console struct {
 	*term.Terminal
 	ctx   context.Context
@@ -264,7 +263,7 @@ func (c *console) close() {
 	term.Restore(int(os.Stdin.Fd()), c.saved)
 }
 
-// Read gives keys to the line editor.
+// Read returns keys to the line editor.
 func (c *console) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {

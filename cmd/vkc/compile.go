@@ -36,7 +36,7 @@ type compileInfo struct {
 	Program   programInfo `json:"program"`
 }
 
-// programInfo says how a program was compiled.
+// programInfo describes the compilation of a program.
 type programInfo struct {
 	Kernels   int     `json:"kernels"`
 	Shaders   int     `json:"shaders"`

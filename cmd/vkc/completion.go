@@ -15,8 +15,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// flagValues are the values that shells complete for flags, by the flag's name.
-// Flags that are not here take files, or anything.
+// flagValues maps flag names to the values that shells complete. Flags not in the map take a file or arbitrary text.
 var flagValues = map[string]func() []string{
 	"after":     passNames,
 	"device":    deviceValues,
@@ -46,8 +45,8 @@ func completeValues(cmd *cobra.Command) {
 	}
 }
 
-// deviceValues is what --device takes: names, and the devices here by their
-// index. Without Vulkan there are names alone.
+// deviceValues lists the values of --device for completion: names, and the indices of the devices of this machine.
+// Without Vulkan it lists only names.
 func deviceValues() []string {
 	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device",
 		"cpu\tthe CPU fast path, without Vulkan", "reference\tthe definition of every op, slow"}
@@ -68,10 +67,9 @@ func passNames() (names []string) {
 // unknownFlag matches the flag parser's error for an unknown flag.
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
 
-// flagError makes an error of the flag parser one of usage, and names the flags
-// that a misspelt one may be meant for.
+// flagError turns an error of the flag parser into a usage error. For a misspelt flag it suggests similar ones.
 func flagError(cmd *cobra.Command, err error) error {
-	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 { // flags of a command that is not there
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 { // these are flags of an unknown command
 		return cmd.RunE(cmd, words)
 	}
 	if typo := unknownFlag.FindStringSubmatch(err.Error()); typo != nil {
@@ -100,8 +98,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
-// noEmptyFlags refuses flags that are given without a value, as by a variable of a script that is not set. A text may
-// be empty.
+// noEmptyFlags rejects flags with an empty value, such as an unset variable of a script. Flags for text may be empty.
 func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}

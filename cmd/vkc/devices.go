@@ -17,7 +17,7 @@ import (
 // deviceEntry is one device of vkc devices --json.
 type deviceEntry struct {
 	Index int `json:"index"`
-	// what --device auto takes; a software device where it is faster than the reference
+	// whether --device auto takes the device; a software device is used only when it is faster than the CPU fast path
 	Auto    bool   `json:"auto"`
 	Problem string `json:"problem,omitempty"` // why it cannot be used
 	// features that VKC_DISABLE turned off
@@ -25,7 +25,7 @@ type deviceEntry struct {
 	Caps     *device.Caps `json:"caps"`
 }
 
-// perGraph reports whether --device auto takes the device or the CPU fast path, as is faster.
+// perGraph reports whether --device auto chooses between this device and the CPU fast path for each graph.
 func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == device.DeviceCPU }
 
 // devicesInfo is the output of vkc devices --json.

@@ -82,7 +82,7 @@ const newerTools = "point $" + spirv.ToolsEnv +
 
 // examineTools looks for the GLSL compilers. Of the two, either will do.
 func examineTools(ctx context.Context) ([]finding, error) {
-	root, _ := cachefile.Root() // without it the tools are asked anew
+	root, _ := cachefile.Root() // without a cache directory the tools are queried again
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -176,7 +176,7 @@ func examineVulkan(info devicesInfo, err error) []finding {
 			driver.Fix = "unset that variable to take the system's drivers, or " + driver.Fix
 		}
 		return []finding{loader, driver}
-	case info.Vulkan == "": // the loader is there, and nothing came of it
+	case info.Vulkan == "": // the loader exists but does not work
 		loader.Detail, driver.Detail = "found", oneLine(err)
 		driver.Fix = "correct what the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES and " +
 			"VK_INSTANCE_LAYERS)"
@@ -212,7 +212,7 @@ func describeDevice(d deviceEntry) string {
 	return text
 }
 
-// examineLayers looks for the validation layers where the loader does.
+// examineLayers looks for the validation layers in the directories that the loader searches.
 func examineLayers() finding {
 	f := finding{Name: "validation layers", Optional: true, Purpose: "check the use of Vulkan in tests"}
 	for _, dir := range layerDirs() {
@@ -228,8 +228,8 @@ func examineLayers() finding {
 	return f
 }
 
-// layerDirs lists the folders that the Vulkan loader reads explicit layers
-// from on Linux and other Unix systems; $VK_LAYER_PATH replaces them.
+// layerDirs lists the directories from which the Vulkan loader reads explicit layers on Linux and other Unix systems.
+// $VK_LAYER_PATH replaces them.
 func layerDirs() []string {
 	if dirs := filepath.SplitList(os.Getenv("VK_LAYER_PATH")); len(dirs) > 0 {
 		return dirs

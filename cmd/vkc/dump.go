@@ -107,11 +107,10 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 	return cmd
 }
 
-// noKernel is --kernel where it is not given.
+// noKernel is the default of --kernel.
 const noKernel = -1
 
-// complete fills in the stage that other flags imply, and refuses flags that
-// do not go together.
+// complete fills in the stage that other flags imply, and rejects combinations of flags that make no sense.
 func (f *dumpFlags) complete(staged, targeted bool) error {
 	switch {
 	case staged:
@@ -153,7 +152,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	if err != nil {
 		return err
 	}
-	if !strings.EqualFold(f.target, "auto") { // the device here is looked for where a stage wants it
+	if !strings.EqualFold(f.target, "auto") { // "auto" is resolved later, by the stages that need a device
 		if _, _, err := a.targetCaps(f.target, &f.tuning); err != nil {
 			return err
 		}
@@ -205,7 +204,7 @@ type dumper struct {
 	ctx     context.Context
 	flags   *dumpFlags
 	graph   *ir.Graph
-	program *vkc.Program // nil where only the graph is given
+	program *vkc.Program // nil if only the graph is given
 }
 
 // passes prints the effect of each pass.
@@ -245,8 +244,7 @@ func (d *dumper) passes() error {
 	return err
 }
 
-// fusion prints the kernels with the nodes that each stores, and the decision
-// about every node.
+// fusion prints the kernels with the nodes that each stores, and the fusion decision about every node.
 func (d *dumper) fusion() error {
 	s, err := passes.Run(d.graph, passes.Options{Context: d.ctx})
 	if err != nil {
@@ -329,7 +327,7 @@ func (d *dumper) decisions() error {
 	return w.Flush()
 }
 
-// listed is the first of some names, and how many others there are.
+// listed returns the first name and the number of the others.
 func listed(names []string) string {
 	switch len(names) {
 	case 0:
@@ -368,7 +366,7 @@ func (d *dumper) split() error {
 	return w.Flush()
 }
 
-// lower takes the graph as far as GLSL, for the device that a bundle was made for, or the one asked for.
+// lower lowers the graph to GLSL, for the device that the bundle was made for or for --target.
 func (d *dumper) lower() (*compiler.Lowered, error) {
 	if d.program != nil && d.program.Contents.Meta.Target != nil {
 		return compiler.Lower(d.ctx, d.graph, *d.program.Contents.Meta.Target, nil)
@@ -409,9 +407,8 @@ func (d *dumper) kernels() error {
 	return nil
 }
 
-// bound says which buffer of the program, by the graph's names, each binding of
-// a dispatch is. Kernels that do the same for other layers share a text, which
-// therefore has names of its own.
+// bound lists the program's buffer for each binding of a dispatch, by the graph's names. Kernels of several layers
+// share one GLSL source, so names in the source are generic.
 func bound(p *kernel.Program, step int) string {
 	binds := p.Dispatches()[step].Binds
 	parts := make([]string, len(binds))
@@ -429,8 +426,8 @@ func bound(p *kernel.Program, step int) string {
 	return "bindings " + strings.Join(parts, ", ")
 }
 
-// lowered returns the program as the bundle has it, or the graph taken as far
-// as GLSL, with the reason for each kernel's schedule.
+// lowered returns the program of the bundle, or else lowers the graph to GLSL. In the second case it also returns the
+// reason for each kernel's schedule.
 func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err error) {
 	if d.program != nil {
 		c := d.program.Contents
@@ -496,7 +493,7 @@ func (d *dumper) spirv() error {
 			return err
 		}
 	}
-	root, _ := cachefile.Root() // without it the tools are asked anew
+	root, _ := cachefile.Root() // without a cache directory the tools are queried again
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
 		return err

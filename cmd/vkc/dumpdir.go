@@ -14,14 +14,14 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// dumpFiles writes a program into a directory: graph.ir, plan.txt, and for
-// each kernel NN-NAME.kernel (its IR), .comp (GLSL) and .spv (SPIR-V).
+// dumpFiles writes a program to a directory: graph.ir, plan.txt, and for each kernel NN-NAME.kernel (its IR), .comp
+// (GLSL) and .spv (SPIR-V).
 func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tuning) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	c := p.Contents
-	// A program from the cache has no kernel IR, so it is always made anew.
+	// A program from the cache has no kernel IR, so always lower the graph again.
 	low, err := compiler.Lower(ctx, c.Graph, *c.Meta.Target, tuning)
 	if err != nil {
 		return err

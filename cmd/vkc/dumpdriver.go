@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// onDriver compiles the program for the best device here unless it is a bundle, and gives visit the pipeline of each
-// shader once, with the first kernel of it to be printed.
+// onDriver compiles the program for the best device of this machine, unless it is a bundle. It calls visit once for the
+// pipeline of each shader, with the first kernel that uses the shader.
 func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipeline) error) (err error) {
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// loadFlags say which language model is to run, where and how.
+// loadFlags select a language model, a device and the options of generation.
 type loadFlags struct {
 	path, kv string
 	trusted  string // file of the public keys whose bundles are trusted
 	options  generate.Options
-	guesses  *int // at a time, if that is said
+	guesses  *int // at a time; nil if not given
 }
 
 type generateFlags struct {
@@ -190,7 +190,7 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	return m, err
 }
 
-// attend has loading show how far it is, until done is called, and ask which bundles are trusted.
+// attend makes loading show its progress until done is called, and ask which bundles to trust.
 func (f *loadFlags) attend(a *app) (done func()) {
 	bar := a.progress("loading", false)
 	f.options.Progress = bar.stage
@@ -198,7 +198,7 @@ func (f *loadFlags) attend(a *app) (done func()) {
 	return bar.end
 }
 
-// draftTokens is how many tokens a draft model guesses unless told.
+// draftTokens is the default number of tokens that a draft model guesses.
 const draftTokens = 4
 
 // samplingFlags maps fields of generate.Sampling to the flags that set them.
@@ -306,7 +306,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	return nil
 }
 
-// answer goes on with a prompt, and returns a line about how fast that was.
+// answer generates a continuation of the prompt. stats is a line with the speed.
 func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.Sampling,
 	show func(text string) error) (stats string, err error) {
 	start := time.Now()

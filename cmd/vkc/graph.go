@@ -21,7 +21,7 @@ type graphFlags struct {
 	model     modelFlags
 }
 
-// modelFlags say which graph of a model is meant.
+// modelFlags select one of the graphs of a model.
 type modelFlags struct {
 	context int
 	step    bool
@@ -35,7 +35,7 @@ const (
 		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (as half, and round rows that meet " +
 		"quantized weights to 8 bits, as llama.cpp does)"
 
-	// modelContext is how many tokens a model takes unless --ctx says otherwise.
+	// modelContext is the default of --ctx, in tokens.
 	modelContext = 512
 )
 
@@ -103,7 +103,7 @@ func (f *graphFlags) forBundle() error {
 	return f.model.onlyFor("a bundle")
 }
 
-// onlyFor refuses the flags that are for models of other kinds than what, which a file is.
+// onlyFor rejects flags that apply only to models of another kind than what, the kind of the file.
 func (f *modelFlags) onlyFor(what string) error {
 	if what != ggufModel && (f.context != 0 || f.step || f.texts != 0 || f.kv != "") {
 		return usagef("--ctx, --step, --texts and --kv are for GGUF models, and this is %s", what)
@@ -275,7 +275,7 @@ gives them one. Ops that are not supported are listed, all of them.`,
 	return cmd
 }
 
-// graphOf is the graph of a file, which may be a bundle.
+// graphOf reads the graph of a file. The file may be a bundle.
 func (f *modelFlags) graphOf(path string) (*ir.Graph, error) {
 	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {

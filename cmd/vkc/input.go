@@ -37,8 +37,8 @@ func parseSymbols(list []string) (map[string]int64, error) {
 	return symbols, nil
 }
 
-// checkSymbols refuses symbols that a program does not have, and values out of their bounds. It brings names that an
-// ONNX file spells otherwise into the spelling of the program.
+// checkSymbols rejects symbols that the program does not have and values out of bounds. It replaces the spelling that
+// an ONNX file uses for a name by the program's spelling.
 func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64) error {
 	if err := respell(sig, symbols); err != nil {
 		return err
@@ -91,8 +91,8 @@ func respell(sig *runtime.Signature, symbols map[string]int64) error {
 // isNumbered matches the suffix of a symbol that was renamed to avoid a clash.
 var isNumbered = regexp.MustCompile(`^_[0-9]+$`)
 
-// readInputs makes the tensors that --input flags ask for. Random ones come
-// last, since their shapes may depend on the others.
+// readInputs makes the tensors of the --input flags. It makes random ones last, because their shapes may depend on the
+// others.
 func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[string]*ir.Data, error) {
 	sig := runtime.SignatureOf(g)
 	values, err := parsePairs("input", "FILE.npy, NAME=[1,2,3] or NAME=random:SEED", flags)
@@ -210,7 +210,7 @@ func readInput(p runtime.Port, text string) (*ir.Data, error) {
 	return d, nil
 }
 
-// isLiteral reports whether a value is numbers rather than a file.
+// isLiteral reports whether a value consists of numbers, and is not a file name.
 func isLiteral(text string) bool {
 	if strings.HasPrefix(text, "[") || text == "true" || text == "false" {
 		return true
@@ -219,14 +219,13 @@ func isLiteral(text string) bool {
 	return err == nil && !isFile(text)
 }
 
-// isFile reports whether there is something at path.
+// isFile reports whether path exists.
 func isFile(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// learn adds the symbols that a tensor of that shape tells. Whether all
-// tensors agree is checked when the run binds its inputs.
+// learn adds the symbols that follow from the shape of a tensor. The run checks later that all tensors agree.
 func learn(known map[string]int64, p runtime.Port, dims []int) {
 	if len(dims) != len(p.Type.Shape) {
 		return
@@ -240,8 +239,8 @@ func learn(known map[string]int64, p runtime.Port, dims []int) {
 
 const randomPrefix = "random:"
 
-// maxRandomBytes bounds the random inputs of a run together, in bytes: they are
-// made in memory, and most devices bind no buffer above 4 GiB.
+// maxRandomBytes limits the total size of a run's random inputs. They are made in memory, and most devices bind no
+// buffer above 4 GiB.
 const maxRandomBytes = 4 << 30
 
 // maxRandomInt bounds random integers.
@@ -264,9 +263,9 @@ func randomLimit(g *ir.Graph, p runtime.Port, symbols map[string]int64) (int64, 
 	return limit, nil
 }
 
-// randomInput makes a tensor that depends on the seed, the input's name and the
-// limit alone: floats uniform in [-1, 1), integers from 0 to below the limit, bools
-// by a coin. left is how many bytes it may still take.
+// randomInput makes a tensor that depends only on the seed, the input's name and the limit. Floats are uniform in [-1,
+// 1), integers are in [0, limit), and bools are 0 or 1 with equal probability. left is the number of bytes still
+// allowed; randomInput reduces it.
 func randomInput(p runtime.Port, text string, symbols map[string]int64, limit int64, left *int64) (*ir.Data, error) {
 	seed, err := strconv.ParseUint(strings.TrimPrefix(text, randomPrefix), 10, 64)
 	if err != nil {
@@ -298,7 +297,7 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, limit in
 	return fillRandom(rng, d, limit)
 }
 
-// randomChunk is how many elements are made at a time.
+// randomChunk is the number of elements generated at a time.
 const randomChunk = 1 << 16
 
 func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {

@@ -73,7 +73,7 @@ type inspectedKey struct {
 	Key   string `json:"key"`
 	Type  string `json:"type"`
 	Value any    `json:"value"`
-	Count int    `json:"count,omitempty"` // of an array; Value may hold the first of them only
+	Count int    `json:"count,omitempty"` // of an array; Value may have only its first elements
 }
 
 type inspectedPart struct {
@@ -82,7 +82,7 @@ type inspectedPart struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// inspectedPort is where values go into a program or come out of it.
+// inspectedPort is an input, an output or a state of a program.
 type inspectedPort struct {
 	Kind string `json:"kind"` // input, output or state
 	Name string `json:"name"`
@@ -139,8 +139,7 @@ func inspect(path string) (_ *inspected, err error) {
 	return info, nil
 }
 
-// looksLikeGraph reports whether a file is text, as graphs are, and no index of
-// safetensors files.
+// looksLikeGraph reports whether a file is text, like a graph, and not an index of safetensors files.
 func looksLikeGraph(path string) (bool, error) {
 	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") ||
 		strings.HasSuffix(name, ".safetensors.index.json") {
@@ -255,7 +254,7 @@ func (info *inspected) addPorts(sig *runtime.Signature) {
 func (info *inspected) weights(path string) (err error) {
 	w, err := vkc.OpenWeights(path)
 	part := (*filefmt.PartError)(nil)
-	if errors.As(err, &part) { // which may be looked at
+	if errors.As(err, &part) { // a part may be inspected
 		w, err = openPart(path, part.Format)
 	}
 	if model, _ := isGGUF(path); err != nil && !model && !strings.Contains(strings.ToLower(path), ".safetensors") {
@@ -303,7 +302,7 @@ func (info *inspected) weights(path string) (err error) {
 	return nil
 }
 
-// openPart opens a part of a model.
+// openPart opens one file of a model in several files.
 func openPart(path, format string) (vkc.Weights, error) {
 	if format == "gguf" {
 		return gguf.OpenPart(path)

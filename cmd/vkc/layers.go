@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// openOne opens a device for a verb that takes one.
+// openOne opens a device for a command that takes only one.
 func openOne(want, verb string) (*vkc.Device, error) {
 	if strings.Contains(want, ",") {
 		return nil, usagef("%s: --device %s: want one device", verb, want)
@@ -16,8 +16,8 @@ func openOne(want, verb string) (*vkc.Device, error) {
 	return openItself(want)
 }
 
-// openItself opens a device to measure or verify it. For auto it opens the best device without the CPU fallback, which
-// would hide that the device fails.
+// openItself opens a device to measure or verify it. For "auto" it opens the best device without the CPU fallback,
+// because the fallback would hide a failure of the device.
 func openItself(want string) (*vkc.Device, error) {
 	if !isAuto(want) {
 		return vkc.OpenDevice(want)
@@ -31,7 +31,7 @@ func openItself(want string) (*vkc.Device, error) {
 
 func isAuto(want string) bool { return want == "" || strings.EqualFold(want, "auto") }
 
-// openLayers loads a graph on all devices of a list such as 0,1, a part on each.
+// openLayers loads a graph on all devices of a list such as 0,1, with some layers on each.
 func (s *session) openLayers(ctx context.Context, g *ir.Graph) (err error) {
 	f := s.flags
 	for _, flag := range []struct {

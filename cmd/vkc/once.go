@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takeOnce makes the flags of a command, and of all commands below it, refuse a second value. A flag that may be
-// repeated is declared as a list: StringArray, StringSlice or IntSlice.
+// takeOnce makes the flags of a command and its subcommands reject a second value. Declare a flag that may be repeated
+// as a list: StringArray, StringSlice or IntSlice.
 func takeOnce(cmd *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -23,13 +23,13 @@ func takeOnce(cmd *cobra.Command) {
 	}
 }
 
-// onceValue is a flag's value that is set once. A flag that says yes or no may say the same again.
+// onceValue is a flag value that can be set once. A boolean flag may be repeated with the same value.
 type onceValue struct {
 	pflag.Value
 	given *string
 }
 
-// twiceError is a flag that is given twice.
+// twiceError reports that a flag is given twice.
 type twiceError struct{ first, second string }
 
 func (e *twiceError) Error() string {

@@ -79,7 +79,7 @@ func parseNumbers(flag string, list []string) (map[string]int, error) {
 	return numbers, nil
 }
 
-// spelledName is the name of an extent as a file may spell it, and no expression.
+// spelledName matches a symbol's name as an ONNX file may spell it, but no expression.
 var spelledName = regexp.MustCompile(`^[\w.:]+$`)
 
 // parseDims reads --dim flags.
@@ -108,5 +108,5 @@ func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 	return dims, nil
 }
 
-// isONNX reports whether a file is a model by its name: the format has no mark of its own.
+// isONNX reports whether the file name is that of an ONNX model. The format has no magic number.
 func isONNX(path string) bool { return strings.EqualFold(filepath.Ext(path), ".onnx") }

@@ -13,13 +13,12 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
-// output is a stream that people or programs read. It keeps the first error
-// that writing met, so that a full disk fails a command whatever that command
-// does with its own errors. Characters that a terminal could take for commands
-// are written as escapes: names come from files, which may be hostile.
+// output is a stream for people or programs. It keeps the first write error, so that a full disk makes the command fail
+// even if the command ignores its own errors. Control characters are written as escapes, because names come from files
+// that may be hostile.
 type output struct {
 	w     *bufio.Writer
-	part  []byte // the first bytes of a character; the rest is still to come
+	part  []byte // the first bytes of an incomplete character
 	first error
 }
 
@@ -71,8 +70,8 @@ func (o *output) Flush() error {
 	return o.first
 }
 
-// writable refuses a file to write that has no place, before any work is done
-// for it. No flag was given where path is empty.
+// writable checks that the file of a flag can be written, before the command does any work for it. path is empty if the
+// flag was not given.
 func writable(flag, path string) error {
 	if path == "" {
 		return nil

@@ -12,16 +12,15 @@ import (
 	"golang.org/x/term"
 )
 
-// quickWork is how long work takes before a bar for it appears.
+// quickWork is the delay before a progress bar appears.
 const quickWork = 300 * time.Millisecond
 
-// progress shows how far some long work is, as a bar on standard error if that
-// is a terminal.
+// progress shows the progress of long work as a bar on standard error, if that is a terminal.
 type progress struct {
 	app   *app
 	what  string
 	bytes bool
-	shown bool // there is a terminal to show it on
+	shown bool // whether standard error is a terminal
 	start time.Time
 	bar   *progressbar.ProgressBar // nil until it appears
 }
@@ -38,7 +37,7 @@ func (a *app) progress(what string, bytes bool) *progress {
 	return &progress{app: a, what: what, bytes: bytes, shown: a.terminal != nil && !a.quiet, start: time.Now()}
 }
 
-// report says that done of total are done.
+// report updates the bar: done of total are done.
 func (p *progress) report(done, total int64) {
 	if !p.shown || p.bar == nil && time.Since(p.start) < quickWork {
 		return
@@ -66,8 +65,8 @@ func (p *progress) describe(what string) {
 	}
 }
 
-// stage reports on compiling and loading, a bar for each stage. Where two go on
-// at the same time the bar stays with one until that is done.
+// stage shows the progress of compiling and loading, with one bar for each stage. If two stages overlap, the bar shows
+// the first until it is done.
 func (p *progress) stage(at vkc.Progress) {
 	if what := string(at.Stage); p.what != what {
 		if p.bar != nil {

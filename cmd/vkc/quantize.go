@@ -72,7 +72,7 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 	return cmd
 }
 
-// quantizeTypes lists the types that --type takes.
+// quantizeTypes lists the values of --type.
 func quantizeTypes() []string {
 	var names []string
 	for _, t := range ir.DTypes() {
@@ -83,8 +83,7 @@ func quantizeTypes() []string {
 	return names
 }
 
-// quantizeType reads the type that a flag gives, in upper or lower case as ggml's
-// programs write it.
+// quantizeType parses a type. Upper case is allowed too, because ggml's programs use it.
 func quantizeType(flag, name string) (ir.DType, error) {
 	t, err := ir.ParseDType(name)
 	if _, ok := quantize.FileType(t); err != nil || !ok {
@@ -112,7 +111,7 @@ func (f *quantizeFlags) options() (opt quantize.Options, err error) {
 	return opt, nil
 }
 
-// parseKeep reads PATTERN=TYPE. Names may have an = themselves, types have none.
+// parseKeep parses PATTERN=TYPE. It splits at the last =, since names may contain = but types do not.
 func parseKeep(text string) (quantize.Rule, error) {
 	i := strings.LastIndexByte(text, '=')
 	if i < 1 {

@@ -17,15 +17,14 @@ type app struct {
 	quiet          bool
 }
 
-// say prints a line for people on standard error, after all that was printed
-// on standard output so far. An error line that is lost is no error.
+// say prints a line on standard error, after flushing standard output. A failure to print it is ignored.
 func (a *app) say(format string, args ...any) {
 	a.stdout.Flush()
 	fmt.Fprintf(a.stderr, "vkc: "+format+"\n", args...)
 	a.stderr.Flush()
 }
 
-// note is say unless --quiet is set.
+// note is like say, but prints nothing with --quiet.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		a.say(format, args...)
@@ -117,8 +116,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// group makes a command that only has subcommands print its help, and refuse
-// subcommands that it does not have.
+// group makes a command with subcommands print its help, and reject unknown subcommands.
 func group(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -134,10 +132,10 @@ func group(cmd *cobra.Command) {
 	}
 }
 
-// exactArgs wants those arguments, which are named for the error.
+// exactArgs requires exactly these arguments. The names are for the error message.
 func exactArgs(names ...string) cobra.PositionalArgs { return atLeastArgs(len(names), names...) }
 
-// atLeastArgs is exactArgs where those after so many may be left out.
+// atLeastArgs is like exactArgs, but arguments after the first "least" are optional.
 func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		verb := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
@@ -153,7 +151,7 @@ func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// oneOf refuses a flag's value that is none of those.
+// oneOf returns an error if the value of a flag is not in the allowed list.
 func oneOf(flag, value string, allowed []string) error {
 	if slices.Contains(allowed, value) {
 		return nil

@@ -99,7 +99,7 @@ type session struct {
 	device  *vkc.Device
 	program *vkc.Program
 	graph   *ir.Graph
-	file    vkc.Weights // closed in the end; nil where the weights are a bundle's
+	file    vkc.Weights // closed at the end; nil if the weights come from a bundle
 	weights ir.WeightSource
 	exe     *vkc.Executable
 	symbols map[string]int64
@@ -155,9 +155,8 @@ func (s *session) close() error {
 	return errors.Join(errs...)
 }
 
-// open reads the program and everything the user gave for it before anything
-// slow is done, so that mistakes are told at once; then it opens the device and
-// loads the program.
+// open reads the program and all files that the user gave, before any slow work, so that mistakes are reported at once.
+// Then it opens the device and loads the program.
 func (s *session) open(ctx context.Context, path string) (err error) {
 	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
@@ -252,7 +251,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	return err
 }
 
-// noteFallback says why the CPU stands in for a device that was not asked for by name, if it does.
+// noteFallback prints why the CPU replaces a GPU that "auto" could not use, and reports whether it does.
 func (a *app) noteFallback(why error) bool {
 	if why != nil {
 		a.say("this runs on the CPU fast path, slower than a GPU: %s", oneLine(why))
@@ -284,13 +283,13 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 		return err
 	}
 	bar.end()
-	if s.program.Contents.Program != nil { // on the processor there is none
+	if s.program.Contents.Program != nil { // programs for the processor have none
 		s.noteCompile(s.program.Stats)
 	}
 	return nil
 }
 
-// aboutKernels are the flags that are about kernels, which the CPU fast path has not.
+// aboutKernels lists the given flags that concern kernels. The CPU fast path has no kernels.
 func (f *runFlags) aboutKernels() (flags []string) {
 	for _, flag := range []struct {
 		name  string
@@ -403,8 +402,8 @@ func (s *session) measure(ctx context.Context) (*measureInfo, error) {
 	return info, nil
 }
 
-// writeTrace writes the profile as a trace, if that was asked for and there is one: a run that failed its
-// check before the last has none.
+// writeTrace writes the profile as a trace, if --trace is given. There is no profile if the run failed its check before
+// the last run.
 func (s *session) writeTrace(p *runtime.Profile) error {
 	if s.flags.trace == "" || p == nil {
 		return nil

@@ -77,10 +77,10 @@ code is 1.`,
 	return cmd
 }
 
-// splitNone is that each of several devices has a copy of the model, where others have it together.
+// splitNone gives each device a copy of the model. Other splits divide one model among the devices.
 const splitNone = "none"
 
-// defaultParallel is how many answers are computed at once: few, since each has a cache of its own.
+// defaultParallel is the number of answers computed at once. It is small because each answer has its own KV cache.
 const defaultParallel = 4
 
 // maxKey is the length of a key, in bytes.
@@ -159,7 +159,7 @@ type served interface {
 	Close() error
 }
 
-// load loads the model, for embeddings where it was made for them.
+// load loads a language model, or an embedding model if the file is one.
 func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, error) {
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
@@ -187,7 +187,8 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle { // which says for how many it is
+	// A bundle has a fixed number of parallel answers.
+	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !bundle {
 		o.Parallel = defaultParallel
 	}
 	if several {
@@ -209,7 +210,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	// The model is closed after all answers, which end by contexts of their own.
+	// Close the model after all answers have ended. The contexts of their requests end them.
 	m, handler, err := f.load(ctx, a)
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		case line := <-troubles:
 			a.say("%s", line)
 		case err := <-ended:
-			server.Close() // which ends the contexts of requests
+			server.Close() // this ends the contexts of requests
 			handler.Wait()
 			return err
 		case <-ctx.Done():
@@ -255,7 +256,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return nil
 }
 
-// farewell is how long clients may take to read how their requests ended, and a busy machine to tell them.
+// farewell is the time for clients to read the end of their responses when the server stops.
 const farewell = 10 * time.Second
 
 // await returns when all requests are answered. Meanwhile the listener stays open and tells new requests that the
@@ -274,8 +275,8 @@ func (f *serveFlags) await(handler *serve.Server) (cut int) {
 	}
 }
 
-// notices are lines that goroutines have to say, for the one that writes. Those that come faster than
-// they are written are lost.
+// notices passes lines from goroutines to the one that prints them. If a line comes while the channel is full, it is
+// dropped.
 type notices chan string
 
 func (n notices) Write(line []byte) (int, error) {

@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// standardInput reads standard input until ctx is done: who waits for more of it then gets the error of ctx, though
-// the read itself cannot be ended.
+// standardInput reads standard input until ctx is done. Then a waiting reader gets the error of ctx, although the read
+// of the file itself cannot be interrupted.
 func standardInput(ctx context.Context) io.Reader {
 	r, w := io.Pipe()
 	in := os.Stdin
 	go func() {
 		_, err := io.Copy(w, in)
-		w.CloseWithError(err) // the end of the input where there is none
+		w.CloseWithError(err) // io.EOF if err is nil
 	}()
 	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
 	return r

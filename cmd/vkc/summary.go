@@ -14,8 +14,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// number is a float that JSON can hold whatever it is: infinities and NaN are
-// strings.
+// number is a float for JSON. Infinities and NaN are encoded as strings.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
@@ -32,7 +31,7 @@ type outputInfo struct {
 	DType ir.DType `json:"dtype"`
 	Shape []int    `json:"shape"`
 	First []number `json:"first"`         // elements, in row-major order
-	Min   *number  `json:"min,omitempty"` // of the elements that are numbers; absent if there are none
+	Min   *number  `json:"min,omitempty"` // of the elements that are not NaN; absent if there are none
 	Max   *number  `json:"max,omitempty"`
 	NaNs  int      `json:"nans,omitempty"`
 	File  string   `json:"file,omitempty"` // that the whole tensor was written to
@@ -71,7 +70,7 @@ func (s *session) print(res *runtime.Result, report *check.Report, measured *mea
 	elapsed time.Duration) error {
 	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile,
 		Check: checkInfos(report), Measure: measured}
-	if s.program != nil && s.program.Stats.Elapsed > 0 { // there is none of several devices
+	if s.program != nil && s.program.Stats.Elapsed > 0 { // several devices have no statistics
 		p := infoOf(s.program.Stats)
 		info.Program = &p
 	}
@@ -112,10 +111,10 @@ func (s *session) printRun(info *runInfo) error {
 	return nil
 }
 
-// measureInfo is how long warm runs take.
+// measureInfo has the durations of warm runs.
 type measureInfo struct {
-	Device *spanInfo `json:"device,omitempty"` // by its clock; absent for the CPU fast path
-	Wall   spanInfo  `json:"wall"`             // a whole run, with inputs from the host and outputs to it
+	Device *spanInfo `json:"device,omitempty"` // measured by the device's clock; absent for the CPU fast path
+	Wall   spanInfo  `json:"wall"`             // the whole run, including the transfer of inputs and outputs
 }
 
 // spanInfo is times of runs in us.

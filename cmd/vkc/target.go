@@ -48,8 +48,7 @@ func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, 
 	return caps, own, nil
 }
 
-// noteTuning says why the device's tuning is not used, if there is one that
-// cannot be.
+// noteTuning prints why the device's tuning file cannot be used, if there is one.
 func (a *app) noteTuning(dev *vkc.Device) {
 	if _, err := tunefile.DeviceTuning(dev.Caps()); err != nil {
 		a.note("%s; vkc tune measures anew", oneLine(err))

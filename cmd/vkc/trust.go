@@ -19,8 +19,8 @@ func addTrusted(cmd *cobra.Command, file *string) {
 
 const trustedHelp = "refuse a bundle unless it is signed with one of the public keys in `FILE`"
 
-// trust decides whether a bundle's shaders go to a driver: they are signed with a
-// key that the user trusts, or spirv-val finds them valid.
+// trust decides whether the driver may get a bundle's shaders: the bundle is signed with a key that the user trusts, or
+// spirv-val accepts the shaders.
 func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	if keys != "" {
 		trusted, err := bundle.ReadPublicKeys(keys)
@@ -41,7 +41,7 @@ func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	return nil
 }
 
-// readSigner returns the key in a file, or nil where none is named.
+// readSigner reads the key in a file. It returns nil if no file is given.
 func readSigner(file string) (ed25519.PrivateKey, error) {
 	if file == "" {
 		return nil, nil

@@ -215,7 +215,7 @@ func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
 	return err
 }
 
-// micros are microseconds in four digits, or in whole ones where there are more, and never as a power of ten.
+// micros formats microseconds with four digits, or as an integer if that has more. It never uses an exponent.
 func micros(us float64) string {
 	digits := 0
 	for scale := us; scale < 1000 && digits < 3; scale *= 10 {
@@ -224,7 +224,7 @@ func micros(us float64) string {
 	return strconv.FormatFloat(us, 'f', digits, 64)
 }
 
-// progressText says how far a tuning is.
+// progressText describes the progress of tuning.
 func progressText(p tune.Progress) string {
 	text := fmt.Sprintf("%d of %d kernels done, %s", p.Done, p.Kernels, p.About)
 	if p.Default > 0 {
@@ -280,8 +280,7 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 	return tune.Merge(lists...), nil
 }
 
-// tuneFile opens the file of the device, or makes one where there is none that
-// can be gone on with.
+// tuneFile opens the tuning file of the device. It makes a new one if there is none that can be continued.
 func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
 	read := tunefile.Read
 	if path = f.output; path == "" {

@@ -40,7 +40,7 @@ type problemReport struct {
 	Verify  verifyInfo  `json:"verify"`
 	// Failing has the programs of the first failed cases.
 	Failing []failingProgram `json:"failing,omitempty"`
-	Error   string           `json:"error,omitempty"` // why there are no results
+	Error   string           `json:"error,omitempty"` // the reason that there are no results
 }
 
 // failingProgram is the compiled program of a failed case.
@@ -52,7 +52,7 @@ type failingProgram struct {
 	Error   string   `json:"error,omitempty"`   // why it has no kernels
 }
 
-// maxFailing bounds the programs in a report: more would say the same.
+// maxFailing limits the failing programs in a report.
 const maxFailing = 20
 
 func (a *app) verifyCommand() *cobra.Command {

@@ -14,8 +14,7 @@ import (
 	"github.com/vkc-go/vkc/internal/generator"
 )
 
-// verifyBundle checks all that a bundle says of itself, and prints a line for
-// each thing.
+// verifyBundle checks all claims in a bundle, and prints a line for each.
 func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
 		return usagef("verify: --ops and its flags are for ops, and %s is a bundle", path)
@@ -126,7 +125,7 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	if err != nil {
 		return false, "", err
 	}
-	// Its shaders' GLSLHash makes the program stand for their GLSL.
+	// The program contains the GLSLHash of each shader, so comparing programs also compares the GLSL.
 	if !bytes.Equal(have, want) {
 		return false, "", errors.New("the program is not what the graph compiles to")
 	}
@@ -151,12 +150,11 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	return true, "", nil
 }
 
-// profileTuning returns the tuning of the profile that describes a device of that
-// name, or nil.
+// profileTuning returns the tuning of the profile for devices of that name, or nil.
 func profileTuning(name string) device.Tuning {
 	for _, profile := range device.Profiles() {
 		if caps, err := device.Profile(profile); err == nil && caps.Name == name {
-			tuning, _ := device.ProfileTuning(profile) // one that cannot be read chose nothing
+			tuning, _ := device.ProfileTuning(profile) // ignore a tuning that cannot be read
 			return tuning
 		}
 	}

@@ -22,7 +22,7 @@ type onnxReport struct {
 	Passed   int          `json:"passed"`
 	Excepted int          `json:"excepted"` // did not pass and are listed in --except
 	Failed   int          `json:"failed"`
-	Results  []onnxResult `json:"results"` // of those that did not pass
+	Results  []onnxResult `json:"results"` // of the cases that did not pass
 }
 
 // onnxResult is a case that did not pass.
@@ -121,7 +121,7 @@ func (r *onnxReport) add(name, stage string, err error, excepted map[string]stri
 	return &r.Results[len(r.Results)-1]
 }
 
-// readExceptions reads the list of cases that need not pass: a name and a reason on each line, comments after #.
+// readExceptions reads the list of cases that may fail. Each line has a name and a reason; comments begin with #.
 func readExceptions(path string) (map[string]string, error) {
 	list := map[string]string{}
 	if path == "" {
