@@ -93,8 +93,8 @@ func RunInference(s beam.Scope, bundle string, examples beam.PCollection, o Opti
 	return beam.ParDo(s, &inferFn{Bundle: bundle, Device: o.Device, Batch: o.Batch}, beam.GroupByKey(s, sharded))
 }
 
-// Embed makes a [Vector] of each [Text] of a collection, by the model of embeddings in a GGUF file. A text that is
-// longer than the model reads is an error that names its key.
+// Embed makes a [Vector] of each [Text] of a collection, with the embedding model in a GGUF file. A text longer than
+// the model's context is an error with the text's key.
 func Embed(s beam.Scope, model string, texts beam.PCollection, o Options) beam.PCollection {
 	s, o = s.Scope("vkcbeam.Embed"), o.orUsual()
 	sharded := beam.ParDo(s, &shardTexts{Shards: o.Shards}, texts)

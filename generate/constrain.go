@@ -99,7 +99,7 @@ type masking struct {
 	err  error
 }
 
-// lanes is how many masks are searched at a time that take long, so that grammars have half of the machine at most.
+// lanes limits the number of concurrent slow mask searches, so that grammars use at most half of the cores.
 func lanes() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // begin starts computing the mask after token id, or the first mask if id is negative. lanes bounds concurrent
@@ -141,7 +141,7 @@ func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}
 	}()
 }
 
-// known reports whether the next token may be chosen, or why not. It waits for searches that do not take long.
+// known reports whether the next token may be chosen, or an error. It waits for short searches.
 func (c *chooser) known() bool {
 	if c.next == nil {
 		return true
@@ -208,11 +208,11 @@ func likeliest(logits []float32, all float64, n int) []Alternative {
 	return list
 }
 
-// constraints are grammars with a model's vocabulary. Those that were used last are kept, with their masks.
+// constraints caches grammars for a model's vocabulary, with their masks. It keeps the most recently used ones.
 type constraints struct {
 	mu         sync.Mutex
 	vocabulary *grammar.Vocabulary
-	recent     []constraint // the last one was used last
+	recent     []constraint // ordered by use; the last one is the most recent
 }
 
 type constraint struct {
@@ -220,7 +220,7 @@ type constraint struct {
 	*grammar.Constraint
 }
 
-// maxConstraints is how many grammars are kept with their masks.
+// maxConstraints is the number of cached grammars.
 const maxConstraints = 4
 
 // of returns the constraint of a grammar.
@@ -242,7 +242,7 @@ func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.
 	return found.Constraint
 }
 
-// vocabularyOf has the bytes of the tokens that stand for text.
+// vocabularyOf returns the bytes of the tokens that represent text.
 func vocabularyOf(tok *tokenizer.Tokenizer) *grammar.Vocabulary {
 	pieces := make([]string, tok.Len())
 	var ends []int32

@@ -23,7 +23,7 @@ type engine struct {
 	slots []slot // used by the engine's goroutine only
 	steps int    // so far
 
-	spare []int32 // pages that no text has, where texts share pages
+	spare []int32 // free pages, if texts share pages
 
 	flights []*flight     // steps in flight, oldest first
 	settled int           // steps collected since a text last joined or left the batch
@@ -33,22 +33,22 @@ type engine struct {
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
 	running int
-	taken   int // positions that hold keys and values of answers that are under way
+	taken   int // positions that hold keys and values of answers in progress
 	reused  Reused
 	closed  bool
-	news    chan struct{} // holds one if there may be something to do
+	news    chan struct{} // holds an element if there may be work
 
 	lanes chan struct{}      // see lanes
-	stop  context.CancelFunc // ends the run under way
+	stop  context.CancelFunc // cancels the run in progress
 	ended chan struct{}      // is closed when no step runs any more
 }
 
-// answer is a call of Generate on its way through an engine.
+// answer is a call of Generate in an engine.
 type answer struct {
 	ctx context.Context
 	// The engine's goroutine owns the fields below.
 	text    []int32 // the prompt and the answer so far
-	made    int     // tokens of it that follow
+	made    int     // number of tokens generated
 	chooser *chooser
 	decoder *tokenizer.Decoder
 	given   bool            // there are tokens that the caller was not woken for
@@ -56,14 +56,14 @@ type answer struct {
 	scorer  *vkc.Executable // scores the tokens of a text without decoding; or nil
 
 	mu    sync.Mutex
-	known int     // tokens of the prompt that were not computed anew, once the answer is begun
+	known int     // prompt tokens that were already in the cache; set when the answer begins
 	ready []Token // tokens that the caller has not taken
 	over  bool
-	err   error         // why the answer is over; nil at its regular end
-	more  chan struct{} // holds one if there may be something to take
+	err   error         // the reason for an early end; nil after a regular end
+	more  chan struct{} // holds an element if there may be a token to take
 }
 
-// Load says how busy a model is.
+// Load is the current load of a model.
 type Load struct {
 	Running int // answers in progress on the device
 	Waiting int // answers that wait for a slot
@@ -115,7 +115,7 @@ func (e *engine) reusedSoFar() Reused {
 	return e.reused
 }
 
-// begin has an answer go on with its text. It ends early when its context does.
+// begin submits an answer to the engine. The answer ends early when its context does.
 func (e *engine) begin(a *answer) *answer {
 	a.text, a.decoder, a.more = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
 	e.mu.Lock()
@@ -129,7 +129,7 @@ func (e *engine) begin(a *answer) *answer {
 	return a
 }
 
-// signal says that there is news, unless that is known.
+// signal makes sure that news holds an element.
 func signal(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -186,7 +186,7 @@ func (a *answer) end(err error) {
 	signal(a.more)
 }
 
-// run takes steps while there is something to go on with.
+// run executes steps while an answer can continue.
 func (e *engine) run(ctx context.Context) {
 	defer close(e.ended)
 	for {
@@ -215,7 +215,7 @@ func (e *engine) run(ctx context.Context) {
 	}
 }
 
-// goesOn reports whether there is an answer that does not wait for its mask.
+// goesOn reports whether an answer can continue without waiting for its mask.
 func (e *engine) goesOn() bool {
 	return slices.ContainsFunc(e.slots, func(s slot) bool {
 		return s.of != nil && (s.of.waits == nil || s.of.chooser.known())
@@ -333,7 +333,7 @@ func (e *engine) step(ctx context.Context) {
 		return
 	}
 	most := e.model.partFor(len(prompt.of.text) - len(prompt.past))
-	if len(rows) > 0 { // all wait for the part of one
+	if len(rows) > 0 { // every row waits for the prompt's part
 		most = e.model.prompts[0].rows
 	}
 	text, next, err := prompt.of.text, outcome{}, error(nil)
@@ -379,7 +379,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	e.landSome(ctx)
 }
 
-// depth is how many steps of these rows the device is to have at a time.
+// depth returns the number of steps of these rows that may be in flight.
 func (e *engine) depth(rows []*slot) int {
 	for _, s := range rows {
 		if s.of.chooser.needsLogits() {
@@ -451,7 +451,7 @@ func (a *answer) ends(more, context int) bool {
 	return most > 0 && a.made+more >= most || len(a.text)+more >= context
 }
 
-// forget leaves steps under way to themselves.
+// forget drops the steps in flight without collecting their results.
 func (e *engine) forget() {
 	for _, f := range e.flights {
 		f.close()

@@ -20,10 +20,10 @@ import (
 	"iter"
 )
 
-// Token is a part of an answer.
+// Token is one token of an answer.
 type Token struct {
 	ID   int32
-	Text string // may be empty where a character takes several tokens
+	Text string // empty if the token is only part of a character
 	Odds *Odds  // nil without Sampling.Logprobs
 }
 
@@ -71,7 +71,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 	}
 }
 
-// check says why no answer can follow a prompt.
+// check returns an error if the model cannot answer a prompt.
 func (m *Model) check(prompt []int32, s Sampling) error {
 	if err := s.Check(); err != nil {
 		return err

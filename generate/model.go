@@ -38,7 +38,7 @@ type Model struct {
 	guesses int // at a time
 
 	engine *engine
-	ahead  int // see Options.Ahead; 0 where it follows from the time that steps take
+	ahead  int // see Options.Ahead; 0 to choose it from the duration of a step
 
 	progress func(vkc.Progress) // see Options.Progress; nil when the model is loaded
 
@@ -93,10 +93,10 @@ func (m *Model) Why() string {
 // Context returns how many tokens a prompt and its answer may have together.
 func (m *Model) Context() int { return m.context }
 
-// Parallel is how many answers may be under way at once.
+// Parallel returns the maximum number of concurrent answers.
 func (m *Model) Parallel() int { return m.places }
 
-// Load says how busy the model is.
+// Load returns the current load of the model.
 func (m *Model) Load() Load { return m.engine.load() }
 
 // DeviceBytes is the device memory that the model uses now: weights, KV cache, temporaries, and steps in flight. It is

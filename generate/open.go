@@ -94,8 +94,8 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 
 // How several devices have a model.
 const (
-	SplitLayers = "layers" // each has some of the layers, by memory: for models that have no room on one
-	SplitTensor = "tensor" // each has a part of every layer: for answers sooner than from one
+	SplitLayers = "layers" // distributes layers by memory size: for models that do not fit on one device
+	SplitTensor = "tensor" // divides every layer: for lower latency than one device
 	SplitAuto   = "auto"   // whichever of these is expected to be fastest for one answer, or one device alone
 )
 

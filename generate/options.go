@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Options say where and how a model runs.
+// Options selects the devices of a model and its settings.
 type Options struct {
 	Device  string // as vkc.OpenDevice takes it; empty for the best
 	Split   string // distribution over several devices: SplitLayers, SplitTensor or SplitAuto; empty for layers
@@ -32,7 +32,8 @@ type Options struct {
 	// tokens are equally likely up to rounding.
 	Deterministic bool
 
-	// Trust, if set, is asked of a model's bundle before any of its programs is loaded. Its error refuses the bundle.
+	// Trust, if set, is called with a model's bundle before any of its programs is loaded. If it returns an error, the
+	// bundle is rejected.
 	Trust func(context.Context, *vkc.Program) error
 
 	// ContextShift lets an answer continue in a full context: it drops the older half of the tokens after the first
@@ -40,7 +41,7 @@ type Options struct {
 	ContextShift bool
 	Keep         *int // see ContextShift; 4 unless set
 
-	Speculation Speculation // of one answer at a time
+	Speculation Speculation // for one answer at a time
 
 	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it
 	// stay in host memory, and kernels read them over the bus. Weights of which a step reads only a few rows or experts

@@ -19,7 +19,7 @@ func (m *Model) checkPositions(o Options) error {
 	return nil
 }
 
-// positions is how many positions of keys and values there are for all texts together.
+// positions returns the total number of positions in the KV cache, for all texts.
 func (m *Model) positions() int {
 	if m.pages > 0 {
 		return m.pages * llm.PageSize
@@ -27,7 +27,7 @@ func (m *Model) positions() int {
 	return m.places * m.context
 }
 
-// pages is how many an answer may come to take.
+// pages returns the maximum number of pages that an answer can need.
 func (a *answer) pages(context int) int {
 	if most := a.chooser.sampling.MaxTokens; most > 0 {
 		context = min(context, len(a.text)+most)

@@ -43,7 +43,7 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, since the second half counts",
 			m.context)
 	}
-	most := min(defaultChunk, m.part, m.context) // logits of all of them are there at once
+	most := min(defaultChunk, m.part, m.context) // their logits are in memory at the same time
 	g, err := llm.Scores(m.config, most, m.context, 0, m.cache(o)...)
 	if err != nil {
 		return p, err
@@ -95,14 +95,14 @@ func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err er
 	return list, nil
 }
 
-// beginsTexts returns the token that begins every text, if there is one.
+// beginsTexts returns the token at the beginning of every text, if there is one.
 func (m *Model) beginsTexts() (int32, bool) {
 	bos, ok := m.tok.BOS()
 	frame := m.tok.Encode("", tokenizer.Options{Whole: true})
 	return bos, ok && len(frame) > 0 && frame[0] == bos
 }
 
-// scoresOf returns the logarithm of the probability of each token of a text but the first.
+// scoresOf returns the log probability of each token of a text except the first.
 func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
 	var all []float32
 	for begin := 0; begin < len(text)-1; begin += most {

@@ -31,10 +31,10 @@ const classStep = 4
 type candidate struct {
 	class
 	graph   *ir.Graph
-	program *vkc.Program // nil until it is compiled, and where it cannot be had
-	// faster says that the model runs without it as well, only slower.
+	program *vkc.Program // nil before compilation, and if compilation failed
+	// faster marks an optional program: the model also works without it, but is slower.
 	faster bool
-	short  bool // a step of texts that do not fill the context
+	short  bool // a step for texts that do not fill the context
 }
 
 // candidates lists the programs that the model may have: first the step of all texts, then steps of fewer or shorter
@@ -72,7 +72,7 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 	return list, err
 }
 
-// fewTexts are of how many texts, at most, there are steps.
+// fewTexts lists the numbers of texts for which there are smaller step programs.
 func (m *Model) fewTexts(o Options) (list []int) {
 	for n := 1; n < m.places && !o.Deterministic; n *= classStep {
 		list = append(list, n)
@@ -194,7 +194,7 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 		return nil
 	}
 	c.expected, err = m.expect(ctx, c.exe, c.graph, o)
-	m.prompts = append(m.prompts, c.class) // also where that failed, to be closed
+	m.prompts = append(m.prompts, c.class) // keep it even after an error, so that it gets closed
 	return err
 }
 

@@ -70,7 +70,8 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 		}
 		c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
 		forgotten++
-		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" { // an answer goes with its question
+		// Drop an answer together with its question.
+		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" {
 			c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
 			forgotten++
 		}

@@ -16,7 +16,7 @@ type Replicas struct {
 	models []*Model
 
 	mu    sync.Mutex
-	under []int // answers on their way, by device
+	under []int // answers in progress, by device
 }
 
 // OpenReplicas calls [Open] for each device of a list such as "0,1" (Options.Device).
@@ -76,7 +76,7 @@ func (r *Replicas) pick() (best int, done func()) {
 	}
 }
 
-// Parallel is how many answers may be under way at once, on all devices.
+// Parallel returns the maximum number of concurrent answers, on all devices.
 func (r *Replicas) Parallel() int {
 	n := 0
 	for _, m := range r.models {
@@ -85,7 +85,7 @@ func (r *Replicas) Parallel() int {
 	return n
 }
 
-// Load says how busy all devices are.
+// Load returns the current load of all devices.
 func (r *Replicas) Load() (l Load) {
 	for _, m := range r.models {
 		one := m.Load()
@@ -106,7 +106,7 @@ func (r *Replicas) Reused() (u Reused) {
 	return u
 }
 
-// DeviceBytes is how much memory of all devices the model takes now.
+// DeviceBytes returns the memory that the model uses now, on all devices.
 func (r *Replicas) DeviceBytes() (n uint64) {
 	for _, m := range r.models {
 		n += m.DeviceBytes()
@@ -114,7 +114,7 @@ func (r *Replicas) DeviceBytes() (n uint64) {
 	return n
 }
 
-// Why says where the model runs, a line for each device.
+// Why gives the reason for the model's devices, one line for each device.
 func (r *Replicas) Why() string {
 	var lines []string
 	for _, m := range r.models {

@@ -116,7 +116,7 @@ func (e *RoomError) check() error {
 	return nil
 }
 
-// hostMemory is how much memory this machine has, or 0 where the system does not say.
+// hostMemory returns the memory size of this machine, or 0 if unknown.
 func hostMemory() (bytes uint64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

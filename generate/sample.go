@@ -31,7 +31,7 @@ type Sampling struct {
 	Bias map[int32]float64
 	// Seed and a token's position in its text determine the random numbers: equal seeds give equal tokens.
 	Seed      uint64
-	MaxTokens int // 0 means as many as fit
+	MaxTokens int // 0 means no limit but the context
 	// Grammar constrains the answer: only tokens that it allows are chosen, and the answer ends when it allows none.
 	// MaxTokens may still cut the answer short. nil allows every text.
 	Grammar   *grammar.Grammar
@@ -86,7 +86,7 @@ func (s Sampling) Check() error {
 	return nil
 }
 
-// likeliest reports whether the likeliest token is taken, of logits that nothing else changes on the device.
+// likeliest reports whether sampling takes the token with the largest logit, and changes no logits on the device.
 func (s Sampling) likeliest() bool {
 	return s.temperature() == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1) && s.PresencePenalty == 0 &&
 		s.FrequencyPenalty == 0
@@ -111,7 +111,7 @@ func (s Sampling) topP() float64 {
 	return *s.TopP
 }
 
-// temperature is Temperature, but 0 where only the likeliest token is allowed.
+// temperature returns Temperature, or 0 if top-p allows only the most likely token.
 func (s Sampling) temperature() float64 {
 	if s.topP() == 0 {
 		return 0
@@ -149,11 +149,11 @@ func samplerOf(ranked bool) extra {
 	return sampler
 }
 
-// draw is a token that is to be chosen.
+// draw is a token to choose.
 type draw struct {
 	Sampling
 	text     []int32 // the preceding tokens
-	position int     // the token's in its text
+	position int     // the position of the token in its text
 }
 
 // drawAll chooses a token for each row of logits on the device. The logits are in logits on the device, or in here.
@@ -236,7 +236,7 @@ func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, er
 	return tokens[0], nil
 }
 
-// tokensOf reads tokens that were chosen on the device; -1 where logits were no numbers.
+// tokensOf reads tokens chosen on the device. A token is -1 if a logit was NaN.
 func tokensOf(ctx context.Context, token, top *vkc.DeviceTensor) ([]int32, error) {
 	ids, err := read[int32](ctx, token)
 	if err != nil {

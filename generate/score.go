@@ -57,7 +57,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 	return list, nil
 }
 
-// scored is how many tokens of a text are scored at a time: few, since each has logits of the whole vocabulary.
+// scored is the number of tokens scored at a time. It is small because each token has logits for the whole vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 
 // score runs up to most further tokens of a text that is being scored, and returns the scores of the tokens after them.

@@ -21,7 +21,7 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 	if !o.ContextShift {
 		return nil
 	}
-	if most := m.context - 3; m.keep > most { // one goes, one moves, and one comes
+	if most := m.context - 3; m.keep > most { // one position is dropped, one moves, and one is added
 		return wrongOption("Keep", "the first %d tokens stay in a context of %d: want 0 to %d", m.keep, m.context, most)
 	}
 	g, err := llm.Shift(m.config, m.context, m.cache(o)...)
@@ -34,10 +34,10 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 // full reports whether a text needs a context shift before the next token.
 func (s *slot) full() bool { return s.model.shift != nil && len(s.of.text) >= s.model.context }
 
-// forget drops tokens of a text that is full, when no step of it is under way.
+// forget drops old tokens of a full text. No step of the text may be in flight.
 func (s *slot) forget(ctx context.Context) error {
 	m, a := s.model, s.of
-	s.past, s.guessed = s.past[:len(a.text)-1], guessed{} // guesses have no room any more
+	s.past, s.guessed = s.past[:len(a.text)-1], guessed{} // there is no room for guesses
 	drop := (len(s.past) - m.keep) / 2
 	in, err := vkc.Tensors{}, error(nil)
 	for name, value := range map[string]int32{"keep": int32(m.keep), "drop": int32(drop), "text": s.at} {

@@ -13,11 +13,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// axes has the extents of dynamic axes, by name: symbols, which a program takes with each call up to a bound, or
-// numbers.
+// axes maps names of dynamic axes to extents. An extent is a symbol with a bound, whose value each call gives, or a
+// number.
 type axes map[string]ir.Dim
 
-// symbolName is the name of the symbol that stands for the i-th dynamic axis in the order of names.
+// symbolName returns the symbol of the i-th dynamic axis in the order of names.
 func symbolName(i int) string { return fmt.Sprintf("n%d", i) }
 
 // bounded replaces each axis by a symbol bounded by the next power of two. So one program serves many extents, and its
@@ -48,7 +48,7 @@ func symbols(of shapes.AxisBindings) map[string]int64 {
 	return out
 }
 
-// key tells axes apart.
+// key returns a map key for the axes.
 func (a axes) key() string {
 	var key strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -57,7 +57,7 @@ func (a axes) key() string {
 	return key.String()
 }
 
-// resolve returns the extent of an axis by its name, which may be a sum of names and numbers, as in =10+a.
+// resolve returns the extent of an axis by its name. The name may be a sum of names and numbers, such as =10+a.
 func (a axes) resolve(name string) (ir.Dim, error) {
 	if d, ok := a[name]; ok {
 		return d, nil
@@ -118,7 +118,7 @@ func numbers(b *frontend.Builder, dims ir.Shape) []int {
 	return out
 }
 
-// numel is the number of elements along some axes.
+// numel returns the number of elements along some axes.
 func numel(x tensor, along []int) ir.Dim {
 	var of ir.Shape
 	for _, a := range along {

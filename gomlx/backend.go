@@ -31,13 +31,13 @@ type Backend struct {
 
 	mu       sync.Mutex
 	programs map[string]*program // by programKey
-	updating int                 // how many of them have updated states of their own
+	updating int                 // number of programs that own updated states
 }
 
 var _ compute.Backend = (*Backend)(nil)
 
-// New opens the backend on a device, named as [vkc.OpenDevice] takes it. Without a name it is the best GPU, and where
-// there is none the processor, without Vulkan.
+// New opens the backend on a device, with a name for [vkc.OpenDevice]. An empty name selects the best GPU, or the
+// processor without Vulkan if there is no GPU.
 func New(device string) (*Backend, error) {
 	d, err := vkc.OpenDevice(device)
 	if err == nil && device == "" && d.Caps().Type == device.DeviceCPU {

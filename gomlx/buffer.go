@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storage is where the elements of a tensor are: in host memory, on the device, or in a state of a program, or in
-// several of these. They do not change. Buffers and the values of a computation under way may share one; the last to
-// close it frees it.
+// storage has the elements of a tensor. They are in host memory, on the device, in a state of a program, or in several
+// of these, and they do not change. Buffers and values of a running computation may share a storage; the last of them
+// to close it frees it.
 type storage struct {
 	backend *Backend
 	dims    []int
@@ -43,7 +43,7 @@ func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
 // once and stays on the device. Runs with only small host inputs do not block.
 const inRun = 64 << 10
 
-// forRun returns the elements as an input of a run: on the device, or from the host.
+// forRun returns the elements as an input of a run: a device tensor if there is one, else host data.
 func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTensor, *ir.Data, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +89,8 @@ func (s *storage) read(to []byte) error {
 	return nil
 }
 
-// leaveState moves elements that are in the program's state alone to the host, unless nobody but others than so many
-// users can ask for them.
+// leaveState copies elements to the host if they are only in the program's state. It skips the copy if there are at most
+// "others" users, because the caller knows that these do not need the elements.
 func (s *storage) leaveState(p *program, others int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *storage) close() error {
 	return s.device.Close()
 }
 
-// Buffer is a tensor of the backend. It is not changed, so that computations may share it.
+// Buffer is a tensor of the backend. It is immutable, so computations may share it.
 type Buffer struct {
 	backend *Backend
 	shape   shapes.Shape
@@ -142,16 +142,16 @@ type Buffer struct {
 
 var _ compute.Buffer = (*Buffer)(nil)
 
-// newBuffer makes a buffer that takes over one use of a storage. What is not finalized is freed when nothing refers
-// to it.
+// newBuffer makes a buffer that takes over one reference to a storage. A buffer that is not finalized is freed by the
+// garbage collector.
 func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
 	buf := &Buffer{backend: b, shape: shapes.Make(t, s.dims...), store: s}
 	buf.freed = runtime.AddCleanup(buf, func(s *storage) { _ = s.close() }, s)
 	return buf
 }
 
-// held returns the buffer's storage with a use of its own, which the caller closes. A buffer that is donated gives
-// its own.
+// held returns the buffer's storage with a new reference, which the caller closes. A donated buffer gives up its own
+// reference.
 func (buf *Buffer) held(donate bool) (*storage, error) {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()

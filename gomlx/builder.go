@@ -91,7 +91,7 @@ type operation struct {
 	blocks map[int]ir.DType
 }
 
-// build writes an operation: its results, of the tensors that it takes.
+// build emits an operation: it returns the results for given arguments.
 type build func(l *lowering, in []frontend.Tensor) []frontend.Tensor
 
 // one is a build of one result.
@@ -230,7 +230,7 @@ func (f *Function) Return(results []compute.Value, shardings []*compute.Sharding
 	return nil
 }
 
-// keep appends an operation with results of those shapes.
+// keep appends an operation with results of these shapes.
 func (f *Function) keep(op *operation, of ...shapes.Shape) []*value {
 	op.function = f
 	for i, s := range of {
@@ -268,7 +268,8 @@ func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape
 	return results[0], nil
 }
 
-// tryOut builds an operation by itself. What has dynamic axes is built when their extents are known.
+// tryOut builds an operation alone, to find errors early. Operations with dynamic axes are built when the extents are
+// known.
 func tryOut(op *operation) error {
 	for _, v := range append(append([]*value{}, op.args...), op.results...) {
 		if v.shape.IsDynamic() {

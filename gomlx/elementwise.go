@@ -119,8 +119,8 @@ var comparisons = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeLessThanTotalOrder:       inTotalOrder(tensor.Lt),
 }
 
-// inTotalOrder compares floats by their bits as integers. Those of negative ones, which are larger the further they are
-// from 0, are turned around. So 0 is above -0, and NaNs are at both ends.
+// inTotalOrder compares floats by their bits as integers. It reverses the order of the negative ones, because their
+// bits grow with distance from 0. So 0 is above -0, and NaNs are at both ends.
 func inTotalOrder(compare func(x, y tensor) tensor) func(x, y tensor) tensor {
 	place := func(x tensor) tensor {
 		words := map[int]ir.DType{2: ir.I16, 4: ir.I32, 8: ir.I64}
@@ -297,7 +297,7 @@ func (f *Function) Clamp(low, x, high compute.Value) (compute.Value, error) {
 		one(func(in []tensor) tensor { return in[1].Max(in[0]).Min(in[2]) }))
 }
 
-// word returns the bits of integers of at most 32 bits as u32, those above the number's own 0.
+// word returns the bits of integers of at most 32 bits as u32. Higher bits are 0.
 func word(x tensor) (w tensor, width int) {
 	width = 8 * x.DType().BlockBytes()
 	if width > 32 {

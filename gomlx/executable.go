@@ -129,7 +129,7 @@ func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated 
 	return r, err
 }
 
-// routine returns the function compiled for extents of its dynamic axes, where some parameters are donated.
+// routine returns the function compiled for given extents of its dynamic axes and given donated parameters.
 func (e *Executable) routine(of axes, donated map[*value]bool) (*routine, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,7 +153,7 @@ func (e *Executable) routine(of axes, donated map[*value]bool) (*routine, error)
 	return r, nil
 }
 
-// routine is a compiled function: steps that the host takes one after another. Most have one, which is a program.
+// routine is a compiled function: steps that the host executes in order. Most routines have one step, a program.
 type routine struct {
 	inputs, results []*value
 	steps           []*step
@@ -238,7 +238,7 @@ type schedule struct {
 	order  []*operation // in dependency order
 	level  map[*operation]int
 	given  map[*value]bool
-	stored []*value // values that leave the program which computes them
+	stored []*value // values used outside the program that computes them
 	last   int
 }
 
@@ -301,7 +301,7 @@ func (s *schedule) visit(v *value) {
 	s.last = max(s.last, s.levelOf(v))
 }
 
-// addProgram adds the program of a level, unless there is nothing to compute.
+// addProgram adds the program of a level, unless it has nothing to compute.
 func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
 	donated map[*value]bool) error {
 	var in, out []*value

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// complete checks that a function is one of the builder's that has results, and takes values of those shapes.
+// complete checks that a function belongs to the builder, has results, and takes parameters of these shapes.
 func (f *Function) complete(kind compute.OpType, of compute.Function, parameters ...shapes.Shape) (*Function, error) {
 	g, ok := of.(*Function)
 	switch {
@@ -43,7 +43,7 @@ func shapesOf(values []*value) []shapes.Shape {
 	return of
 }
 
-// hasFlow reports whether the host runs a part of functions.
+// hasFlow reports whether the host runs any part of the functions.
 func hasFlow(of ...*Function) bool {
 	seen := map[*operation]bool{}
 	var walk func(v *value) bool
@@ -300,12 +300,11 @@ func (w *branch) run(ctx context.Context, b *Backend, in []*storage, symbols map
 
 func (w *branch) routines() []*routine { return w.compiled }
 
-// maxCompared bounds how many elements are sorted by an order that vkc's sort does not have: each is compared with
-// each.
+// maxCompared limits the number of elements sorted by a custom comparator, because each is compared with each.
 const maxCompared = 4096
 
-// Sort implements compute.Function. Orders by one operand are vkc's own; for others each element's place is the
-// number of those before it. All sorts are stable.
+// Sort implements compute.Function. vkc's sort handles comparators of a single operand. For others, the position of an
+// element is the number of elements before it. All sorts are stable.
 func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) ([]compute.Value,
 	error) {
 	kind := compute.OpTypeSort
@@ -384,7 +383,8 @@ func order(less *Function) (operand int, descending, ok bool) {
 	return 0, false, false
 }
 
-// elementwise reports whether a function computes each element of larger tensors from those at the same coordinates.
+// elementwise reports whether a function computes each element only from elements at the same coordinates. It can then
+// run on larger tensors.
 func elementwise(f *Function) bool {
 	ok := true
 	seen := map[*value]bool{}
@@ -410,8 +410,8 @@ func elementwise(f *Function) bool {
 	return ok
 }
 
-// places returns for each element how many are before it: those less, and those not greater that stand before it
-// already.
+// places returns the sorted position of each element: the number of elements that are less, plus the number of equal
+// elements at lower indices.
 func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axis int) tensor {
 	count := extent(in[0], axis)
 	if count > maxCompared {

@@ -37,7 +37,7 @@ func (f *Function) FusedGelu(x compute.Value, exact bool) (compute.Value, error)
 	}))
 }
 
-// given returns the values that are not nil.
+// given returns the non-nil values.
 func given(values ...compute.Value) []compute.Value {
 	return slices.DeleteFunc(values, func(v compute.Value) bool { return v == nil })
 }
@@ -52,7 +52,7 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 	axes = positive(axes, args[0].shape.Rank())
 	return f.addOne(compute.OpTypeFusedLayerNorm, args, args[0].shape, nil, one(func(in []tensor) tensor {
 		x, params := in[0], in[1:]
-		// Bring the axes to the back and make one of them, which op layer_norm normalizes.
+		// Move the axes to the back and merge them into one for op layer_norm.
 		back := slices.Sorted(slices.Values(axes))
 		perm := frontOrder(x.Rank(), back)
 		perm = append(perm[len(back):len(perm):len(perm)], back...)
@@ -211,7 +211,7 @@ func (a *attention) build(in []tensor) tensor {
 	if a.options.Scale != 0 {
 		options = append(options, frontend.Scale(a.options.Scale))
 	}
-	// seen says which keys a query sees; scores are added.
+	// seen marks the keys that a query sees; scores are added to the attention scores.
 	var seen, scores tensor
 	both := func(with tensor) {
 		if seen.IsZero() {
@@ -237,7 +237,7 @@ func (a *attention) build(in []tensor) tensor {
 	switch {
 	case a.options.Causal && rows == columns && seen.IsZero() && queries.IsZero():
 		options = append(options, frontend.Causal())
-	case a.options.Causal: // from the first key on, however many there are
+	case a.options.Causal: // queries and keys are aligned at the first key
 		both(b.Iota(ir.I32, 1, rows, columns).Le(b.Iota(ir.I32, 0, rows, columns)))
 	}
 	if !queries.IsZero() {
@@ -284,8 +284,8 @@ func (a *attention) check(kind compute.OpType, args []*value) error {
 	return nil
 }
 
-// FusedScaledDotProductAttention implements compute.Function. Its gradient needs no states but the operands: the
-// result stands for them.
+// FusedScaledDotProductAttention implements compute.Function. Its gradient recomputes everything from the operands, so
+// it returns no extra states besides the result.
 func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Value, layout compute.AttentionAxesLayout,
 	options *compute.ScaledDotProductAttentionConfig) (compute.Value, []compute.Value, error) {
 	kind := compute.OpTypeFusedScaledDotProductAttention
@@ -321,7 +321,7 @@ func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.V
 		return nil, nil, nil, err
 	}
 	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
-		// Parameters of their own, even where an operand is another one as well.
+		// Each operand needs its own parameter, even if two operands are the same value.
 		operands := slices.Clone(in[:len(in)-1])
 		for i := range 3 {
 			operands[i] = operands[i].Reshape(operands[i].Shape())
@@ -390,8 +390,8 @@ func (f *Function) BatchNormGradient(x, scale, mean, variance, gradient compute.
 		x, scale, mean, variance, dy := in[0], in[1], in[2], in[3], in[4]
 		c := func(t tensor) tensor { return spread(t, []int{axis}, x.Rank()) }
 		others := slices.Delete(firstAxes(x.Rank()), axis, axis+1)
-		// The mean and the variance are functions of x, so that their gradients are taken off (Ioffe and Szegedy
-		// 2015, section 3).
+		// The mean and the variance are functions of x, so subtract their gradients (Ioffe and Szegedy 2015, section
+		// 3).
 		unit := normalized(x, mean, variance, epsilon, axis)
 		dOffset, dScale := dy.Sum(others...), dy.Mul(unit).Sum(others...)
 		inner := dy.Sub(c(dy.Mean(others...))).Sub(unit.Mul(c(dy.Mul(unit).Mean(others...))))

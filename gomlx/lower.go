@@ -10,14 +10,13 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// lowering writes operations into a graph. Mistakes end the graph's build with an error, as all do in package
-// frontend.
+// lowering emits operations into a graph. As in package frontend, errors end the build of the graph.
 type lowering struct {
 	b       *frontend.Builder
 	axes    axes
 	tensors map[*value]frontend.Tensor
-	blocks  map[*value]frontend.Tensor // of inputs that are taken for blocks
-	// widened is set where scalars stand for tensors that they are elements of.
+	blocks  map[*value]frontend.Tensor // inputs interpreted as quantized blocks
+	// widened is set if a scalar replaces a tensor of equal elements.
 	widened bool
 }
 
@@ -61,7 +60,7 @@ func blockDims(t ir.DType, dims []int) []int {
 	return []int{dims[0], dims[1] / t.BlockBytes() * t.BlockElems()}
 }
 
-// blockTensor returns the tensor of a value that is taken for blocks.
+// blockTensor returns the tensor of a value that is interpreted as quantized blocks.
 func (l *lowering) blockTensor(v *value, t ir.DType) frontend.Tensor {
 	if d := v.op.data; d != nil {
 		return l.b.Const(&ir.Data{DType: t, Dims: blockDims(t, d.Dims), Bytes: d.Bytes})
@@ -140,7 +139,7 @@ func constant(v *value) []float64 {
 	return values
 }
 
-// number returns the value of a scalar of integers that follows from constants and extents alone, or is an extent.
+// number returns the value of an integer scalar that depends only on constants and extents.
 func (l *lowering) number(v *value) ir.Dim {
 	var node *ir.Node
 	g, err := frontend.Build("number", func(b *frontend.Builder) {

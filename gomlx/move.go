@@ -55,7 +55,7 @@ func (f *Function) BroadcastInDim(x compute.Value, to shapes.Shape, axes []int) 
 		func(_ *lowering, x tensor, to ir.Shape) tensor { return spread(x, axes, len(to)).Broadcast(to) })
 }
 
-// spread gives a tensor that rank: its axes become those axes, others have extent 1.
+// spread expands a tensor to a rank. Its axes become the given axes, and the others have extent 1.
 func spread(x tensor, axes []int, rank int) tensor {
 	dims := ir.ShapeOf(ones(rank)...)
 	for i, a := range axes {
@@ -101,7 +101,7 @@ func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (comput
 				if len(strides) > 0 {
 					step = strides[a]
 				}
-				if limit == shapes.DynamicDim { // the whole axis, since GoMLX takes no part of one that is dynamic
+				if limit == shapes.DynamicDim { // the whole axis, because GoMLX cannot slice a dynamic axis
 					continue
 				}
 				x = cut(x, a, starts[a], limit, step)
@@ -182,7 +182,7 @@ func addAround(x tensor, axis, before, after int, value float64) tensor {
 	return x.Pad(low, high, value)
 }
 
-// startsOf returns a scalar for each axis, of as many scalars or of one vector.
+// startsOf returns one scalar for each axis, from separate scalars or from one vector.
 func startsOf(kind compute.OpType, x *value, starts []*value) (func(in []tensor) []tensor, error) {
 	rank := x.shape.Rank()
 	if len(starts) == 1 && starts[0].shape.Rank() == 1 && starts[0].shape.Dimensions[0] == rank {
@@ -233,8 +233,8 @@ func (f *Function) DynamicUpdateSlice(x, update compute.Value, starts []compute.
 		one(func(in []tensor) tensor { return updateFrom(0, in[0], in[1], scalars(in[2:])) }))
 }
 
-// updateFrom writes update over x along the axes from one on: the part of x along it is updated along those after it,
-// and written back.
+// updateFrom writes update to x along axis and the axes after it. It takes the slice of x along axis, updates the slice
+// along the later axes, and writes it back.
 func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
 	for axis < x.Rank() && x.Dim(axis) == update.Dim(axis) {
 		axis++

@@ -107,7 +107,7 @@ func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxe
 			axes.KernelSpatial)...)
 		groups := channelGroups
 		if batchGroups > 1 {
-			// Groups of the batch meet output channels of their own, as groups of channels would.
+			// Each batch group has its own output channels, just as channel groups do.
 			dims := sizes(x)
 			n, c := dims[0]/batchGroups, dims[1]
 			x = x.Reshape(batchGroups, n, c, dims[2:])
@@ -131,7 +131,7 @@ func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxe
 	}))
 }
 
-// convolve is the convolution of x[N,C,…] with w[O,C/groups,…], by op conv where it has one.
+// convolve returns the convolution of x[N,C,…] with w[O,C/groups,…]. It uses op conv where possible.
 func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 	spatial := x.Rank() - 2
 	var all []windows
@@ -225,7 +225,8 @@ func indexVectors(indices tensor, axis int) []tensor {
 	return components
 }
 
-// gather picks windows of x that begin at coordinates along some axes, and lie as whole along the others.
+// gather returns windows of x. Index vectors give their start along some axes; along the others a window is the whole
+// axis.
 func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int, rank int) tensor {
 	batch := at[0].Rank()
 	vectors, widened := vectorsOf(at, startMap, window)
@@ -245,7 +246,7 @@ func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int
 			offsets = append(offsets, a)
 		}
 	}
-	// Bring the axes of windows into the order of x's, then put extents of 1 among them.
+	// Put the window axes into the order of x's axes, then insert axes of extent 1.
 	var rankOrder []int
 	for _, a := range offsets {
 		if i := slices.Index(order, a); i >= 0 {
@@ -353,8 +354,8 @@ func scatterLargest(x, indices, updates tensor) tensor {
 	return scatterOrdered(x, indices, updates, updates.Reshape(-1).Argsort(0), -1).Max(x)
 }
 
-// scatterOrdered writes elements in an order, so that the last one of each place stays. Places without any have the
-// largest value of the dtype, or with a negative sign the smallest.
+// scatterOrdered writes elements in a given order, so that the last write to each element wins. Elements without a
+// write get the largest value of the dtype, or the smallest if sign is negative.
 func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 	dims := sizes(x)
 	place, pitch := tensor{}, 1
@@ -388,7 +389,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 	}
 	return f.addOne(kind, args, shape, nil, one(func(in []tensor) tensor {
 		x, updates := in[0], in[2]
-		// The window's extent along each axis of x.
+		// Extents of the window along each axis of x.
 		window, next := ones(x.Rank()), 0
 		var offsets []int
 		for a := range window {
@@ -399,7 +400,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 			}
 		}
 		at := indexVectors(in[1], vectorAxis)
-		// A window that reaches outside is left out as a whole.
+		// Skip a window that is partly out of range.
 		inside := tensor{}
 		for i, a := range toAxes {
 			fits := at[i].Ge(at[i].Lit(0)).And(at[i].Le(at[i].Lit(float64(extent(x, a) - window[a]))))
@@ -410,12 +411,12 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 			}
 		}
 		axes := slices.Clone(toAxes)
-		for a, n := range window { // a part of an axis that is not indexed begins at 0
+		for a, n := range window { // a window along an axis that is not indexed begins at 0
 			if !slices.Contains(axes, a) && (scatters[kind].elements || !x.Dim(a).Is(n)) {
 				axes, at = append(axes, a), append(at, at[0].MulScalar(0))
 			}
 		}
-		// The other elements of such a window must not come back in, so the mark is far below 0.
+		// All elements of such a window must be out of range, so its start is far below 0.
 		at[0] = inside.Where(at[0], at[0].Lit(-float64(extent(x, axes[0]))-1))
 		vectors, widened := vectorsOf(at, axes, window)
 		// Axes of updates: the batch, then the windows along widened axes, then the axes that are not indexed.

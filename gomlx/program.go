@@ -50,7 +50,8 @@ func programKey(g *ir.Graph) string {
 	return key.String()
 }
 
-// load returns the program of a graph; release gives it back. One that updates states is the caller's alone.
+// load returns the program of a graph. The caller returns it with release. A program that updates states has only one
+// user at a time.
 func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +155,7 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	return out, nil
 }
 
-// hold makes the program's states hold their inputs.
+// hold copies inputs to the program's states.
 func (p *program) hold(in []*storage) error {
 	for _, port := range p.executable.States() {
 		i, err := inputNumber(port.Name, in)

@@ -159,7 +159,7 @@ var numbersOf = map[compute.QuantizationScheme]func(w tensor) tensor{
 	},
 }
 
-// perBlock repeats each of [rows, blocks] for the elements of a block, as many as there are columns.
+// perBlock repeats each element of [rows, blocks] for all elements of the block, up to the number of columns.
 func perBlock(t tensor, columns, size int) tensor {
 	block := make([]int, columns)
 	for i := range block {

@@ -53,7 +53,7 @@ func firstAxes(n int) []int {
 	return axes
 }
 
-// foldByHalves folds axes by an operation of two operands: again and again the second half onto the first.
+// foldByHalves folds axes with a binary operation, by repeatedly folding the second half onto the first.
 func foldByHalves(x tensor, axes []int, by func(x, y tensor) tensor) tensor {
 	x = toBack(x, axes)
 	kept := x.Rank() - len(axes)
@@ -178,8 +178,8 @@ var windowOps = map[compute.ReduceOpType]struct {
 		func(x tensor, axis int) tensor { return x.ReduceMin(axis) }},
 }
 
-// bound is the largest value of a dtype, or with a negative sign the smallest. That of i64 is the largest float64
-// below it.
+// bound returns the largest value of a dtype, or the smallest if sign is negative. For i64 the largest is the largest
+// float64 below 2^63.
 func bound(t ir.DType, sign int) float64 {
 	if t.IsFloat() {
 		return math.Inf(sign)
@@ -261,7 +261,7 @@ func padAxes(paddings [][2]int, dilations []int, rank int) []compute.PadAxis {
 	return axes
 }
 
-// windows is how many windows there are along an axis, how many elements each has, and how far they are apart.
+// windows has the number of windows along an axis, their size, their distance and the distance of their elements.
 type windows struct{ count, size, stride, dilation int }
 
 // element is element k of each window.
@@ -295,8 +295,8 @@ func (f *Function) SelectAndScatterMin(x, source compute.Value, window, strides 
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMin, x, source, window, strides, paddings)
 }
 
-// selectAndScatter adds each element of source to the place of the first largest, or smallest, element of its window
-// of x.
+// selectAndScatter adds each element of source to one element of the result: the position of the first largest, or
+// smallest, element in the window of x.
 func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value, window, strides []int,
 	paddings [][2]int) (compute.Value, error) {
 	args, err := f.values(kind, x, source)
@@ -317,7 +317,7 @@ func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value
 		padded := pad(x, bound(x.DType(), sign), axes)
 		picked := pick(windowsLast(padded, sizes(source), window, strides), -1)
 
-		// The place in the padded tensor, in row-major order.
+		// The index in the padded tensor, in row-major order.
 		place, rest := picked.Lit(0), picked
 		dims := sizes(padded)
 		for a, pitch := x.Rank()-1, 1; a >= 0; a-- {
@@ -339,7 +339,8 @@ func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value
 	}))
 }
 
-// windowsLast returns the windows of a tensor: axes that count them, and then one for the elements of each.
+// windowsLast returns the windows of a tensor: axes for the positions of the windows, and a last axis for the elements
+// of each.
 func windowsLast(x tensor, counts, window, strides []int) tensor {
 	elements := 1
 	for a := x.Rank() - 1; a >= 0; a-- {
@@ -352,7 +353,7 @@ func windowsLast(x tensor, counts, window, strides []int) tensor {
 	return x
 }
 
-// moveAxis moves an axis to another place.
+// moveAxis moves an axis to another position.
 func moveAxis(x tensor, from, to int) tensor {
 	var perm []int
 	for a := range x.Rank() {

@@ -37,7 +37,7 @@ var unsignedOps = map[compute.OpType]func(x, y tensor) tensor{
 	compute.OpTypeLessThan:       func(x, y tensor) tensor { return inOrder(x).Lt(inOrder(y)) },
 }
 
-// inOrder is numbers with a sign in the order that these have without one. Twice it is the number itself.
+// inOrder maps unsigned order to signed order by flipping the sign bit. Applied twice, it returns the original number.
 func inOrder(x tensor) tensor { return x.Add(x.Lit(math.MinInt64)) }
 
 // divideUnsigned divides by signed division (Warren, Hacker's Delight, section 9-3); x/0 is 0.
@@ -52,7 +52,7 @@ func divideUnsigned(x, y tensor) tensor {
 	return y.Eq(zero).Where(zero, y.Lt(zero).Where(large, quotient))
 }
 
-// checkUint64 refuses an operation on such numbers that would take them for signed ones.
+// checkUint64 rejects an operation on u64 that would interpret the values as signed.
 func checkUint64(op *operation) error {
 	for _, v := range append(append([]*value{}, op.args...), op.results...) {
 		if v.shape.DType == dtypes.Uint64 && !signless.Has(op.kind) && unsignedOps[op.kind] == nil {

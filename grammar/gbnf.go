@@ -75,7 +75,7 @@ func (p *gbnf) space() {
 	}
 }
 
-// skip goes over a word, if it is next.
+// skip consumes a word if it comes next.
 func (p *gbnf) skip(word string) bool {
 	if !strings.HasPrefix(p.rest(), word) {
 		return false

@@ -117,7 +117,7 @@ type node struct {
 	back  int32 // where the call returns to
 }
 
-// edge is a byte of a range and where it leads.
+// edge is a byte range and its target node.
 type edge struct {
 	low, high byte
 	to        int32
@@ -224,7 +224,7 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	return b.node(node{call: int32(e.rule), back: next})
 }
 
-// isByte reports whether an expr is one node that copies of it may share.
+// isByte reports whether an expression compiles to one node, which its copies can share.
 func isByte(e *expr) bool {
 	return e.op == opText && len(e.text) == 1 || e.op == opSet && len(e.set) == 1 && e.set[0].high < utf8.RuneSelf
 }
@@ -389,7 +389,7 @@ func (b *builder) leftRecursive() string {
 	return ""
 }
 
-// classify finds the bytes that no edge tells apart.
+// classify divides the bytes into classes that no edge distinguishes.
 func (g *Grammar) classify() {
 	var begins [257]bool
 	for _, n := range g.nodes {

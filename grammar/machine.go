@@ -79,7 +79,7 @@ type work struct {
 	since int // since the last pause
 }
 
-// take counts more of it.
+// take counts n units of work.
 func (w *work) take(n int) error {
 	w.left -= n
 	w.since += n
@@ -97,7 +97,7 @@ func (e *TextError) Error() string { return "grammar: " + e.what }
 var errWork = &TextError{"too ambiguous: the tokens that may come next take too much work to find; " +
 	"want alternatives that begin differently, and fewer repetitions of what may be empty or repeat itself"}
 
-// begin is where every text begins.
+// begin returns the initial state of every text.
 func (m *machine) begin(w *work) (*state, error) { return m.closure(w, config{m.g.start, nil}) }
 
 // push returns a stack with one more node, or nil if it is too deep.
@@ -120,7 +120,7 @@ func (m *machine) push(back int32, below *stack) *stack {
 	return s
 }
 
-// closure is the state of a text that is at some nodes, after all that takes no byte.
+// closure returns the state for a text at some nodes, including all nodes reachable without a byte.
 func (m *machine) closure(w *work, from ...config) (*state, error) {
 	clear(m.seen)
 	m.list = m.list[:0]

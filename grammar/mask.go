@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Mask is a set of tokens: token i is bit i%64 of element i/64. It is not to be changed.
+// Mask is a set of tokens: token i is bit i%64 of element i/64. Do not modify it.
 type Mask []uint64
 
 // Allows reports whether a token is in the set.
@@ -100,10 +100,10 @@ func New(g *Grammar, v *Vocabulary) *Constraint {
 	return &Constraint{v: v, m: newMachine(g), bases: map[int32]*base{}}
 }
 
-// Text is a text that is being written. It is for one goroutine at a time.
+// Text is a text being generated. It must not be used concurrently.
 type Text struct {
 	// Pause, if set, is called after about each millisecond of work in Take or Mask, and before they wait for another
-	// text of the same constraint. Its error ends them.
+	// text of the same constraint. If it returns an error, they return that error.
 	Pause func() error
 
 	c    *Constraint

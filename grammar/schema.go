@@ -143,7 +143,7 @@ func (s *schemas) add(name string, body func() *expr) *expr {
 	return rule(id)
 }
 
-// space is white space between the parts of a value.
+// space returns the white space between parts of a value.
 func (s *schemas) space() *expr {
 	return s.add("space", func() *expr {
 		blank := set(span{'\t', '\t'}, span{' ', ' '})
@@ -154,7 +154,7 @@ func (s *schemas) space() *expr {
 // plain lists the characters that a JSON string may contain unescaped.
 var plain = []span{{' ', '!'}, {'#', '['}, {']', utf8.MaxRune}}
 
-// char is a character of a string, also escaped. Two halves of one beyond U+FFFF are one.
+// char returns a character of a string, possibly escaped. A surrogate pair counts as one character.
 func (s *schemas) char() *expr { return s.add("char", charBody) }
 
 func charBody() *expr {

@@ -91,7 +91,7 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 	return seq(text("{"), sp, first, text("}"))
 }
 
-// part makes a rule of an expression that is used several times.
+// part makes a rule of an expression that is used more than once.
 func (s *schemas) part(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }

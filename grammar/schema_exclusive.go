@@ -69,7 +69,7 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	if !slices.Equal(common, []string{"object"}) {
 		return false
 	}
-	// A property that both need tells objects apart.
+	// A property that both require can distinguish the objects.
 	if !s.spend(len(declared(x)) * (1 + required(x) + required(y))) {
 		return false
 	}
@@ -83,7 +83,7 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// meant follows a $ref that says nothing else.
+// meant resolves a $ref that has no other keywords.
 func (s *schemas) meant(schema any) (*object, bool) {
 	for range maxNesting {
 		o, ok := schema.(*object)
@@ -113,7 +113,7 @@ func values(o *object) ([]any, bool) {
 // isNumber reports whether a value is a number, which can have several spellings.
 func isNumber(v any) bool { _, is := v.(json.Number); return is }
 
-// typesOf returns the types of a schema that says them, with integer as a number.
+// typesOf returns the types that a schema gives, with integer as number.
 func typesOf(o *object) (names []string) {
 	if list, ok := values(o); ok {
 		for _, v := range list {

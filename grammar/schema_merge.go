@@ -206,7 +206,7 @@ func allOf(list ...any) any {
 	return o
 }
 
-// valueSet is JSON values, written in one way.
+// valueSet is a set of JSON values in canonical form.
 type valueSet map[string]bool
 
 func setOf(list []any) valueSet {

@@ -28,7 +28,7 @@ func wholeUp() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))
 // anyFraction is an optional fraction.
 func anyFraction() *expr { return optional(seq(text("."), digits(1, -1))) }
 
-// maxDigits bounds the digits of a number in a schema, written without an exponent: the largest float64 has 309.
+// maxDigits limits the digits of a number in a schema, written without an exponent. The largest float64 has 309.
 const maxDigits = 400
 
 // decimal is a number: a sign, a nonnegative integer, and the digits of a fraction without trailing zeros. Zero has no
@@ -71,7 +71,7 @@ func decimalOf(v any) (d decimal, ok bool) {
 	return d, ok && len(whole) <= maxDigits && len(d.fraction) <= maxDigits
 }
 
-// compare is -1, 0 or 1 where d is less than, equal to or more than another.
+// compare returns -1, 0 or 1 if d is less than, equal to or greater than o.
 func (d decimal) compare(o decimal) int {
 	if d.negative != o.negative {
 		if d.negative {
@@ -148,7 +148,7 @@ func (b *bound) mirrored() *bound {
 
 var one = big.NewInt(1)
 
-// ofWhole returns the bound, lower or upper, of the whole numbers in a range: one that is in it.
+// ofWhole returns the lower or upper bound of the integers in a range. The bound is itself an integer in the range.
 func (b *bound) ofWhole(lower bool) *bound {
 	if b == nil {
 		return nil

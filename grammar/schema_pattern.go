@@ -424,7 +424,7 @@ func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
 	return e
 }
 
-// matched is the texts of a part of a pattern, as a JSON string has them.
+// matched returns the texts that match a part of a pattern, as encoded in a JSON string.
 func (s *schemas) matched(p *pattern, where string) *expr {
 	var list []*expr
 	for _, x := range p.list {

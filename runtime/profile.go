@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Profile says where the time of a run went.
+// Profile divides the time of a run among kernels and other work.
 type Profile struct {
-	// Kernels in the order in which they were started. It is empty if the backend cannot time them.
+	// Kernels lists kernels in the order of their starts. It is empty if the backend cannot measure them.
 	Kernels []KernelTime `json:"kernels,omitempty"`
 	// Wall is the time from the call of Run to its return.
 	Wall time.Duration `json:"wall_ns"`
@@ -36,13 +36,13 @@ type HostSpan struct {
 	Nanos int64  `json:"ns"`
 }
 
-// ClockRelation says how times on a device were brought onto the host's clock.
+// ClockRelation is the method that converted device times to the host's clock.
 type ClockRelation string
 
 // The relations.
 const (
-	Calibrated ClockRelation = "calibrated" // both clocks were read at one moment
-	Estimated  ClockRelation = "estimated"  // the last kernel is taken to end when the host's wait does
+	Calibrated ClockRelation = "calibrated" // both clocks were read at the same moment
+	Estimated  ClockRelation = "estimated"  // assumes that the last kernel ended when the host's wait did
 )
 
 // KernelTime is one kernel of a run.
@@ -77,8 +77,8 @@ func (k KernelTime) GFlops() float64 { return k.rate(k.Flops) }
 // GBps returns the kernel's memory traffic in 10^9 bytes per second, or 0 if its time is unknown.
 func (k KernelTime) GBps() float64 { return k.rate(k.Moved) }
 
-// Busy returns the sum of the times of all kernels. Kernels that overlap make
-// it larger than GPU, waits between them smaller.
+// Busy returns the sum of the times of all kernels. Overlapping kernels make it larger than GPU, and gaps between
+// kernels make it smaller.
 func (p *Profile) Busy() time.Duration {
 	if p == nil {
 		return 0

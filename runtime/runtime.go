@@ -39,7 +39,7 @@ type Executable interface {
 
 	// ReadState returns a copy of a state's value.
 	ReadState(name string) (*ir.Data, error)
-	// WriteState makes a state hold a copy of d.
+	// WriteState copies d to a state.
 	WriteState(name string, d *ir.Data) error
 	// ResetStates sets all states to their values after loading. For states that begin as weights it reads the
 	// program's weights again.
@@ -60,8 +60,8 @@ type RunOptions struct {
 	Symbols map[string]int64
 	// Profile asks for Result.Profile, which makes the run slower.
 	Profile bool
-	// Into gives memory for outputs, by name. The run writes the output to that tensor, which must have the dtype and
-	// dims that the output has in this run. Result.Outputs then refers to the same tensor. Other outputs get new
+	// Into gives memory for outputs, by name. The run writes the output to that tensor. The tensor must have the
+	// output's dtype and its dims in this run. Result.Outputs then refers to the same tensor. Other outputs get new
 	// memory. If the run fails, the tensor's contents are undefined.
 	Into map[string]*ir.Data
 	// Inputs gives inputs that are on the device already, by name. Do not pass those to Run as well. Runs only read the
@@ -92,7 +92,7 @@ type RunOptions struct {
 type States interface {
 	// Read returns a copy of a state's value.
 	Read(name string) (*ir.Data, error)
-	// Write makes a state hold a copy of d.
+	// Write copies d to a state.
 	Write(name string, d *ir.Data) error
 	// Reset sets all states to zero.
 	Reset() error

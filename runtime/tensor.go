@@ -250,7 +250,7 @@ func (t *DeviceTensor) Close() error {
 	return t.memory.Close()
 }
 
-// hold keeps the memory until release is called, even if the tensor is closed before.
+// hold keeps the memory alive until release is called, even if the tensor is closed earlier.
 func (t *DeviceTensor) hold() error {
 	if t.none() {
 		return errNoTensor

@@ -240,7 +240,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	return nil
 }
 
-// answer is one on its way to a client.
+// answer is an answer being sent to a client.
 type answer struct {
 	w         http.ResponseWriter
 	shape     shape

@@ -66,7 +66,7 @@ func (m wordless) Score(context.Context, []int32, int) ([]generate.Token, error)
 	return nil, refuse(http.StatusBadRequest, "model", "%v", err)
 }
 
-// maxInputs is how many texts a request may have, as the protocol says.
+// maxInputs is the protocol's limit of texts in a request.
 const maxInputs = 2048
 
 // embeddingsRequest is the JSON of a request for embeddings.
@@ -130,7 +130,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// encoded is a vector as a request wants it: numbers, or base64 of them as little-endian f32.
+// encoded returns a vector in the requested format: numbers, or base64 of little-endian f32.
 func encoded(v []float32, format string) any {
 	if format != "base64" {
 		return v

@@ -24,7 +24,7 @@ type metrics struct {
 	first, each, whole histogram
 }
 
-// record is a request on its way through the metrics.
+// record collects the metrics of one request.
 type record struct {
 	m           *metrics
 	asked, last time.Time
@@ -38,14 +38,14 @@ func (m *metrics) refuse() {
 	m.refused++
 }
 
-// begin is when a request for text comes.
+// begin records the arrival of a request.
 func (m *metrics) begin() *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &record{m: m, asked: time.Now()}
 }
 
-// token is when there is one more.
+// token records one more token.
 func (r *record) token() {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *record) token() {
 	r.m.made++
 }
 
-// end is when it ends, in whatever way.
+// end records the end of the request.
 func (r *record) end(how finish, u usage, err error) {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()

@@ -47,7 +47,7 @@ type request struct {
 	TopLogprobs       int             `json:"top_logprobs"`
 	Answers           *int            `json:"n"`
 	BestOf            *int            `json:"best_of"`
-	Echo              bool            `json:"echo"` // the prompt comes before the answer
+	Echo              bool            `json:"echo"` // whether to repeat the prompt before the answer
 	// LogitBias is added to the logits of tokens.
 	LogitBias map[int32]float64 `json:"logit_bias"`
 }
@@ -79,7 +79,7 @@ func (m *message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// notes are fields that are the client's own and change no text.
+// notes lists fields for the client's own use. They do not affect the text.
 var notes = []string{"user", "metadata", "store", "service_tier", "parallel_tool_calls", "prompt_cache_key",
 	"safety_identifier"}
 
@@ -262,7 +262,7 @@ var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "to
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
 	"Likeliest": "top_logprobs"}
 
-// answers reads how many answers a request wants, and of how many they are the likeliest.
+// answers reads the number of answers to return, and the number to generate and choose from.
 func (q *request) answers(j *job) error {
 	j.wanted = 1
 	if q.Answers != nil {
@@ -316,7 +316,7 @@ func (q *request) textLogprobs(j *job) error {
 	return nil
 }
 
-// stopsOf reads a word to stop at, or a list of them.
+// stopsOf reads a stop word or a list of them.
 func stopsOf(data json.RawMessage) (list []string, err error) {
 	var one string
 	switch {
@@ -463,7 +463,7 @@ func contentOf(where string, data json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// promptsOf reads the prompts of a completion: one, or a list. It returns their texts too.
+// promptsOf reads one prompt of a completion or a list of them. It also returns their texts.
 func (s *Server) promptsOf(data json.RawMessage) (prompts [][]int32, texts []string, err error) {
 	list := []json.RawMessage{data}
 	var several []json.RawMessage

@@ -133,7 +133,7 @@ func nested(list json.RawMessage, kind string) (json.RawMessage, error) {
 	return encode(out), nil
 }
 
-// response is an answer to POST /v1/responses on its way.
+// response is an answer to POST /v1/responses in progress.
 type response struct {
 	*answer
 	q        *responsesRequest
@@ -193,7 +193,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// body is a response. End is "" while it is under way.
+// body returns a response. end is "" while the answer is in progress.
 func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	status, why := "in_progress", any(nil)
 	switch end {

@@ -90,11 +90,11 @@ type Options struct {
 // Server answers requests. It is an [http.Handler].
 type Server struct {
 	model    Model
-	embedder Embedder // nil where the model makes text
+	embedder Embedder // nil if the model generates text
 	o        Options
 	mux      *http.ServeMux
-	places   chan struct{} // holds one for each request that is answered or waits
-	turn     chan struct{} // holds one while embeddings are computed
+	places   chan struct{} // holds an element for each request that is running or waiting
+	turn     chan struct{} // holds an element while embeddings are computed
 	busy     busy
 	draining atomic.Bool
 	life     context.Context // of all answers
@@ -149,10 +149,10 @@ func New(m Model, o Options) *Server {
 		})
 	}
 	s.mux.HandleFunc("/health", s.health)
-	s.mux.HandleFunc("/ready", s.health) // there is no server before the model is loaded
+	s.mux.HandleFunc("/ready", s.health) // the server starts only after the model is loaded
 	files, err := fs.Sub(page, "page")
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // the directory is embedded in the program
 	}
 	list, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Server) Cut() int {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A connection keeps the deadline of the answer before.
+	// The connection still has the deadline of the previous answer.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.Timeout + s.o.WriteTimeout))
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -319,9 +319,9 @@ type job struct {
 	sampling generate.Sampling
 	stop     []string
 	tools    *tools // nil if no tools may be called
-	answers  int    // that are made to each prompt, each with a seed of its own
-	wanted   int    // of them: the likeliest
-	scored   bool   // the client is told how probable the tokens of prompts are, too
+	answers  int    // generated for each prompt, each with its own seed
+	wanted   int    // number of answers to return, the most probable ones
+	scored   bool   // whether to also return log probabilities of the prompt
 	silent   bool   // nothing follows the prompts
 }
 
@@ -331,7 +331,7 @@ type piece struct {
 	tokens []generate.Token
 }
 
-// finish says why an answer ended, in the words of the protocol.
+// finish is the reason that an answer ended, as spelled by the protocol.
 type finish string
 
 const (
@@ -345,7 +345,7 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 	Total      int `json:"total_tokens"`
 	Details    struct {
-		Cached int `json:"cached_tokens"` // that were not computed anew
+		Cached int `json:"cached_tokens"` // prompt tokens that were already in the KV cache
 	} `json:"prompt_tokens_details"`
 }
 

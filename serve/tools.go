@@ -37,7 +37,7 @@ type function struct {
 	}
 }
 
-// readTools reads tools and tool_choice. It returns nil where the model is to call nothing.
+// readTools reads tools and tool_choice. It returns nil if the model may not call tools.
 func readTools(list, choice json.RawMessage) (*tools, error) {
 	wrong := func(param, format string, args ...any) (*tools, error) {
 		return nil, refuse(http.StatusBadRequest, param, format, args...)
@@ -186,7 +186,7 @@ func (c *callReader) end() (said string, calls []call) {
 	return "", calls
 }
 
-// parse reads calls of listed functions, or nil where a text is anything else.
+// parse parses calls of listed functions. It returns nil if the text is anything else.
 func (t *tools) parse(text string) (calls []call) {
 	rest := strings.TrimSpace(text)
 	for rest != "" {
@@ -222,7 +222,7 @@ func (t *tools) parse(text string) (calls []call) {
 	return calls
 }
 
-// parseOne reads a call from JSON with its name and arguments, or with its arguments alone.
+// parseOne parses a call from JSON that has the name and the arguments, or only the arguments.
 func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
 	fields := struct {
 		Name                  string
@@ -264,7 +264,7 @@ type source struct {
 	err     error
 }
 
-// maxGrammars is how many are kept.
+// maxGrammars is the number of cached grammars.
 const maxGrammars = 16
 
 // of returns the grammar of a source. It calls parse if the source is not cached.

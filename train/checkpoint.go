@@ -109,7 +109,7 @@ type Curve struct {
 	Losses []float64 // by step
 }
 
-// WriteSVG draws losses over steps, one line for each training, and for more than a hundred steps a running mean too.
+// WriteSVG draws the losses of each training over its steps. Above a hundred steps it also draws a running mean.
 func WriteSVG(w io.Writer, title string, curves ...Curve) error {
 	c := chart.Chart{Title: title, X: "step", Y: "loss"}
 	for _, curve := range curves {

@@ -78,7 +78,7 @@ type Report struct {
 // ErrDiverged is wrapped by the error of a training with a loss of NaN or infinity.
 var ErrDiverged = errors.New("the loss is no number any more: try a lower learning rate, or clip gradients")
 
-// trainer is a training under way.
+// trainer is a training in progress.
 type trainer struct {
 	exe    *vkc.Executable
 	opt    Options
@@ -112,7 +112,7 @@ func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options)
 	return t.report, err
 }
 
-// resume goes back to the checkpoint, if there is one.
+// resume loads the checkpoint, if there is one.
 func (t *trainer) resume() error {
 	if t.opt.Checkpoint == "" {
 		return nil
@@ -128,7 +128,7 @@ func (t *trainer) resume() error {
 	return nil
 }
 
-// writable tells of a checkpoint that cannot be written before there is anything to lose.
+// writable checks that the checkpoint can be written, before the training does any work.
 func (t *trainer) writable() error {
 	if t.opt.Checkpoint == "" {
 		return nil
@@ -264,7 +264,7 @@ func (t *trainer) read(res *vkc.Result) error {
 }
 
 func scalar(d *runtime.DeviceTensor) (float64, error) {
-	// Not the context of the training: a step that was started is read, also when that has ended.
+	// Read the result of a started step even if the training's context has ended.
 	v, err := d.Read(context.Background())
 	if err != nil {
 		return 0, err
@@ -279,7 +279,7 @@ func scalar(d *runtime.DeviceTensor) (float64, error) {
 	return list[0], nil
 }
 
-// tell reports the last step.
+// tell reports the last step to Options.Progress.
 func (t *trainer) tell(loss float64) {
 	if t.opt.Progress == nil {
 		return

@@ -250,7 +250,7 @@ func init() {
 	}
 }
 
-// parseInt reads an integer as Python's int does: base 0 means that a prefix says it.
+// parseInt parses an integer as Python's int does. With base 0 a prefix gives the base.
 func parseInt(s string, base int) (n int, ok bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	digits := strings.TrimLeft(s, "+-")

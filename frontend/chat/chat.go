@@ -34,10 +34,10 @@ import (
 // Template is a parsed template. It may be rendered by several goroutines.
 type Template struct{ body block }
 
-// Piece is a part of a rendered text.
+// Piece is a part of rendered text.
 type Piece struct {
 	Text string
-	User bool // from a message or another value of the context: never markup
+	User bool // from a message or another value of the context; special tokens in it are not recognized
 }
 
 // Text concatenates pieces.
@@ -97,7 +97,7 @@ type Message struct {
 	More    Object // other keys, such as tool_calls
 }
 
-// None is the content of a message that says null, unlike one that says nothing of it.
+// None is the content of a message with an explicit null, as opposed to a message without content.
 var None any = none{}
 
 type none struct{}

@@ -96,7 +96,7 @@ func (w with) exec(r *run, s *scope) {
 
 func (m macro) exec(_ *run, s *scope) { s.set(m.name, m.function(s)) }
 
-// function makes a macro callable. Its body sees the names of where it stands.
+// function makes a macro callable. The macro's body has the scope of the macro's definition.
 func (m macro) function(s *scope) *callable {
 	return &callable{m.name, func(r *run, a args) value {
 		inner := s.inner()
@@ -140,7 +140,7 @@ func (l forLoop) exec(r *run, s *scope) {
 	l.over1(r, s, l.over.eval(r, s), 0)
 }
 
-// over1 goes over one value, at a depth of recursion.
+// over1 iterates over one value, at a recursion depth.
 func (l forLoop) over1(r *run, s *scope, over value, depth int) {
 	items := iterate(r, over)
 	if l.where != nil {

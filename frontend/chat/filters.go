@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// parts is a result that is made of lists.
+// parts builds a result of nested lists.
 type parts struct {
 	r   *run
 	all list
@@ -94,7 +94,7 @@ func columns(r *run, x value, a args) value {
 	return &p.all
 }
 
-// groupBy makes a list of the items of each value that an attribute has, in the order of these values.
+// groupBy groups items by the value of an attribute, in the order of these values.
 func groupBy(r *run, x value, a args) value {
 	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
 	cased := truth(a.or(2, "case_sensitive", false))
@@ -129,7 +129,7 @@ func random(r *run, x value, _ args) value {
 	return items[rand.IntN(len(items))]
 }
 
-// truncate cuts a text that is longer by more than a leeway, between words unless told otherwise.
+// truncate shortens a text that exceeds the length by more than a leeway. It cuts between words by default.
 func truncate(r *run, x value, a args) value {
 	s, length, end := printed(r, x), a.int(0, "length", 255), printed(r, a.or(2, "end", text("...")))
 	leeway := 5
@@ -192,7 +192,7 @@ func floatDigits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64)
 }
 
-// urlEncode quotes a text for an address, or makes a query of a mapping or of pairs.
+// urlEncode percent-encodes a text, or makes a query string of a mapping or of pairs.
 func urlEncode(r *run, x value, _ args) value {
 	var pairs []value
 	switch x := bare(x).(type) {
@@ -219,7 +219,7 @@ func urlEncode(r *run, x value, _ args) value {
 	return w.out
 }
 
-// quoted writes the bytes of a text that are not plain, and not safe either, as % and two digits.
+// quoted percent-encodes the bytes of a text that are neither unreserved nor in safe.
 func quoted(r *run, s str, safe, space string) str {
 	w := writer{r: r}
 	for i, c := range s {
@@ -239,7 +239,7 @@ func quoted(r *run, s str, safe, space string) str {
 
 func isWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
 
-// xmlAttributes writes a mapping as attributes of a tag. Items that are None or undefined are left out.
+// xmlAttributes formats a mapping as the attributes of a tag. It skips items that are None or undefined.
 func xmlAttributes(r *run, x value, a args) value {
 	d, ok := x.(*dict)
 	if !ok {
@@ -269,7 +269,7 @@ func xmlAttributes(r *run, x value, a args) value {
 	return w.out
 }
 
-// stripTags takes tags and comments out of HTML, and makes one space of white space.
+// stripTags removes tags and comments from HTML and replaces each run of white space by one space.
 func stripTags(r *run, x value, _ args) value {
 	s := printed(r, x)
 	if m, ok := x.(markup); ok {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// layout is how Python's % and str.format are to write a value.
+// layout is a format specification of Python's % and str.format.
 type layout struct {
 	fill      rune
 	align     rune // <, >, ^, or = for a filling after the sign; 0 for the type's default
@@ -23,7 +23,7 @@ type layout struct {
 // maxWidth bounds widths and precisions.
 const maxWidth = 10_000
 
-// read takes a number from the beginning of a text.
+// read parses a number at the beginning of a text.
 func (l *layout) read(s str) (n int, rest str) {
 	for len(s) > 0 && s[0]&^mark >= '0' && s[0]&^mark <= '9' {
 		n = 10*n + int(s[0]&^mark-'0')

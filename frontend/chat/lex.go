@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// token is a part of a template's source.
+// token is a token of a template's source.
 type token struct {
 	kind tokenKind
 	text string
@@ -184,7 +184,7 @@ var (
 	operators   = strings.Fields("// ** == != >= <= + - / * % ~ [ ] ( ) { } < > = . : | ,") // longer ones first
 )
 
-// inside takes the tokens of a tag up to its end.
+// inside reads the tokens of a tag up to its end.
 func (l *lexer) inside(c byte, closed tokenKind) {
 	line, open := l.line, 0
 	for l.pos < len(l.src) {

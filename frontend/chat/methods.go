@@ -167,7 +167,7 @@ func init() {
 			parts := splitBy(r, s, a.or(0, "sep", nil), -1)
 			if most := a.int(1, "maxsplit", -1); most >= 0 && len(parts) > most+1 {
 				n := len(parts) - most
-				kept := cap(s) - cap(parts[n-1]) + len(parts[n-1]) // parts lie in s
+				kept := cap(s) - cap(parts[n-1]) + len(parts[n-1]) // parts share the memory of s
 				parts = append([]str{s[cap(s)-cap(parts[0]) : kept]}, parts[n:]...)
 			}
 			return texts(parts)
@@ -288,7 +288,7 @@ func expandTabs(r *run, s str, a args) value {
 	return w.out
 }
 
-// findLast returns where a text last begins in another one, or -1.
+// findLast returns the index of the last occurrence of sub, or -1.
 func findLast(r *run, s, sub str) int {
 	for i := len(s) - len(sub); i >= 0; i-- {
 		if r.step(0); hasPrefix(r, s[i:], sub) {
@@ -298,7 +298,7 @@ func findLast(r *run, s, sub str) int {
 	return -1
 }
 
-// lines cuts a text where Python takes a line to end.
+// lines splits a text into lines with Python's line ends.
 func lines(r *run, s str) (all []str) {
 	r.step(len(s))
 	for len(s) > 0 {
@@ -374,7 +374,7 @@ func hasSuffix(r *run, s, sub str) bool {
 	return len(sub) <= len(s) && hasPrefix(r, s[len(s)-len(sub):], sub)
 }
 
-// splitBy is split by a separator, or at runs of white space if that is None.
+// splitBy is like split with a separator. If the separator is None it splits at runs of white space.
 func splitBy(r *run, s str, sep value, most int) (parts []str) {
 	switch sep := sep.(type) {
 	case str:

@@ -16,7 +16,7 @@ import (
 // Object is a mapping with its keys in order, which templates can observe.
 type Object []Field
 
-// Field is a key of an Object with its value: nil, bool, int, float64, string, []any or Object.
+// Field is a key of an Object with its value. The value is nil, bool, int, float64, string, []any or Object.
 type Field struct {
 	Key   string
 	Value any

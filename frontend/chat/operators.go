@@ -216,7 +216,7 @@ func contains(r *run, all, v value) bool {
 	return slices.ContainsFunc(iterate(r, all), func(x value) bool { return equal(r, x, v) })
 }
 
-// find returns where a text begins in another one, or -1.
+// find returns the index of the first occurrence of sub, or -1.
 func find(r *run, s, sub str) int {
 	for i := 0; i+len(sub) <= len(s); i++ {
 		r.step(0)

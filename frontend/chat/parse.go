@@ -32,7 +32,7 @@ func (p *parser) take() token {
 
 func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
 
-// accept takes a token if it is that one.
+// accept consumes the next token if it matches.
 func (p *parser) accept(kind tokenKind, text string) bool {
 	if p.peek().is(kind, text) {
 		p.pos++
@@ -165,7 +165,7 @@ func (p *parser) statement() (stmt, bool) {
 	return nil, false
 }
 
-// body takes the rest of a tag, statements, and the tag that ends them.
+// body parses the rest of a tag, the statements after it and the end tag.
 func (p *parser) body(ended string) block {
 	p.want(blockEnd, "")
 	b := p.block()
@@ -205,7 +205,7 @@ func (p *parser) condition(line int) stmt {
 	return c
 }
 
-// targets takes the names that values are given to.
+// targets parses the names on the left side of an assignment.
 func (p *parser) targets() (names []string, many bool) {
 	open := p.op("(")
 	for {
@@ -263,7 +263,7 @@ func (p *parser) set(line int) stmt {
 	return b
 }
 
-// params takes the parameters of a macro.
+// params parses the parameters of a macro.
 func (p *parser) params(m *macro) {
 	p.want(op, "(")
 	for !p.op(")") {

@@ -271,7 +271,7 @@ func (p *parser) arguments() (a argExprs) {
 	return a
 }
 
-// filtered takes the filters, tests and calls that follow a value.
+// filtered parses the filters, tests and calls that follow a value.
 func (p *parser) filtered(x expr) expr {
 	for {
 		switch {

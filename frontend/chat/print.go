@@ -160,7 +160,7 @@ func floatText(f float64, inf, nan string) string {
 	return s
 }
 
-// jsonStyle is how json.dumps is to write.
+// jsonStyle has the options of json.dumps.
 type jsonStyle struct {
 	indent      str // nil for one line
 	lines       bool

@@ -14,7 +14,7 @@ var layouts = map[byte]string{
 	'c': "Mon Jan _2 15:04:05 2006",
 }
 
-// strftime writes a time as C and Python do. With - a number has no zeros before it.
+// strftime formats a time as C and Python do. A - after % omits leading zeros.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {

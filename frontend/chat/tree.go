@@ -5,7 +5,7 @@ type expr interface {
 	eval(r *run, s *scope) value
 }
 
-// stmt is a part of a template that prints or does something.
+// stmt is a statement of a template.
 type stmt interface {
 	exec(r *run, s *scope)
 }

@@ -108,7 +108,7 @@ func hashed(r *run, key value) (h any, ok bool) {
 		n, _ := index(k)
 		return n, true
 	case undefined:
-		return undefined{}, true // Python takes all of them for equal
+		return undefined{}, true // Python considers all of them equal
 	case *dict:
 		return nil, false
 	case *list:
@@ -190,7 +190,7 @@ type args struct {
 	named []value
 }
 
-// take returns the argument at a position or of that name.
+// take returns the argument at a position or with that name.
 func (a args) take(at int, name string) (value, bool) {
 	if at >= 0 && at < len(a.list) {
 		return a.list[at], true
@@ -201,7 +201,7 @@ func (a args) take(at int, name string) (value, bool) {
 	return nil, false
 }
 
-// or is take with a default.
+// or is like take, with a default.
 func (a args) or(at int, name string, missing value) value {
 	if v, ok := a.take(at, name); ok {
 		return v
@@ -209,7 +209,7 @@ func (a args) or(at int, name string, missing value) value {
 	return missing
 }
 
-// need is take of an argument that must be there.
+// need is like take for a required argument.
 func (a args) need(at int, name string) value {
 	v, ok := a.take(at, name)
 	if !ok {
@@ -272,7 +272,7 @@ func typeName(v value) string {
 	return "function"
 }
 
-// truth is whether a condition holds.
+// truth returns the truth value of v.
 func truth(v value) bool {
 	switch v := bare(v).(type) {
 	case nil, undefined:

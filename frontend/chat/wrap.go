@@ -29,7 +29,7 @@ func wordWrap(r *run, x value, a args) value {
 type wrapper struct {
 	r             *run
 	width         int
-	long, hyphens bool // words may be broken that are wider than a line, and any word at its hyphens
+	long, hyphens bool // whether to break words longer than a line, and whether to break words at hyphens
 }
 
 func (w *wrapper) wrap(s str) (all []str) {

@@ -63,7 +63,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions, page
 	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
 }
 
-// batch is the history of rows that are each the last token of a text of its own.
+// batch is the history for rows that are each the last token of a different text.
 type batch struct {
 	how                     decoding
 	context                 int
@@ -77,7 +77,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	if inPages {
 		kept = PagesOf(kept) * PageSize
 	}
-	seen := kept // of the positions that are kept, the first ones
+	seen := kept // number of the kept positions that are used; these are the first ones
 	if !ring {
 		seen = min(cmp.Or(r.how.within, kept), kept)
 	}

@@ -76,7 +76,7 @@ func (c Config) checkPart(prefix string, p part) error {
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
 }
 
-// checkRest refuses weights that are no part of the architecture.
+// checkRest rejects weights that are not part of the architecture.
 func (c Config) checkRest(a architecture, top, layer []part) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
 	add := func(prefix string, list []part) {

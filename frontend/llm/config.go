@@ -190,7 +190,7 @@ func (r *metadata) refuse(a architecture) {
 	}
 }
 
-// metadata reads the architecture's own keys and keeps the first error.
+// metadata reads the keys of the architecture and keeps the first error.
 type metadata struct {
 	f      *gguf.File
 	prefix string

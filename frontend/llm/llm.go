@@ -89,8 +89,8 @@ type Option func(*decoding)
 type decoding struct {
 	cache  ir.DType
 	atOnce int // maximum tokens per run if layers cache only their window; or 0
-	texts  int // number of texts cached side by side
-	pages  int // that these share, of pageSize positions each; 0 where each has its own room
+	texts  int // number of texts in the cache
+	pages  int // number of pages that the texts share, of pageSize positions each; 0 if each text has its own memory
 	rows   int // maximum texts per step; 0 for all
 	likely bool
 	within int // bound of S; 0 for the cache's size
@@ -191,7 +191,7 @@ func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, po
 	return b.ShardedState(0, fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
 }
 
-// keep returns x as the cache has it.
+// keep converts x to the dtype of the cache.
 func (d decoding) keep(x frontend.Tensor) frontend.Tensor {
 	if d.cache.IsBlock() {
 		return x.Quantize(d.cache)

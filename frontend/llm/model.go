@@ -81,7 +81,7 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 // T, HeadDim], and to those of earlier tokens. It returns [T, Heads*HeadDim].
 type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
-// layers takes tokens through all layers, to [T, Width].
+// layers applies all layers to the tokens. The result is [T, Width].
 func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
 	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
 	if m.arch.embed != nil {
@@ -169,7 +169,7 @@ func (l layer) heads(x frontend.Tensor, name string, heads int) frontend.Tensor 
 	return y
 }
 
-// split takes [T, heads*HeadDim] apart into [heads, T, HeadDim].
+// split reshapes [T, heads*HeadDim] to [heads, T, HeadDim].
 func (l layer) split(x frontend.Tensor, heads int) frontend.Tensor {
 	return x.Reshape(x.Dim(0), heads, l.HeadDim).SwapAxes(0, 1)
 }

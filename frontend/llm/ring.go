@@ -21,7 +21,7 @@ func (c Config) Reach(written, known, atOnce int) int {
 	return known
 }
 
-// ring says how many positions a layer keeps, and whether they are a ring.
+// ring returns the number of positions that a layer keeps, and whether they form a ring buffer.
 func (d decoding) ring(c Config, layer, maxContext int) (ring bool, kept int) {
 	if d.atOnce > 0 && c.windowed(layer) && c.Window < maxContext-d.atOnce {
 		return true, c.Window + d.atOnce

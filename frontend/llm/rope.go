@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Weights that hold factors of the rotary angles, one for each pair.
+// Names of weights with a factor for the rotary angle of each pair.
 const (
 	ropeFreqs = "rope_freqs.weight"         // Llama 3
-	ropeShort = "rope_factors_short.weight" // LongRoPE (Ding et al. 2024, arXiv:2402.13753), of short texts
-	ropeLong  = "rope_factors_long.weight"  // and of long ones
+	ropeShort = "rope_factors_short.weight" // LongRoPE (Ding et al. 2024, arXiv:2402.13753), for short texts
+	ropeLong  = "rope_factors_long.weight"  // for long texts
 )
 
 // ropeScaling reads the scaling of rotary angles.

@@ -14,7 +14,7 @@ func Steps(b *frontend.Builder, name string) frontend.Tensor {
 	return StepsTaken(b, name, frontend.Tensor{})
 }
 
-// rate is a learning rate: the tensor where there is one, else the number.
+// rate returns the learning rate as a tensor: t if set, else the number.
 func rate(t frontend.Tensor, number float64, like frontend.Tensor) frontend.Tensor {
 	if t.IsZero() {
 		return like.Lit(number)
@@ -39,7 +39,7 @@ func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	}
 }
 
-// AdamW holds the constants of Adam with decoupled weight decay (Kingma and Ba 2015, Loshchilov and Hutter 2019).
+// AdamW has the parameters of Adam with decoupled weight decay (Kingma and Ba 2015, Loshchilov and Hutter 2019).
 type AdamW struct {
 	Rate         float64 // the learning rate
 	Beta1, Beta2 float64 // decay of the moments, each from 0 to below 1
@@ -50,7 +50,7 @@ type AdamW struct {
 	RateOf frontend.Tensor
 }
 
-// NewAdamW returns the usual constants: betas 0.9 and 0.999, eps 1e-8 and a weight decay of 0.01.
+// NewAdamW returns the usual parameters: betas 0.9 and 0.999, eps 1e-8 and weight decay 0.01.
 func NewAdamW(rate float64) AdamW {
 	return AdamW{Rate: rate, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 }
@@ -99,7 +99,7 @@ func decayed(x, lr frontend.Tensor, decay float64) frontend.Tensor {
 	return x.Sub(x.Mul(lr.MulScalar(decay)))
 }
 
-// SGD holds the constants of stochastic gradient descent with momentum (Sutskever et al. 2013).
+// SGD has the parameters of stochastic gradient descent with momentum (Sutskever et al. 2013).
 type SGD struct {
 	Rate        float64
 	Momentum    float64 // decay of the velocity
@@ -223,7 +223,7 @@ func ClipGlobalNorm(max float64, grads ...frontend.Tensor) (clipped []frontend.T
 	return clipped, norm
 }
 
-// sumOfSquares sums rows first, so that large gradients keep a device busy.
+// sumOfSquares sums rows first, so that a large gradient gives a device enough parallel work.
 func sumOfSquares(g frontend.Tensor) frontend.Tensor {
 	if g.Rank() == 0 {
 		return g.Sqr()

@@ -25,7 +25,8 @@ func Linear(from, last float64, steps int) Schedule {
 	}
 }
 
-// Cosine goes from one rate to another along half a period of a cosine (Loshchilov and Hutter 2017), and keeps that.
+// Cosine moves the rate from one value to another along half a period of a cosine (Loshchilov and Hutter 2017), and
+// then keeps it.
 func Cosine(from, last float64, steps int) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		return passed(step, steps).MulScalar(math.Pi).Cos().Affine((from-last)/2, (from+last)/2)

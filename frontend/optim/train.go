@@ -74,7 +74,7 @@ func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, s
 	}
 }
 
-// taken is next if a step is taken, else last.
+// taken selects next if the step is taken, else last.
 func taken(take, next, last frontend.Tensor) frontend.Tensor {
 	if take.IsZero() {
 		return next
@@ -125,8 +125,8 @@ type LossScale struct {
 	Max     float64 // the largest scale
 }
 
-// NewLossScale returns the usual constants: twice the scale after 2000 steps, half of it after an overflow, at most
-// 2^24.
+// NewLossScale returns the usual parameters: double the scale after 2000 steps without overflow, halve it after an
+// overflow, and limit it to 2^24.
 func NewLossScale() LossScale { return LossScale{Growth: 2, Backoff: 0.5, Every: 2000, Max: 1 << 24} }
 
 // Step takes the gradients of scale*loss, where scale is an f32 state. It returns the gradients of the loss in f32, and
@@ -150,7 +150,7 @@ func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []
 	return out, finite
 }
 
-// Unscale divides gradients by a scale, in f32, and says whether all of them are numbers, a bool scalar.
+// Unscale divides gradients by a scale, in f32. finite is a bool scalar: whether all gradients are finite.
 func Unscale(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor, finite frontend.Tensor) {
 	if len(grads) == 0 {
 		panic("optim: unscale without gradients")
@@ -160,7 +160,7 @@ func Unscale(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Te
 		out = append(out, g)
 		all := g.Abs().Lt(g.Lit(math.Inf(1))).Cast(ir.I32)
 		if all.Rank() > 0 {
-			all = all.ReduceMin(-1) // rows first, so that large gradients keep a device busy
+			all = all.ReduceMin(-1) // rows first, so that a large gradient gives a device enough parallel work
 		}
 		if all.Rank() > 0 {
 			all = all.ReduceMin()

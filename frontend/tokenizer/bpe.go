@@ -8,11 +8,12 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 )
 
-// bpe is byte-level byte-pair encoding (Radford et al. 2019). A vocabulary writes each byte as one printable character.
+// bpe is byte-level byte-pair encoding (Radford et al. 2019). Vocabularies represent each byte by one printable
+// character.
 type bpe struct {
 	cutters []cutter
 	merger  merger
-	whole   map[string]int32 // words that are tokens without merging, if the kind says so
+	whole   map[string]int32 // words that are tokens without merging; nil unless the tokenizer kind uses them
 }
 
 func newBPE(v *vocabulary) (model, error) {
@@ -39,7 +40,7 @@ func newBPE(v *vocabulary) (model, error) {
 	pairs := newPairs(len(merges))
 	all := v.mergeable()
 	for i, text := range merges {
-		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // a part may begin with a space
+		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // the first part may begin with a space
 		if n == 0 {
 			return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q: want two parts, a space between", i, text)
 		}
@@ -79,7 +80,7 @@ func newBPE(v *vocabulary) (model, error) {
 			m.symbols = append(m.symbols, symbol{start: int32(i), end: int32(i + 1), id: bytes[word[i]]})
 		}
 	}
-	t.merger.spell = func(out []int32, _ string) []int32 { return out } // a byte without a token is left out
+	t.merger.spell = func(out []int32, _ string) []int32 { return out } // skip a byte without a token
 	t.merger.join = func(_ string, left, right *symbol) (rank, id int32) {
 		return pairs.find(left.id, right.id)
 	}
@@ -138,7 +139,7 @@ var printable = func() (table [256]rune) {
 	return table
 }()
 
-// hidden is the byte that each character stands for.
+// hidden maps each printable character to its byte.
 var hidden = func() map[rune]byte {
 	table := map[rune]byte{}
 	for b, r := range printable {

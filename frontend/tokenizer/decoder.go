@@ -33,7 +33,7 @@ func (d *Decoder) Flush() string {
 	return strings.ToValidUTF8(rest, "\uFFFD")
 }
 
-// unfinished is the number of bytes at the end of a text that may begin a character.
+// unfinished returns the length of an incomplete character at the end of a text.
 func unfinished(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {

@@ -145,8 +145,8 @@ type folding int
 
 const (
 	ownCase   folding = iota
-	asciiCase         // capitals of ASCII
-	anyCase           // all that Unicode folds to them
+	asciiCase         // ASCII letters in either case
+	anyCase           // all case variants that Unicode folds together
 	noSuffix          // of patterns that know no suffixes
 )
 

@@ -70,7 +70,7 @@ func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	return out
 }
 
-// merge joins symbols as long as there is a pair that joins.
+// merge joins adjacent symbols until no pair can be joined.
 func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 	m.symbols, m.heap = m.symbols[:0], m.heap[:0]
 	g.index(m, word)

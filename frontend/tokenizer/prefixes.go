@@ -28,7 +28,7 @@ func newPrefixes(tokens map[string]int32) prefixes {
 		}
 	}
 	slices.Sort(texts)
-	type span struct{ lo, hi int } // of the texts that begin as a node says
+	type span struct{ lo, hi int } // range of the texts with the prefix of a node
 	var p prefixes
 	var bytes strings.Builder
 	spans := []span{{0, len(texts)}}
@@ -63,7 +63,7 @@ func newPrefixes(tokens map[string]int32) prefixes {
 	return p
 }
 
-// start returns the node of a text's first byte, and 0 if no token begins so.
+// start returns the node of a text's first byte, or 0 if no token begins with it.
 func (p *prefixes) start(text string) uint32 {
 	if text == "" {
 		return 0

@@ -131,7 +131,7 @@ func image(text string) int {
 	return len(text) - len(end) + 1
 }
 
-// indent is [\t\n]|    |  , one end of a line or tab, four spaces or two.
+// indent matches [\t\n]|    |  : a newline, a tab, four spaces or two.
 func indent(text string) int {
 	switch {
 	case strings.HasPrefix(text, "    "):

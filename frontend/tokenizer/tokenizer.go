@@ -40,8 +40,8 @@ import (
 type Tokenizer struct {
 	model   model
 	types   []tokenType
-	names   []string // of the tokens, as the file has them
-	pieces  []string // the bytes that each token stands for
+	names   []string // of the tokens, as spelled in the file
+	pieces  []string // the bytes of each token
 	ids     map[string]int32
 	markup  prefixes // special and added tokens
 	words   prefixes // added tokens without punctuation, such as runs of spaces: they are not markup
@@ -133,13 +133,13 @@ func (t *Tokenizer) ID(name string) (id int32, ok bool) {
 	return id, ok
 }
 
-// BOS returns the token that begins a text, if there is one.
+// BOS returns the token at the beginning of a text, if the vocabulary has one.
 func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos != none }
 
-// EOS returns the token that ends a text, if there is one.
+// EOS returns the token at the end of a text, if the vocabulary has one.
 func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos != none }
 
-// IsSpecial reports whether a token is markup that stands for no text.
+// IsSpecial reports whether a token is markup without text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.has(id) && t.types[id].special() }
 
 // IsEnd reports whether a token ends a text or an answer.

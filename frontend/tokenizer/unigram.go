@@ -16,7 +16,7 @@ import (
 type unigram struct {
 	tokens  prefixes
 	scores  []float64
-	unk     func(out []int32) []int32 // appends the token of a character without one, if there is one
+	unk     func(out []int32) []int32 // appends the token for unknown characters, if there is one
 	unknown float64                   // the score of a character without a token
 	chars   charsmap
 	leading bool // a text begins with a space

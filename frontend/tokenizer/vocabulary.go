@@ -17,7 +17,7 @@ type tokenType uint8
 
 const (
 	normal      tokenType = 1
-	unknown     tokenType = 2 // stands for text that has no token
+	unknown     tokenType = 2 // for text without a token
 	control     tokenType = 3
 	userDefined tokenType = 4 // an added token that is no control token
 	unused      tokenType = 5
@@ -45,7 +45,7 @@ type vocabulary struct {
 // kinds are the models of text.
 var kinds = map[string]struct {
 	new   func(v *vocabulary) (model, error)
-	space bool            // whether text has a space before it unless the file says otherwise
+	space bool            // whether to put a space before a text by default
 	frame map[string]bool // likewise
 }{
 	"gpt2":  {newBPE, false, nil},
@@ -191,7 +191,7 @@ func (v *vocabulary) flag(key string, missing bool) (value, there bool, err erro
 	return value, true, nil
 }
 
-// endNames are tokens that end a text or an answer, whatever the file says of them.
+// endNames lists tokens that end a text or an answer, even if the file does not say so.
 var endNames = map[string]bool{
 	"<|eot_id|>": true, "<|eom_id|>": true, "<|im_end|>": true, "<|end|>": true, "<|return|>": true,
 	"<|call|>": true, "<end_of_turn>": true, "<turn|>": true, "<|endoftext|>": true, "<|end_of_text|>": true,

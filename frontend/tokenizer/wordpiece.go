@@ -34,7 +34,7 @@ const (
 	dropped
 )
 
-// maxPieceWord is the length in characters from which on a word is unknown, as in the original.
+// maxPieceWord is the length in characters above which a word is unknown, as in the original implementation.
 const maxPieceWord = 100
 
 func newWordPiece(v *vocabulary) (model, error) {
@@ -134,7 +134,7 @@ func (t *wordPiece) word(out []int32, word string, chars int) []int32 {
 	return out
 }
 
-// ideograph reports whether a character is of the blocks that BERT takes as words.
+// ideograph reports whether a character is in one of the blocks that BERT splits into single characters.
 func ideograph(r rune) bool {
 	return r >= 0x4E00 && r <= 0x9FFF || r >= 0x3400 && r <= 0x4DBF || r >= 0x20000 && r <= 0x2A6DF ||
 		r >= 0x2A700 && r <= 0x2CEAF || r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F

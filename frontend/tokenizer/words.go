@@ -9,7 +9,7 @@ type words struct {
 	slots []wordSlot
 }
 
-// Words that are remembered. Longer ones hardly come twice.
+// Limits of the word cache. Longer words rarely repeat.
 const (
 	wordSlots    = 1 << 13
 	maxWordBytes = 46
@@ -33,7 +33,7 @@ func (w *words) get(out []int32, word string) (all []int32, ok bool) {
 	return out, false
 }
 
-// put remembers the tokens of a word that is not known, if there is room for them.
+// put caches the tokens of a word, if they fit into an entry.
 func (w *words) put(word string, ids []int32) {
 	if place := w.place(word); place != nil && len(ids) <= maxWordIDs {
 		place[1] = place[0]

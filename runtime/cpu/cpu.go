@@ -21,9 +21,9 @@ import (
 
 // Options adjusts Load. The zero value means the defaults.
 type Options struct {
-	// Workers bounds the goroutines that share an op; 0 means one per core. Results do not depend on it.
+	// Workers limits the goroutines that execute one op; 0 means one per core. Results do not depend on it.
 	Workers int
-	// MemoryLimit bounds the bytes of live values; 0 means no limit.
+	// MemoryLimit limits the bytes of live values; 0 means no limit.
 	MemoryLimit int64
 	// Share is another executable of this package. This one uses its weights if it is given none, and shares its states
 	// of equal names.

@@ -28,7 +28,7 @@ type Device struct {
 	programs map[*interp.Program]bool
 }
 
-// add and remove keep the list of programs that are loaded.
+// add and remove update the list of loaded programs.
 func (d *Device) add(p *interp.Program) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,7 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// hostMemory is where a runtime.DeviceTensor lies.
+// hostMemory is the memory of a runtime.DeviceTensor.
 type hostMemory struct {
 	device *Device
 	data   *ir.Data

@@ -137,7 +137,7 @@ func (r Result) check(format string, args ...any) error {
 	return &Error{Op: fmt.Sprintf(format, args...), Result: r}
 }
 
-// OutOfMemoryError says which allocation failed and how full its heap is. Sizes are in bytes.
+// OutOfMemoryError reports the failed allocation and the use of its heap. Sizes are in bytes.
 type OutOfMemoryError struct {
 	What      string // the buffer
 	Requested uint64

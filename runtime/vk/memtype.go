@@ -25,7 +25,7 @@ const (
 // allocated, AMD's device-coherent) needs features that are not enabled, or cannot hold buffers.
 const memoryUsual = MemoryDeviceLocal | MemoryHostVisible | MemoryHostCoherent | MemoryHostCached
 
-// MemoryType is a way of allocating from a heap.
+// MemoryType is one of the memory types of a heap.
 type MemoryType struct {
 	Heap  int
 	Flags MemoryFlags
@@ -41,12 +41,12 @@ const (
 	// SharedMemory is for small data that the host writes and kernels read often, such as parameters. It is device
 	// memory if the host can map that.
 	SharedMemory
-	// UploadMemory is for data on its way to the device: host memory, written once in order.
+	// UploadMemory is for data to copy to the device: host memory, written once in order.
 	UploadMemory
-	// ReadbackMemory is for data on its way to the host: host memory that is fast to read.
+	// ReadbackMemory is for data to copy to the host: host memory that is fast to read.
 	ReadbackMemory
 	// NearMemory is for a few bytes that kernels write and read, and the host reads. It is device memory if the host
-	// can map that, or else the same as ReadbackMemory.
+	// can map that, and ReadbackMemory otherwise.
 	NearMemory
 	// HostMemory is for data that does not fit in device memory: host memory that kernels read over the bus.
 	HostMemory

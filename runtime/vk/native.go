@@ -55,7 +55,7 @@ type nativeDevice struct{ ptr *C.vkc_device }
 // physicalDevice is a VkPhysicalDevice.
 type physicalDevice unsafe.Pointer
 
-// loadMutex guards the loader, and goki's table of functions, which is global.
+// loadMutex protects the loader and goki's global table of functions.
 var (
 	loadMutex sync.Mutex
 	gokiReady bool

@@ -65,7 +65,7 @@ func (d *Device) unlockQueue() {
 	}
 }
 
-// giveLocked is submit with d.queue held.
+// giveLocked is like submit. The caller holds d.queue.
 func (d *Device) giveLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
 		if err := r.ready(d); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// heads accepts attention of floats that float32 holds, whatever its mask.
+// heads accepts attention whose operands are floats that convert to float32 exactly. The mask may also be
+// of integers or bools.
 func heads(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		if !isNarrow(a.DType()) && (i != 3 || !a.DType().IsInteger() && a.DType() != ir.Bool) {

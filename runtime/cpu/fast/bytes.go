@@ -10,10 +10,10 @@ import (
 // A matmul in precision int8 quantizes its rows to int8 if byteDots supports the block format of B: integer sums are
 // faster than decoding blocks.
 
-// byteRows are rows of floats as bytes, each group of 32 with a scale: x is about scale*byte, by [ir.ByteSteps].
+// byteRows holds rows of floats as int8, with a scale for each group of 32: x is about scale*byte. See [ir.ByteSteps].
 type byteRows struct {
 	bytes        []int8
-	scales, sums []float32 // by group: the scale, and the sum of the bytes times that
+	scales, sums []float32 // for each group: the scale, and the sum of the bytes times the scale
 }
 
 var idleRows sync.Pool // of *byteRows

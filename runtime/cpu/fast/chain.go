@@ -12,7 +12,7 @@ import (
 // primitives, each over a block of elements that stays in the L1 cache. If a formula uses an unsupported function, the
 // op's scalar reference becomes one primitive.
 
-// block is how many elements a primitive computes at a time: 4 KiB (M-cpu-chains).
+// block is the number of elements that a primitive computes at a time: 4 KiB (M-cpu-chains).
 const block = 1024
 
 // chain is the program of one kernel. Its operands are lists of up to a block of elements: first the arguments, then

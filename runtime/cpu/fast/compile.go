@@ -88,7 +88,7 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 	return v
 }
 
-// known reports whether there are all functions that an expression over that many arguments uses.
+// known reports whether this package implements all functions in an expression over so many arguments.
 func (e *expression) known(args int) bool {
 	if e.function == "" {
 		return e.attribute != "" || e.number != nil || e.argument < args

@@ -72,7 +72,7 @@ func (r row) kernel(n *ir.Node) *interp.Kernel {
 // isNarrow reports whether float32 can represent the dtype's values. Block formats do not count.
 func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F64 }
 
-// narrow accepts floats that float32 holds.
+// narrow accepts ops on floats that convert to float32 exactly.
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
 }

@@ -35,7 +35,7 @@ func matmul(c *interp.Call) error {
 	rank := len(c.Dims)
 	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
 	count := len(c.Out) / (m * n) // the number of matrices
-	if len(b.Dims) == 2 {         // then the rows of all of a's matrices meet the one b
+	if len(b.Dims) == 2 {         // the rows of all matrices of a are multiplied by the one b
 		m, count = m*count, 1
 	}
 	p := product{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}

@@ -48,7 +48,7 @@ func stepsOf(dims, result []int) []int {
 // repeats reports whether all elements are one.
 func (p *place) repeats() bool { return len(p.dims) == 0 }
 
-// direct returns the elements for n of the result from lo on if they lie side by side, else nil.
+// direct returns n contiguous elements for the result from element lo on, or nil if they are not contiguous.
 func (p *place) direct(lo, n int) []float32 {
 	last := len(p.dims) - 1
 	if p.floats == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
@@ -61,7 +61,8 @@ func (p *place) direct(lo, n int) []float32 {
 	return p.floats[at : at+n]
 }
 
-// start is where the element for element lo of the result lies. It sets at to the coordinates, unless that is nil.
+// start returns the offset of the element that result element lo reads. It also stores the coordinates in at, unless at
+// is nil.
 func (p *place) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {

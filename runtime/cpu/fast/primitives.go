@@ -13,7 +13,7 @@ type primitive struct {
 	work    int                                // per element, in quarters of a multiply-add
 }
 
-// apply sets each element of out. Arguments that the function does not have may be any.
+// apply sets each element of out. Arguments that the function does not have are ignored.
 func (p *primitive) apply(out, x, y, z []float32) {
 	n := len(out)
 	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds

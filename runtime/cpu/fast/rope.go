@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// narrowFirst accepts an argument 0 of floats that float32 holds, whatever the others are.
+// narrowFirst accepts ops whose argument 0 is of floats that convert to float32 exactly.
 func narrowFirst(n *ir.Node) bool { return isNarrow(n.Arg(0).DType()) }
 
 // prepareRope returns the kernel of a rotary embedding. It rotates pairs of elements by an angle that depends on the

@@ -68,7 +68,7 @@ func layerNorm(c *interp.Call) error {
 	})
 }
 
-// squares sums the squares of the differences from mean, in float64: they may be past float32's range.
+// squares sums the squared differences from mean. It uses float64, because they may be out of float32's range.
 func squares(x []float32, mean float64) (sum float64) {
 	for _, v := range x {
 		d := float64(v) - mean
@@ -92,7 +92,7 @@ func scaleRow(row, x []float32, mean, squares, eps float64, weight, bias []float
 	}
 }
 
-// optional returns the elements of argument i, or nil where it is left out.
+// optional returns the elements of argument i, or nil if it is omitted.
 func optional(c *interp.Call, i int) []float32 {
 	if i >= len(c.Args) {
 		return nil

@@ -45,7 +45,7 @@ var q4_0 = whole("Q4_0", 18, func(src Register, i int, y VecVirtual) {
 	VPADDD(eight, y, y)
 })
 
-// nibble leaves the upper or the lower 4 bits of bytes in words of 32 bits.
+// nibble extracts the upper or lower 4 bits of each byte that is in a 32-bit word.
 func nibble(y VecVirtual, upper bool) {
 	if upper {
 		VPSRLD(Imm(4), y, y)
@@ -103,7 +103,8 @@ func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	return factors[0], factors[1]
 }
 
-// Of each half of a block of q6_K four runs of 32 lie in the nibbles of 64 bytes and in the pairs of bits of 32.
+// Each half of a q6_K block has four runs of 32 elements. Their low 4 bits are the nibbles of 64 bytes, and their high
+// 2 bits are the bit pairs of 32 bytes.
 var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
 	d, y := scaleQ6_K(src), YMM()
 	for i := range 2 {
@@ -128,7 +129,7 @@ var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
 	VMULPS(factor, y, y)
 }}
 
-// scaleQ6_K puts the f16 at the end of a block into all elements of a vector.
+// scaleQ6_K broadcasts the f16 at the end of a block to all elements of a vector.
 func scaleQ6_K(block Register) VecVirtual {
 	bits, d := GP32(), YMM()
 	MOVWLZX(Mem{Base: block, Disp: 208}, bits)
@@ -138,7 +139,7 @@ func scaleQ6_K(block Register) VecVirtual {
 	return d
 }
 
-// half puts the f16 at the beginning of some memory, 8 bytes at least, into all elements of y.
+// half broadcasts the f16 at the beginning of at least 8 bytes of memory to all elements of y.
 func half(from Mem, y VecVirtual) {
 	VCVTPH2PS(from, y.AsX())
 	VBROADCASTSS(y.AsX(), y)

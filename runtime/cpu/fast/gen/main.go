@@ -56,7 +56,7 @@ func (f format) unit() string {
 	return "bytes"
 }
 
-// load widens 8 of them to float32.
+// load reads 8 elements and converts them to float32.
 func (f format) load(from Mem, y VecVirtual) {
 	switch f {
 	case f32:
