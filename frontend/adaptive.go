@@ -70,7 +70,7 @@ func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	return x.Sum(folded...).Div(count.to(acc)).to(t.DType())
 }
 
-// join returns f of t and u, or u alone where t is the zero Tensor.
+// join returns f(t, u), or u if t is the zero Tensor.
 func (t Tensor) join(f func(t, u Tensor) Tensor, u Tensor) Tensor {
 	if t.IsZero() {
 		return u
@@ -90,7 +90,7 @@ func (t Tensor) withOnes(n int) Tensor {
 	return t.Unsqueeze(axes...)
 }
 
-// to is Cast that adds nothing to the graph where there is nothing to do.
+// to is like Cast, but returns t itself if it has the dtype already.
 func (t Tensor) to(d ir.DType) Tensor {
 	if t.DType() == d {
 		return t

@@ -56,7 +56,7 @@ func (t Tensor) Or(y Tensor) Tensor { return t.binary(ir.OpOr, y) }
 // Xor returns the exclusive or of bools, and the bitwise exclusive or of integers.
 func (t Tensor) Xor(y Tensor) Tensor { return t.binary(ir.OpXor, y) }
 
-// Shl returns x shifted left by y; 0 where y is the width of the dtype or more, or below 0.
+// Shl returns x shifted left by y bits. The result is 0 if y is negative or not less than the width of the dtype.
 func (t Tensor) Shl(y Tensor) Tensor { return t.binary(ir.OpShl, y) }
 
 // Shr returns x shifted right by y. Signed integers keep their sign. If y is negative, or the dtype's width or more,
@@ -85,7 +85,7 @@ func (t Tensor) Ge(y Tensor) Tensor { return t.binary(ir.OpGe, y) }
 // All three broadcast.
 func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tensor{yes, no}) }
 
-// Lerp returns x+(y-x)*w, which goes from x to y as w goes from 0 to 1.
+// Lerp returns x+(y-x)*w, a linear interpolation from x to y.
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
 
 // After returns t, but only after y has been computed, so that computations from t and from y are not interleaved. Both

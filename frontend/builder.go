@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Builder makes the nodes of one graph. It belongs to the call of Build that made it and to one goroutine.
+// Builder makes the nodes of one graph. Use it only in the function passed to Build, and not concurrently.
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
@@ -44,8 +44,8 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 	return b.graph, nil
 }
 
-// Fail stops the build: Build returns an *Error for op with the caller's line. It is for functions that, like those of
-// package nn, add to a graph on behalf of their caller.
+// Fail stops the build: Build returns an *Error for op with the caller's line. Use it in functions that add to a graph
+// for their caller, such as those of package nn.
 func (b *Builder) Fail(op string, err error) { fail(op, err) }
 
 // Sym declares a symbolic extent. Each run gives its value, 0 to bound, usually by the shape of an input. A name means

@@ -112,7 +112,7 @@ func (c *collector) element(v reflect.Value) error {
 	return nil
 }
 
-// copyData copies d, since the graph keeps it and callers may reuse theirs.
+// copyData copies d, because the graph keeps the copy and the caller may modify d.
 func copyData(d *ir.Data, dims []int) (*ir.Data, error) {
 	if d == nil {
 		return nil, errors.New("the value is nil")

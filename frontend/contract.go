@@ -26,7 +26,8 @@ const (
 	BF16x3        Precision = ir.PrecisionBF16x3
 	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
 	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
-	// ByteRows is HalfPrecision, and rows that meet a quantized weight may be rounded to 8 bits.
+	// ByteRows allows HalfPrecision. It also allows rounding rows to 8 bits when the other operand is a quantized
+	// weight.
 	ByteRows Precision = ir.PrecisionBytes
 )
 

@@ -85,7 +85,7 @@ func (b *Builder) Scan(first, xs []Tensor,
 	return b.scan(first, xs, false, body)
 }
 
-// ScanBack is Scan from the last elements to the first; stacks have the order of xs.
+// ScanBack is like Scan, but runs from the last elements to the first. The stacks have the order of xs.
 func (b *Builder) ScanBack(first, xs []Tensor,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	return b.scan(first, xs, true, body)
@@ -201,7 +201,7 @@ func (l *loopBuilder) state(first Tensor) Tensor {
 	return l.stateOf(first, first.DType(), first.Shape())
 }
 
-// stateOf declares a state that begins as zeros where first is the zero Tensor.
+// stateOf declares a state. It begins as zeros if first is the zero Tensor.
 func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
 	name := l.body.free(first, "s", len(l.first))
 	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
@@ -247,7 +247,7 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	}
 }
 
-// end makes the op, and returns all that its states hold in the end.
+// end emits the op and returns the final values of its states.
 func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 	l.outer.inner, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))

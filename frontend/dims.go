@@ -56,10 +56,10 @@ func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	return s[0]
 }
 
-// inferred stands in a shape for the extent that Reshape works out.
+// inferred marks the extent of a shape that Reshape computes.
 var inferred = ir.D(-1)
 
-// fillInferred replaces the inferred extent of to, if there is one, so that to has as many elements as from.
+// fillInferred replaces the inferred extent of to, if any, so that to has the same number of elements as from.
 func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	at := -1
 	for i, d := range to {

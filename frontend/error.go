@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Error says how a graph was built wrongly, and where. Build returns it.
+// Error is a mistake in the construction of a graph, with its position. Build returns it.
 type Error struct {
 	Op    string    // the op, or the Builder method where there is no op
 	Types []ir.Type // of the operands

@@ -10,8 +10,8 @@ import (
 // The size of these functions' results depends on values at run time. So each result has the maximum size and comes
 // with a count, i32[]: the first count elements are valid, and the rest is zero.
 
-// Compress moves the slices along an axis where keep, bool[n], is true to the front and keeps their order, as
-// numpy.compress does.
+// Compress moves the slices along an axis for which keep, a bool[n], is true to the front, in order, like
+// numpy.compress.
 func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	n, b := t.Dim(axis), t.Builder()
 	if keep.DType() != ir.Bool || !keep.Shape().Equal(ir.Shape{n}) {
@@ -56,22 +56,22 @@ func (t Tensor) Nonzero() (coordinates, count Tensor) {
 	return columns[0].Stack(0, columns[1:]...), count
 }
 
-// Uniques are the different slices of a tensor along an axis, as numpy.unique has them.
+// Uniques has the distinct slices of a tensor along an axis, like numpy.unique.
 type Uniques struct {
 	Values  Tensor // the distinct values
 	First   Tensor // i32, the first occurrence of each
 	Inverse Tensor // i32, for each slice of the tensor the index of its value
-	Counts  Tensor // i32, how often each is met
-	Count   Tensor // i32[], how many of Values, First and Counts there are
+	Counts  Tensor // i32, the number of occurrences of each
+	Count   Tensor // i32[], the number of valid elements of Values, First and Counts
 }
 
 // maxUniqueElems bounds the elements of a slice, because the slices are sorted once per element.
 const maxUniqueElems = 64
 
-// Unique finds the different slices along an axis, in ascending order.
+// Unique returns the distinct slices along an axis, in ascending order.
 func (t Tensor) Unique(axis int) Uniques {
 	n, b := t.Dim(axis), t.Builder()
-	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has looked at it
+	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has checked it
 	rows := t.Transpose(append([]int{a}, otherAxes(t, a)...)...)
 	elems, err := rows.Shape()[1:].Numel()
 	if err != nil || !elems.IsStatic() || elems.Add < 1 || elems.Add > maxUniqueElems {

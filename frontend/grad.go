@@ -96,7 +96,7 @@ var customGrads sync.Map // of gradRule, by ir.Op
 // wanted. The caller casts the gradients, and sums them over broadcast axes.
 type gradRule func(c GradCall, want []bool) []Tensor
 
-// gradRules has a row for each op that has a gradient. It is filled by init functions, since rules use it themselves.
+// gradRules has the gradient rule of each op with a gradient. Init functions fill it, because rules refer to the map.
 var gradRules = map[ir.Op]gradRule{}
 
 func gradRows(rows map[ir.Op]gradRule) {
@@ -105,7 +105,7 @@ func gradRows(rows map[ir.Op]gradRule) {
 	}
 }
 
-// each makes a rule of a function for one operand at a time.
+// each makes a rule from a function that handles one operand.
 func each(f func(c GradCall, i int) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		out := make([]Tensor, len(c.Args))
@@ -207,7 +207,7 @@ func (p *pullback) operands(n *ir.Node) []Tensor {
 	return args
 }
 
-// run returns the gradient of each param, the zero Tensor where no way leads to it.
+// run returns the gradient of each param. It is the zero Tensor if no path leads to the param.
 func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	grads := make([]Tensor, len(p.active))
 	for i, y := range results {
@@ -250,7 +250,8 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	}
 }
 
-// several reports whether the gradients of several results are taken at once, when the walk comes to the first of them.
+// several reports whether the rule of n computes the gradients of several results together, when the walk reaches the
+// first of them.
 func (p *pullback) several(n *ir.Node) bool {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.results != nil
@@ -296,7 +297,8 @@ func (p *pullback) rule(n *ir.Node) gradRule {
 	return nil
 }
 
-// why says why a param has no gradient: an op without one that all ways lead through, or that there is no way.
+// why returns the reason that a param has no gradient: either every path leads through an op without a gradient, or
+// there is no path.
 func (p *pullback) why(results []Tensor, param Tensor) string {
 	if !param.DType().IsFloat() {
 		return fmt.Sprintf("a value of %s has none", param.DType())
@@ -306,7 +308,7 @@ func (p *pullback) why(results []Tensor, param Tensor) string {
 		reached[y.node.ID()] = true
 	}
 	nodes := p.b.graph.Nodes()
-	uses := make([]bool, len(p.active)) // by node: computed from param in any way
+	uses := make([]bool, len(p.active)) // by node: whether it depends on param
 	uses[param.node.ID()] = true
 	for _, n := range nodes[:len(uses)] {
 		for _, a := range n.Args() {
@@ -378,7 +380,7 @@ func (t Tensor) sumTo(to ir.Shape) Tensor {
 	return t
 }
 
-// zeros is a tensor of the type of t that holds 0.
+// zeros returns a tensor of zeros with the type of t.
 func (t Tensor) zeros() Tensor { return t.Lit(0).Broadcast(t.Shape()) }
 
 var errSymbolicWindow = errors.New("the gradient of the weights wants axes whose extents are numbers")

@@ -89,7 +89,7 @@ func scoreScale(c GradCall) float64 {
 	return 1 / math.Sqrt(float64(c.Args[0].Dim(-1).Static()))
 }
 
-// withSinks appends the column of the sinks' scores, if there are any.
+// withSinks appends the column of the sinks' scores, if the op has sinks.
 func (c GradCall) withSinks(scores Tensor) Tensor {
 	sinks := c.optional("sinks")
 	if sinks.IsZero() {

@@ -124,7 +124,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	}
 	r := l.b.loop("grad")
 	defer r.outer.leave()
-	var ends []Tensor // the reverse loop's own condition
+	var ends []Tensor // the condition of the reverse loop
 	var at Tensor
 	if l.while {
 		goes, left := r.state(some), r.state(count)
@@ -206,7 +206,7 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 		}
 	}
 	var params []Tensor
-	own := func(leaf *ir.Node) { // so that each has a gradient of its own
+	own := func(leaf *ir.Node) { // gives each use its own gradient
 		given[leaf] = given[leaf].itself()
 		params = append(params, given[leaf])
 	}
@@ -333,7 +333,7 @@ func isZeros(n *ir.Node) bool {
 	return err == nil && len(list) == 1 && list[0] == 0
 }
 
-// itself is t as a value of its own.
+// itself returns a copy of t as a separate value.
 func (t Tensor) itself() Tensor { return t.b.add(ir.OpReshape, []Tensor{t}, attr("shape", t.Shape())) }
 
 // widest is the dtype that sums of a float are added up in.

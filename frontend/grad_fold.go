@@ -31,7 +31,7 @@ func (c GradCall) kept(t Tensor) Tensor {
 // spread broadcasts the gradient of a reduction to every element that it folds.
 func (c GradCall) spread() Tensor { return c.kept(c.Grad).Broadcast(c.Args[0].Shape()) }
 
-// count is the number of elements along axes of t, in its dtype.
+// count returns the number of elements along axes of t, in the dtype of t.
 func (t Tensor) count(axes []int) Tensor {
 	n, out := 1.0, Tensor{}
 	for _, i := range axes {
@@ -49,7 +49,7 @@ func (t Tensor) count(axes []int) Tensor {
 	return out.MulScalar(n)
 }
 
-// axis is the axis that an op goes along.
+// axis returns the axis attribute of the op.
 func (c GradCall) axis() int { return c.Args[0].axis(c.Result.node.Op(), c.Attrs.Int("axis")) }
 
 // extremum is the gradient of the largest or smallest elements: they share it.
@@ -69,7 +69,8 @@ func prod(c GradCall) Tensor {
 	return c.spread().as(x).Mul(others)
 }
 
-// normalized is x less its mean, if asked, and 1/sqrt(mean square + eps), along the innermost axis.
+// normalized returns x*factor with factor = 1/sqrt(mean square + eps) along the innermost axis. If centred is set, it
+// first subtracts the mean.
 func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
 	if centred {
 		factor = x.VarianceKeep(0, -1).AddScalar(eps).Rsqrt()
@@ -162,7 +163,7 @@ func cumSum(c GradCall) Tensor {
 	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
 	g := c.Grad
 	low, high := make([]int, g.Rank()), make([]int, g.Rank())
-	if restart > 0 { // parts are counted from where the sum began, so the last one is filled up
+	if restart > 0 { // segments start at the beginning of the sum, so pad the last one
 		d := g.Dim(axis)
 		if _, whole := d.Quo(int64(restart)); !whole && !d.IsStatic() {
 			fail("grad", fmt.Errorf("cumsum that restarts every %d elements has no gradient along the extent %s: "+
@@ -296,7 +297,7 @@ func init() {
 	})
 }
 
-// signed is t in a dtype that holds its values and their negatives.
+// signed returns t in a dtype that can represent its values and their negatives.
 func (t Tensor) signed() Tensor {
 	switch t.DType() {
 	case ir.I32, ir.I64:

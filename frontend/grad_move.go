@@ -9,7 +9,7 @@ import (
 // like is the gradient in the shape of the first operand, which has the same elements.
 func like(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// placed is the gradient of x.Slice: t along an axis of zeros of that extent, from start on.
+// placed is the gradient of x.Slice: zeros with the given extent along an axis, and t from start on.
 func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {
@@ -25,7 +25,7 @@ func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
 	return t.Lit(0).Broadcast(s).DynamicUpdateSlice(axis, t, t.b.Scalar(ir.I32, float64(start)))
 }
 
-// apart puts step-1 zeros after each element along an axis.
+// apart inserts step-1 zeros after each element along an axis.
 func (t Tensor) apart(axis int, step int64) Tensor {
 	s := append(ir.Shape{}, t.Shape()...)
 	s[axis] = s[axis].Times(step)
@@ -66,7 +66,7 @@ func rolledBack(c GradCall) Tensor {
 	return c.Grad.unary(ir.OpRoll, attr("shifts", shifts))
 }
 
-// parts is the rule of concat: each operand's part of the gradient.
+// parts is the rule of concat: each operand gets a slice of the gradient.
 func parts(c GradCall, i int) Tensor {
 	axis, start := c.axis(), ir.D(0)
 	for _, a := range c.Args[:i] {
@@ -123,7 +123,8 @@ func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
 // limited is inside without asking.
 func (t Tensor) limited(extent ir.Dim) Tensor { l, _ := t.inside(extent); return l }
 
-// coordinates is inside for rows of coordinates of the outermost axes of a shape, and whether all of a row were inside.
+// coordinates is like inside for rows of coordinates of the outermost axes of a shape. It also returns whether all
+// coordinates of a row are inside.
 func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
 	columns := make([]Tensor, t.Dim(-1).Static())
 	for r := range columns {
@@ -173,7 +174,7 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 	})
 }
 
-// foldedScatter is the gradient of operand i of a scatter that multiplies, or keeps the smallest or largest.
+// foldedScatter returns the gradient of operand i of a scatter with mode mul, min or max.
 func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, inside Tensor)) Tensor {
 	fold := func(mode string, base, updates Tensor) Tensor {
 		attrs := slices.Clone(c.Attrs)

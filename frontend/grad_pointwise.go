@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// slope is the rule of a function of one number: its derivative, of x and the result y.
+// slope makes the rule of a unary function from its derivative, as a function of x and the result y.
 func slope(f func(x, y Tensor) Tensor) gradRule {
 	return first(func(c GradCall) Tensor { return c.Grad.Mul(f(c.Args[0], c.Result)) })
 }
@@ -16,7 +16,7 @@ func slopes(fs ...func(a, b, y Tensor) Tensor) gradRule {
 	return each(func(c GradCall, i int) Tensor { return c.Grad.Mul(fs[i](c.Args[0], c.Args[1], c.Result)) })
 }
 
-// pass is the gradient where cond holds, and 0 elsewhere.
+// pass returns the gradient where cond is true, and 0 elsewhere.
 func (c GradCall) pass(cond Tensor) Tensor { return cond.Where(c.Grad, c.Grad.Lit(0)) }
 
 // recipSqrt1 is 1/sqrt(1-x^2).

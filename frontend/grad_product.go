@@ -76,7 +76,8 @@ func (t Tensor) fitted(s ir.Shape) Tensor {
 	return t
 }
 
-// windowAttrs are the attributes of a convolution over other windows in the groups and the precision of another.
+// windowAttrs returns the attributes of a convolution with windows w, and with the groups and precision of another
+// convolution.
 func windowAttrs(w ir.Window, of ir.Attrs) []ir.Attr {
 	return []ir.Attr{attr("stride", w.Stride), attr("dilation", w.Dilation), attr("padding_low", w.Low),
 		attr("padding_high", w.High), attr("groups", of.Int("groups")), attr("precision", of.String_("precision"))}

@@ -4,9 +4,8 @@ import "github.com/vkc-go/vkc/ir"
 
 // Indices are integer tensors. A read clamps an index out of range. A write skips it.
 
-// Gather picks, for each element of indices, the element of t at the same
-// coordinates, except that along the axis the index is the coordinate. Both have
-// one rank and differ at most along the axis.
+// Gather returns for each element of indices the element of t at the same coordinates, with the index as the coordinate
+// along the axis. Both tensors have the same rank, and their shapes differ at most along the axis.
 func (t Tensor) Gather(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpGather, []Tensor{indices}, attr("axis", axis))
 }
@@ -29,12 +28,12 @@ func (t Tensor) Embedding(ids Tensor, to ir.DType) Tensor {
 	return rows.Cast(to)
 }
 
-// Concat joins t and others along an axis.
+// Concat concatenates t and others along an axis.
 func (t Tensor) Concat(axis int, others ...Tensor) Tensor {
 	return t.apply(ir.OpConcat, others, attr("axis", axis))
 }
 
-// Stack joins t and others, all of one shape, along a new axis of the result.
+// Stack joins t and others, all of the same shape, along a new axis of the result.
 func (t Tensor) Stack(axis int, others ...Tensor) Tensor {
 	parts := make([]Tensor, len(others))
 	for i, o := range others {
@@ -56,7 +55,8 @@ func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
 
-// ScatterAdd is Scatter that adds. Equal indices add in row-major order, so that the bits are the same in every run.
+// ScatterAdd is like Scatter, but adds. Updates with equal indices are added in row-major order, so every run gives the
+// same bits.
 func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
@@ -131,7 +131,7 @@ func (t Tensor) PadReplicate(low, high []int) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "replicate"))
 }
 
-// PadWrap pads with t again along each axis, over and over.
+// PadWrap pads with repetitions of t along each axis.
 func (t Tensor) PadWrap(low, high []int) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "wrap"))
 }

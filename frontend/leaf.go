@@ -2,7 +2,7 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Input is a tensor given at each run, under that name.
+// Input adds a tensor that each run provides under that name.
 func (b *Builder) Input(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpInput, name, t, dims)
 }
@@ -44,7 +44,7 @@ func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim, more ...i
 	return b.addHere(op, nil, append(attrs, more...)...)
 }
 
-// Iota counts along an axis: each element is its own coordinate there.
+// Iota returns a tensor in which each element is its coordinate along an axis.
 func (b *Builder) Iota(t ir.DType, axis int, dims ...Dim) Tensor {
 	return b.add(ir.OpIota, nil, attr("dtype", t), attr("shape", mustShape(ir.OpIota, dims)), attr("axis", axis))
 }

@@ -23,8 +23,8 @@ func (b *Builder) RandomNormal(seed, offset Tensor, t ir.DType, dims ...Dim) Ten
 		attr("shape", mustShape(ir.OpRandomNormal, dims)))
 }
 
-// RandomBernoulli is a tensor of bools that are true with probability p. For a probability per element, compare
-// RandomUniform with a tensor.
+// RandomBernoulli returns a tensor of bools that are true with probability p. For a different probability per element,
+// compare RandomUniform with a tensor.
 func (b *Builder) RandomBernoulli(p float64, seed, offset Tensor, dims ...Dim) Tensor {
 	return b.add(ir.OpRandomBernoulli, []Tensor{seed, offset}, attr("p", p),
 		attr("shape", mustShape(ir.OpRandomBernoulli, dims)))

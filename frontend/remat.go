@@ -53,7 +53,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	}
 	for i, t := range outs {
 		o := opaqueValue{args: args, rule: func(GradCall, []bool) []Tensor { return nil }}
-		if i == 0 { // the walk comes to it last, and has the gradients of all
+		if i == 0 { // the walk reaches this result last and then has the gradients of all
 			o.rule, o.results = r.grad, outs
 		}
 		b.opaques[t.node] = o
@@ -113,7 +113,7 @@ func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// isParameter reports whether a node is kept in memory whatever is computed of it.
+// isParameter reports whether a node stays in memory regardless of its users.
 func isParameter(n *ir.Node) bool {
 	return slices.Contains([]ir.Op{ir.OpWeight, ir.OpState, ir.OpConst, ir.OpIota, ir.OpDimValue}, n.Op())
 }

@@ -20,7 +20,7 @@ func ropeAttr(name string, value any) RopeOption {
 	return func(c *ropeCall) { c.attrs = append(c.attrs, attr(name, value)) }
 }
 
-// RopeAxis sets the axis that the positions run along; -2 unless set.
+// RopeAxis sets the axis of the positions; the default is -2.
 func RopeAxis(axis int) RopeOption { return ropeAttr("axis", axis) }
 
 // RopeBase sets the base of the angles' geometric progression; 10000 unless set.

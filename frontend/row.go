@@ -50,7 +50,7 @@ func (t Tensor) L2Normalize(axis int, eps float64) Tensor {
 	return t.unary(ir.OpL2Normalize, attr("eps", eps), attr("axis", axis))
 }
 
-// present returns the operands up to the first that is left out.
+// present returns the operands up to the first omitted one.
 func present(args ...Tensor) []Tensor {
 	for i, a := range args {
 		if a.IsZero() {

@@ -2,7 +2,7 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number.
+// Sorts are stable. They treat -0 and 0 as equal, and NaN as larger than any number.
 
 // ScanOption changes CumSum, CumProd, CumMax and CumMin.
 type ScanOption func() ir.Attr
@@ -11,25 +11,25 @@ type ScanOption func() ir.Attr
 // product, and the smallest value of the dtype for a maximum.
 func Exclusive() ScanOption { return func() ir.Attr { return attr("exclusive", true) } }
 
-// Reverse goes from the end of the axis.
+// Reverse scans from the end of the axis.
 func Reverse() ScanOption { return func() ir.Attr { return attr("reverse", true) } }
 
-// CumSum is the running sum along an axis; integers wrap.
+// CumSum returns the running sum along an axis. Integers wrap.
 func (t Tensor) CumSum(axis int, options ...ScanOption) Tensor {
 	return t.running(ir.OpCumSum, axis, options)
 }
 
-// CumProd is the running product along an axis; integers wrap.
+// CumProd returns the running product along an axis. Integers wrap.
 func (t Tensor) CumProd(axis int, options ...ScanOption) Tensor {
 	return t.running(ir.OpCumProd, axis, options)
 }
 
-// CumMax is the largest element so far along an axis, NaN after the first one.
+// CumMax returns the running maximum along an axis. From the first NaN on it is NaN.
 func (t Tensor) CumMax(axis int, options ...ScanOption) Tensor {
 	return t.running(ir.OpCumMax, axis, options)
 }
 
-// CumMin is the smallest element so far along an axis, NaN after the first one.
+// CumMin returns the running minimum along an axis. From the first NaN on it is NaN.
 func (t Tensor) CumMin(axis int, options ...ScanOption) Tensor {
 	return t.running(ir.OpCumMin, axis, options)
 }
@@ -42,7 +42,7 @@ func (t Tensor) running(op ir.Op, axis int, options []ScanOption) Tensor {
 	return t.unary(op, attrs...)
 }
 
-// Sort orders the elements along an axis, smallest first.
+// Sort sorts the elements along an axis in ascending order.
 func (t Tensor) Sort(axis int) Tensor { return t.unary(ir.OpSort, attr("axis", axis)) }
 
 // SortDescending is Sort with the largest first.

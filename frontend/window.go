@@ -61,7 +61,7 @@ func Groups(n int) WindowOption {
 // Bias adds one number per channel to the result of a convolution.
 func Bias(bias Tensor) WindowOption { return func(w *window) { w.bias = bias } }
 
-// InPrecision lets a device compute a convolution less exactly where it is faster so: in [Half] or [HalfSums].
+// InPrecision allows a device to compute a convolution in lower precision, [Half] or [HalfSums], if that is faster.
 func InPrecision(p Precision) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("precision", string(p))) }
 }
@@ -134,10 +134,10 @@ func (t Tensor) pool(op ir.Op, kernel []int, options []WindowOption) Tensor {
 	return t.unary(op, append([]ir.Attr{attr("kernel", kernel)}, w.attrs...)...)
 }
 
-// GlobalAvgPool is the mean over all axes after the channels of t [N, C, …], kept with extent 1.
+// GlobalAvgPool returns the mean over all axes after the channels of t [N, C, …]. It keeps these axes with extent 1.
 func (t Tensor) GlobalAvgPool() Tensor { return t.MeanKeep(t.positions("mean")...) }
 
-// GlobalMaxPool is the largest element over all axes after the channels of t [N, C, …], kept with extent 1.
+// GlobalMaxPool returns the maximum over all axes after the channels of t [N, C, …]. It keeps these axes with extent 1.
 func (t Tensor) GlobalMaxPool() Tensor { return t.ReduceMaxKeep(t.positions("reduce_max")...) }
 
 // positions returns the axes after batch and channels.
@@ -170,7 +170,7 @@ func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
 		attr("align_corners", alignCorners))
 }
 
-// ResizeMode says how a resize makes elements.
+// ResizeMode is the interpolation of a resize.
 type ResizeMode ir.Op
 
 // The modes: see ResizeNearest, ResizeLinear and ResizeCubic.

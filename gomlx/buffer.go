@@ -89,8 +89,8 @@ func (s *storage) read(to []byte) error {
 	return nil
 }
 
-// leaveState copies elements to the host if they are only in the program's state. It skips the copy if there are at most
-// "others" users, because the caller knows that these do not need the elements.
+// leaveState copies elements to the host if they are only in the program's state. It skips the copy if there are at
+// most "others" users, because the caller knows that these do not need the elements.
 func (s *storage) leaveState(p *program, others int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

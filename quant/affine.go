@@ -9,7 +9,7 @@ type affineFormat struct {
 	group    int   // elements per group
 	scaleTop int32 // the greatest stored scale or minimum
 
-	// weigh sets the weights of a group's elements where no importance is given.
+	// weigh sets the weights of a group's elements if no importance is given.
 	weigh func(w, x []float32)
 }
 

@@ -19,7 +19,7 @@ type codec struct {
 	limit    float32 // largest magnitude with a finite scale in the format
 	weighted bool    // quantize uses importance weights
 
-	codebook func() *ir.Data // nil where the blocks say it all
+	codebook func() *ir.Data // nil if the format needs no codebook
 }
 
 // maxHalf is the largest finite float16, the bound on a block's stored scale.
@@ -60,7 +60,7 @@ var codecs = [...]codec{
 	ir.NVFP4: {dequantizeNVFP4, quantizeNVFP4, 6 * maxUE4M3, false, levelsOf(&valuesMXFP4)},
 }
 
-// codecOf returns the row of t, empty where t is not a block format.
+// codecOf returns the row of t. It is empty if t is not a block format.
 func codecOf(t ir.DType) codec {
 	if int(t) < len(codecs) {
 		return codecs[t]
@@ -74,7 +74,7 @@ func Supported(t ir.DType) (dequantize, quantize bool) {
 	return c.dequantize != nil, c.quantize != nil
 }
 
-// Limit returns the largest magnitude that Quantize accepts for t, 0 where t cannot be encoded.
+// Limit returns the largest magnitude that Quantize accepts for t, or 0 if t cannot be encoded.
 func Limit(t ir.DType) float32 { return codecOf(t).limit }
 
 // UsesWeights reports whether Quantize accepts importance weights for t.

@@ -30,7 +30,7 @@ type ValueError struct {
 	Type  ir.DType
 	Index int     // position in the source slice
 	Value float32 // the offending value
-	Limit float32 // largest magnitude the format takes
+	Limit float32 // largest magnitude that the format can encode
 }
 
 // Refusal describes the values that Quantize refuses for t, as the end of a sentence about one.

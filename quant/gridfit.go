@@ -68,7 +68,7 @@ type gridSearch struct {
 	*gridFormat
 	c       *codebook
 	levels  [2][8]float32 // the levels with offset 1/8 and -1/8, or twice the same
-	targets [256]float32  // elements without the signs that are stored apart
+	targets [256]float32  // elements without their signs, which are stored separately
 	weights [256]float32
 	fits    [16]gridFit
 }
@@ -106,7 +106,7 @@ func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float3
 	}
 }
 
-// passesGrid is how often a block's d is fitted and its groups chosen anew.
+// passesGrid is the number of times that d of a block is fitted and its groups are chosen again.
 const passesGrid = 2
 
 func (s *gridSearch) setLevels() {

@@ -3,8 +3,8 @@ package quant
 import "math"
 
 // nvfp4: 64 elements in 36 bytes: u8 d[4]; qs[32]. In each of 4 groups of 16, an element is d*valuesMXFP4[q]: an FP4
-// (E2M1) value with a scale in UE4M3, half of which d is, the table being doubled. A group has 8 bytes of qs: the low
-// nibble of byte i is element i, the high one element i+8.
+// (E2M1) value with a UE4M3 scale. The table has doubled values, so d is half of the scale. A group has 8 bytes of qs:
+// the low nibble of byte i is element i, the high one element i+8.
 
 // maxUE4M3 is the largest scale that ggml stores: E4M3 has no infinities, and the next code up is NaN.
 const maxUE4M3 = 448

@@ -5,8 +5,8 @@ import "slices"
 // The formats of 32 elements normally spread their levels over a block's range. With importance weights they fit them
 // like the formats with groups.
 
-// fitWeighted fits the levels of r to x under importance weights. It returns the
-// scale as a float16 and the levels less r.least.
+// fitWeighted fits the levels of r to x under importance weights. It returns the scale as a float16 and the levels
+// minus r.least.
 func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, q [32]byte) {
 	var w [32]float32
 	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))

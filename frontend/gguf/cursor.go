@@ -17,7 +17,7 @@ type cursor struct {
 
 func (c *cursor) left() int { return len(c.data) - c.pos }
 
-// failf records a fault at the byte where the next read would start.
+// failf records an error at the position of the next read.
 func (c *cursor) failf(format string, args ...any) { c.failAt(c.pos, format, args...) }
 
 func (c *cursor) failAt(pos int, format string, args ...any) {
@@ -26,7 +26,7 @@ func (c *cursor) failAt(pos int, format string, args ...any) {
 	}
 }
 
-// take returns the next n bytes, or nil after a failure.
+// take returns the next n bytes, or nil after an error.
 func (c *cursor) take(n int, what string) []byte {
 	if c.err == nil && n > c.left() {
 		c.failf("the file ends inside %s: want %d bytes, %d are left", what, n, c.left())

@@ -27,14 +27,14 @@ const (
 
 	maxDims       = 4 // GGML_MAX_DIMS
 	maxKeyBytes   = 65535
-	maxNameBytes  = 1024 // ggml takes 64; some converters write longer names
+	maxNameBytes  = 1024 // ggml allows 64; some converters write longer names
 	maxArrayDepth = 4    // the format allows arrays of arrays; no known file has them
 )
 
 // ValueType is the type of a metadata value, as numbered in the file.
 type ValueType uint32
 
-// The metadata value types, and the Go type that holds a value of each.
+// The metadata value types, and the Go type for values of each.
 const (
 	TypeUint8   ValueType = iota // uint8
 	TypeInt8                     // int8

@@ -11,8 +11,8 @@ import (
 // another type.
 var ErrNoKey = errors.New("no such metadata key")
 
-// Metadata returns all metadata pairs in the order of the file. Slices in it are
-// shared with the File: do not change them.
+// Metadata returns all metadata pairs in the order of the file. Do not modify slices in it, because the File uses them
+// too.
 func (f *File) Metadata() []KV { return slices.Clone(f.kvs) }
 
 // Lookup returns the value of that key, with the Go type that KV documents.
@@ -30,8 +30,7 @@ func (f *File) String(key string) (string, error) { return get[string](f, key, "
 // Bool returns a bool value.
 func (f *File) Bool(key string) (bool, error) { return get[bool](f, key, "a bool") }
 
-// Strings returns an array of strings, such as tokenizer.ggml.tokens. It is
-// shared with the File: do not change it.
+// Strings returns an array of strings, such as tokenizer.ggml.tokens. Do not modify it, because the File uses it too.
 func (f *File) Strings(key string) ([]string, error) {
 	return get[[]string](f, key, "an array of strings")
 }
@@ -51,8 +50,7 @@ func (f *File) Float(key string) (float64, error) {
 	return 0, f.mismatch(key, v, "a float")
 }
 
-// Floats returns an array of float32, such as tokenizer.ggml.scores. It is shared
-// with the File: do not change it.
+// Floats returns an array of float32, such as tokenizer.ggml.scores. Do not modify it, because the File uses it too.
 func (f *File) Floats(key string) ([]float32, error) {
 	return get[[]float32](f, key, "an array of float32")
 }
@@ -144,7 +142,7 @@ func (f *File) prefix() string {
 	return f.src.Path + ": "
 }
 
-// describe names a value's type, and the value where it is a number.
+// describe describes a value for an error: its type, and the value itself if it is a number.
 func describe(v any) string {
 	if i, ok := asInt64(v); ok {
 		return fmt.Sprintf("the %T %d", v, i)

@@ -15,8 +15,8 @@ import (
 type Tensor struct {
 	Name   string
 	Dims   []int    // row-major, the innermost axis last: the reverse of GGML's ne
-	Type   uint32   // GGML's number of the element type
-	DType  ir.DType // ir.Invalid if this program has no such type
+	Type   uint32   // GGML's number for the element type
+	DType  ir.DType // ir.Invalid if vkc does not support the type
 	Offset int64    // of the first byte, from the start of the file
 	Bytes  int64    // 0 if DType is ir.Invalid
 }
@@ -164,7 +164,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	return d, nil
 }
 
-// unsupportedTypes names the GGML types that GGUF files may hold and ir does not.
+// unsupportedTypes names the GGML types in GGUF files that ir does not support.
 var unsupportedTypes = map[uint32]string{
 	4: "q4_2", 5: "q4_3",
 	31: "q4_0_4_4", 32: "q4_0_4_8", 33: "q4_0_8_8",
@@ -178,8 +178,8 @@ func typeName(t uint32) string {
 	return fmt.Sprint(t)
 }
 
-// The smallest encodings of a metadata pair (length and one byte of key, type,
-// value) and of a tensor record (length of the name, axis count, type, offset).
+// Sizes of the smallest metadata pair (length and one byte of key, type, value) and of the smallest tensor record
+// (length of the name, number of axes, type, offset).
 const (
 	minKVBytes     = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 4 + 4 + 8

@@ -100,7 +100,7 @@ func appendString(b []byte, s string) []byte {
 func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// readValue reads a type and a value of it. What names the value in errors.
+// readValue reads a type and then a value of that type. Errors contain what as the name of the value.
 func (c *cursor) readValue(what string) any {
 	t, ok := c.readType(what)
 	switch {

@@ -188,7 +188,7 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	return p.n, nil
 }
 
-// header encodes everything that stands before the tensor data.
+// header encodes everything before the tensor data.
 func (w *Writer) header(alignment int64) []byte {
 	b := appendU32([]byte(magic), writeVersion)
 	b = appendU64(b, uint64(len(w.tensors)))

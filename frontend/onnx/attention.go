@@ -14,7 +14,7 @@ var attentionOps = table{
 	"CausalConvWithState": manyOp(causalConv),
 }
 
-// heads takes [batch, length, heads*size] apart into [batch, heads, length, size].
+// heads reshapes [batch, length, heads*size] to [batch, heads, length, size].
 func (c *call) heads(x tensor, attr string) tensor {
 	n, s := c.intAttr(attr, 0), x.Shape()
 	if x.Rank() != 3 || n < 1 || !s[2].IsStatic() || s[2].Static()%n != 0 {
@@ -29,7 +29,8 @@ func joinedHeads(x tensor) tensor {
 	return x.SwapAxes(1, 2).Reshape(s[0], s[2], s[1].Times(s[3].Add))
 }
 
-// attended is an Attention: queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E], old ones first.
+// attended is an Attention: queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E]. Cached keys and values
+// come first.
 type attended struct {
 	*call
 	q, k, v tensor

@@ -49,7 +49,7 @@ func (c *call) all() []frontend.Tensor {
 	return list
 }
 
-// constant returns input i, whose value must be known when the graph is built.
+// constant returns the value of input i, which must be known when the graph is built.
 func (c *call) constant(i int) *ir.Data {
 	v := c.input(i)
 	d := constant(v)
@@ -60,7 +60,7 @@ func (c *call) constant(i int) *ir.Data {
 	return d
 }
 
-// dims returns input i, integers that may depend on symbols, but not on values that are only there in a run.
+// dims returns input i, a list of integers. They may depend on symbols, but not on values known only during a run.
 func (c *call) dims(i int) ir.Shape {
 	s, _, ok := dimsOf(c.input(i))
 	if !ok {
@@ -204,7 +204,7 @@ func widths(list []int64) []int {
 	return out
 }
 
-// axes are input i, integers that may be left out.
+// axes returns input i, an optional list of integers.
 func (c *call) axes(i int) (axes []int, given bool) {
 	if c.has(i) {
 		return c.ints(i), true
@@ -245,7 +245,7 @@ func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	return c.dtypeAttr(name, otherwise)
 }
 
-// dtypeAttr returns the dtype that an attribute gives by number.
+// dtypeAttr returns the dtype for the number in an attribute.
 func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	a := c.attr(name, AttrInt)
 	if a == nil {

@@ -15,7 +15,8 @@ var contractOps = table{
 	"Det":    tensorOp(det),
 }
 
-// matmul multiplies as NumPy does: a vector is a row on the left and a column on the right, and its axis is dropped.
+// matmul multiplies like NumPy: a vector on the left is a row, a vector on the right is a column, and its axis is then
+// removed.
 func matmul(a, b tensor) tensor {
 	rowOnly, columnOnly := a.Rank() == 1, b.Rank() == 1
 	if rowOnly {
@@ -103,7 +104,7 @@ func einsum(c *call) tensor {
 	return permuted(y, letters, result)
 }
 
-// einsumTerms splits an equation. Axes that an ellipsis stands for get letters of their own, capital Greek ones.
+// einsumTerms parses an equation. It gives the axes of an ellipsis their own letters, Greek capitals.
 func (c *call) einsumTerms() (terms []string, result, fault string) {
 	equation := strings.ReplaceAll(c.textAttr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -143,7 +144,7 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	return terms, string(dots) + string(once), ""
 }
 
-// einsumOperand takes the diagonal along letters that are there twice.
+// einsumOperand takes the diagonal along letters that occur twice.
 func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
 	letters := []rune(term)
 	if len(letters) != x.Rank() {
@@ -180,7 +181,7 @@ func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
 	return x.Sum(axes...), left
 }
 
-// permuted brings axes into the order of letters; one that is not there gets extent 1.
+// permuted transposes axes into the order of letters. A missing letter becomes an axis of extent 1.
 func permuted(x tensor, from []rune, to string) tensor {
 	var perm, ones []int
 	for i, l := range []rune(to) {
@@ -244,7 +245,7 @@ func extents(x tensor, letters, of []rune) ir.Shape {
 	return s
 }
 
-// maxDet is how many rows a matrix of Det has at most, since its steps are written out.
+// maxDet limits the rows of a matrix of Det, because the elimination is unrolled.
 const maxDet = 64
 
 // det is the determinant by Gaussian elimination with partial pivoting (Golub and Van Loan 2013, 3.4): the product of

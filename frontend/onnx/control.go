@@ -130,7 +130,7 @@ func (c *call) graphAttr(name string) *Graph {
 	return a.Graph
 }
 
-// truth is the value of a condition, if it is known when the graph is built.
+// truth returns the value of a condition, if it is known when the graph is built.
 func truth(v *value) (is, known bool) {
 	d := constant(v)
 	if d == nil || d.Elems() != 1 {
@@ -334,7 +334,7 @@ func optional(c *call) []*value {
 	return []*value{c.copied(0)}
 }
 
-// empty reports whether input 0 is an optional without a value: no input, or one that is bound to nothing.
+// empty reports whether input 0 is an optional without a value: the input is omitted or not bound.
 func (c *call) empty() bool { return !c.has(0) || c.in[0].isList && c.in[0].list == nil }
 
 func optionalHasElement(c *call) []*value {

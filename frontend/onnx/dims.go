@@ -9,7 +9,7 @@ import (
 // These functions compute integers that depend on symbols, such as the extents of inputs. A function returns nil if an
 // input is not of that kind; the op is then built from the graph's own ops.
 
-// vectors returns all inputs as such integers, if they are, and whether all are scalars.
+// vectors returns the inputs as lists of integers, if all of them are. scalar reports whether all are scalars.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	scalar, symbolic := true, false
 	for i, v := range c.in {
@@ -56,7 +56,7 @@ func subDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return 
 
 func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
-		return ir.Dim{}, false // a symbol is not taken a negative number of times
+		return ir.Dim{}, false // the coefficient of a symbol cannot be negative
 	}
 	d, err := a.Mul2(b)
 	return d, err == nil

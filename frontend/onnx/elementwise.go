@@ -98,7 +98,7 @@ func unary(f func(tensor) tensor) row {
 	return tensorOp(func(c *call) tensor { return f(c.x(0)) })
 }
 
-// arithmetic makes a row of an op of two operands that broadcast, and how it works on shapes.
+// arithmetic makes the row of a broadcasting binary op. dims computes the op on shapes.
 func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.Dim, bool)) row {
 	build := func(c *call) tensor { return f(c.x(0), c.x(1)) }
 	if dims == nil {
@@ -197,7 +197,7 @@ func thresholdedRelu(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
 }
 
-// clip limits by one operation where its limits are known.
+// clip uses one operation if its limits are constants.
 func clip(c *call) tensor {
 	x := c.x(0)
 	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
@@ -223,7 +223,7 @@ func clip(c *call) tensor {
 	return x
 }
 
-// ofE8M0 is why round_mode is left out.
+// ofE8M0 is the reason that round_mode is ignored.
 const ofE8M0 = "it is about casts to float8e8m0, which vkc does not have"
 
 // converted is x in another dtype. If attribute saturate is set, 8-bit floats saturate to their largest number, even

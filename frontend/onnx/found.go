@@ -95,7 +95,7 @@ func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 		return axis, i == 1 && axis < len(from)-1
 	case "Slice":
 		return axis, i == 0 && from[axis] == to[axis]
-	case "Squeeze", "Unsqueeze": // axes of extent 1 come or go
+	case "Squeeze", "Unsqueeze": // axes of extent 1 are inserted or removed
 		for k := range to {
 			before, err := from[:axis].Numel()
 			after, err2 := to[:k].Numel()

@@ -24,7 +24,7 @@ type importer struct {
 	taken     map[string]bool // names of inputs and weights
 	outputs   [][]string
 	found     map[string]ir.Found          // by output
-	loops     []string                     // outputs that say whether a loop would have gone on
+	loops     []string                     // outputs that report whether a loop would have run beyond its bound
 	constants map[*Graph]map[string]*value // initializers
 	problems  []Unsupported
 	needed    []string
@@ -250,7 +250,7 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	im.fail("%s must be at least %d", d, n)
 }
 
-// output makes a value of the main graph an output, under the model's name; the elements of a sequence have numbers.
+// output makes a value of the main graph an output, with the model's name for it. Elements of a sequence are numbered.
 func (im *importer) output(out Value, s *scope) {
 	var names []string
 	im.try(out.Name, "output", func() {
@@ -340,7 +340,7 @@ func (n *Node) op() string {
 	return n.Op
 }
 
-// node builds a node: a function of the model, or by the row of its op.
+// node builds a node, by a function of the model or by the row of its op.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	c := &call{importer: im, node: n, scope: s, looked: &looked{}}
 	ok = im.try(n.title(), n.op(), func() {

@@ -79,7 +79,7 @@ func gatherElements(c *call) tensor {
 	return c.aligned(x, at, axis).Gather(axis, at)
 }
 
-// coordinates is input i, rows of coordinates along the outermost axes of x, each counted from the beginning.
+// coordinates returns input i: rows of coordinates along the outermost axes of x. Negative coordinates are resolved.
 func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	at := c.x(i)
 	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
@@ -100,7 +100,7 @@ func gatherND(c *call) tensor {
 		c.fail("batch_dims is %d for indices %s", batch, c.x(1))
 	}
 	at := c.coordinates(1, x, batch)
-	// Axes that go together get coordinates of their own: their numbers.
+	// Batch axes get their own coordinates: their indices.
 	for i := batch - 1; i >= 0; i-- {
 		s := slices.Clone(at.Shape())
 		s[len(s)-1] = ir.D(1)
@@ -177,7 +177,7 @@ func tensorScatter(c *call) tensor {
 	return x.DynamicUpdateSlice(axis, update, start.Reshape())
 }
 
-// scatterEach takes each element from the updates or from x.
+// scatterEach selects each element from the updates or from x.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one for each sequence of the batch", start, x, axis)
@@ -227,4 +227,4 @@ func running(along func(x tensor, axis int, options ...frontend.ScanOption) tens
 	}
 }
 
-// compress takes the slices that a constant vector of bools chooses.
+// compress selects the slices for which a constant vector of bools is true.

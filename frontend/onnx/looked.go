@@ -42,7 +42,7 @@ func (c *call) aside() *call {
 	return &other
 }
 
-// unlooked fails for an attribute, an input or a result that the node has and its row has nothing to do with.
+// unlooked fails if the node has an attribute, an input or a result that its row ignores.
 func (c *call) unlooked(row *row) {
 	for _, a := range c.node.Attributes {
 		_, leftOut := row.leftOut[a.Name]

@@ -10,7 +10,8 @@ import (
 // A loop's body is built once, as the body of a loop op, if its carried values keep their types. Otherwise the loop is
 // unrolled, which needs the number of trips when the graph is built.
 
-// tryEach builds by the first function that succeeds, in order. If none does, the faults are those of the last.
+// tryEach returns the result of the first function that succeeds. If none succeeds, it reports the errors of the last
+// one.
 func (c *call) tryEach(ways ...func() []*value) []*value {
 	problems, needed := len(c.problems), len(c.needed)
 	for i, way := range ways {
@@ -63,8 +64,8 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 type loopNode struct {
 	*call
 	body  *Graph
-	limit *value // how many trips there are at most; nil for any number
-	goes  *value // whether there is a first trip; nil if there is
+	limit *value // the maximum number of trips; nil if unlimited
+	goes  *value // whether the first trip runs; nil if it always does
 	first []*value
 }
 
@@ -107,10 +108,10 @@ func (c *call) from(first int) []*value {
 	return c.in[min(first, len(c.in)):]
 }
 
-// maxTrips is how often a loop runs at most that has no bound of its own.
+// maxTrips limits a loop without a bound of its own.
 const maxTrips = 1<<31 - 1
 
-// trips is the number of trips, at most, if it is known when the graph is built.
+// trips returns the maximum number of trips, if it is known when the graph is built.
 func (l *loopNode) trips() *ir.Dim {
 	if l.limit == nil {
 		return nil
@@ -141,7 +142,7 @@ func (l *loopNode) counted() []*value {
 	return results
 }
 
-// whileCounted is a loop that ends by a condition, or by a limit that is only known in a run.
+// whileCounted builds a loop that ends by a condition, or by a limit known only during a run.
 func (l *loopNode) whileCounted() []*value {
 	goes, trips := l.b.Const(true), l.trips()
 	if l.goes != nil {
@@ -174,7 +175,7 @@ func (l *loopNode) whileCounted() []*value {
 	return results
 }
 
-// finished notes that results are wrong where a loop would have gone on at its bound.
+// finished marks the results as wrong if the loop would have run beyond its bound.
 func (c *call) finished(goes tensor) {
 	if goes.Builder() != c.b {
 		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
@@ -222,7 +223,7 @@ func (l *loopNode) written() []*value {
 	return results
 }
 
-// stackOf is the value of a stack of parts.
+// stackOf returns the value of a stack of parts.
 func stackOf(stack tensor, parts []*value) *value {
 	v := &value{tensor: stack, from: merged(parts)}
 	for _, part := range parts {
@@ -280,7 +281,7 @@ func at[T any](list []T, i int) (t T) {
 	return t
 }
 
-// extent is how many elements there are along the axes that are gone over.
+// extent returns the number of elements along the scanned axes.
 func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	for i, x := range xs {
 		d := x.Shape()[s.axis(at(s.axes, i), x.Rank())]

@@ -10,7 +10,7 @@ func crossEntropy(c *call) []*value {
 	return several(c.likelihood(log), log)
 }
 
-// likelihood is minus the element of each class, weighted and reduced; x is [N, C, …], the classes [N, …].
+// likelihood returns minus the element of each class, weighted and reduced. x is [N, C, …], the classes are [N, …].
 func (c *call) likelihood(x tensor) tensor {
 	class := c.x(1)
 	if x.Rank() < 2 {

@@ -5,7 +5,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// microsoftOps are ops that ONNX Runtime adds, as its optimizer and exporters leave them in models.
+// microsoftOps are ops of ONNX Runtime. Its optimizer and its exporters use them in models.
 var microsoftOps = table{
 	"Gelu":                             unary(tensor.GeluErf),
 	"FastGelu":                         tensorOp(func(c *call) tensor { return c.biased().Gelu() }),
@@ -86,7 +86,7 @@ func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 	}
 }
 
-// microsoftRotary has positions before the tables, and one position for all sequences where there is a single number.
+// microsoftRotary has the positions before the tables. A single position applies to all sequences.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")

@@ -42,7 +42,7 @@ type Function struct {
 	Opsets     map[string]int64
 }
 
-// Node is a call of an op. An input that is left out has the name "".
+// Node is a call of an op. The name of an omitted input is "".
 type Node struct {
 	Name, Op, Domain string
 	Inputs, Outputs  []string
@@ -93,7 +93,7 @@ type Value struct {
 	Type Type
 }
 
-// Kind is whether a value is one tensor or something made of tensors.
+// Kind distinguishes single tensors from values made of tensors.
 type Kind int
 
 // The kinds of values. For a sequence or optional, dtype and shape describe its elements.

@@ -31,7 +31,7 @@ func hardmax(x tensor, axis int) tensor {
 	return x.ArgmaxKeep(axis).Eq(x.Builder().Iota(ir.I32, axis, x.Shape())).Cast(x.DType())
 }
 
-// channels makes a vector one per channel of a tensor [N, C, …] of that rank.
+// channels reshapes a vector to one element per channel of a tensor [N, C, …] of that rank.
 func channels(v tensor, rank int) tensor {
 	for range rank - 2 {
 		v = v.Unsqueeze(v.Rank())

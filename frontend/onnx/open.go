@@ -36,7 +36,7 @@ import (
 // DefaultBound is the default bound of a symbolic extent.
 const DefaultBound = 512
 
-// File is an open model: its graph, and its weights by name. Weight may be called from several goroutines.
+// File is an open model: its graph, and its weights by name. Weight may be called concurrently.
 type File struct {
 	Model *Model
 	Graph *ir.Graph
@@ -63,7 +63,7 @@ func Open(path string, options Options) (*File, error) {
 	return f, nil
 }
 
-// Read maps the model at path and reads it, without building a graph: File.Graph is nil.
+// Read maps the model at path into memory and parses it. It builds no graph: File.Graph is nil.
 func Read(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -145,7 +145,7 @@ type UnsupportedError struct {
 	Dims []string
 }
 
-// listedNodes is how many nodes an error names: the same op may be missing a hundred times.
+// listedNodes limits the nodes in an error message, since the same unsupported op may occur a hundred times.
 const listedNodes = 30
 
 // Error names the nodes, a line each.

@@ -7,12 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// change is how an op was written before an opset. Builders know the newest form alone.
+// change describes how an op differed before an opset. Builders know only the newest form.
 type change struct {
 	opset int64
-	// gone are attributes that the op no longer has. What they said would be left out, so they are errors from then on.
+	// gone lists attributes that the op no longer has. If such an attribute occurs from this opset on, it is an error,
+	// because it would be ignored.
 	gone []string
-	// older converts the previous opset's form of the node to this one's and calls newer. It may also convert the
+	// older converts the node from the previous opset's form to this one's and calls newer. It may also convert the
 	// results back. If the two forms have nothing in common, it builds the node itself.
 	older func(c *call, newer func() []*value) []*value
 }
@@ -37,10 +38,11 @@ func init() {
 			c.defaultInt("axis", 1)
 			c.toInput("axis", 2)
 		})}},
-		// Without is_test it left elements out. Models that are run do not mean that, and since it is an input.
+		// Without is_test, Dropout dropped elements. Models for inference do not want that, and later opsets control it
+		// with an input.
 		"Dropout": {{7, []string{"is_test"}, leftOut("is_test")}, {10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
 		"GRU":     {outputsByName},
-		"Gemm":    {{7, []string{"broadcast"}, leftOut("broadcast")}}, // shapes say it
+		"Gemm":    {{7, []string{"broadcast"}, leftOut("broadcast")}}, // the shapes imply it
 		"GridSample": {{20, nil, onNode(func(c *call) {
 			c.renameText("mode", "linear", map[string]string{"bilinear": "linear", "bicubic": "cubic"})
 		})}},
@@ -126,7 +128,7 @@ func leftOut(name string) func(c *call, newer func() []*value) []*value {
 	return onNode(func(c *call) { c.setAttr(name, nil) })
 }
 
-// outputsByName: an attribute said, too, whether there is a result.
+// outputsByName: an attribute also said whether a result exists.
 var outputsByName = change{7, []string{"output_sequence"}, leftOut("output_sequence")}
 
 // toInput makes an attribute input i, unless that is there.
@@ -217,7 +219,7 @@ func (c *call) under(v *value, s ir.Shape) *value {
 // ones is n extents of 1.
 func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
-// alignedOperand: the second operand's axes stood at an axis of the first, not at the innermost.
+// alignedOperand: the second operand was aligned at a given axis of the first, not at the innermost axis.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
 	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
 		return
@@ -248,7 +250,7 @@ func trainedWhereWanted(c *call) {
 	}
 }
 
-// numberOfType: types were given by name.
+// numberOfType: the type was a name.
 func numberOfType(c *call) {
 	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
@@ -275,14 +277,14 @@ func scalePerGroup(c *call) {
 	for i := 1; i <= 2; i++ {
 		v := c.x(i)
 		if v.Rank() != 1 || len(x) < 2 || v.Dim(0) == x[1] {
-			continue // as many groups as channels
+			continue // one group per channel
 		}
 		each := x[1].Static() / max(1, v.Dim(0).Static())
 		c.setInput(i, &value{tensor: v.Unsqueeze(1).Broadcast(v.Shape(), each).Reshape(x[1]), from: c.in[i].from})
 	}
 }
 
-// flattened: an op along an axis took all axes from that on as one.
+// flattened: an op along an axis treated all axes from that one on as a single axis.
 func flattened(c *call, newer func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
 	axis := c.axis(c.intAttr("axis", 1), len(s))
@@ -302,7 +304,7 @@ func flattened(c *call, newer func() []*value) []*value {
 	return results
 }
 
-// acrossChannels: whether means went over channels had an attribute of its own.
+// acrossChannels: a separate attribute said whether means include channels.
 func acrossChannels(c *call) {
 	axes := []int64{0, 2, 3}
 	if c.intAttr("across_channels", 0) != 0 {
@@ -316,7 +318,7 @@ func acrossChannels(c *call) {
 	}
 }
 
-// twoScales: the factors of height and width had attributes of their own.
+// twoScales: the factors of height and width were separate attributes.
 func twoScales(c *call) {
 	h, w := c.must("height_scale", AttrFloat).Float, c.must("width_scale", AttrFloat).Float
 	c.setAttr("height_scale", nil)

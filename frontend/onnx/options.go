@@ -118,7 +118,7 @@ func (m *Model) Extents() []string {
 	return names
 }
 
-// Spelling is the file's own name for an extent that Extents lists.
+// Spelling returns the file's own name for an extent that Extents lists.
 func (m *Model) Spelling(symbol string) string { return m.spellings()[symbol] }
 
 // Shown is the type of an input or output with the names of Extents.
@@ -170,7 +170,8 @@ func (m *Model) spellings() map[string]string {
 	return all
 }
 
-// SymbolOf makes an extent's name in a file one that a symbol can have. Where two come to the same, one gets a number.
+// SymbolOf converts an extent's name in a file to a valid symbol. If two names give the same symbol, one of them gets a
+// number.
 func SymbolOf(name string) string {
 	if ir.IsIdent(name) {
 		return name
@@ -187,7 +188,7 @@ func SymbolOf(name string) string {
 	return s[:min(len(s), 64)]
 }
 
-// spelled lists the extents of inputs that are no numbers as Extents does, by the file's spelling.
+// spelled is like Extents, with the file's spelling of the extents.
 func (m *Model) spelled() []string {
 	var names []string
 	for _, name := range m.extentNames() {

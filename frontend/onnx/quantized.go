@@ -125,7 +125,8 @@ func dynamicQuantizeLinear(c *call) []*value {
 	return several(quantized(x, scale, zero, ir.U8), scale, zero)
 }
 
-// zeroPoint is input i, or the zero Tensor where it is left out. One for each row of a matrix is a column.
+// zeroPoint returns input i, or the zero Tensor if it is omitted. A zero point for each row of a matrix becomes a
+// column.
 func (c *call) zeroPoint(i int, column bool) tensor {
 	if !c.has(i) {
 		return tensor{}
@@ -303,7 +304,8 @@ func qlinearConv(c *call) tensor {
 	if !c.isZero(5) {
 		zero = perOutput(c.zeroPoint(5, false), w.Rank())
 	}
-	// Bytes less their zero points are whole numbers that f16 holds, too. Devices multiply the bytes (package passes).
+	// Bytes minus their zero points are integers, and f16 represents them exactly. Devices multiply the bytes (package
+	// passes).
 	y := centred(x, c.zeroPoint(2, false)).Conv(centred(w, zero),
 		append(win.options(), frontend.Dilation(win.dilation...), frontend.Groups(c.intAttr("group", 1)),
 			frontend.InPrecision(frontend.HalfPrecision))...)

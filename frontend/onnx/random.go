@@ -19,7 +19,8 @@ var randomOps = table{
 	"RandomUniformLike": drawn(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
 }
 
-// drawn makes a row of an op that is not computed when the graph is built, since each trip of a loop draws anew.
+// drawn makes the row of a random op. The op is never evaluated when the graph is built, because each trip of a loop
+// draws new numbers.
 func drawn(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
@@ -79,10 +80,10 @@ func multinomial(c *call) tensor {
 	return castTo(castTo(x, ir.F32).Unsqueeze(1).Add(noise).Argmax(2), c.dtypeAttr("dtype", ir.I32))
 }
 
-// dropout is the identity but in training: then elements are left out.
+// dropout is the identity except in training, where it drops elements.
 func dropout(c *call) []*value {
 	x := c.x(0)
-	c.anyAttr("seed") // of training
+	c.anyAttr("seed") // only for training
 	p, training := 0.5, false
 	if c.has(1) {
 		p = c.number(1)

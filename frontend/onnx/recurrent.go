@@ -179,12 +179,12 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	return several(results...)
 }
 
-// writtenSteps is up to how many steps are written out: kernels of neighbouring steps may then be fused.
+// writtenSteps is the largest number of steps to unroll. Kernels of neighbouring unrolled steps can be fused.
 const writtenSteps = 4
 
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
-// run goes over the steps, and returns the outputs [T, N, H] and the last state.
+// run executes the steps. It returns the outputs [T, N, H] and the last state.
 func (l *recurrence) run(steps ir.Dim, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
 	if steps.IsStatic() && steps.Add > 0 && steps.Add <= writtenSteps {
@@ -231,7 +231,7 @@ func (l *recurrence) step(x, t tensor, state []tensor,
 	return next, out
 }
 
-// gate is the part of [N, gates*H] that is gate i.
+// gate returns gate i of [N, gates*H].
 func (l *recurrence) gate(x tensor, i int) tensor {
 	return x.Slice(1, i*l.hidden, (i+1)*l.hidden)
 }

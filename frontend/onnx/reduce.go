@@ -64,7 +64,8 @@ func sumSquare(sum reducer) reducer {
 	return func(x tensor, axes ...int) tensor { return sum(x.Sqr(), axes...) }
 }
 
-// arg is the coordinate of the first of the extreme elements, or of the last: the first of the flipped axis.
+// arg returns the coordinate of the first extreme element, or of the last one. It finds the last one on the flipped
+// axis.
 func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())

@@ -265,10 +265,10 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 	return true
 }
 
-// source is where element i of n lies on an axis of extent from. Each step of it is rounded to f32.
+// source returns the source coordinate of element i of n on an axis of extent from. Each operation is rounded to f32.
 func (r *resizing) source(axis, i, from, n int) float32 {
 	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
-	full := scale * size // the extent of the result before it was rounded down
+	full := scale * size // the extent of the result before rounding down
 	if r.sized {
 		full = length
 	}
@@ -413,7 +413,7 @@ func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
 	return y
 }
 
-// channelsAt shapes a vector along one axis of a tensor of that rank.
+// channelsAt reshapes a vector to lie along one axis of a tensor of that rank.
 func channelsAt(v tensor, axis, rank int) tensor {
 	for range rank - 1 - axis {
 		v = v.Unsqueeze(v.Rank())

@@ -50,7 +50,7 @@ func (p *image) at(coords []tensor) tensor {
 	return p.flat.Gather(2, flat.Unsqueeze(1).Broadcast(s[0], s[1], flat.Dim(1)))
 }
 
-// inside is 1 where whole coordinates are on the image, and 0 elsewhere: [N, 1, P].
+// inside returns 1 if integer coordinates are in the image, and 0 otherwise: [N, 1, P].
 func (p *image) inside(coords []tensor) tensor {
 	in := tensor{}
 	for i, n := range p.size {
@@ -157,7 +157,8 @@ func cubicShares(f tensor) []tensor {
 	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
 }
 
-// blended joins elements around coordinates, taps of them along each axis from one on, times their shares.
+// blended combines elements around coordinates, each multiplied by its weight. It uses taps elements along each axis,
+// beginning with offset first.
 func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, join func(a, b tensor) tensor,
 	sample func([]tensor) tensor) tensor {
 	n := len(coords)
@@ -191,10 +192,10 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, j
 	return sum
 }
 
-// maxSamples is how many samples RoiAlign takes of a cell at most.
+// maxSamples limits the samples in a cell of RoiAlign.
 const maxSamples = 64
 
-// roiAlign takes averages (or the largest) of samples of cells of regions (He et al. 2017, arXiv:1703.06870).
+// roiAlign returns the average (or maximum) of samples in the cells of regions (He et al. 2017, arXiv:1703.06870).
 func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)

@@ -60,7 +60,7 @@ func reshape(c *call) tensor {
 	return x.Reshape(c.inferred(x.Shape(), to))
 }
 
-// inferred replaces -1 where all is numbers, 0 elements included; package frontend does it elsewhere.
+// inferred replaces -1 for tensors with 0 elements; package frontend handles the other cases.
 func (c *call) inferred(from, to ir.Shape) ir.Shape {
 	if at := slices.Index(to, ir.Dim{Add: -1}); at >= 0 && from.MaxElems() == 0 {
 		to = slices.Clone(to)
@@ -165,7 +165,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 			}
 			d = extent.Plus(d.Add)
 			if !d.IsStatic() {
-				return d // the axis is taken to be as long
+				return d // assume that the axis has the same extent
 			}
 		}
 		if d.IsStatic() && d.Add >= math.MaxInt32 || d == high {
@@ -343,7 +343,7 @@ func pad(c *call) tensor {
 		a = c.axis(a, x.Rank())
 		low[a], high[a] = pads[i], pads[len(axes)+i]
 	}
-	for a := range low { // a negative pad takes elements away
+	for a := range low { // a negative pad removes elements
 		if cut, tail := max(0, -low[a]), max(0, -high[a]); cut > 0 || tail > 0 {
 			x = x.Slice(a, cut, x.Shape()[a].Plus(int64(-tail)))
 			low[a], high[a] = max(0, low[a]), max(0, high[a])
@@ -386,7 +386,7 @@ func centerCropPad(c *call) tensor {
 	return x.Pad(low, high, 0)
 }
 
-// reverseSequence takes element len-1-i where i is before the end of its sequence, and i elsewhere.
+// reverseSequence reverses each sequence up to its length, and keeps the elements after it.
 func reverseSequence(c *call) tensor {
 	x, lens := c.x(0), c.x(1).Cast(ir.I32)
 	batch, time := c.intAttr("batch_axis", 1), c.intAttr("time_axis", 0)
@@ -495,7 +495,7 @@ func constantFill(c *call) tensor {
 	return c.b.Full(c.dtypeAttr("dtype", ir.F32), c.floatAttr("value", 0), to)
 }
 
-// rangeOp counts. How many there are must be known, and may depend on a symbol.
+// rangeOp returns consecutive numbers. Their count must be known when the graph is built, but may depend on a symbol.
 func rangeOp(c *call) tensor {
 	t := c.dtypeOf(c.input(0))
 	c.only("stash_type", float32Type, "it counts in float where numbers have 16 bits")
@@ -557,7 +557,7 @@ func trilu(c *call) tensor {
 	return x.Tril(k)
 }
 
-// crop is an op of opset 1: it takes a border away, or a window.
+// crop is an op of opset 1. It removes a border or extracts a window.
 func crop(c *call) tensor {
 	x, border, scale := c.x(0), c.intsAttr("border"), c.intsAttr("scale")
 	if x.Rank() != 4 || len(border) != 4 {

@@ -44,7 +44,7 @@ func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 // maxTransform bounds the length of a Fourier transform, which is computed as a matmul.
 const maxTransform = 4096
 
-// fourier is the real and imaginary part, [n, bins] each, of the matrix of a discrete Fourier transform.
+// fourier returns the real and the imaginary part of the matrix of a discrete Fourier transform, [n, bins] each.
 func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im tensor) {
 	if length < 1 || length > maxTransform {
 		c.fail("a transform of %d elements: want 1 to %d", length, maxTransform)
@@ -103,7 +103,7 @@ func dft(c *call) tensor {
 	if onesided && inverse {
 		return c.halfInverse(x, axis, length, re, im)
 	}
-	// The transformed axis goes innermost, and comes back.
+	// Move the transformed axis to the innermost position, and back afterwards.
 	last := x.Rank() - 2
 	a := x.Index(-1, 0).SwapAxes(axis, last)
 	y, z := a.MatMul(re), a.MatMul(im)
@@ -129,7 +129,7 @@ func (c *call) halfInverse(x tensor, axis, length int, re, im tensor) tensor {
 	return y.SwapAxes(axis, last).Unsqueeze(-1)
 }
 
-// stft transforms frames of a signal [N, L, 1], each step elements after the one before.
+// stft transforms frames of a signal [N, L, 1]. Each frame begins step elements after the previous one.
 func stft(c *call) tensor {
 	x, step := c.x(0), c.ints(1)
 	if x.Rank() == 3 {
@@ -170,7 +170,7 @@ func stft(c *call) tensor {
 	return framed.MatMul(re).Stack(-1, framed.MatMul(im))
 }
 
-// melWeights is a matrix that makes bands of equal width in mel of a spectrum (O'Shaughnessy's formula).
+// melWeights returns a matrix that converts a spectrum to bands of equal width in mel (O'Shaughnessy's formula).
 func melWeights(c *call) tensor {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)

@@ -168,7 +168,7 @@ func (c *caseInputs) addList(in Value, list []*ir.Data) {
 	c.lists[in.Name] = types
 }
 
-// open opens the model, with as few inputs and extents known to the graph as it takes.
+// open opens the model. It makes as few inputs and extents constant as possible.
 func (c *caseInputs) open(path string) (*File, error) {
 	o := Options{Inputs: map[string]*ir.Data{}, Lists: c.lists}
 	for {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Tensor is a tensor of a file. Its numbers alias the file where they are written as they lie in memory.
+// Tensor is a tensor of a file. Its values alias the file if the file stores them as in memory.
 type Tensor struct {
 	Name string
 	Type DataType
@@ -20,7 +20,7 @@ type Tensor struct {
 
 	raw      []byte  // as in memory, little-endian
 	integers []int64 // instead of raw: one for each element
-	strings  int     // how many texts there are; their content has no meaning here
+	strings  int     // number of strings; their content is ignored
 	external map[string]string
 	pos      int64
 	r        *reader
@@ -83,7 +83,7 @@ func (t *Tensor) dims() ([]int, error) {
 	return dims, nil
 }
 
-// data returns the values. They alias the file, or the one they are in, wherever they lie there as in memory.
+// data returns the values. They alias the file with the values if it stores them as in memory.
 func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	dims, err := t.dims()
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// unpack returns values of four bits, the first of two in the lower half of a byte, as bytes.
+// unpack converts 4-bit values to bytes. The first of two values is in the lower half of a byte.
 func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
 	row, packed := dataTypes[t.Type], t.raw
 	d := &ir.Data{DType: row.unpacked, Dims: dims}
@@ -183,10 +183,10 @@ type externals struct {
 	files  map[string]*mmap.File
 }
 
-// maxExternals bounds the files that are open at a time.
+// maxExternals limits the number of files open at the same time.
 const maxExternals = 4096
 
-// bytes returns the bytes of a tensor that is stored in a file of its own.
+// bytes returns the bytes of a tensor that is stored in a separate file.
 func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	name := t.external["location"]
 	fault := func(format string, args ...any) error {
@@ -225,7 +225,7 @@ func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	return all[offset : offset+length : offset+length], nil
 }
 
-// open maps a file of the model's folder. No name may lead out of it, not even by a link.
+// open maps a file of the model's directory. It rejects names outside the directory, also through links.
 func (x *externals) open(name string) (*mmap.File, error) {
 	if f, ok := x.files[name]; ok {
 		return f, nil

@@ -9,7 +9,7 @@ import (
 // A uint64 is represented as an i64. Below 2^63 that is the same number, and values in files must be below that. An op
 // with results of 2^63 or more is refused, unless these are only outputs: i64 has the same bits.
 
-// unsignedOps are the ops whose results are below 2^63 if their inputs are.
+// unsignedOps are the ops with results below 2^63 if their inputs are.
 var unsignedOps = []string{
 	"ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Compress", "Concat",
 	"Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Greater",
@@ -76,7 +76,7 @@ func (c *call) markUnsigned(results []*value) {
 	}
 }
 
-// firstNegative is where integers have one below 0, or -1.
+// firstNegative returns the index of the first negative integer, or -1.
 func firstNegative(d *ir.Data) int {
 	list, err := d.Ints()
 	if err != nil {

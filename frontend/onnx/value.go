@@ -104,7 +104,7 @@ func (im *importer) dimsTensor(v *value) frontend.Tensor {
 	return parts[0].Concat(0, parts[1:]...)
 }
 
-// dimsOf returns the integers of a value, which may depend on symbols.
+// dimsOf returns the integers of a value. They may depend on symbols.
 func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
 	if v.isDims {
 		return v.dims, v.scalar, true

@@ -111,7 +111,7 @@ func (v *convolution) result() tensor {
 	return v.x.Conv(v.weights, options...)
 }
 
-// scaled returns the convolution times a factor plus an offset for each channel of its result.
+// scaled returns the convolution multiplied by a factor and with an offset added, for each channel of its result.
 func (v *convolution) scaled(factor, offset tensor) tensor {
 	by := factor
 	for by.Rank() < v.weights.Rank() {
@@ -300,7 +300,7 @@ func maxUnpool(c *call) tensor {
 	if !c.has(2) {
 		return y
 	}
-	// Places are counted in a tensor of the natural shape; a shape that is given has more room.
+	// Indices refer to a tensor of the natural shape. If the node gives a larger shape, pad the result.
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	for i, d := range c.dims(2) {
 		more, err := d.Less(to[i])

@@ -22,7 +22,7 @@ type reader struct {
 	depth    int
 }
 
-// field is one field of a message: a number, or bytes that begin at pos of the file.
+// field is a field of a message: a number, or bytes that begin at pos in the file.
 type field struct {
 	num   protowire.Number
 	bytes []byte
@@ -108,7 +108,7 @@ func (r *reader) ints(f field, to *[]int64) error {
 	return nil
 }
 
-// fixed appends numbers of that many bytes as they lie, little-endian. Alone, packed ones alias the file.
+// fixed appends little-endian numbers of that size. If a field has all numbers, packed, the slice aliases the file.
 func (r *reader) fixed(f field, size int, to *[]byte) error {
 	one := protowire.Fixed32Type
 	if size == 8 {
