@@ -34,11 +34,11 @@ func autoDevice(t *testing.T) *vkc.Device {
 // timed is how long runs of a trial take, in us by the value of N. What is not there never ends.
 type timed struct{ device, reference map[int64]int }
 
-// set does the runs of trials, and has them take those times.
+// set replaces the measurement of trial runs: they are executed, but report these times.
 func (times timed) set(t *testing.T) {
 	t.Cleanup(vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, in vkc.Tensors,
 		symbols map[string]int64) (time.Duration, error) {
-		// However long it takes: what counts is the time that the test says.
+		// The real duration does not matter; the test gives the time.
 		if _, err := exe.Run(context.WithoutCancel(ctx), in, vkc.RunOptions{Symbols: symbols}); err != nil {
 			return 0, err
 		}
@@ -97,7 +97,7 @@ func TestAutoTakesTheFaster(t *testing.T) {
 		name      string
 		times     timed
 		reference bool
-		why       string // after the device's name; DEVICE is that of the other
+		why       string // after the device's name; DEVICE stands for the name of the other device
 	}{
 		{"reference", timed{slow, fast}, true, "86µs a run at N=1, DEVICE takes 409µs; 99µs a run at N=8, DEVICE takes 5ms"},
 		{"device", timed{fast, slow}, false, "86µs a run at N=1, the CPU fast path takes 409µs"},
@@ -150,7 +150,7 @@ func TestAutoMeasures(t *testing.T) {
 	t.Log(exe.Why())
 }
 
-// TestAutoWithoutReference keeps what the reference fails to run on the device.
+// TestAutoWithoutReference: a program that fails on the reference stays on the device.
 func TestAutoWithoutReference(t *testing.T) {
 	dev := autoDevice(t)
 	defer vkc.SetTimeRun(func(_ context.Context, exe runtime.Executable, _ vkc.Tensors,
@@ -170,8 +170,8 @@ func TestAutoWithoutReference(t *testing.T) {
 	}
 }
 
-// TestAutoFailure: what fails on the device is an error, not a reason to take the reference, and so is the end of the
-// caller's context. Nothing stays open on the device, or closing it fails the test.
+// TestAutoFailure: a failure on the device, or the end of the caller's context, is an error and not a reason to choose
+// the reference. If anything stayed open on the device, closing it would fail the test.
 func TestAutoFailure(t *testing.T) {
 	lost := errors.New("lost")
 	for _, fails := range []string{"device", "reference"} {
@@ -199,7 +199,7 @@ func TestAutoFailure(t *testing.T) {
 	}
 }
 
-// TestAutoShares: what shares goes where the other is, untried.
+// TestAutoShares: an executable that shares with another one goes to the same device, without a trial.
 func TestAutoShares(t *testing.T) {
 	for _, reference := range []bool{false, true} {
 		dev := autoDevice(t)
@@ -428,8 +428,7 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 	}
 }
 
-// TestAutoKeepsMistakes: what is wrong with the graph, its weights or the caller's own shader is an error under "auto",
-// too.
+// TestAutoKeepsMistakes: mistakes in the graph, its weights or the caller's shader are errors under "auto" too.
 func TestAutoKeepsMistakes(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// runCompiled compiles a graph for the device by other prices, runs it once, and returns the results and the names of the kernels.
+// runCompiled compiles a graph for the device with another pricer and runs it once. It returns the results and the
+// names of the kernels.
 func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource, pricer func(device.Caps) passes.Pricer) (out map[string]*ir.Data, kernels []string) {
 	t.Helper()
@@ -39,8 +40,8 @@ func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.D
 	return res.Outputs, kernels
 }
 
-// compareBuilt builds a graph, runs it on random values,
-// compares with the reference, and returns what run says beside the results.
+// compareBuilt builds a graph, runs it on random values and compares the results with the reference. It returns the
+// second result of run.
 func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.Builder),
 	run func(*testing.T, *vkc.Device, *ir.Graph, map[string]*ir.Data, ir.WeightSource) (map[string]*ir.Data, T)) T {
 	t.Helper()
@@ -55,8 +56,7 @@ func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.
 	return said
 }
 
-// runSplit runs a graph on the device, its operands split, and returns the
-// results and how many products were.
+// runSplit runs a graph on the device with split operands. It returns the results and the number of split matmuls.
 func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource) (out map[string]*ir.Data, split int) {
 	t.Helper()
@@ -109,9 +109,8 @@ func TestBF16x3OnDevice(t *testing.T) {
 	}
 }
 
-// TestBF16x3Errors prints the largest error of a product of normal numbers in
-// each precision, in standard deviations of a result, and bounds that of bf16x3.
-// One row of x has an infinity, which only that row may show.
+// TestBF16x3Errors prints the largest error of a matmul of normally distributed numbers in each precision, in standard
+// deviations of a result. It checks a bound for bf16x3. One row of x has an infinity, which may affect only that row.
 func TestBF16x3Errors(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestBlockStates: states of blocks take weights, other states and what quantize
-// makes, as a whole, on the device as on the reference.
+// TestBlockStates: block states can be updated with whole weights, other states and results of quantize, with the same
+// results on the device and the reference.
 func TestBlockStates(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -38,7 +38,7 @@ func TestBlockStates(t *testing.T) {
 			b.Output("y", old)
 			b.Update(s, old.MulScalar(0.5).Add(b.Input("x", ir.F32, 2, 64)).Quantize(ir.Q4_0))
 		},
-		// Invocations share such a block, and those of a row that has no place must not store theirs.
+		// Several invocations write such a block. Invocations of a row with an index out of range must not store.
 		"rows quantized into their places": func(b *frontend.Builder) {
 			s := b.State("s", ir.Q4_K, 7, 512)
 			place := b.Input("x", ir.F32, 2, 64).Reshape(128).Slice(0, 0, 5).MulScalar(8).Cast(ir.I32)
@@ -122,8 +122,8 @@ func TestBlockStates(t *testing.T) {
 	}
 }
 
-// TestBlockWritesRefused: blocks are written by rows only in place, and only those that quantize makes; an error says
-// so, and where.
+// TestBlockWritesRefused: rows of blocks can be written only in place, and only blocks made by quantize. The error says
+// so, with the position.
 func TestBlockWritesRefused(t *testing.T) {
 	for want, build := range map[string]func(b *frontend.Builder, s, places frontend.Tensor){
 		"the old value is needed": func(b *frontend.Builder, s, places frontend.Tensor) {

@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestWhatCancels: a value less itself, or by itself, is no number where the value is none or infinite, though drivers
-// may take it for 0 and 1; also where a row of one element is folded to that element.
+// TestWhatCancels: x-x and x/x are NaN if x is NaN or infinite, although drivers may simplify them to 0 and 1. This
+// also holds if a row of one element is folded to that element.
 func TestWhatCancels(t *testing.T) {
 	special := []float32{1, 0, float32(math.Inf(1)), -2, float32(math.NaN()), float32(math.Inf(-1)), 1e30, 1e-30}
 	x := tensorOf(t, special, 1, len(special))
@@ -54,7 +54,7 @@ func TestWhatCancels(t *testing.T) {
 	}
 }
 
-// TestSumsOfZero: a sum of -0 alone is 0, as one of several is, whose inverse tells them apart.
+// TestSumsOfZero: a sum of a single -0 is 0, like a sum of several. The reciprocal distinguishes 0 from -0.
 func TestSumsOfZero(t *testing.T) {
 	zero := tensorOf(t, []float32{float32(math.Copysign(0, -1)), 0}, 1, 2)
 	g, err := frontend.Build("zeros", func(b *frontend.Builder) {
@@ -100,8 +100,8 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 	})
 }
 
-// TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops have NoContraction,
-// and what sums of products add up is not.
+// TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops have NoContraction, but
+// the additions in sums of products do not.
 func TestOpsRoundByThemselves(t *testing.T) {
 	needTools(t)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
@@ -150,8 +150,8 @@ func TestOpsRoundByThemselves(t *testing.T) {
 	}
 }
 
-// floatArithmetic counts the instructions of a module that add, subtract, multiply or divide floats: those that are
-// decorated NoContraction and the others. fma and dot are others.
+// floatArithmetic counts a module's instructions that add, subtract, multiply or divide floats: marked counts those
+// with NoContraction, unmarked the others. Fma and dot count as unmarked.
 func floatArithmetic(module []byte) (marked, unmarked int) {
 	const decorate, noContraction = 71, 42
 	decorated := map[uint32]bool{}

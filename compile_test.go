@@ -293,7 +293,8 @@ func TestOldTools(t *testing.T) {
 	}
 }
 
-// TestHasKernelsOf: a program has the kernels of one whose axes have other bounds, and not those of another.
+// TestHasKernelsOf: a program has the kernels of the same program with other bounds of its axes, but not those of a
+// different program.
 func TestHasKernelsOf(t *testing.T) {
 	program := func(rows int, ops string) *vkc.Program {
 		g, err := ir.Parse(fmt.Sprintf("graph \"t\" {\n  symbol T <= %d\n"+

@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rowSums is the GLSL that a user compiles by tools of their own: y = scale * sums of rows, whose length is a
-// specialization constant. The number of rows may be a symbol: it is that of the workgroups.
+// rowSums is GLSL that users compile with their own tools: y = scale * sums of rows. The row length is a specialization
+// constant. The number of rows may be a symbol, because it is the number of workgroups.
 const rowSums = `#version 450
 layout(local_size_x = 32) in;
 layout(constant_id = 0) const uint columns = 1;
@@ -121,8 +121,8 @@ func TestCustomSPIRV(t *testing.T) {
 	}
 }
 
-// TestCustomSPIRVRefused: a module that is not what its op says is refused where the op is registered, or, where
-// that depends on the tensors, when a graph is compiled.
+// TestCustomSPIRVRefused: a module that does not match its op is rejected when the op is registered. If the mismatch
+// depends on the tensors, it is rejected when a graph is compiled.
 func TestCustomSPIRVRefused(t *testing.T) {
 	good := compileGLSL(t, rowSums, "vulkan1.2")
 	text := func(pairs ...string) []byte {

@@ -50,7 +50,7 @@ return negate ? -y : y;`,
 var deviceOnly = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.device_only", Args: []ir.ArgInfo{{Name: "x"}},
 	Expr: "x * 2.0"})
 
-// broken does not compile: the second line of Body names what is not there.
+// broken does not compile: the second line of Body uses an undefined name.
 var broken = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.broken", Args: []ir.ArgInfo{{Name: "x"}},
 	Body: "float y = x;\nreturn y + missing_thing;"})
 
@@ -387,8 +387,7 @@ func TestCustomKernelRuns(t *testing.T) {
 	}
 }
 
-// TestCustomKernelText holds what the generated shader of a custom kernel looks
-// like, with a symbol, shared memory and attributes.
+// TestCustomKernelText checks the generated shader of a custom kernel with a symbol, shared memory and attributes.
 func TestCustomKernelText(t *testing.T) {
 	g := build(t, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
@@ -439,7 +438,8 @@ func TestCustomNeeds(t *testing.T) {
 			continue
 		}
 		shaders := p.Contents.Program.Shaders
-		if last := shaders[len(shaders)-1]; !slices.Contains(last.Needs, need) { // after one that clears what is Zeroed
+		// The first shader clears the Zeroed results.
+		if last := shaders[len(shaders)-1]; !slices.Contains(last.Needs, need) {
 			t.Errorf("%s: the shader needs %v", need, last.Needs)
 		}
 	}
@@ -474,8 +474,8 @@ func copying(t *testing.T, name string, dt ir.DType, n int, change func(c *ir.Cu
 	})
 }
 
-// TestCustomKernelRefused: what a device or the generator cannot take is refused
-// with the op's name, and faults of the text with its lines.
+// TestCustomKernelRefused: errors for kernels that a device or the generator does not support have the op's name.
+// Errors in the GLSL source have its line numbers.
 func TestCustomKernelRefused(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -19,10 +19,9 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestGoldenDecisions compares what is decided for every case of the benchmark and every golden graph, on
-// every profile, with golden/decisions: kernels, bindings, schedules, steps, barriers, and hashes of the
-// GLSL. A change that is to decide nothing leaves these files alone; one that decides otherwise shows what
-// it changed, and where.
+// TestGoldenDecisions compares all compiler decisions for every benchmark case and every golden graph, on every
+// profile, with golden/decisions: kernels, bindings, schedules, steps, barriers, and hashes of the GLSL. A refactoring
+// must not change these files. The diff of any other change shows which decisions it affects.
 func TestGoldenDecisions(t *testing.T) {
 	suites := append(bench.Suites(), "graphs")
 	for _, suite := range suites {
@@ -33,7 +32,7 @@ func TestGoldenDecisions(t *testing.T) {
 	}
 }
 
-// subject is a graph whose decisions are kept.
+// subject is a graph with golden decisions.
 type subject struct {
 	name  string
 	graph func() (*ir.Graph, error)
@@ -63,7 +62,7 @@ func subjects(t *testing.T, suite string) []subject {
 	return list
 }
 
-// decisionsOf writes what is decided for each subject. Profiles for which that is the same stand together.
+// decisionsOf formats the decisions for each subject. Profiles with the same decisions share an entry.
 func decisionsOf(t *testing.T, list []subject) string {
 	texts := make([]string, len(list))
 	var wait sync.WaitGroup
@@ -100,8 +99,8 @@ func decisionsOf(t *testing.T, list []subject) string {
 	return strings.Join(texts, "")
 }
 
-// decisions is what is decided for a graph on a profile. Kernels of one shader are one line, which says how
-// many they are; the hash of the plan holds which step reads and writes what.
+// decisions formats the decisions for a graph on a profile. Kernels of the same shader are one line with their number.
+// The hash of the plan covers which buffers each step reads and writes.
 func decisions(t *testing.T, g *ir.Graph, profile string) string {
 	caps, err := device.Profile(profile)
 	if err != nil {
@@ -150,7 +149,7 @@ func decisions(t *testing.T, g *ir.Graph, profile string) string {
 	return b.String()
 }
 
-// mostPersistent is from which persistent kernel of a program on only their number stands there.
+// mostPersistent is the number of persistent kernels of a program to list; further ones are only counted.
 const mostPersistent = 3
 
 // planHash is a hash of the plan, schedules aside.

@@ -48,7 +48,8 @@ func TestWithoutVulkan(t *testing.T) {
 	}
 }
 
-// TestBrokenVulkan: where Vulkan is there and fails, "auto" opens the CPU fast path and says why; what is named fails.
+// TestBrokenVulkan: if Vulkan exists but fails, "auto" opens the CPU fast path and says why. A device requested by name
+// is an error.
 func TestBrokenVulkan(t *testing.T) {
 	broken := &vk.Error{Op: "enumerate devices", Result: vk.ErrorOutOfHostMemory}
 	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, broken })()
@@ -96,8 +97,8 @@ func TestOpenDevice(t *testing.T) {
 	}
 }
 
-// TestLoadForeignProgram: a program that the device cannot run is refused with
-// what to do, before anything is made on the device.
+// TestLoadForeignProgram: a program that the device cannot run is rejected before anything is created on the device.
+// The error says what to do.
 func TestLoadForeignProgram(t *testing.T) {
 	needTools(t)
 	ownCache(t)

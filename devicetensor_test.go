@@ -65,7 +65,7 @@ func floatsOf(t testing.TB, d *ir.Data, err error) []float32 {
 	return v
 }
 
-// given is what a run takes from the device and leaves there.
+// given returns options for a run with an input on the device and outputs to keep there.
 func given(x *vkc.DeviceTensor, keep ...string) vkc.RunOptions {
 	return vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{"x": x}, Keep: keep}
 }
@@ -210,7 +210,7 @@ func TestReadParts(t *testing.T) {
 	})
 }
 
-// TestDeviceTensorErrors: misuse is an error that says what is wrong, and changes nothing.
+// TestDeviceTensorErrors: misuse is an error with an explanation, and has no effect.
 func TestDeviceTensorErrors(t *testing.T) {
 	onEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()

@@ -28,8 +28,8 @@ var softcap = ir.MustRegisterCustom(ir.CustomOp{
 	Tol: ir.Tolerance{Eps: 64, Abs: 1e-5},
 })
 
-// A custom op of one element fuses like any other: the product, the op and what
-// follows are one kernel, and the op's function stands in it once.
+// A custom elementwise op fuses like any other. The matmul, the op and the following ops become one kernel, with one
+// copy of the op's function.
 func Example_customExpression() {
 	g, err := frontend.Build("logits", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 4, 64).MatMul(b.Weight("w", ir.F32, 64, 32))

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A graph is compiled for a device and run on it. This example takes the CPU
-// reference, which is everywhere; "auto" takes what is fastest.
+// Compile a graph for a device and run it. This example uses the CPU reference, which is always available; "auto"
+// selects the fastest device.
 func Example() {
 	g, err := frontend.Build("scale", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("N", 1024))

@@ -39,7 +39,7 @@ func tensorOf[T vkc.Element](t *testing.T, values []T, dims ...int) *ir.Data {
 	return d
 }
 
-// counter keeps what it was given so far.
+// counter sums its inputs over all runs.
 func counter(t *testing.T) *ir.Graph {
 	t.Helper()
 	g, err := frontend.Build("counter", func(b *frontend.Builder) {

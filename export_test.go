@@ -19,8 +19,7 @@ func SetOpenVulkan(open func() (*vk.Instance, error)) (restore func()) {
 	return func() { openVulkan = old }
 }
 
-// SetTimeRun makes the runs of trials take what f says until the function that it
-// returns is called.
+// SetTimeRun replaces the measurement of trial runs by f, until restore is called.
 func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (time.Duration, error)) (restore func()) {
 	old := timeRun
@@ -92,8 +91,8 @@ func Under(r *Replicas) []int {
 	return slices.Clone(r.under)
 }
 
-// Passed is how often memory was made for what parts of a program give to later ones, for how many values there is some
-// that nobody uses, and how many values there are.
+// Passed returns how often memory for values between parts was allocated, how many of these allocations are free, and
+// the number of values.
 func Passed(e *Executable) (made, free, values int) {
 	x := e.program().(*layered)
 	x.pass.mu.Lock()
@@ -124,8 +123,8 @@ func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
 // LimitTrials has trials of how devices exchange values end after that time.
 func LimitTrials(d *Device, limit time.Duration) { d.meetings.trial = limit }
 
-// TryExchanges has devices that share each op try whether the host can copy what kernels wait for, and not longer than
-// that.
+// TryExchanges makes tensor-parallel devices try, within a time limit, whether the host can relay the flags that
+// kernels wait for.
 func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
 	machine := device.MachineOf(d.Caps())
 	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
@@ -161,7 +160,7 @@ type hostPlaces struct {
 	list  []*vk.Buffer
 	done  func(int) (bool, error)
 	asked int
-	under [][3]int // from which, where, how many words
+	under [][3]int // offset, destination, number of words
 }
 
 func (p *hostPlaces) Address(rank int) uint64 { return p.list[rank].Address() }
@@ -205,7 +204,7 @@ type lost struct{ runtime.Executable }
 
 func (lost) Run(context.Context, Tensors, ...RunOptions) (*Result, error) { return &Result{}, nil }
 
-// ClosePart closes what the last of several devices has of a program, as if it were lost.
+// ClosePart closes the part of a program on the last device, to simulate a lost device.
 func ClosePart(e *Executable) error {
 	parts := severalOf(e).exes
 	return parts[len(parts)-1].Close()

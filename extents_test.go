@@ -36,7 +36,7 @@ const extents = `graph "extents" {
 }
 `
 
-// wholes is a tensor of small whole numbers, whose sums are exact in any order.
+// wholes returns a tensor of small integers. Their sums are exact in any order.
 func wholes(t *testing.T, dims ...int) *ir.Data {
 	t.Helper()
 	n := 1
@@ -132,8 +132,8 @@ func TestExtentsOfOtherNames(t *testing.T) {
 	}
 }
 
-// TestExtentsWithinKernels refuses runs in which an extent would be negative that no buffer has: the rows that are
-// summed up are x but for two, in the kernel that sums them.
+// TestExtentsWithinKernels: a run is rejected if an extent inside a kernel would be negative, even though no buffer has
+// that extent. Here it is the rows of x without the first two, in the kernel that sums them.
 func TestExtentsWithinKernels(t *testing.T) {
 	g, err := ir.Parse(`graph "rest" {
   symbol T <= 9
@@ -182,9 +182,9 @@ func TestExtentsWithinKernels(t *testing.T) {
 	})
 }
 
-// TestNothingToPick: a run by whose symbols an op has nothing to pick from is refused on every device, in the words of
-// the reference, and the executable goes on. The largest of nothing is defined, and so no reason to refuse one, and
-// neither is an empty result.
+// TestNothingToPick: if an op picks elements from an axis that is empty with a run's symbols, the run is rejected on
+// every device with the error of the reference, and the executable remains usable. The maximum of no elements is
+// defined, so it is not an error. An empty result is not an error either.
 func TestNothingToPick(t *testing.T) {
 	for name, op := range map[string]string{
 		"argmax":         `argmax %x {axis=1}`,
@@ -195,7 +195,7 @@ func TestNothingToPick(t *testing.T) {
 		"gather_nd":      `gather_nd %x, %i`,
 		"resize_nearest": `resize_nearest %x {size=[4]}`,
 		"resize_linear":  `resize_linear %x3 {size=[4]}`,
-		"sum":            `sum %x {axes=[1]}`, // which picks nothing, beside what nobody reads
+		"sum":            `sum %x {axes=[1]}`, // this op does not pick elements; the op that does is not an output
 		"pad":            `pad %x {low=[0,1], high=[0,0], mode="wrap"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestQuantizeRefuses: a run that would make blocks of what a format does not hold fails, on the device as on the
-// reference, and names op and elements. The next run is as if there had been none.
+// TestQuantizeRefuses: a run that would quantize values out of a format's range fails on the device and on the
+// reference. The error has the op and the elements. The next run is not affected.
 func TestQuantizeRefuses(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -370,7 +370,7 @@ func TestFaults(t *testing.T) {
 var beginning = regexp.MustCompile(`^(compile|load|run|(read|write|reset|make) states? of|upload for) ` +
 	`(graph "[a-z]+"|the graph): `)
 
-// noGraph are the faults of a call that has no graph, or whose graph names itself.
+// noGraph lists the errors of calls without a graph, or with a graph that has its own name.
 var noGraph = []string{"no program", "no graph", "compile no graph", "an empty graph", "load twice over",
 	"load without context", "load in a context that is over", "compile after Close", "load after Close"}
 
@@ -393,14 +393,14 @@ func openFor(t *testing.T, name string) *vkc.Device {
 	return dev
 }
 
-// wordsOf is an error without what may differ: the device's name, which of several devices found it, and how exactly
-// a device knows the element at fault.
+// wordsOf returns an error message without the parts that may differ: the device's name, the device that found it, and
+// how precisely a device knows the faulty element.
 func wordsOf(err error, dev *vkc.Device) string {
 	text := strings.ReplaceAll(err.Error(), dev.Name(), "DEVICE")
 	text = regexp.MustCompile(`part \d of \d, on [^:]*: `).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`one of elements (\d+) to \d+`).ReplaceAllString(text, "element $1")
 	first, rest, _ := strings.Cut(text, "\n")
-	if strings.HasSuffix(first, rest) { // both of two devices say so
+	if strings.HasSuffix(first, rest) { // both of two devices report it
 		return first
 	}
 	return text

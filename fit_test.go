@@ -47,15 +47,15 @@ func weightsOf(t *testing.T, matrices ir.DType) vkc.WeightMap {
 	return weights
 }
 
-// TestStoredWeights runs one graph with weights of several dtypes, and graphs of several dtypes with one file: what
-// they compute is what the graph computes that declares its weights as they are stored, by the same kernels.
+// TestStoredWeights runs one graph with weights of several dtypes, and graphs of several dtypes with one file. The
+// results and kernels must be those of the graph that declares the stored dtypes.
 func TestStoredWeights(t *testing.T) {
 	dtypes := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.Q8_0, ir.Q4_0, ir.Q4_K}
 	graphs := map[ir.DType]*ir.Graph{}
 	files := map[ir.DType]vkc.WeightMap{}
 	for _, dt := range dtypes {
 		files[dt] = weightsOf(t, dt)
-		if dt.IsBlock() || dt == ir.F32 { // products of f32 by f16 are not, and declared f16 all would be f16
+		if dt.IsBlock() || dt == ir.F32 { // all f16 would compute in f16, so skip it
 			graphs[dt] = storedMLP(t, dt)
 		}
 	}
@@ -82,8 +82,8 @@ func TestStoredWeights(t *testing.T) {
 	}
 }
 
-// TestEveryStoredDType runs one graph on the reference with its weights in every dtype that files have floats in: the
-// values are those of the same graph with the decoded weights.
+// TestEveryStoredDType runs one graph on the reference with its weights in every dtype of floats in files. The values
+// must be those of the same graph with the decoded weights.
 func TestEveryStoredDType(t *testing.T) {
 	dev, err := vkc.OpenDevice("reference")
 	if err != nil {
@@ -135,7 +135,7 @@ func TestEveryStoredDType(t *testing.T) {
 		for _, w := range want {
 			largest = max(largest, math.Abs(w))
 		}
-		for i, w := range want { // products may sum in another order
+		for i, w := range want { // matmuls may sum in another order
 			if !(math.Abs(have[i]-w) <= 1e-5*largest) {
 				t.Errorf("%s: element %d is %v, want %v", dt, i, have[i], w)
 				break
@@ -157,8 +157,8 @@ func scheduled(t *testing.T, g *ir.Graph) []string {
 	return list
 }
 
-// TestStoredWeightsOnDevice loads a graph with weights in other dtypes than it declares, and compares it with the
-// reference. A program that is compiled already takes none but those that it was compiled for, and says what to do.
+// TestStoredWeightsOnDevice loads a graph with weights of other dtypes than it declares, and compares it with the
+// reference. A compiled program accepts only the dtypes that it was compiled for; the error says what to do.
 func TestStoredWeightsOnDevice(t *testing.T) {
 	needTools(t)
 	ownCache(t)

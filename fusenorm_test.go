@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// runJoined runs a graph on the device, its norms and what goes over slices of rows
-// joined to products, and returns the results and the names of the kernels.
+// runJoined runs a graph on the device with norms, and ops on slices of rows, fused into matmuls. It returns the
+// results and the names of the kernels.
 func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
@@ -69,8 +69,8 @@ func TestFusedNormsOnDevice(t *testing.T) {
 	}
 }
 
-// TestFusedNormsOfExtremes: rows of no size, of tiny and of large elements, and
-// with what is no number, are what they are by a norm of its own.
+// TestFusedNormsOfExtremes: for rows of zeros, rows with tiny or huge elements, and rows with NaN, a fused norm gives
+// the same result as a separate one.
 func TestFusedNormsOfExtremes(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
@@ -106,8 +106,8 @@ func TestFusedNormsOfExtremes(t *testing.T) {
 	}
 }
 
-// TestFusedSlicesOnDevice runs steps of a small model, whose keys and values go
-// straight into caches: of one text, or of as many as there are rows, which are two workgroups' in the end.
+// TestFusedSlicesOnDevice runs steps of a small model with keys and values written directly to caches, for one text or
+// as many texts as rows. The largest case needs two workgroups.
 func TestFusedSlicesOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)

@@ -17,16 +17,16 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TestFusedRandomRowsOnDevice fuses random norms and slices with random products,
-// by the device's own schedules, by those of another class and without subgroups, and compares runs
-// under several symbol values with the reference.
+// TestFusedRandomRowsOnDevice fuses random norms and slices with random matmuls. It uses the device's own schedules,
+// those of another device class and those without subgroups. It compares runs for several symbol values with the
+// reference.
 func TestFusedRandomRowsOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	own := dev.Caps()
-	other := own // keeps rows resident, and rounds them
+	other := own // keeps rows resident and rounds them
 	other.VendorID, other.Type, other.Cores = device.VendorNVIDIA, device.DeviceDiscrete, 1
-	alone := own // adds up rows in shared memory
+	alone := own // sums rows in shared memory
 	alone.SubgroupOps = 0
 	found := map[string]int{}
 	for seed := range uint64(18) {
@@ -101,14 +101,13 @@ func compareRuns(dev *vkc.Device, p *vkc.Program, values graphgen.Values) error 
 	return nil
 }
 
-// rowsGen makes a graph of rows, of a norm of them, of products of that, and of
-// what goes over slices of those.
+// rowsGen makes a random graph: rows, a norm of them, matmuls of the norm, and ops on slices of the results.
 type rowsGen struct {
 	*rand.Rand
 	text   strings.Builder
 	ends   []string
 	weight string // dtype of weights
-	attrs  string // of products by them
+	attrs  string // of the matmuls
 	depth  int
 	one    bool // there is one row
 	slices int
@@ -137,7 +136,7 @@ func (r *rowsGen) pick(list ...string) string { return list[r.IntN(len(list))] }
 
 func (r *rowsGen) line(format string, args ...any) { fmt.Fprintf(&r.text, format+"\n", args...) }
 
-// rows makes the rows, some by a product, and their norm, %n.
+// rows makes the rows, sometimes with a matmul, and their norm, %n.
 func (r *rowsGen) rows() {
 	r.weight, r.attrs = r.pick("f32", "q8_0", "q4_0", "q4_0", "iq4_nl", "q4_K"), "{transpose_b=true}"
 	unit := map[string]int{"f32": 4, "q4_K": 256}[r.weight]
@@ -165,7 +164,7 @@ func (r *rowsGen) rows() {
 	r.line("%%n = rms_norm %s {eps=0.01}", x)
 }
 
-// product makes product i of the norm, or of one weighed, and slices of it.
+// product makes matmul i of the norm, or of a weighted norm, and slices of the result.
 func (r *rowsGen) product(i int) {
 	from := "%n"
 	if r.coin() {

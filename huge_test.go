@@ -86,8 +86,8 @@ func hugeGiB(t *testing.T) float64 {
 // matrix is the size of the state that testPositions fills and reads.
 type matrix struct{ rows, cols int }
 
-// hugeAt is what step n leaves at an element, 0 to 15, and hugeOps the same as ops. It is 0 where a block of 32
-// elements begins, so that q4_0 holds it less 8 without rounding.
+// hugeAt returns the value of an element after step n, 0 to 15; hugeOps computes the same in the graph. It is 0 at the
+// beginning of each block of 32, so that q4_0 represents the values minus 8 exactly.
 func hugeAt(n, row, col int) int {
 	if col%32 == 0 {
 		return 0
@@ -160,7 +160,7 @@ func testPositions(t *testing.T, dev *vkc.Device, caps device.Caps, m matrix, dt
 	}
 }
 
-// graph reads the state as it was, and then stores what the step leaves.
+// graph reads the previous state and then stores the result of the step.
 func (m matrix) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 	t.Helper()
 	g, err := frontend.Build("positions", func(b *frontend.Builder) {
@@ -193,7 +193,7 @@ func (m matrix) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 	return g
 }
 
-// check compares what was read after step n, or before all where n is -1, with what is there.
+// check compares the values read after step n with the expected ones. If n is -1, it expects the initial state.
 func (m matrix) check(t *testing.T, n int, before float64, outputs vkc.Tensors, ids, elements []int64) {
 	t.Helper()
 	at := func(row, col int) float64 {

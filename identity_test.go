@@ -16,10 +16,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestShadersOfOneIdentity: two products of 512x1032x4096 that differ only in
-// what follows their second operand in memory, which for one is padding and for
-// the other nothing. Where tiles of columns are larger than what is left, the
-// one may read on and the other must not.
+// TestShadersOfOneIdentity: two matmuls of 512x1032x4096 differ only in the memory after their second operand. For one
+// it is padding, for the other it is out of bounds. If a tile has more columns than remain, the first may read on but
+// the second must not.
 func TestShadersOfOneIdentity(t *testing.T) {
 	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
@@ -62,9 +61,8 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	}
 }
 
-// TestEqualIdentityEqualText: what is written for kernels of one identity, under
-// one schedule, is one text but for names. Kernels come from random graphs, and
-// schedules are picked from all that may be measured.
+// TestEqualIdentityEqualText: kernels with the same identity and schedule have the same GLSL except for names. The
+// kernels come from random graphs, and the schedules from all candidates for tuning.
 func TestEqualIdentityEqualText(t *testing.T) {
 	graphs := 60
 	if testing.Short() {
@@ -88,7 +86,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 			}
 			low, err := compiler.Lower(context.Background(), g, caps, nil)
 			if err != nil {
-				continue // the device lacks what it needs
+				continue // the device lacks a feature
 			}
 			var symbols []string
 			for _, s := range low.Program.Symbols {
@@ -124,7 +122,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 					texts[at] = sh.Source
 				}
 			}
-			shaders := map[int]bool{} // but for those of persistent kernels
+			shaders := map[int]bool{} // except those of persistent kernels
 			for _, st := range low.Program.Steps {
 				shaders[st.Shader] = true
 			}

@@ -206,9 +206,8 @@ func TestKernelCounts(t *testing.T) {
 	t.Log(table.String())
 }
 
-// TestStepKernels counts the kernels of a step of two layers on every profile: what
-// joins and splits kernels is weighed everywhere, so that no device takes more than
-// two kernels beyond the fewest; go test -v prints them as a table.
+// TestStepKernels counts the kernels of a two-layer step on every profile. Fusion is priced for each device; no device
+// may need more than two kernels above the minimum. go test -v prints a table.
 func TestStepKernels(t *testing.T) {
 	g := build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
 	names := map[string][]string{}

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestLargerThanABinding runs a program whose weight, state and output have more bytes than Vulkan promises for one
-// binding, 128 MiB. Only a few rows of each are touched.
+// TestLargerThanABinding runs a program with a weight, a state and an output that are larger than the guaranteed size
+// of a Vulkan binding, 128 MiB. It accesses only a few rows of each.
 func TestLargerThanABinding(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// deep is a graph of layers, each with a weight and a state that sums up what it sees.
+// deep returns a graph of layers. Each layer has a weight and a state that sums its inputs.
 func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 	t.Helper()
 	weights := vkc.WeightMap{}
@@ -153,8 +153,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherAhead: runs that keep all outputs return before they begin, each with what the one before it makes, go in
-// their order with runs of other programs over the same states, and give the bits of one device.
+// TestTogetherAhead: runs that keep all outputs return before they begin. Each uses results of the previous one. They
+// execute in order with runs of other programs on the same states, and give the bits of one device.
 func TestTogetherAhead(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -234,7 +234,7 @@ func TestTogetherAhead(t *testing.T) {
 				t.Errorf("%d and %d of %d runs are under way, and %d of what follows each", a, b, runs, c)
 			}
 		}
-		kept[0].Close() // what the second run reads
+		kept[0].Close() // the second run reads it
 		let()
 		for _, tensor := range kept[1:] {
 			d, err := tensor.Read(t.Context())
@@ -371,8 +371,8 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 	}
 }
 
-// TestTogetherStress has goroutines run, start, cancel and read at the same time, and closes the program meanwhile:
-// each result is right or an error, and no run is lost or counted twice.
+// TestTogetherStress runs, starts, cancels and reads from several goroutines, and closes the program at the same time.
+// Each result must be right or an error, and no run may be lost or counted twice.
 func TestTogetherStress(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -557,8 +557,8 @@ func TestTogetherTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherModel has two devices make a language model's steps, whose logits have the bits of one device: nothing
-// that a model's kernels are made of is cut apart.
+// TestTogetherModel runs a language model's steps on two devices. The logits must have the bits of one device, because
+// no kernel is divided.
 func TestTogetherModel(t *testing.T) {
 	devices, err := vkc.OpenDevices("cpu,cpu")
 	if err != nil {
@@ -613,7 +613,7 @@ func TestTogetherModel(t *testing.T) {
 	t.Log(exe.Why())
 }
 
-// TestSharesOf: devices share by their speeds, and what has no room on one goes to the others.
+// TestSharesOf: devices share in proportion to their speeds. If one has no room left, the rest goes to the others.
 func TestSharesOf(t *testing.T) {
 	for _, c := range []struct {
 		stored        float64
@@ -624,7 +624,7 @@ func TestSharesOf(t *testing.T) {
 		{80, []float64{100, 100}, []float64{3, 1}, []float64{60, 20}},
 		{80, []float64{30, 100}, []float64{3, 1}, []float64{30, 50}},
 		{80, []float64{30, 20, 100}, []float64{4, 2, 2}, []float64{30, 20, 30}},
-		{80, []float64{10, 20}, []float64{1, 1}, []float64{10, 20}}, // which the devices will refuse
+		{80, []float64{10, 20}, []float64{1, 1}, []float64{10, 20}}, // the devices will reject it
 		{0, []float64{10, 20}, []float64{1, 1}, []float64{0, 0}},
 	} {
 		if have := vkc.SharesOf(c.stored, c.rooms, c.speeds); !slices.Equal(have, c.want) {

@@ -22,8 +22,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// blockGraph has, for each of the formats, a weight that is a table of rows and
-// the matrix of a product by one row, and one of each that is only one of them.
+// blockGraph has, for each format, a weight used both as a table of rows and in a matmul with one row, and two more
+// weights used in only one of these ways.
 func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 	t.Helper()
 	g, err := frontend.Build("blocks", func(b *frontend.Builder) {
@@ -41,8 +41,8 @@ func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 	return g, graphgen.Values{Seed: 3, Graph: g}
 }
 
-// planedCaps is a device that wants planes, or that would if it were of the
-// vendor whose devices do.
+// planedCaps returns a device that wants the planes layout, by giving caps the vendor of such devices. It also returns
+// the block formats.
 func planedCaps(t *testing.T, caps device.Caps) (device.Caps, []ir.DType) {
 	t.Helper()
 	caps.VendorID, caps.Type = device.VendorNVIDIA, device.DeviceDiscrete
@@ -87,8 +87,7 @@ func compareOutputs(t *testing.T, g *ir.Graph, have, want map[string]*ir.Data) {
 	}
 }
 
-// TestPlanes lays weights out for a device that wants planes, and evaluates the
-// kernels on what its memory then holds.
+// TestPlanes converts weights to the planes layout and evaluates the kernels on the converted memory.
 func TestPlanes(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	g, values := blockGraph(t, formats)
@@ -173,8 +172,7 @@ func TestPlanesOnDevice(t *testing.T) {
 	}
 }
 
-// TestLayoutChoice: a weight stays as files have it where no product reads it, or
-// where a kernel that the user wrote does.
+// TestLayoutChoice: a weight keeps its layout in files if no matmul reads it, or if a user's kernel reads it.
 func TestLayoutChoice(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	g, err := frontend.Build("many rows", func(b *frontend.Builder) {
@@ -232,9 +230,8 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 	return g, graphgen.Values{Seed: 5, Graph: g}
 }
 
-// TestByteRows: rows are made bytes once for all products that share them, the
-// kernels multiply those in integers, and what comes out is as near as the
-// precision says but not as near as full precision asks for.
+// TestByteRows: rows are converted to int8 once for all matmuls that share them, and the kernels multiply int8. The
+// error must be within the tolerance of this precision, but above that of full precision.
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
@@ -376,7 +373,7 @@ func TestStoredRowsOnDevice(t *testing.T) {
 	}
 }
 
-// TestByteRowsOnDevice runs what TestByteRows does, and full precision for comparison.
+// TestByteRowsOnDevice runs the graph of TestByteRows on the device, and with full precision for comparison.
 func TestByteRowsOnDevice(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scales are graphs of any size, by what makes them large.
+// scales are graphs of any size, named after the dimension that grows.
 var scales = []struct {
 	name  string
 	sizes []int

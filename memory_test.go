@@ -43,13 +43,13 @@ func TestMemoryByOwner(t *testing.T) {
 	})
 }
 
-// TestMemoryLimit: what passes the limit is an error that says who has how much, and when tensors are closed there
-// is room again.
+// TestMemoryLimit: an allocation above the limit is an error that lists the current users of memory. After tensors are
+// closed there is room again.
 func TestMemoryLimit(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	ctx := t.Context()
-	openDevice(t) // it is there
+	openDevice(t) // skips the test if there is no device
 	dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(1<<20))
 	if err != nil {
 		t.Fatal(err)

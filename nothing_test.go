@@ -15,8 +15,7 @@ import (
 // api is this package.
 var api apitest.Package
 
-// TestNothing calls everything with nothing: on nil, on what is open, and on what
-// is closed.
+// TestNothing calls every function with zero arguments: on nil, on open and on closed receivers.
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*check.Checker)(nil),
 		(*check.Report)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
@@ -42,7 +41,7 @@ func TestNothing(t *testing.T) {
 	})
 }
 
-// openOnly is what keeps a device open.
+// openOnly hides the Close of a device.
 type openOnly struct{ dev *vkc.Device }
 
 func (o openOnly) Compile(ctx context.Context, g *ir.Graph, opt vkc.CompileOptions) error {
@@ -70,13 +69,13 @@ func (o openOnly) LoadNilGraph(w ir.WeightSource) error {
 	return err
 }
 
-// runOnly is what keeps an executable open.
+// runOnly hides the Close of an executable.
 type runOnly struct{ *vkc.Executable }
 
 func (runOnly) Close() error       { return nil }
 func (runOnly) ResetStates() error { return nil }
 
-// NewStates closes what it makes, as the device would be closed under it.
+// NewStates closes the states that it makes, since the device will be closed.
 func (r runOnly) NewStates() error {
 	own, err := r.Executable.NewStates()
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestQuantizedWeightsStayPacked lowers products by weights of every format for
-// every device, in every precision: nothing but the weight's own
-// buffer is as large as it, so nothing holds a copy. Only with so many rows that decoding
-// the weight first is faster, a temporary may, whose memory others share.
+// TestQuantizedWeightsStayPacked lowers matmuls with weights of every format for every device, in every precision. No
+// buffer except the weight's own may be as large as the weight, so there is no decoded copy. The exception is a shared
+// temporary for numbers of rows so large that decoding the weight first is faster.
 func TestQuantizedWeightsStayPacked(t *testing.T) {
 	const n, k = 4096, 14336
 	for _, dt := range ir.DTypes() {

@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestCopiesOfCUDA has devices exchange values by copies of CUDA, in whose place is a library that imports what
-// lavapipe exports, and ends the program where CUDA is misused: the bits are those of one device.
+// TestCopiesOfCUDA makes devices exchange values with CUDA copies. A fake library replaces CUDA: it imports memory that
+// lavapipe exports, and ends the program on misuse. The bits must be those of one device.
 func TestCopiesOfCUDA(t *testing.T) {
 	needTools(t)
 	cc, err := exec.LookPath("cc")

@@ -140,8 +140,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartMany starts runs from many goroutines, of which some are cancelled and some do not fit. The others have
-// their own results, and nothing stays on the device.
+// TestStartMany starts runs from many goroutines. Some are cancelled and some have bad inputs. The others get their own
+// results, and nothing stays on the device.
 func TestStartMany(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -194,7 +194,7 @@ func TestStartMany(t *testing.T) {
 	}
 }
 
-// TestStartCancelled: a run whose context is over already says so, not that others keep it waiting.
+// TestStartCancelled: a run with a context that has already ended reports that, and not that other runs block it.
 func TestStartCancelled(t *testing.T) {
 	dev, err := vkc.OpenDevice("cpu")
 	if err != nil {
@@ -204,7 +204,7 @@ func TestStartCancelled(t *testing.T) {
 	exe := summing(t, dev, 8)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 16 { // of which each is as likely as not to find room first
+	for range 16 { // each of these is equally likely to find room first
 		_, err := exe.Start(ctx, vkc.Tensors{"x": full(t, 1, 8)}).Wait()
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "had not begun") {
 			t.Fatalf("%v, want that a run that had not begun was cancelled", err)
@@ -212,7 +212,7 @@ func TestStartCancelled(t *testing.T) {
 	}
 }
 
-// TestStartInto: memory that does not fit is refused before the run, so that states are as they were.
+// TestStartInto: a result tensor of the wrong shape is rejected before the run, so states do not change.
 func TestStartInto(t *testing.T) {
 	exe := summing(t, openNamed(t, "cpu"), 2)
 	x := vkc.Tensors{"x": full(t, 1, 2)}
@@ -297,7 +297,7 @@ func TestOwnStates(t *testing.T) {
 	}
 }
 
-// TestStartPriority: of the runs that wait, that of the highest priority begins first.
+// TestStartPriority: among waiting runs, the one with the highest priority begins first.
 func TestStartPriority(t *testing.T) {
 	exe := summing(t, openNamed(t, "cpu"), 1)
 	release, err := exe.HoldStarts(t.Context())
@@ -321,9 +321,9 @@ func TestStartPriority(t *testing.T) {
 	}
 }
 
-// TestCloseUnderLoad closes executables, and then devices, while many goroutines start runs of theirs, some of which
-// are cancelled: all that succeed have right results, the others say why, and nothing stays on the device.
-// VKC_TEST_RUNS is how many runs there are, of which 64 goroutines share.
+// TestCloseUnderLoad closes executables, and then devices, while many goroutines start runs. Some runs are cancelled.
+// Every successful run has the right result, every other one has an error with the reason, and nothing stays on the
+// device. VKC_TEST_RUNS sets the total number of runs of the 64 goroutines.
 func TestCloseUnderLoad(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -339,8 +339,8 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// closeUnderLoad has goroutines start runs each, and more until a run says that it is closed, of a program that is, or
-// whose device is, when half of the runs are over.
+// closeUnderLoad starts runs from several goroutines, and closes the program or its device when half of the runs are
+// done. Each goroutine continues until a run reports that it is closed.
 func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
@@ -354,7 +354,7 @@ func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(g), 2))
 			met := false
-			for i := 0; i < runs || !met; i++ { // each meets what is closed, however late that is
+			for i := 0; i < runs || !met; i++ { // each continues until it has seen the closed program
 				if over.Add(1) == int64(goroutines*runs/2) {
 					close(half)
 				}
@@ -403,7 +403,7 @@ func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 	wg.Wait()
 }
 
-// TestRunBatch: results come in the order of inputs, and an error says of which.
+// TestRunBatch: results come in the order of inputs, and an error has the index of its input.
 func TestRunBatch(t *testing.T) {
 	exe := summing(t, openNamed(t, "cpu"), 2)
 	var in []vkc.Tensors
@@ -424,7 +424,7 @@ func TestRunBatch(t *testing.T) {
 	wantError(t, err, "run 17 of 30")
 }
 
-// chain is a program of 100 kernels, each of which sorts what the one before it gives, so that none is fused.
+// chain is a program of 100 kernels. Each sorts the result of the previous one, so that none are fused.
 func chain(b *testing.B) (*vkc.Executable, vkc.Tensors) {
 	exe := built(b, openDevice(b), "chain", func(g *frontend.Builder) {
 		x := g.Input("x", ir.F32, 8)
@@ -484,8 +484,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkTransfers is a batch of runs that each bring 16 MiB to the device, compute a millisecond or more, and read
-// 16 MiB back, with others on their way: how far copies go beside kernels. With -short all is small.
+// BenchmarkTransfers measures how well copies overlap with kernels. It starts a batch of runs; each copies 16 MiB to
+// the device, computes for a millisecond or more, and reads 16 MiB back. With -short all sizes are small.
 func BenchmarkTransfers(b *testing.B) {
 	const depth, batch = 8, 32
 	size := 2048

@@ -35,7 +35,7 @@ func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedu
 	}
 }
 
-// step is a step of a language model of two layers, whose caches are states.
+// step is a step of a two-layer language model with the KV caches in states.
 func step(t *testing.T) (*ir.Graph, *gguf.File) {
 	t.Helper()
 	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
@@ -67,8 +67,8 @@ func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File, opt comp
 	return p, exe
 }
 
-// Persistent kernels compute bit by bit what their steps do: several runs, in which one phase reads states that another
-// writes, and symbols change. One workgroup does all of each phase, in turns.
+// Persistent kernels give the same bits as their separate steps. The test makes several runs with different symbols,
+// and one phase reads states that another writes. One workgroup executes all tiles of each phase in a loop.
 func TestPersistent(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
@@ -115,7 +115,7 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// oneToken is what a run is given that makes the text one token longer than i.
+// oneToken returns inputs for a run that extends a text of i tokens by one.
 func oneToken(t *testing.T, i int) (vkc.Tensors, vkc.RunOptions) {
 	t.Helper()
 	d, err := vkc.Of([]int32{int32(7 * i)}, 1)

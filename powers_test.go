@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestPowersByConstants: kernels raise to small whole numbers and roots by products, quotients and roots, whether the
-// exponent is an attribute or a constant, and to others by exponentials.
+// TestPowersByConstants: kernels compute powers with small integer or root exponents by multiplication, division and
+// roots, for exponents in attributes and in constants. They use exponentials for other exponents.
 func TestPowersByConstants(t *testing.T) {
 	caps := profile(t, "generic")
 	for _, tt := range []struct {

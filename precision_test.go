@@ -95,8 +95,8 @@ func TestWithPrecision(t *testing.T) {
 	wantError(t, err, `"quarter"`, "half_sums", "int8")
 }
 
-// TestHalfAttention: attention of f32 that may be in f16 runs on matrix units
-// where a device has them, and as it was anywhere else.
+// TestHalfAttention: f32 attention that allows f16 uses matrix units if the device has them. On other devices its
+// kernels do not change.
 func TestHalfAttention(t *testing.T) {
 	full, err := frontend.Build("attention", func(b *frontend.Builder) {
 		q, k := b.Input("q", ir.F32, 8, 256, 64), b.Input("k", ir.F32, 2, 256, 64)

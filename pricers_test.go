@@ -23,8 +23,8 @@ func compileWith(t *testing.T, caps device.Caps, g *ir.Graph, opt compiler.Optio
 	return &vkc.Program{Contents: c.Contents, Stats: c.Stats}
 }
 
-// splitAllOperands prices a device so that it splits the operands of all products that allow it, stored in whole tiles
-// of an H100.
+// splitAllOperands prices splits so that the compiler splits the operands of all matmuls that allow it, with a storage
+// layout in whole tiles of an H100.
 func splitAllOperands(caps device.Caps) passes.Pricer { return splitsAll{schedule.NewPricer(caps)} }
 
 type splitsAll struct{ schedule.Pricer }
@@ -49,8 +49,8 @@ func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: 1}
 }
 
-// fuseAllRows prices a device so that it fuses norms, and what goes over slices of rows, with the products that can
-// have them.
+// fuseAllRows prices fusion so that the compiler fuses norms, and ops on slices of rows, with all matmuls that allow
+// it.
 func fuseAllRows(caps device.Caps) passes.Pricer { return joinsAll{schedule.NewPricer(caps)} }
 
 type joinsAll struct{ schedule.Pricer }

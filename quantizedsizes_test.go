@@ -12,9 +12,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// TestQuantizedSizes: blocks made on the device stand for exactly what those of package quant do, of whatever size
-// their elements are, from subnormal numbers to the largest that the format takes; and what is larger or no number is
-// an error on both.
+// TestQuantizedSizes: blocks quantized on the device decode to the same values as blocks from package quant, for
+// elements of all magnitudes, from subnormal numbers to the format's limit. Larger numbers and NaN are errors in both.
 func TestQuantizedSizes(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -86,7 +85,7 @@ func TestQuantizedSizes(t *testing.T) {
 	}
 }
 
-// blocksOfSizes returns blocks of elements whose largest magnitude is of every size.
+// blocksOfSizes returns blocks with maxima of every magnitude.
 func blocksOfSizes(rng *rand.Rand, per int, most float32) (x []float32) {
 	block := func(f func(i int) float32) {
 		for i := range per {

@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestTooLarge: what takes coordinates that kernels do not count to is refused before anything is compiled, with the
-// op, the tensor, its size and the limit. What just does not is compiled, with positions of 64 bits where 32 do not
-// hold them; no device is needed for that.
+// TestTooLarge: a tensor with coordinates out of the range of kernels is rejected before compilation, with the op, the
+// tensor, its size and the limit. A tensor just below the limit compiles, with 64-bit positions if necessary. No device
+// is needed.
 func TestTooLarge(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -115,8 +115,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestFarRows: SPIR-V takes an index as a number with a sign, and drivers may count bytes in 32 bits, so what lies
-// behind an address is reached row by row where it has more bytes than such a number counts.
+// TestFarRows: SPIR-V treats an index as signed, and drivers may compute byte offsets in 32 bits. So kernels access a
+// buffer by address row by row, if it has more bytes than such a number can count.
 func TestFarRows(t *testing.T) {
 	needTools(t)
 	ownCache(t)

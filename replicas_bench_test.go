@@ -16,9 +16,9 @@ import (
 
 var replicasFlag = flag.String("replicas", "vulkan", "the devices that benchmarks of several run on, such as 0,1")
 
-// BenchmarkReplicas runs a batch of 64 inputs, each of which takes milliseconds of products of f32 and little of
-// copying, on the devices of -replicas: `go test . -bench Replicas -args -replicas 0,1`. What runs take the devices by
-// their own clocks is logged beside what batches take by the wall clock.
+// BenchmarkReplicas runs a batch of 64 inputs on the devices of -replicas: `go test . -bench Replicas -args -replicas
+// 0,1`. Each run takes milliseconds of f32 matmuls and copies little. It logs the run times by the devices' clocks
+// along with the batch times by the wall clock.
 func BenchmarkReplicas(b *testing.B) {
 	const size, depth, batch = 2048, 8, 64
 	devices, err := vkc.OpenDevices(*replicasFlag)
@@ -69,7 +69,7 @@ func BenchmarkReplicas(b *testing.B) {
 	}
 }
 
-// runsOfAll is what a run takes each device by its own clock, at the median, while all of them have runs.
+// runsOfAll returns the median run time of each device by its own clock, while all devices are busy.
 func runsOfAll(b *testing.B, r *vkc.Replicas, in vkc.Tensors) []time.Duration {
 	const runs = 15
 	took, errs := make([]time.Duration, len(r.Executables())), make([]error, len(r.Executables()))

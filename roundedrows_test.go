@@ -15,10 +15,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestRowsBecomeTheSameBytes multiplies rows of all sizes by an identity matrix, which blocks hold exactly: what comes
-// out is what the rows were rounded to. It is that of ir.ByteSteps, on the processor and in all kernels of the device.
-// No kernel divides floats on the way, since a device's quotient may be 2.5 units of its last place off, which decides
-// ties.
+// TestRowsBecomeTheSameBytes multiplies rows of all magnitudes by an identity matrix, which blocks represent exactly.
+// So the result shows the rounded rows. The rounding must be that of ir.ByteSteps on the processor and in all kernels
+// of the device. No kernel may divide floats for it, because a device's quotient may be off by 2.5 units in the last
+// place, and that decides ties.
 func TestRowsBecomeTheSameBytes(t *testing.T) {
 	needTools(t)
 	ownCache(t)
@@ -109,7 +109,7 @@ func TestRowsBecomeTheSameBytes(t *testing.T) {
 	}
 }
 
-// rowsUpTo returns n floats, groups of which have top as the largest magnitude.
+// rowsUpTo returns n floats in groups with top as the largest magnitude.
 func rowsUpTo(rng *rand.Rand, top float32, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -146,7 +146,7 @@ func asBytes(x []float32) []float32 {
 	return y
 }
 
-// identityBlocks is an identity matrix of n rows in blocks whose scale is 1.
+// identityBlocks returns the n x n identity matrix in blocks with scale 1.
 func identityBlocks(t *testing.T, d ir.DType, n int) *ir.Data {
 	t.Helper()
 	w, err := ir.NewData(d, n, n)

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestDecisions: which proposals for products are taken on which device.
+// TestDecisions checks which rewrites of matmuls each device uses.
 func TestDecisions(t *testing.T) {
 	const half, bf16x3, int8 = ir.PrecisionHalf, ir.PrecisionBF16x3, ir.PrecisionBytes
 	const apart, decoded = "store operands as sums of bf16", "store operands, decoded"

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// BenchmarkAllReduce adds up what the devices of -replicas have, many times after each other in a run: `go test .
-// -bench AllReduce -args -replicas 0,1`, in each way that the devices can. Each time has a small kernel in it that
-// writes the values.
+// BenchmarkAllReduce measures all-reduces over the devices of -replicas, many in each run, with every available
+// transport: `go test . -bench AllReduce -args -replicas 0,1`. Each all-reduce includes a small kernel that writes the
+// values.
 func BenchmarkAllReduce(b *testing.B) {
 	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {32, 256}, {128, 128}, {1024, 32}, {4096, 8}} {
 		const width = 4096
@@ -63,8 +63,8 @@ func allReduce(b *testing.B, way string, rows, width, times int) {
 	b.ReportMetric(4*float64(rows*width)/each, "GB/s")
 }
 
-// allReduces is a graph in which two or four devices add up rows of a width, again and again. Each time is terms of a
-// sum, of which one value goes on.
+// allReduces returns a graph with repeated all-reduces of rows of a width over two or four devices. Each iteration sums
+// the terms of a matmul, and passes one value on.
 func allReduces(tb testing.TB, rows, width, times int) *ir.Graph {
 	tb.Helper()
 	g, err := frontend.Build("all reduce", func(b *frontend.Builder) {

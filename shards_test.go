@@ -33,9 +33,9 @@ func parallel(t *testing.T, list string) (together, one *vkc.Device) {
 	return together, devices[0]
 }
 
-// TestTensorParallelModel has devices share each op of a language model, whose weights are in blocks, and compares the
-// logits with those of one device: sums that are cut are added up in another order. Two devices have whole heads. Four
-// do not, and exchange more.
+// TestTensorParallelModel runs a language model with quantized weights by tensor parallelism, and compares the logits
+// with those of one device. They may differ slightly, because divided sums are added in another order. Two devices get
+// whole heads. Four do not, and exchange more.
 func TestTensorParallelModel(t *testing.T) {
 	for list, why := range map[string]string{
 		"cpu,cpu":         "72 of 90 weights and states are cut, and the devices exchange values 16 times",
@@ -126,7 +126,7 @@ func shardFloats(t *testing.T, d *ir.Data) []float32 {
 	return v
 }
 
-// shardedProduct loads a product by a weight of which each device has some rows.
+// shardedProduct loads a matmul with a weight whose rows are divided among the devices.
 func shardedProduct(t *testing.T, together *vkc.Device) *vkc.Executable {
 	t.Helper()
 	g, err := frontend.Build("product", func(b *frontend.Builder) {
@@ -194,8 +194,8 @@ func TestTensorParallelLimit(t *testing.T) {
 	}
 }
 
-// TestCopiesFail: copies that fail, or do not end in time, end the run of all, with an error that says so; later runs
-// go on. Where there are none, another way is gone, and why is told.
+// TestCopiesFail: a copy that fails or exceeds the time limit ends the run on all devices with an error, and later runs
+// work. If copies are not available, this transport is removed and the reason is recorded.
 func TestCopiesFail(t *testing.T) {
 	needTools(t)
 	for _, c := range []struct {
@@ -240,9 +240,8 @@ func TestCopiesFail(t *testing.T) {
 	}
 }
 
-// TestExchangesChosen: two GPUs give each other what a token of a model with 20 layers of 8192 needs while kernels
-// wait, and what 64 of its tokens need; what has no room for places of its own they give each other by programs that
-// end, and say so.
+// TestExchangesChosen: two GPUs use relayed flags for one token of a model with 20 layers of width 8192, and for 64
+// tokens. If there is no room for separate slots, they use one program per exchange, and say so.
 func TestExchangesChosen(t *testing.T) {
 	needTools(t)
 	for _, c := range []struct {
@@ -279,8 +278,8 @@ func TestExchangesChosen(t *testing.T) {
 	}
 }
 
-// TestExchangesOfSoftware: kernels of devices that are the same processor wait for one another, once it is found out
-// that they can, for which a busy machine may need long.
+// TestExchangesOfSoftware: if the devices are the same processor, their kernels wait for one another after a trial. The
+// trial may take long on a busy machine.
 func TestExchangesOfSoftware(t *testing.T) {
 	needTools(t)
 	together, one := parallel(t, "vulkan,vulkan")
@@ -295,7 +294,7 @@ func TestExchangesOfSoftware(t *testing.T) {
 	}
 }
 
-// TestTryExchanges: devices find out whether kernels see what the host writes for them, and do without where not.
+// TestTryExchanges: devices find out whether kernels see the host's writes, and otherwise avoid this transport.
 func TestTryExchanges(t *testing.T) {
 	needTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
@@ -324,9 +323,9 @@ func TestTryExchanges(t *testing.T) {
 	}
 }
 
-// TestTensorParallelBits: where no sum is cut, or its terms are added up in the order that one device has, the bits
-// are those of one device, in whatever way devices exchange values; states are put together, runs may have their own,
-// and a graph with nothing to share runs. With -replicas 0,1 it is two cards that do.
+// TestTensorParallelBits: the bits are those of one device if no sum is divided or its terms are added in the same
+// order, with every transport. States are joined correctly, runs may have their own states, and a graph without
+// anything to share also runs. With -replicas 0,1 the test uses two cards.
 func TestTensorParallelBits(t *testing.T) {
 	needTools(t)
 	for way := range vkc.Ways {
@@ -337,7 +336,7 @@ func TestTensorParallelBits(t *testing.T) {
 	}
 }
 
-// tensorDevices are lists of devices that share each op: those of -replicas, or else two and four.
+// tensorDevices returns lists of devices for tensor parallelism: the one of -replicas, or else two and four devices.
 func tensorDevices() []string {
 	if strings.Contains(*replicasFlag, ",") {
 		return []string{*replicasFlag}
@@ -442,7 +441,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 	}
 }
 
-// noiseAs writes a state of one device anew, and returns what it is.
+// noiseAs writes random values to a state of one device and returns them.
 func noiseAs(t *testing.T, one *vkc.Executable) *ir.Data {
 	t.Helper()
 	d := noise(t, 64)
@@ -452,7 +451,7 @@ func noiseAs(t *testing.T, one *vkc.Executable) *ir.Data {
 	return d
 }
 
-// chained is a step whose output the next one takes, and which adds it to a state.
+// chained is a step that adds its output to a state. The next step takes the output as input.
 func chained(t *testing.T) *ir.Graph {
 	t.Helper()
 	g, err := frontend.Build("chained", func(b *frontend.Builder) {
@@ -469,9 +468,8 @@ func chained(t *testing.T) *ir.Graph {
 	return g
 }
 
-// TestTensorParallelAhead: devices are given runs that take what the one before them makes, which nobody waits for, and
-// programs without weights between them. They give the bits of runs that are waited for, also when there are more than
-// devices have at a time.
+// TestTensorParallelAhead: asynchronous runs take outputs of the previous run, with programs without weights in
+// between. They give the bits of synchronous runs, also when more are started than the devices can have in flight.
 func TestTensorParallelAhead(t *testing.T) {
 	needTools(t)
 	weights := vkc.WeightMap{"up": noise(t, 64, 24), "out": noise(t, 24, 64)}
@@ -540,8 +538,8 @@ func TestTensorParallelAhead(t *testing.T) {
 	}
 }
 
-// TestTensorParallelAheadStops: where a device does not come to a run that nobody waits for, the reader of the
-// run's outputs gets the error, or else the next run does; later ones go on.
+// TestTensorParallelAheadStops: if a device does not get an asynchronous run, the reader of the run's outputs gets the
+// error, or else the next run does. Later runs work.
 func TestTensorParallelAheadStops(t *testing.T) {
 	needTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")

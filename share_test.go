@@ -25,8 +25,8 @@ func sharing(t *testing.T, name string, n float64, state ...any) *ir.Graph {
 	return g
 }
 
-// TestShare: executables share weights and states, each is closed by itself, and
-// what they share lives as long as the last of them.
+// TestShare: executables share weights and states. Each is closed separately, and shared memory lives until the last of
+// them is closed.
 func TestShare(t *testing.T) {
 	onEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()

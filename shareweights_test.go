@@ -113,7 +113,7 @@ func TestShareByContent(t *testing.T) {
 		}
 		closeAll(exe)
 	}
-	res := mustLoad("c", 0) // frees what is retired
+	res := mustLoad("c", 0) // frees the retired memory
 	closeAll(res)
 	if have := held(); have > once {
 		t.Errorf("when all are closed weights take %d bytes", have)

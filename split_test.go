@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestCheapest: devices share each op of a graph that reads much of weights, one has a small graph by itself, and each
-// way is told with what it is expected to take.
+// TestCheapest: a graph that reads large weights uses tensor parallelism, and a small graph runs on one device. The
+// prices include the expected time of each choice.
 func TestCheapest(t *testing.T) {
 	for _, c := range []struct {
 		width int
@@ -49,7 +49,7 @@ func TestCheapest(t *testing.T) {
 	}
 }
 
-// TestCheapestUnknown: of the processor it is not known what a run takes.
+// TestCheapestUnknown: run times on the processor are unknown.
 func TestCheapestUnknown(t *testing.T) {
 	devices, err := vkc.OpenDevices("cpu,cpu")
 	if err != nil {

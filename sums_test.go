@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TestLongSums: a sum of many equal numbers, which all round the same way, is as
-// near as one of few. An invocation keeps what its sum loses, so that only those of
-// invocations and of kernels add up rounded: about log2 of their number times.
+// TestLongSums: a sum of many equal numbers, which all round in the same direction, is as accurate as a sum of few.
+// Each invocation keeps the rounding error of its sum. So only the sums over invocations and kernels round, about log2
+// of their number times.
 func TestLongSums(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -25,9 +25,8 @@ func cutGraph(b *frontend.Builder) {
 	b.Output("row", b.Weight("blocks", ir.Q8_0, 512, 256).Embedding(b.Input("ids", ir.I32, 1), ir.F32))
 }
 
-// cutOff opens a file of weights and takes its content away after the tensors
-// were handed out: what the mapping then has is memory that faults. Without a
-// guard around each read the test binary dies.
+// cutOff opens a file of weights and truncates it after handing out its tensors, so that the mapping faults. Without a
+// guard around each read, the test binary would crash.
 func cutOff(t *testing.T, path string) vkc.WeightMap {
 	t.Helper()
 	f, err := vkc.OpenWeights(path)

@@ -37,7 +37,7 @@ func numbersOf(b *testing.B, list string) (all []int) {
 	return all
 }
 
-// leastLoaded returns n of the devices, those that have least so far, and adds what they get: 1 is the whole model.
+// leastLoaded returns the n devices with the least load, and adds the new load to them: 1 is a whole model.
 func leastLoaded(devices []string, load []float64, n int) string {
 	order := make([]int, len(devices))
 	for i := range order {
@@ -53,10 +53,10 @@ func leastLoaded(devices []string, load []float64, n int) string {
 	return strings.Join(names, ",")
 }
 
-// BenchmarkSplits says how many tokens a second a model reads and generates on one device, and in each way over
-// several: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. All are loaded at once, each on
-// the devices that have least so far, and take turns with equal prompts. "as-first" is how many tokens of an answer are
-// those of the first way: layers give all, while sums that devices share are added up in another order.
+// BenchmarkSplits measures the tokens per second that a model reads and generates on one device, and on several with
+// each split: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. It loads all splits at once,
+// each on the least loaded devices, and runs them in turn with equal prompts. "as-first" is the number of tokens that
+// equal those of the first split. With layers all are equal; with tensor parallelism sums are added in another order.
 func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")

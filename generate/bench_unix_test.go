@@ -26,9 +26,9 @@ var (
 		"how many answers it has room for at once, each time it is loaded; and how many positions these share")
 )
 
-// BenchmarkAnswers says how many tokens a second all answers together get, of one and of several at once, on the best
-// device: in the default place, in as many places as there are answers, and where these share pages. An op is 32
-// tokens of each, so that prompts are taken whose answers do not end before.
+// BenchmarkAnswers measures the total tokens per second of one answer and of several at once, on the best device: with
+// one slot, with as many slots as answers, and with shared pages. An op is 32 tokens of each answer. It chooses prompts
+// with answers that do not end earlier.
 func BenchmarkAnswers(b *testing.B) {
 	needDevice(b)
 	path := cmp.Or(*answersModel, gollama)
@@ -72,8 +72,7 @@ func BenchmarkHost(b *testing.B) {
 	}
 }
 
-// goingOn returns as many prompts as the model has room for, which begin alike and whose answers have all the tokens
-// that they may.
+// goingOn returns as many prompts as the model has slots. They begin alike, and their answers reach the maximum length.
 func goingOn(b *testing.B, m *Model, begin []int32, s Sampling) (list [][]int32) {
 	for last := int32(1000); len(list) < m.places; last++ {
 		if int(last) == m.config.Vocab {
@@ -93,8 +92,8 @@ func goingOn(b *testing.B, m *Model, begin []int32, s Sampling) (list [][]int32)
 	return list
 }
 
-// benchAnswers has a model answer prompts at once. It also says how many tokens a second the median op had: what other
-// work on the machine holds up is in the mean alone.
+// benchAnswers makes a model answer prompts at once. It also reports the tokens per second of the median op, because
+// other work on the machine affects the mean.
 func benchAnswers(b *testing.B, m *Model, prompts [][]int32, s Sampling) {
 	tokens, used := 0, processorTime(b)
 	var took []time.Duration

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// TestBundleOptions: what a bundle says that it was made for is checked as what a caller says is.
+// TestBundleOptions: options in a bundle are checked like options from a caller.
 func TestBundleOptions(t *testing.T) {
 	needDevice(t)
 	caps, err := device.Profile("generic")

@@ -154,7 +154,7 @@ func TestEmbedderRefuses(t *testing.T) {
 	}
 }
 
-// TestEmbedderOnDevice: kernels give what the reference gives, for texts of several lengths.
+// TestEmbedderOnDevice: the device gives the vectors of the reference, for texts of several lengths.
 func TestEmbedderOnDevice(t *testing.T) {
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)

@@ -26,7 +26,7 @@ import (
 
 const gollama = "../examples/gollama/gollama-q8_0.gguf"
 
-// tinyWords is the vocabulary of tinyModel, whose last token ends a text.
+// tinyWords is the vocabulary of tinyModel. Its last token ends a text.
 var tinyWords = strings.Fields("<unk> <s> a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 </s>")
 
 // tinyModel writes a Llama model of random weights that takes next to no time. Edits change weights.
@@ -210,8 +210,8 @@ func next(t *testing.T, m *Model, tokens []int32, s *slot) outcome {
 	return all[0]
 }
 
-// TestJoinAndLeave: answers that begin and end at any time, some given up, are each what they are alone,
-// and nothing of them is left, also where the device has steps that follow their end.
+// TestJoinAndLeave: answers that begin and end at any time, including cancelled ones, are the same as when they run
+// alone. They leave nothing behind, even if the device has steps in flight after their end.
 func TestJoinAndLeave(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) {
 		testJoinAndLeave(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3,
@@ -333,14 +333,14 @@ func TestCloseEndsAnswers(t *testing.T) {
 	}
 }
 
-// TestLostDevice: where the device fails under answers, those that are under way, wait or come later end with an
-// error, and none hangs. Programs that are closed stand for a device that is lost: both have runs return errors.
+// TestLostDevice: if the device fails, running, waiting and later answers end with an error, and none hangs. Closed
+// programs simulate a lost device, since both make runs return errors.
 func TestLostDevice(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) {
 		testLostDevice(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2}))
 	})
 	needDevice(t)
-	t.Run("device", func(t *testing.T) { // which has several steps at a time
+	t.Run("device", func(t *testing.T) { // the device has several steps in flight
 		testLostDevice(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 48, Parallel: 3,
 			Deterministic: true}))
 	})
@@ -393,15 +393,15 @@ func TestParallelRefuses(t *testing.T) {
 	}
 }
 
-// TestLikeliest: the likeliest token, which is found where the logits are, is the one that is found here, alone
-// and beside an answer that needs all logits.
+// TestLikeliest: the most likely token found on the device is the one found on the host, both for a single answer and
+// together with an answer that needs all logits.
 func TestLikeliest(t *testing.T) {
 	path := tinyModel(t)
 	for _, places := range []int{1, 2} {
 		m := openModel(t, path, Options{Device: "cpu", Context: 64, Parallel: places})
 		for seed := range uint64(4) {
 			prompt := randomPrompt(m, rand.New(rand.NewPCG(seed, 1)), 3)
-			here := Sampling{MaxTokens: 24, RepeatPenalty: 1 + 1e-12} // which divides by 1 in f32
+			here := Sampling{MaxTokens: 24, RepeatPenalty: 1 + 1e-12} // divides by 1 in f32
 			want := answerOf(t, m, prompt, here)
 			if got := answerOf(t, m, prompt, Sampling{MaxTokens: 24, RepeatPenalty: 1}); !slices.Equal(got, want) {
 				t.Errorf("%d places: %v, want %v", places, got, want)
@@ -486,7 +486,7 @@ func TestKnown(t *testing.T) {
 				t.Errorf("turn %d: %v, want %v", turn, answer, want)
 			}
 			now := m.Reused()
-			known := len(prompt) - 3 // all but the new message, and the last token of the answer before
+			known := len(prompt) - 3 // all but the new message and the last token of the previous answer
 			if turn == 0 {
 				known = 0
 			}
@@ -534,8 +534,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestAhead: an answer does not depend on how many steps the device has at a time, nor on where it runs: sampled ones,
-// those whose logits the host sees, and several beside each other.
+// TestAhead: an answer depends neither on the number of steps in flight nor on the device. The test covers sampled
+// answers, answers with logits on the host, and concurrent answers.
 func TestAhead(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
@@ -557,11 +557,11 @@ func TestAhead(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range got {
 			s := samplings[i/2]
-			s.Logprobs = i%2 == 1 // which the text is not to depend on
+			s.Logprobs = i%2 == 1 // the text must not depend on it
 			ask := func() {
 				prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(i/2), 5)), 3+i/2)
 				for _, token := range answerOf(t, m, prompt, s) {
-					if !m.tok.IsEnd(token.ID) { // whose odds are told, too
+					if !m.tok.IsEnd(token.ID) { // with Logprobs, the answer includes the end token
 						got[i] = append(got[i], token.ID)
 					}
 				}
@@ -587,8 +587,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestFailsTogether: where a part of one text's prompt fails all answers end, since the device may have missed any of
-// what it was given before.
+// TestFailsTogether: if a part of one prompt fails, all answers end, because the device may have missed any earlier
+// work.
 func TestFailsTogether(t *testing.T) {
 	needDevice(t)
 	m := openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 256, Parallel: 2, Ahead: 1})
@@ -627,7 +627,7 @@ func TestOneOfMany(t *testing.T) {
 			before, tokens := m.Speculated().Steps, len(answerOf(t, m, []int32{1, 5, 9}, Sampling{MaxTokens: 32}))
 			steps := m.Speculated().Steps - before
 			if i == 0 {
-				steps++ // whose token its prompt gave
+				steps++ // the prompt gave the first token
 			}
 			if tokens != 32 || steps != 32 {
 				t.Errorf("%d places, answer %d: %d tokens and %d steps, want 32", places, i, tokens, steps)

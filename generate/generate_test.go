@@ -52,9 +52,8 @@ func answer(t *testing.T, m *generate.Model, prompt []int32, s generate.Sampling
 	return ids, text
 }
 
-// TestGreedy compares with what the model gives by another implementation, as far as
-// the likeliest token is clear: quantizing the weights to Q8_0 moves a logit by up to
-// 0.2 in these prompts.
+// TestGreedy compares with another implementation of the model, as long as the most likely token is clear. Quantizing
+// the weights to Q8_0 changes a logit by up to 0.2 in these prompts.
 func TestGreedy(t *testing.T) {
 	testGreedy(t, "cpu", folder, filepath.Base(gollama), 2*0.2, 12)
 }
@@ -125,8 +124,8 @@ func testGreedy(t *testing.T, device, folder, file string, margin float64, most 
 	}
 }
 
-// TestAgain: a prompt that goes on an earlier text, whose keys and values are kept,
-// and one taken in several steps give the same as at first.
+// TestAgain: a prompt that continues an earlier text with cached keys and values, and a prompt read in several steps,
+// give the same answers as the first time.
 func TestAgain(t *testing.T) {
 	m := open(t, gollama, generate.Options{Device: "cpu", Context: 256, Cache: ir.F16})
 	long := m.Tokenizer().Encode(strings.Repeat("func main() { return nil }\n", 24), tokenizer.Options{Whole: true})
@@ -257,8 +256,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestDevice: the best device goes on as the reference does, where the next token is
-// clear, by guesses too.
+// TestDevice: the best device generates the same text as the reference where the next token is clear, also with
+// speculation.
 func TestDevice(t *testing.T) {
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
