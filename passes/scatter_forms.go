@@ -66,6 +66,10 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 			best, least = f, t
 		}
 	}
+	keys := float64(s.updates[1].Max())
+	sectors := func(width float64) float64 { // of rows that are no neighbours
+		return keys * math.Ceil(each/max(keys, 1)*width/kernel.Sector)
+	}
 	accumulates := func(f scatterForm, name string) {
 		acc := r.accumulator(f, s)
 		if acc.words == 0 || !s.fits() {
@@ -77,6 +81,8 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 			w.Places = math.Ceil(each/float64(sharedKinds[kind].tile)) * places * words
 		} else if w.Places = each * words; acc.swaps { // one more swap per other update in flight
 			w.Places += each * (1 + inFlight/max(places, 1))
+		} else if f == anyOrder { // nothing needs the old values, so atomics on neighbours go together
+			w.Places = sectors(4)
 		}
 		if acc.exponents { // an extra pass finds them, and each update reads its destination's
 			w.Places, w.Launches = w.Places+each, w.Launches+2
@@ -92,7 +98,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		accumulates(anyOrder, "any order")
 	}
 	if s.sorts() {
-		keys, rows := float64(s.updates[1].Max()), float64(s.wanted().Max())
+		rows := float64(s.wanted().Max())
 		turns := (bits.Len64(uint64(s.base[1].Max())) + 7) / 8
 		launches := 6
 		if s.updates[1].Max() > maxSort {
@@ -102,9 +108,8 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		if !s.each {
 			results = places
 		}
-		sectors := keys * math.Ceil(each/max(keys, 1)*width/kernel.Sector) // of rows that are no neighbours
 		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: each*width + 2*results*width,
-			Places: keys*float64(turns) + sectors + rows*math.Log2(keys+2)/4})
+			Places: keys*float64(turns) + sectors(width) + rows*math.Log2(keys+2)/4})
 	}
 	return best
 }

@@ -292,6 +292,24 @@ func TestUnorderedPrice(t *testing.T) {
 	}
 }
 
+// TestUnorderedRows: rows of neighbours are cheaper to add by atomics than to sort, if any order is allowed.
+func TestUnorderedRows(t *testing.T) {
+	for attrs, want := range map[string]string{"": "vkc.rows_add_equal_f32", ", unordered=true": "vkc.scatter_float"} {
+		s, err := passes.Run(parse(t, fmt.Sprintf(`
+			%%base = input {name="base", dtype=f32, shape=[50257,768]}
+			%%ids = input {name="ids", dtype=i32, shape=[8192]}
+			%%updates = input {name="updates", dtype=f32, shape=[8192,768]}
+			%%y = index_add %%base, %%ids, %%updates {axis=0%s}
+			output "y" %%y`, attrs)), passes.Options{Pricer: passtest.Choices{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(s.Text(), want) {
+			t.Errorf("%q: want %s:\n%s", attrs, want, s.Text())
+		}
+	}
+}
+
 // TestScatteredStates: many updates of a state in place are not compared with one another, whatever says where each goes.
 func TestScatteredStates(t *testing.T) {
 	const leaves = `symbol N <= 20
