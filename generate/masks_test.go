@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/grammar"
 )
 
-// slowGrammar has masks that take long: a text is at hundreds of places at once, and each letter leads on from all.
+// slowGrammar has slow masks: a text is at hundreds of nodes at once, and each letter advances all of them.
 func slowGrammar() string {
 	var b strings.Builder
 	b.WriteString(`root ::= [a-z]{10,20}`)
@@ -43,8 +43,8 @@ func holdMasks(m *Model) (release func()) {
 	}
 }
 
-// TestMasksBesideAnswers: answers whose masks never come, several of one grammar and of different ones, hold up no
-// other; when the masks come, they are whole, and what a single search gives.
+// TestMasksBesideAnswers: answers that wait for masks, of one grammar or of different ones, do not block other answers.
+// Masks computed in the background equal those of a single search.
 func TestMasksBesideAnswers(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 5})
 	prompt := []int32{1, 5, 6}
@@ -137,7 +137,7 @@ func TestMasksEnd(t *testing.T) {
 	}
 }
 
-// TestMaskWork: a text whose masks take too much work ends with an error of the grammar, and others do not.
+// TestMaskWork: a text with masks that need too much work ends with an error of the grammar. Other texts go on.
 func TestMaskWork(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 3})
 	var clients sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestOptions: what is wrong with options is said before a file is opened, with the field.
+// TestOptions: errors in options are reported with the field, before a file is opened.
 func TestOptions(t *testing.T) {
 	for _, tt := range []struct {
 		field, want string

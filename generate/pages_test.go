@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// TestPages: answers that share pages are what they are alone, whichever pages they get and however few there are, and
-// in the end every page is somebody's once.
+// TestPages: answers that share pages are the same as alone, for any assignment of pages and even with few pages. At
+// the end each page has exactly one owner.
 func TestPages(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) {
 		m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3, Positions: 2 * llm.PageSize,

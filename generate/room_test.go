@@ -11,8 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestNoRoom: a model whose keys and values fit nowhere is refused, before it is compiled, and
-// the error says what takes how much.
+// TestNoRoom: a model with too large a KV cache is rejected before compilation. The error has the sizes.
 func TestNoRoom(t *testing.T) {
 	path := changed(t, gguf.KV{Key: "llama.context_length", Value: uint32(1 << 30)})
 	_, err := generate.Open(t.Context(), path, generate.Options{Device: "cpu", Context: 1 << 30, Cache: ir.F16})
@@ -41,7 +40,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestGPUMemory: what has no memory but the machine's refuses a bound of its own.
+// TestGPUMemory: a device without its own memory rejects a GPU memory limit.
 func TestGPUMemory(t *testing.T) {
 	devices := []string{"cpu"}
 	if dev, err := vkc.OpenDevice("vulkan"); err == nil {

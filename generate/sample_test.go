@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNoNumbers: no token is the likeliest of logits of which one is no number.
+// TestNoNumbers: there is no most likely token if a logit is NaN.
 func TestNoNumbers(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, logits := range [][]float32{{nan, nan}, {1, nan, 2}, nil} {

@@ -60,7 +60,7 @@ func TestScore(t *testing.T) {
 			}
 			m := open(t, gollama, c.o)
 			before, _ := answer(t, m, text[:20], generate.Sampling{MaxTokens: 4})
-			// Others that have their places: one that came later could take what is known of the text.
+			// Other texts that occupy their slots. A text that came later could take over the cached tokens.
 			var others, begun sync.WaitGroup
 			for i := range m.Parallel() - 1 {
 				begun.Add(1)
@@ -128,7 +128,7 @@ func logitsOf(t *testing.T, cfg llm.Config, f *gguf.File, text []int32) (rows []
 	return slices.Collect(slices.Chunk(all, cfg.Vocab))
 }
 
-// checkScores compares what is said of a text with the logits after each of its tokens.
+// checkScores compares the scores of a text with the logits after each of its tokens.
 func checkScores(t *testing.T, m *generate.Model, text []int32, got []generate.Token, logits [][]float32,
 	likeliest int) {
 	t.Helper()

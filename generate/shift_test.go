@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestContextShift: answers go on where the context is full, several beside each other too, and are the same wherever
-// they are computed and however many steps are under way.
+// TestContextShift: answers continue when the context is full, alone or concurrently, and are the same on every device
+// and for any number of steps in flight.
 func TestContextShift(t *testing.T) {
 	path := tinyModel(t)
-	never := map[int32]float64{int32(len(tinyWords) - 1): -100} // ends no text
+	never := map[int32]float64{int32(len(tinyWords) - 1): -100} // never ends a text
 	samplings := []Sampling{{MaxTokens: 90}, {MaxTokens: 75, Bias: never, Temperature: 1, Seed: 5}}
 	var want [][]Token
 	run := func(o Options) {
@@ -23,7 +23,7 @@ func TestContextShift(t *testing.T) {
 		got := make([][]Token, len(samplings))
 		var all sync.WaitGroup
 		for i, s := range samplings {
-			s.Logprobs = o.Ahead != 4 // which looks at one step at a time
+			s.Logprobs = o.Ahead != 4 // Logprobs allow only one step in flight
 			ask := func() {
 				got[i] = append(got[i], answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 5)), 9+i), s)...)
 			}
@@ -61,8 +61,8 @@ func TestContextShift(t *testing.T) {
 	run(Options{Device: "vulkan", Ahead: 4, Parallel: 3, Deterministic: true})
 }
 
-// TestForgotten: a text of which tokens were forgotten has the same logits as one whose keys and values of the past are
-// those that it had, and a prompt that begins like it is read anew from the tokens on that stay.
+// TestForgotten: a text with dropped tokens has the same logits as a text with the same cached keys and values. A
+// prompt with the same beginning reuses only the tokens that are never dropped.
 func TestForgotten(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: new(3)})
 	prompt := randomPrompt(m, rand.New(rand.NewPCG(1, 1)), 31)

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestTensorParallel has two devices make the tokens of one, each with a part of every layer: of several texts in
-// pages, and by samplers. Its model's one head of keys is on both.
+// TestTensorParallel: two devices with tensor parallelism generate the same tokens as one device, for several texts in
+// pages and with samplers. The model's single key head is on both devices.
 func TestTensorParallel(t *testing.T) {
 	path := tinyModel(t)
 	for _, o := range []Options{{Device: "cpu", Context: 64, Parallel: 2, Positions: 128},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTogether has two devices make the tokens of one, each with some of the layers, in pages and by samplers too, of
-// prompts in several parts, which are under way on both.
+// TestTogether: two devices with some of the layers each generate the same tokens as one device, also with pages and
+// samplers. Prompts in several parts are in flight on both devices.
 func TestTogether(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherRefuses: what bounds the memory of one device does not go with several.
+// TestTogetherRefuses: a memory limit for one device is rejected for several devices.
 func TestTogetherRefuses(t *testing.T) {
 	_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu,cpu", GPUMemory: 1 << 30})
 	if err == nil || !strings.Contains(err.Error(), "several devices") {
@@ -48,8 +48,8 @@ func TestTogetherRefuses(t *testing.T) {
 	}
 }
 
-// TestTogetherParts: where parts of a prompt go through two devices, it is read by those that take least together with
-// what devices wait; on one device by the largest.
+// TestTogetherParts: on two devices, the sizes of prompt parts minimize their time including the devices' waits. On one
+// device the largest part is used.
 func TestTogetherParts(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// BenchmarkBind checks the inputs and makes the outputs of a language model's step: three inputs, two symbols of which
-// one sizes no input, sixty states.
+// BenchmarkBind checks the inputs and allocates the outputs of a language model's step: three inputs, sixty states, and
+// two symbols, one of which is not the size of an input.
 func BenchmarkBind(b *testing.B) {
 	t, past := ir.Symbol("T", 512), ir.Symbol("P", 4096)
 	port := func(name string, dt ir.DType, dims ...ir.Dim) runtime.Port {

@@ -43,7 +43,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// open is what keeps an executable open.
+// open hides the Close of an executable.
 type open struct{ runtime.Executable }
 
 func (open) Close() error { return nil }

@@ -22,8 +22,8 @@ var (
 	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
 )
 
-// TestRandomGraphs compares random graphs on the fast path with the reference, run after run so that states advance.
-// Memory that runs use again is poisoned, and has to make no difference.
+// TestRandomGraphs compares random graphs on the fast path with the reference, for several runs so that states change.
+// Reused memory is poisoned, which must make no difference.
 //
 //	go test ./runtime/cpu -run TestRandomGraphs -graphs 50000 -timeout 0
 func TestRandomGraphs(t *testing.T) {
@@ -62,8 +62,8 @@ func TestRandomGraphs(t *testing.T) {
 	}
 }
 
-// differ runs a graph by the reference, by the fast path, and by that with poison. It returns how many runs it
-// compared, without those that the reference refuses.
+// differ runs a graph on the reference, on the fast path, and on the fast path with poison. It returns the number of
+// compared runs, without those that the reference rejects.
 func differ(t *testing.T, g *ir.Graph, seed uint64) (ran int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

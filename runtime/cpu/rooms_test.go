@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// aliases are graphs in which several values lie in the same memory: x is [1,2,3], and y is what they are to give. The
-// exponential after it would take the room of y, if y had lost it.
+// aliases are graphs in which several values share memory: x is [1,2,3], and y has the expected values. The exponential
+// after y would reuse its memory if y were freed too early.
 var aliases = map[string]struct {
 	text string
 	want []float64

@@ -73,8 +73,7 @@ func TestCacheIdentity(t *testing.T) {
 	}
 }
 
-// TestPlantedCacheIsNotRead: a driver must not be given what others could have
-// written.
+// TestPlantedCacheIsNotRead: the driver must not get data that other users could have written.
 func TestPlantedCacheIsNotRead(t *testing.T) {
 	id, path := [32]byte{1}, filepath.Join(t.TempDir(), "file")
 	if err := cachefile.WriteFile(path, encodeCache(id, []byte("payload"))); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestCapsAreProbed: a field of the caps that probing does not fill would be
-// known of profiles only, and what is chosen by it would not be what runs.
+// TestCapsAreProbed: every field of the caps must be probed. Otherwise it would be set only in profiles, and the
+// schedules chosen with it would differ from those that run.
 func TestCapsAreProbed(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "caps.go", nil, 0)
 	if err != nil {
@@ -47,8 +47,7 @@ func TestCapsAreProbed(t *testing.T) {
 	}
 }
 
-// TestProfileIsTheDevice: where there is a profile of this very device, under
-// this very driver, code made for either is the same.
+// TestProfileIsTheDevice: if there is a profile of this device with this driver, its caps must equal the probed ones.
 func TestProfileIsTheDevice(t *testing.T) {
 	caps := vktest.Device(t, vk.DeviceOptions{}).Caps()
 	for _, name := range device.Profiles() {

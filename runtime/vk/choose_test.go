@@ -113,8 +113,8 @@ func TestComputeFamily(t *testing.T) {
 	}
 }
 
-// TestCopyFamily: copies beside kernels go to a family for transfers alone, which those for video are not, and else to
-// that of kernels.
+// TestCopyFamily: copies concurrent with kernels use a queue family for transfers only, if there is one. Video families
+// do not count. Otherwise they use the family of kernels.
 func TestCopyFamily(t *testing.T) {
 	const gct = QueueGraphics | QueueCompute | QueueTransfer
 	const video, sparse = QueueFlags(0x20), QueueFlags(8)

@@ -158,7 +158,7 @@ func TestSaxpy(t *testing.T) {
 			t.Fatalf("y[%d] = %v, want %v", i, got, want)
 		}
 	}
-	// The same recording again works on what it left.
+	// The same recording works again on its own results.
 	run(t, d, r)
 	if got, want := floats(download(t, d, by))[10], float32(2*10+2*10-30); got != want {
 		t.Errorf("after a second run y[10] = %v, want %v", got, want)

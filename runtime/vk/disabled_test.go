@@ -13,13 +13,13 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// capabilities are those that a shader may declare only where a feature is enabled on the device (SPIR-V, section
-// "Capability"), and the extensions that they come with.
+// capabilities lists SPIR-V capabilities that a shader may declare only if a device feature is enabled (SPIR-V, section
+// "Capability"), with their extensions.
 var capabilities = []struct {
-	features   string // with commas between them: any of these will do
+	features   string // comma-separated; any of them suffices
 	capability uint32
 	extension  string
-	besides    []uint32 // capabilities that it needs
+	besides    []uint32 // capabilities that it requires
 }{
 	{"float16", 9, "", nil},
 	{"float64", 10, "", nil},

@@ -10,7 +10,7 @@ func ForceStaging(o DeviceOptions) DeviceOptions {
 	return o
 }
 
-// OwnAsHost has programs put into the device's own memory what is to be in the host's.
+// OwnAsHost makes programs use the device's own memory instead of host memory.
 func OwnAsHost(o DeviceOptions) DeviceOptions {
 	o.ownAsHost = true
 	return o
@@ -31,11 +31,11 @@ func (c *CommandList) FillUnchecked(b *Buffer, offset, size int64) {
 	c.users[b] = struct{}{}
 }
 
-// EmitRaw appends words to the list as they are.
+// EmitRaw appends words to the list unchanged.
 func (c *CommandList) EmitRaw(words ...uint64) { c.words = append(c.words, words...) }
 
-// Dispatches counts those of the recordings that the program has for runs on tensors, and how many of them read their
-// counts.
+// Dispatches counts the dispatches in the recordings for runs on tensors, and those that read their workgroup counts
+// from a buffer.
 func (e *Executable) Dispatches() (all, indirect int) {
 	for i := range e.ahead {
 		for _, b := range e.ahead[i].bound {
@@ -63,7 +63,7 @@ func (d *Device) Retired() int {
 	return len(d.retired)
 }
 
-// DownloadsAfter is a download of a whole buffer of what is there at a point.
+// DownloadsAfter downloads a whole buffer with its contents at a point.
 func (d *Device) DownloadsAfter(ctx context.Context, b *Buffer, p Point) error {
 	return d.download(ctx, make([]byte, b.size), b, 0, order{beside: true, after: p})
 }

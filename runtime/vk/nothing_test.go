@@ -58,7 +58,7 @@ func TestNothingOnDevice(t *testing.T) {
 	api.Calls(t, d, buffer, recording, e, d.NewCommandList())
 }
 
-// openDevice is what keeps a device open.
+// openDevice hides the Close of a device.
 type openDevice struct{ *vk.Device }
 
 func (openDevice) Close() error { return nil }

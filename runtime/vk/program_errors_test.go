@@ -266,7 +266,7 @@ func TestRunErrors(t *testing.T) {
 	expect(t, "y", r.Outputs["y"], ramp(2, 16))
 }
 
-// TestRunNegativeLength has a step, and then an output, whose extent is below zero at small lengths.
+// TestRunNegativeLength has a step, and then an output, with an extent that is negative for small lengths.
 func TestRunNegativeLength(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	f := newFixture(t, "negative")

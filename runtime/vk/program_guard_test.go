@@ -27,7 +27,7 @@ func (f *fixture) loadGuarded(d *vk.Device) *vk.Executable {
 		vk.LoadOptions{Guards: true}))(f.t))
 }
 
-// TestOverrunIsSeen runs a wrong kernel whose stray write stays within the allocation.
+// TestOverrunIsSeen runs a wrong kernel with a stray write that stays within the allocation.
 func TestOverrunIsSeen(t *testing.T) {
 	exe := stray(t).loadGuarded(vktest.Device(t, vk.DeviceOptions{}))
 	for _, tt := range []struct{ place, want int64 }{{0, 0}, {99, 0}, {100, 400}, {103, 412}, {104, 416},
@@ -47,7 +47,7 @@ func TestOverrunIsSeen(t *testing.T) {
 	}
 }
 
-// TestStateGuards checks that what stands around a state is watched, on both sides.
+// TestStateGuards checks that writes before and after a state are detected.
 func TestStateGuards(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	for _, offset := range []int64{-1, -4096, 256, 300} {

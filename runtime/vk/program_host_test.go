@@ -34,8 +34,8 @@ func summing(t testing.TB, n int) *fixture {
 	return f
 }
 
-// TestWeightRoom: weights that the device has no room for lie in host memory, those that are read least before others,
-// and kernels read them there. A second program finds them where they are.
+// TestWeightRoom: weights that do not fit on the device are in host memory, beginning with the least read ones, and
+// kernels read them there. A second program uses the same memory.
 func TestWeightRoom(t *testing.T) {
 	const n = 1 << 14
 	x, want := ramp(1, n), scaled(ramp(1, n), 4)

@@ -52,13 +52,12 @@ func TestRunCancel(t *testing.T) {
 	}
 }
 
-// cancelMidway cancels a run of slow after some submissions of it. It reports
-// whether the run was under way and returned before the device was done, which
-// is what a cancelled run does.
+// cancelMidway cancels a run of slow after some of its submissions. It reports whether the run was in progress and
+// returned before the device was done, as a cancelled run should.
 func cancelMidway(t *testing.T, d *vk.Device, e *vk.Executable, times int, submissions vk.Point, ones []float32) bool {
 	t.Helper()
 	n, step := len(ones), float32(times)
-	runProgram(t, e, inputs(ones), runtime.RunOptions{}) // includes what drivers put off until first use
+	runProgram(t, e, inputs(ones), runtime.RunOptions{}) // includes the driver's work on first use
 
 	// Before it has begun, nothing has happened.
 	ctx, cancel := context.WithCancel(context.Background())
@@ -131,7 +130,7 @@ func TestProgramClose(t *testing.T) {
 	const n = 1 << 16
 	f := slow(t, n, 50)
 	e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
-	// Close right behind a run that was not waited for.
+	// Close directly after an asynchronous run.
 	const limit = 100 * time.Microsecond
 	ctx, cancel := context.WithTimeout(context.Background(), limit) // clock: whichever comes first is right
 	defer cancel()

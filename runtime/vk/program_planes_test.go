@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestTruncatedPlanes cuts a file of blocks short while they are taken apart,
-// each goroutine of which has to notice. Without a guard the test binary dies.
+// TestTruncatedPlanes truncates a file of blocks while it is converted to planes. Each goroutine must notice this.
+// Without a guard the test binary would crash.
 func TestTruncatedPlanes(t *testing.T) {
 	if goruntime.GOOS != "linux" {
 		t.Skip("whether a file in use can be cut short depends on the system")

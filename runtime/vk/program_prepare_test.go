@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// prepared computes y = 2*x + 4*w, of which 4*w is prepared by way of a temporary. That of the run takes
-// its place, so that preparing again after a run, or late, would be seen.
+// prepared computes y = 2*x + 4*w. 4*w is prepared with a temporary whose memory the run's temporary reuses. So
+// preparing again after a run, or too late, would change the result.
 func prepared(t testing.TB, n int) *fixture {
 	f := newFixture(t, "prepared")
 	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
@@ -56,7 +56,7 @@ func TestProgramPrepared(t *testing.T) {
 	}
 }
 
-// Copies of a prepared program have copies of what was prepared.
+// Replicas of a prepared program have their own prepared buffers.
 func TestReplicasPrepared(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	e := prepared(t, 100).load(d)

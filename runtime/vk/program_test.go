@@ -97,7 +97,7 @@ func (f *fixture) load(d *vk.Device) *vk.Executable {
 	return closing(f.t, must(d.Load(context.Background(), f.program, f.spirv, f.weights, vk.LoadOptions{}))(f.t))
 }
 
-// chain computes y = 12*x by way of temporaries, the third of which takes the place of the first.
+// chain computes y = 12*x with temporaries. The third one reuses the memory of the first.
 func chain(t testing.TB, n int) *fixture {
 	f := newFixture(t, "chain")
 	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
@@ -185,7 +185,7 @@ func expect(t testing.TB, what string, got *ir.Data, want []float32) {
 	}
 }
 
-// placements are the ways in which inputs and outputs reach a device: staged as on a card, or not.
+// placements are the two ways to copy inputs and outputs to a device: with staging, as on a discrete GPU, and without.
 var placements = map[string]vk.DeviceOptions{
 	"direct": {},
 	"staged": vk.ForceStaging(vk.DeviceOptions{StagingBytes: 1 << 14}),
@@ -433,7 +433,7 @@ func TestProgramProfile(t *testing.T) {
 	}
 }
 
-// TestProgramProfileAtLength scales what kernels do by what there is of it.
+// TestProgramProfileAtLength: the profile scales the kernels' work with the run's extents.
 func TestProgramProfileAtLength(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	if d.Caps().TimestampBits == 0 {

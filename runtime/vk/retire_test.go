@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// fakeQueues are two queues that reach points when a test says so. A submission ends no sooner than the point of the
-// other queue that it waits for, as Vulkan has it. Drivers here have one queue, which hides what two show.
+// fakeQueues are two queues that reach points when a test says so. As in Vulkan, a submission ends only after the point
+// of the other queue that it waits for. Real drivers in the tests have one queue, which hides errors that two would
+// show.
 type fakeQueues struct {
 	mu      sync.Mutex
 	reached [queueCount]uint64
-	begins  [queueCount][]uint64 // by point less one: the point of the other queue that it waits for
-	waits   [queueCount]int      // who waits now
+	begins  [queueCount][]uint64 // by point minus one: the point of the other queue to wait for
+	waits   [queueCount]int      // number of waiters
 }
 
 func (q *fakeQueues) submit(queue int, _ []uint64, wait, signal uint64) Result {
@@ -172,8 +173,8 @@ func TestWaitIdle(t *testing.T) {
 	}
 }
 
-// TestOrderOfQueues: copies in order begin after the kernels before them, and kernels after the copies that they may
-// read; copies beside kernels begin when they are told to, and only what they write is waited for.
+// TestOrderOfQueues: ordered copies begin after the kernels before them, and kernels begin after the copies that they
+// may read. Concurrent copies begin at the requested point, and kernels wait only for those that write.
 func TestOrderOfQueues(t *testing.T) {
 	d, q := fakeDevice()
 	submitKernels(t, d)
@@ -181,10 +182,10 @@ func TestOrderOfQueues(t *testing.T) {
 	submitKernels(t, d)                            // after copies 1
 	submitCopies(t, d, order{beside: true}, true)  // at once
 	submitKernels(t, d)                            // after copies 2
-	submitCopies(t, d, order{beside: true}, false) // at once, and only reads
+	submitCopies(t, d, order{beside: true}, false) // at once; it only reads
 	submitKernels(t, d)                            // at once
 	submitCopies(t, d, order{beside: true, after: 3}, false)
-	submitCopies(t, d, order{}, false) // reads, in order: what kernels write later comes after
+	submitCopies(t, d, order{}, false) // ordered reads: later kernels must not overwrite the source
 	submitKernels(t, d)
 	wantKernels, wantCopies := []uint64{0, 1, 2, 0, 5}, []uint64{1, 0, 0, 3, 4}
 	if have := q.begins[kernelQueue]; !slices.Equal(have, wantKernels) {
@@ -195,8 +196,8 @@ func TestOrderOfQueues(t *testing.T) {
 	}
 }
 
-// TestRetiredRandom submits to two queues that go on in random order, and closes what they use: nothing is freed
-// before both are done with it, and all is in the end.
+// TestRetiredRandom submits to two queues that progress in random order, and closes resources in use. Nothing may be
+// freed before both queues are done with it, and everything is freed in the end.
 func TestRetiredRandom(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 1))

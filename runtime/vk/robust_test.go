@@ -10,9 +10,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestRobustDevice asks a driver to check accesses, and runs a kernel that writes
-// far outside of its buffers: the device lives on, and what it was to write is
-// right.
+// TestRobustDevice enables the driver's bounds checks and runs a kernel that writes far outside its buffers. The device
+// must survive, and the valid writes must be right.
 func TestRobustDevice(t *testing.T) {
 	if have := vktest.Device(t, vk.DeviceOptions{}).Robustness(); have != vk.Unchecked {
 		t.Errorf("a device that was not asked to check: %s", have)

@@ -38,7 +38,7 @@ func TestCostOf(t *testing.T) {
 	}
 }
 
-// TestStatistics asks a driver what it made of a shader. Software drivers do not say, and are not asked.
+// TestStatistics queries a driver's statistics of a shader. Software drivers have none.
 func TestStatistics(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	desc := copyDesc(t)
@@ -72,7 +72,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestRepresentationsCached: a driver that takes a pipeline from a cache shows of it what it shows of a new one.
+// TestRepresentationsCached: a driver shows the same representations for a pipeline from the cache as for a new one.
 func TestRepresentationsCached(t *testing.T) {
 	options := vk.DeviceOptions{CacheDir: t.TempDir()}
 	var shown []int

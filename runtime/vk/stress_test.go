@@ -72,8 +72,8 @@ func program(d *vk.Device, saxpy vk.PipelineDesc, worker, n int) (err error) {
 	return nil
 }
 
-// TestStress has several goroutines make, run and close things on one device while the garbage
-// collector runs all the time.
+// TestStress creates, runs and closes resources of one device from several goroutines, while the garbage collector runs
+// all the time.
 func TestStress(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	rounds := 40
@@ -115,7 +115,7 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// TestOpenCloseRepeatedly looks for what is left over from one instance to the next.
+// TestOpenCloseRepeatedly checks that an instance leaves nothing behind that affects the next one.
 func TestOpenCloseRepeatedly(t *testing.T) {
 	for i := range 5 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestWaitCancel(t *testing.T) {
 				more)
 		}
 	}
-	// The device works on, and what is closed now stays until it is done.
+	// The device is still working, so resources closed now must live until it is done.
 	retired := d.Retired()
 	r.Close()
 	if retired == d.Retired() && !d.Done(p) {
@@ -156,7 +156,7 @@ func TestSubmitRefusesClosed(t *testing.T) {
 	}
 }
 
-// TestGather: what is gathered is done with what is submitted next, or when somebody waits for it, in order.
+// TestGather: gathered recordings execute in order, together with the next submission or when somebody waits for them.
 func TestGather(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	x, y := buffer(t, d, "x", 4*1000, vk.DeviceMemory), buffer(t, d, "y", 4*1000, vk.DeviceMemory)

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// kept runs a program whose input is on the device, and leaves its output there.
+// kept runs a program with an input on the device, and leaves its output there.
 func kept(t *testing.T, e *vk.Executable, x *runtime.DeviceTensor, opt runtime.RunOptions) *runtime.DeviceTensor {
 	t.Helper()
 	opt.Inputs, opt.Keep = map[string]*runtime.DeviceTensor{"x": x}, []string{"y"}
@@ -72,7 +72,8 @@ func TestDeviceTensors(t *testing.T) {
 	}
 }
 
-// TestNoRoomForKept: a run that has no room for what it is to keep fails before it begins, and leaves nothing.
+// TestNoRoomForKept: a run without enough memory for its kept outputs fails before it begins, and leaves nothing
+// behind.
 func TestNoRoomForKept(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{BlockBytes: 1 << 10})
 	const n = 1 << 20
@@ -88,9 +89,9 @@ func TestNoRoomForKept(t *testing.T) {
 	expect(t, "state", must(e.ReadState("sum"))(t), make([]float32, n))
 }
 
-// TestRunsBound: runs that take the tensors of those before, and whose tensors lie where those of earlier runs lay, are
-// recorded once more on that memory and then not again, also where some are given theirs by the host; a run with other
-// tensors between them is right as well.
+// TestRunsBound: runs that take tensors of earlier runs, with tensors in reused memory, are recorded once for that
+// memory and not again. This also holds if the host provides some of the inputs. A run with other tensors in between is
+// right as well.
 func TestRunsBound(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) { runsBound(t, vktest.Device(t, options), 500) })
@@ -146,8 +147,8 @@ func runsBound(t *testing.T, d *vk.Device, n int) {
 	expect(t, "state", must(exe.ReadState("sum"))(t), sum)
 }
 
-// TestGroups: runs that are submitted together, and were before, are one recording, which goes when they are closed.
-// Runs that come when all before them have been waited for are the recordings of those that came so before.
+// TestGroups: runs that are repeatedly submitted together become one recording. It is freed when their program is
+// closed. After all earlier runs have been waited for, new runs use the recordings of the previous rounds.
 func TestGroups(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
@@ -217,8 +218,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsOfPrograms: what is between runs of several programs that are one recording orders copies, kernels and the
-// reading of workgroup counts, whichever of these each has; under validation layers that is checked, too.
+// TestGroupsOfPrograms: in a recording of several programs' runs, the barriers between runs order copies, kernels and
+// reads of workgroup counts, in every combination. Validation layers check this too.
 func TestGroupsOfPrograms(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
@@ -263,16 +264,16 @@ func TestGroupsOfPrograms(t *testing.T) {
 	}
 }
 
-// TestGroupsGiveWay: a group that gives way to another is closed, also where it does so when somebody waits for a run,
-// after which no other run comes.
+// TestGroupsGiveWay: a group that is replaced by another one is closed, even if that happens while somebody waits for a
+// run and no other run follows.
 func TestGroupsGiveWay(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	const count, alone, most = 12, 4, 8 // runs of a round, rounds without groups, groups that end with the same run
 	exe := counter(t, 8).load(d)
 	recordings := 0
-	for round := range alone + 2*(count-1) - 1 { // the last one has a group give way
+	for round := range alone + 2*(count-1) - 1 { // in the last round a group is replaced
 		var list []*runtime.DeviceTensor
-		first := count - 2 - (round-alone)/2 // of the group, which is there twice
+		first := count - 2 - (round-alone)/2 // the first run of the group; each group occurs twice
 		for i := range count {
 			opt := runtime.RunOptions{Keep: []string{"twice"}, More: round >= alone && i >= first}
 			list = append(list, runProgram(t, exe, inputs(ramp(1, 8)), opt).Kept["twice"])
@@ -333,7 +334,7 @@ func TestBoundSymbols(t *testing.T) {
 			var flying []*runtime.DeviceTensor
 			rows := func(i int) int {
 				if i < 64 {
-					return most // so that what comes after has room for all
+					return most // so that later runs have room for everything
 				}
 				return 1 + i%most
 			}
@@ -371,8 +372,8 @@ func TestBoundSymbols(t *testing.T) {
 	}
 }
 
-// TestFullGrids: runs whose grids are as large as they may be are recorded with these, and others read how large theirs
-// are; each is right, and neither is recorded anew because of the other.
+// TestFullGrids: runs with the largest possible grids are recorded with fixed grids, and others read the grid size from
+// a buffer. Each is right, and neither causes the other to be recorded again.
 func TestFullGrids(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
@@ -382,7 +383,7 @@ func TestFullGrids(t *testing.T) {
 				opt := runtime.RunOptions{Keep: []string{"y"}, Symbols: explicit(exe)}
 				r := must(exe.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
 				expect(t, "y", must(r.Kept["y"].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
-				r.Kept["y"].Close() // so that each run has the turn after the last one's
+				r.Kept["y"].Close() // so that each run uses the slot after the previous run's
 			}
 			for i := range 128 {
 				run(i, most)
@@ -406,8 +407,8 @@ func TestFullGrids(t *testing.T) {
 	}
 }
 
-// TestLargeInputsAhead: inputs that runs ahead bring to the device beside those before are each run's own, while their
-// length changes, too; a tensor is uploaded while another run has the program.
+// TestLargeInputsAhead: each asynchronous run gets its own inputs, although they are copied concurrently with earlier
+// runs and their length changes. A tensor can be uploaded while another run uses the program.
 func TestLargeInputsAhead(t *testing.T) {
 	staged := maps.Clone(placements)
 	staged["through the rings"] = vk.ForceStaging(vk.DeviceOptions{StagingBytes: 100 << 10})
@@ -457,7 +458,7 @@ func TestRoomAhead(t *testing.T) {
 	staged := vk.ForceStaging(vk.DeviceOptions{})
 	for placement, options := range map[string]vk.DeviceOptions{"direct": {}, "staged": staged} {
 		d := vktest.Device(t, vk.LimitGiven(options, most))
-		// The rings through which tensors reach a card are the device's, which makes them for the first that does.
+		// The staging rings belong to the device. It creates them for the first tensor that needs them.
 		first := chain(t, 20000).load(d)
 		y := must(first.Run(t.Context(), inputs(ramp(1, 20000)), runtime.RunOptions{Keep: []string{"y"}}))(t).Kept["y"]
 		expect(t, "the first run", must(y.Read(t.Context()))(t), scaled(ramp(1, 20000), 12))
@@ -507,9 +508,9 @@ func TestRoomAhead(t *testing.T) {
 	}
 }
 
-// TestRunsAhead: runs that keep their outputs are not waited for. Each has the inputs and lengths that it was given,
-// whatever is given to the next before it is done, and what stands between them is in order. Once tensors are closed,
-// others lie where they did.
+// TestRunsAhead: runs that keep their outputs are asynchronous. Each uses its own inputs and lengths, even if the next
+// run gets different ones before it is done, and other work between runs is in order. When tensors are closed, later
+// ones reuse their memory.
 func TestRunsAhead(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
@@ -521,7 +522,7 @@ func TestRunsAhead(t *testing.T) {
 			for round := range 3 {
 				var chained, long, counted []*runtime.DeviceTensor
 				keep := func(name string) runtime.RunOptions { return runtime.RunOptions{Keep: []string{name}} }
-				for i := range 40 { // more than the device may have at a time
+				for i := range 40 { // more than the device may have in flight
 					r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep("y")))(t)
 					chained = append(chained, r.Kept["y"])
 					rows := 1 + i%3

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// fakeQueue is a timeline whose device reaches points when it is told to.
+// fakeQueue is a timeline with a device that reaches points when a test says so.
 type fakeQueue struct {
 	timeline
-	asks map[uint64]chan error // what the device is asked for, and what it answers
+	asks map[uint64]chan error // the points that the timeline queries, and the device's answers
 }
 
 func newFakeQueue(points uint64) *fakeQueue {
@@ -44,7 +44,7 @@ func (q *fakeQueue) start(ctx context.Context, point uint64) (done chan error) {
 	return done
 }
 
-// until returns when it is so.
+// until waits for a condition.
 func (q *fakeQueue) until(so func(asked []uint64, waiting int) bool) {
 	for {
 		q.mu.Lock()
@@ -57,7 +57,7 @@ func (q *fakeQueue) until(so func(asked []uint64, waiting int) bool) {
 	}
 }
 
-// check compares what the device is asked for now, and how many wait for that.
+// check compares the points queried now and the number of other waiters with the expected ones.
 func (q *fakeQueue) check(t *testing.T, what string, waiting int, asked ...uint64) {
 	t.Helper()
 	q.until(func(have []uint64, n int) bool {
@@ -70,14 +70,14 @@ func (q *fakeQueue) check(t *testing.T, what string, waiting int, asked ...uint6
 	}
 }
 
-// TestOneAsks: of all who wait for a queue one asks the device, the one whose point comes first.
+// TestOneAsks: only one of the waiters queries the device, the one with the earliest point.
 func TestOneAsks(t *testing.T) {
 	ctx := t.Context()
 	q := newFakeQueue(9)
 	five := q.start(ctx, 5)
 	seven, six, again := q.start(ctx, 7), q.start(ctx, 6), q.start(ctx, 5)
 	q.check(t, "later ones wait", 3, 5)
-	three := q.start(ctx, 3) // which the one that asks for 5 would hear of too late
+	three := q.start(ctx, 3) // the query for 5 would return too late for it
 	four := q.start(ctx, 4)
 	q.check(t, "an earlier one asks", 4, 5, 3)
 	q.asks[3] <- nil
@@ -143,7 +143,7 @@ func TestWaitersEnd(t *testing.T) {
 	}
 }
 
-// heldContext is one whose Done holds up who is about to wait, which it tells, until it is let go.
+// heldContext is a context that blocks in Done. It signals when a waiter is about to wait, until it is released.
 type heldContext struct {
 	context.Context
 	here, on chan struct{}
@@ -155,8 +155,8 @@ func (c heldContext) Done() <-chan struct{} {
 	return nil
 }
 
-// TestTimelineNotedMeanwhile: where a point is noted by others after who waits for it was told to ask the device, and
-// before it does, the next one asks.
+// TestTimelineNotedMeanwhile: if a waiter was chosen to query the device, but its point is recorded as reached before
+// it does, the next waiter queries.
 func TestTimelineNotedMeanwhile(t *testing.T) {
 	q := newFakeQueue(3)
 	first := q.start(t.Context(), 1)
@@ -180,8 +180,8 @@ func TestTimelineNotedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTimelineRandom has several goroutines wait for points in random order while the device goes on, and some of them
-// give up, others note points, and the device may be lost: all waits end, with a point that is reached or an error.
+// TestTimelineRandom: several goroutines wait for points in random order while the device progresses. Some give up,
+// others record points, and the device may be lost. Every wait must end, with a reached point or an error.
 func TestTimelineRandom(t *testing.T) {
 	const points = 12
 	lost := errors.New("lost")

@@ -150,7 +150,7 @@ func TestTransferOrder(t *testing.T) {
 	}
 }
 
-// TestLateDownload: a download of what comes late does not keep earlier ones from the ring.
+// TestLateDownload: a download that waits for a late point does not block earlier ones from using the ring.
 func TestLateDownload(t *testing.T) {
 	d := vktest.Device(t, vk.ForceStaging(vk.DeviceOptions{}))
 	const n = 1 << 20
@@ -159,7 +159,7 @@ func TestLateDownload(t *testing.T) {
 	fill(t, d, y, 0)
 	r := longRecording(t, d, x, y, 20)
 	run(t, d, r)
-	// The device may be done before the download waits: more work is given to it until it is not.
+	// The device may be done before the download waits, so give it more work until it is not.
 	for more, seen := 1, false; !seen; more *= 2 {
 		if more > 1000 {
 			t.Fatalf("with %d runs under way a download waited for none of them", more)

@@ -71,7 +71,7 @@ func TestRoundBytes(t *testing.T) {
 	}
 }
 
-// finiteBlocks returns blocks of any bits, but for scales that are not finite.
+// finiteBlocks returns blocks of random bits with finite scales.
 func finiteBlocks(t *testing.T, rng *rand.Rand, d ir.DType, n int) *interp.Stored {
 	t.Helper()
 	size := d.BlockBytes()
@@ -91,8 +91,8 @@ func finiteBlocks(t *testing.T, rng *rand.Rand, d ir.DType, n int) *interp.Store
 	return s
 }
 
-// TestMultiplyBytes compares products of bytes with sums of products of what the blocks and the bytes stand for, and
-// checks that they write nothing else.
+// TestMultiplyBytes compares int8 dot products with sums over the decoded blocks and bytes. It checks that nothing else
+// is written.
 func TestMultiplyBytes(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(11, 1))
@@ -142,8 +142,8 @@ func TestMultiplyBytes(t *testing.T) {
 	}
 }
 
-// TestByteProducts compares products of precision int8 with the interpreter's, and checks that a row's have the same
-// bits alone and among others. Without the precision they are closer.
+// TestByteProducts compares matmuls with precision int8 with the interpreter's. It checks that a row has the same bits
+// alone and among other rows, and that full precision is more accurate.
 func TestByteProducts(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(12, 1))

@@ -63,7 +63,7 @@ func values(t *testing.T, rng *rand.Rand, g *ir.Graph, symbols map[string]int64)
 	return in
 }
 
-// TestChains checks which nodes of graphs become chains, and that they compute what the interpreter does.
+// TestChains checks which nodes become chains, and compares the chains' results with the interpreter's.
 func TestChains(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string

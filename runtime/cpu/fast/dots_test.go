@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// whole returns n small integers, whose sums of products float32 holds in any order.
+// whole returns n small integers. Float32 represents sums of their products exactly, in any order.
 func whole(rng *rand.Rand, n int) []float32 {
 	list := make([]float32, n)
 	for i := range list {
@@ -15,7 +15,7 @@ func whole(rng *rand.Rand, n int) []float32 {
 	return list
 }
 
-// TestMultiply compares products on vectors with those in Go, and checks that they write nothing else.
+// TestMultiply compares vectorized matmuls with plain Go, and checks that nothing else is written.
 func TestMultiply(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, k := range []int{0, 1, 7, 8, 9, 31, 64, 100} {
@@ -34,7 +34,7 @@ func TestMultiply(t *testing.T) {
 	}
 }
 
-// TestMultiplyAlone checks that a product has the same bits whichever rows it is computed with.
+// TestMultiplyAlone checks that a result has the same bits regardless of the other rows in the call.
 func TestMultiplyAlone(t *testing.T) {
 	const rows, cols, k = 11, 13, 77
 	rng := rand.New(rand.NewPCG(2, 1))
@@ -56,7 +56,7 @@ func TestMultiplyAlone(t *testing.T) {
 	}
 }
 
-// TestWeigh compares weighed sums of rows on vectors with those in Go, and checks that they write nothing else.
+// TestWeigh compares vectorized weighted sums of rows with plain Go, and checks that nothing else is written.
 func TestWeigh(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for n := range 90 {

@@ -2,7 +2,7 @@ package fast
 
 import "github.com/vkc-go/vkc/ir"
 
-// Ops are the ops of which nodes are computed here.
+// Ops lists the ops with kernels in this package.
 func Ops() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {

@@ -62,8 +62,8 @@ func TestExps(t *testing.T) {
 	}
 }
 
-// TestPrimitives compares the primitives on vectors with those in Go, on lists of any length, also where the result
-// takes the place of an argument.
+// TestPrimitives compares the vectorized primitives with plain Go, on lists of any length, also with the result in the
+// memory of an argument.
 func TestPrimitives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	vectors := 0

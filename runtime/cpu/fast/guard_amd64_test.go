@@ -21,11 +21,11 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// guarded is memory between two pages that nothing may touch. The assembly checks no bounds, so what it reads or
-// writes outside of an operand would otherwise not show.
+// guarded is memory between two inaccessible pages. The assembly checks no bounds, so an access outside an operand
+// would otherwise go unnoticed.
 type guarded struct {
 	t    *testing.T
-	low  bool // operands begin after a page, and do not end before one
+	low  bool // operands begin directly after a page, instead of ending directly before one
 	rng  *rand.Rand
 	free []func()
 }

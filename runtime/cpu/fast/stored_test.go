@@ -11,14 +11,14 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// sameFloats reports whether two lists have the same bits, but for those of NaN.
+// sameFloats reports whether two lists have the same bits, treating all NaNs as equal.
 func sameFloats(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {
 		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
 	})
 }
 
-// randomBytes returns bytes of which floats are NaN, infinite and denormal, too.
+// randomBytes returns random bytes. Interpreted as floats, some are NaN, infinite or denormal.
 func randomBytes(rng *rand.Rand, n int) []byte {
 	list := make([]byte, n)
 	for i := range list {
@@ -27,8 +27,8 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	return list
 }
 
-// TestDecode compares what decodes stored elements with the formats' definition, on any bits, and checks
-// that it writes nothing else.
+// TestDecode compares the decoders of stored elements with the formats' definitions, on random bits. It checks that
+// nothing else is written.
 func TestDecode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, d := range ir.DTypes() {
@@ -54,7 +54,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestMultiplyStored checks that products with rows as they are stored have the bits of those with decoded rows.
+// TestMultiplyStored checks that matmuls with stored rows give the same bits as with decoded rows.
 func TestMultiplyStored(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	for _, d := range []ir.DType{ir.F16, ir.BF16, ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.Q6_K} {
