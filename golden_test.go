@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/internal/golden"
 )
 
 var updateGolden = flag.Bool("update-golden", false, "write golden/profiles anew")
@@ -54,28 +54,5 @@ func TestGoldenProfiles(t *testing.T) {
 
 func compareGolden(t *testing.T, path, have string) {
 	t.Helper()
-	if *updateGolden {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(have), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; `go test . -run GoldenProfiles -update-golden` writes it", err)
-	}
-	if have == string(want) {
-		return
-	}
-	a, b := strings.Split(have, "\n"), strings.Split(string(want), "\n")
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			t.Fatalf("%s:%d: have %q, want %q; if the change is meant, refresh with -update-golden and read the diff",
-				path, i+1, a[i], b[i])
-		}
-	}
-	t.Fatalf("%s: %d lines, want %d", path, len(a), len(b))
+	golden.Check(t, path, have, *updateGolden, "go test . -run GoldenProfiles -update-golden")
 }

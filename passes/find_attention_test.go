@@ -2,10 +2,10 @@ package passes_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -217,8 +217,8 @@ func TestFindAttention(t *testing.T) {
 // TestAttentionTable: docs/ATTENTION.md says which kernels each spelling becomes.
 func TestAttentionTable(t *testing.T) {
 	const page = "../docs/ATTENTION.md"
-	text := "# Attention by ops\n\nHow exporters spell attention, and the kernels that it becomes: where it is " +
-		"`attention`, scores are never stored.\nWritten by `go test ./passes -run AttentionTable -update-golden`.\n\n" +
+	text := "# Attention by ops\n\nThe table lists spellings of attention by exporters, and the kernels of each. A kernel `attention` stores no " +
+		"scores.\n`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
 	for _, tt := range spelledAttentions {
 		s, err := passes.Run(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})
@@ -227,13 +227,5 @@ func TestAttentionTable(t *testing.T) {
 		}
 		text += fmt.Sprintf("| %s | %d | %s |\n", tt.name, len(s.Kernels), strings.ReplaceAll(families(s), " ", ", "))
 	}
-	if *updateGolden {
-		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(page)
-	if err != nil || string(have) != text {
-		t.Errorf("%s is stale, %v: go test ./passes -run AttentionTable -update-golden", page, err)
-	}
+	golden.Check(t, page, text, *updateGolden, "go test ./passes -run AttentionTable -update-golden")
 }

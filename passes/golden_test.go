@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -56,7 +57,8 @@ func goldenFile(t *testing.T, pass string) {
 		if *updateGolden {
 			cases[i] = name + "\n" + text + "---\n" + have
 		} else if want != have {
-			t.Errorf("%s: have\n%s\nwant\n%s", name, have, want)
+			t.Errorf("%s: case %s differs:\n%sIf the change is meant: go test ./passes -run Golden/%s -update-golden", file,
+				name, golden.Diff(want, have), pass)
 		}
 	}
 	if *updateGolden {

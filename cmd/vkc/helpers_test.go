@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -121,22 +121,10 @@ func has(t *testing.T, printed string, texts ...string) {
 	}
 }
 
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
+// goldenFile compares with a file of testdata.
+func goldenFile(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *updateGolden {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (go test ./cmd/vkc -update-golden writes it anew): %s", path, diff)
-	}
+	golden.Check(t, filepath.Join("testdata", name), got, *updateGolden, "go test ./cmd/vkc -update-golden")
 }
 
 // ownCache gives a test an empty cache.

@@ -19,7 +19,7 @@ func TestRunOnReference(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "label.npy")
 	r := ok(t, mlpArgs(t, "--device", "cpu", "--check", "--output", "label="+file)...)
 	// How far the processor's kernels are from the reference depends on its instructions.
-	golden(t, "run.txt", regexp.MustCompile(`worst error [^;]*;|\([^()]* at its worst place\)`).ReplaceAllString(r.stdout, "…"))
+	goldenFile(t, "run.txt", regexp.MustCompile(`worst error [^;]*;|\([^()]* at its worst place\)`).ReplaceAllString(r.stdout, "…"))
 	if !strings.Contains(r.stderr, "vkc: device CPU fast path: asked for\n") {
 		t.Errorf("standard error:\n%s", r.stderr)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/vkc-go/vkc/internal/golden"
 )
 
 // shown is a block of docs/TOUR.md that is made from what it shows: a comment
@@ -53,16 +53,8 @@ func TestGoldenTour(t *testing.T) {
 	if blocks < 5 {
 		t.Fatalf("%s shows %d blocks: the test would prove little", page, blocks)
 	}
-	if *updateGolden && !t.Failed() {
-		if err := os.WriteFile(page, []byte(fresh), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(text), fresh); diff != "" {
-		t.Errorf("%s is stale: go test ./cmd/vkc -run GoldenTour -update-golden writes it anew; read its text "+
-			"again: %s", page, diff)
-	}
+	golden.Check(t, page, fresh, *updateGolden && !t.Failed(),
+		"go test ./cmd/vkc -run GoldenTour -update-golden (read the page's prose again)")
 }
 
 // linesBetween returns the lines from the first that begins with one text to the next that begins with another.

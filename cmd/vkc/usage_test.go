@@ -37,7 +37,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 	}
-	golden(t, "help.txt", all.String())
+	goldenFile(t, "help.txt", all.String())
 }
 
 // TestExamples parses every example of the help: flags and arguments must be

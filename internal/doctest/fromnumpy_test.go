@@ -10,7 +10,6 @@ import (
 	"go/printer"
 	"go/token"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -238,16 +238,8 @@ func TestFromNumPy(t *testing.T) {
 			n++
 		}
 	}
-	path := filepath.Join(root, fromNumPyPage)
-	if *updateGolden {
-		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if read(t, fromNumPyPage) != page.String() {
-		t.Errorf("%s differs from this test: go test ./internal/doctest -run FromNumPy -update-golden writes it",
-			fromNumPyPage)
-	}
+	golden.Check(t, filepath.Join(root, fromNumPyPage), page.String(), *updateGolden,
+		"go test ./internal/doctest -run FromNumPy -update-golden")
 }
 
 // near allows the last digit in which the wanted values are written.
