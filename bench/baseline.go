@@ -29,6 +29,8 @@ type Point struct {
 	Micros float64 `json:"us,omitempty"`
 	TFlops float64 `json:"tflops,omitempty"`
 	GBps   float64 `json:"gbps,omitempty"`
+	// PerSecond is the tokens a second of a language model, by the wall clock.
+	PerSecond float64 `json:"per_second,omitempty"`
 }
 
 // Goal is a goal for a case, given by one of the numbers.
@@ -108,7 +110,7 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	}
 	b := &Baseline{Name: name, About: file.About, Device: file.Device, Points: file.Anchors, Goals: file.Goals}
 	for _, p := range b.Points {
-		if p.Case == "" || !positive(p.Micros, p.TFlops, p.GBps) {
+		if p.Case == "" || !positive(p.Micros, p.TFlops, p.GBps, p.PerSecond) {
 			return nil, fmt.Errorf("anchor of %q by %q: want one time or rate above 0", p.Case, p.By)
 		}
 	}
@@ -176,6 +178,8 @@ func (p Point) micros(r *Result) float64 {
 		return r.Flops / p.TFlops / 1e6
 	case p.GBps > 0:
 		return r.Moved / p.GBps / 1e3
+	case p.PerSecond > 0 && r.Text != nil:
+		return r.Micros * r.Text.Mean / p.PerSecond
 	}
 	return 0
 }
@@ -187,6 +191,8 @@ func (p Point) String() string {
 		return digits(p.Micros) + " us"
 	case p.TFlops > 0:
 		return digits(p.TFlops) + " TFLOP/s"
+	case p.PerSecond > 0:
+		return digits(p.PerSecond) + " tokens a second"
 	}
 	return digits(p.GBps) + " GB/s"
 }

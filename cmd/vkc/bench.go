@@ -28,7 +28,8 @@ type benchFlags struct {
 	output        string
 	from          []string
 	against, page string
-	plot, trace   string
+	plot, chart   string
+	trace         string
 	maxRegress    float64
 	tuning        tuningFlags
 	model         benchModelFlags
@@ -101,6 +102,8 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did "+
 		"to `FILE.json` for ui.perfetto.dev")
 	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
+	flags.StringVar(&f.chart, "chart", "", "draw the tokens a second of language models as bars into `FILE.svg`, next to "+
+		"those of --against")
 	return cmd
 }
 
@@ -162,7 +165,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
 		return usagef("--max-regress %v: want a number above 0, beside --against", f.maxRegress)
 	}
-	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "trace": f.trace} {
+	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "chart": f.chart, "trace": f.trace} {
 		if err := writable(flag, path); err != nil {
 			return err
 		}

@@ -107,6 +107,7 @@ func TestBenchAgainst(t *testing.T) {
 	ok(t, "bench", "--from", slow, "--against", "h100", "--max-regress", "1")
 	fails(t, exitFailure, []string{"bench", "--from", slow, "--against", fast, "--max-regress", "50"},
 		"add takes 10.00 us, 100.0% more")
+	fails(t, exitFailure, []string{"bench", "--from", slow, "--chart", plot}, "no result has tokens a second", "-m")
 	fails(t, exitFailure, []string{"bench", "--from", slow, "--page", plot}, "--page", "lacks the lines")
 	fails(t, exitFailure, []string{"bench", "--from", filepath.Join(dir, "none")}, "--from")
 	fails(t, exitFailure, []string{"bench", "--against", page}, "--against", "neither")

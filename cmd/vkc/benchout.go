@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/vkc-go/vkc/bench"
@@ -42,12 +43,21 @@ func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) 
 			return err
 		}
 	}
-	if f.plot != "" {
+	for _, drawing := range []struct {
+		file  string
+		write func(io.Writer) error
+	}{
+		{f.plot, func(w io.Writer) error { return bench.WriteSVG(w, r) }},
+		{f.chart, func(w io.Writer) error { return bench.WriteBars(w, r, base) }},
+	} {
+		if drawing.file == "" {
+			continue
+		}
 		var svg bytes.Buffer
-		if err := bench.WriteSVG(&svg, r); err != nil {
+		if err := drawing.write(&svg); err != nil {
 			return err
 		}
-		if err := atomicfile.WriteFile(f.plot, svg.Bytes(), 0o666); err != nil {
+		if err := atomicfile.WriteFile(drawing.file, svg.Bytes(), 0o666); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 	there := t.TempDir()
 	nowhere := filepath.Join(there, "no", "x")
 	for _, line := range [][]string{
-		{"compile", graph, "-o"}, {"quantize", weights, "--type", "q8_0", "-o"}, {"tune", graph, "--output"}, {"bench", "--plot"}, {"bench", "--output"}, {"bench", "--trace"},
+		{"compile", graph, "-o"}, {"quantize", weights, "--type", "q8_0", "-o"}, {"tune", graph, "--output"}, {"bench", "--plot"}, {"bench", "--chart"}, {"bench", "--output"}, {"bench", "--trace"},
 		{"run", graph, "--trace"},
 	} {
 		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
