@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ test: setup ## format, vet, staticcheck, internal/lint, every test, and a part o
 
 test-full: setup ## make test with every test under race detector and validation layers; an hour and more
 	@scripts/test --full $(PKG)
+
+missing: ## print the parts that new rows of the tables lack, and the files to edit
+	@scripts/missing
 
 mutants: setup ## plant faults, one at a time, and list those that tests miss: make mutants ONLY='passes|quant'; hours
 	go run ./internal/mutants -only '$(ONLY)'

@@ -15,6 +15,7 @@ func of(domain string, n msg) msg { return n.text(7, domain) }
 func TestOpsByHand(t *testing.T) {
 	const ms = "com.microsoft"
 	gelu := func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }
+	gelu1 := (1 + math.Tanh(math.Sqrt(2/math.Pi)*1.044715)) / 2 // gelu of 1 by tanh
 	bytes := func(values ...int64) *ir.Data {
 		d, err := ir.FromInts(ir.U8, values, len(values))
 		if err != nil {
@@ -68,6 +69,45 @@ func TestOpsByHand(t *testing.T) {
 			weights(floats("cos", []float32{0}, 1, 1), floats("sin", []float32{1}, 1, 1), ints("at", []int64{0}, 1)),
 			of(ms, node("RotaryEmbedding", names("x", "at", "cos", "sin"), names("y"), intAttr("num_heads", 2))),
 			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4}, 1, 1, 4)}, f32(t, []float64{-2, 1, -4, 3}, 1, 1, 4)},
+		// Experimental ops of opset 1, which files of old exporters still have.
+		"ScaledTanh": {inputs(port("x", float, 1)), nil,
+			node("ScaledTanh", names("x"), names("y"), floatAttr("alpha", 2), floatAttr("beta", 0.5)),
+			map[string]*ir.Data{"x": f32(t, []float64{1}, 1)}, f32(t, []float64{2 * math.Tanh(0.5)}, 1)},
+		"Affine": {inputs(port("x", float, 1)), nil,
+			node("Affine", names("x"), names("y"), floatAttr("alpha", 2), floatAttr("beta", 3)),
+			map[string]*ir.Data{"x": f32(t, []float64{1}, 1)}, f32(t, []float64{5}, 1)},
+		"Scale": {inputs(port("x", float, 1)), nil, node("Scale", names("x"), names("y"), floatAttr("scale", 3)),
+			map[string]*ir.Data{"x": f32(t, []float64{2}, 1)}, f32(t, []float64{6}, 1)},
+		"ParametricSoftplus": {inputs(port("x", float, 1)), nil,
+			node("ParametricSoftplus", names("x"), names("y"), floatAttr("alpha", 2), floatAttr("beta", 0.5)),
+			map[string]*ir.Data{"x": f32(t, []float64{2}, 1)}, f32(t, []float64{2 * math.Log1p(math.E)}, 1)},
+		"ConstantFill": {inputs(port("x", float, 1)), nil,
+			node("ConstantFill", names("x"), names("y"), floatAttr("value", 4), intsAttr("extra_shape", 2)),
+			map[string]*ir.Data{"x": f32(t, []float64{9}, 1)}, f32(t, []float64{4, 4}, 1, 2)},
+		"Crop": {inputs(port("x", float, 1, 1, 3, 3)), nil, // the border is left, top, right, bottom
+			node("Crop", names("x"), names("y"), intsAttr("border", 1, 0, 0, 2)),
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 1, 1, 3, 3)},
+			f32(t, []float64{2, 3}, 1, 1, 1, 2)},
+		"FC": {inputs(port("x", float, 1, 2)), weights(floats("w", []float32{3, 4, 5, 6}, 2, 2), two),
+			node("FC", names("x", "w", "b"), names("y")), // rows of w are outputs
+			map[string]*ir.Data{"x": f32(t, []float64{1, 2}, 1, 2)}, f32(t, []float64{12, 16}, 1, 2)},
+		"Mish": {inputs(port("x", float, 1)), nil, node("Mish", names("x"), names("y")),
+			map[string]*ir.Data{"x": f32(t, []float64{1}, 1)}, f32(t, []float64{math.Tanh(math.Log1p(math.E))}, 1)},
+		"BitwiseAnd": {inputs(port("x", u8, 1), port("b", u8, 1)), nil, node("BitwiseAnd", names("x", "b"), names("y")),
+			map[string]*ir.Data{"x": bytes(12), "b": bytes(10)}, bytes(8)},
+		"BitwiseOr": {inputs(port("x", u8, 1), port("b", u8, 1)), nil, node("BitwiseOr", names("x", "b"), names("y")),
+			map[string]*ir.Data{"x": bytes(12), "b": bytes(10)}, bytes(14)},
+		"BitwiseXor": {inputs(port("x", u8, 1), port("b", u8, 1)), nil, node("BitwiseXor", names("x", "b"), names("y")),
+			map[string]*ir.Data{"x": bytes(12), "b": bytes(10)}, bytes(6)},
+		"BitwiseNot": {inputs(port("x", u8, 1)), nil, node("BitwiseNot", names("x"), names("y")),
+			map[string]*ir.Data{"x": bytes(12)}, bytes(243)},
+		"FastGelu": {inputs(port("x", float, 2)), weights(two), of(ms, node("FastGelu", names("x", "b"), names("y"))),
+			map[string]*ir.Data{"x": f32(t, []float64{0, 2}, 2)}, f32(t, []float64{gelu1, gelu1}, 2)},
+		"QLinearMul": { // 1 and -1 times 1 and 2, in steps of 0.1 around 30
+			inputs(port("x", u8, 2), port("xz", u8, 1), port("b", u8, 2), port("yz", u8, 1)),
+			weights(floats("xs", []float32{0.5}), floats("bs", []float32{0.25}), floats("ys", []float32{0.1})),
+			of(ms, node("QLinearMul", names("x", "xs", "xz", "b", "bs", "", "ys", "yz"), names("y"))),
+			map[string]*ir.Data{"x": bytes(12, 8), "xz": bytes(10), "b": bytes(4, 8), "yz": bytes(30)}, bytes(40, 10)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := built(t, model(23, graph(c.inputs, c.weights, nodes(c.node), outputs("y"))), onnx.Options{})

@@ -359,6 +359,47 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// TestRoutes: docs/GUIDE.md has a row for each route of vkc serve.
+func TestRoutes(t *testing.T) {
+	routes := regexp.MustCompile(`\{"(?:GET|POST)", "([^"]+)", `).FindAllStringSubmatch(read(t, "serve/serve.go"), -1)
+	if len(routes) < 5 {
+		t.Fatalf("serve/serve.go has %d routes: the test would prove nothing", len(routes))
+	}
+	guide := read(t, "docs/GUIDE.md")
+	for _, r := range routes {
+		if !regexp.MustCompile("(?m)^\\|[^|]*`" + regexp.QuoteMeta(r[1]) + "`").MatchString(guide) {
+			t.Errorf("docs/GUIDE.md has no row for the route %s: add it to the table of paths", r[1])
+		}
+	}
+}
+
+// TestMissing: the tests that scripts/missing runs are there.
+func TestMissing(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^(\./\S+) +(\S+) +\S`).FindAllStringSubmatch(read(t, "scripts/missing"), -1)
+	if len(rows) < 5 {
+		t.Fatalf("scripts/missing has %d rows: the test would prove nothing", len(rows))
+	}
+	for _, row := range rows {
+		sources, err := filepath.Glob(filepath.Join(root, row[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, f := range sources {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+		for name := range strings.SplitSeq(row[2], "|") {
+			if !strings.Contains(all.String(), "\nfunc "+name+"(t *testing.T)") {
+				t.Errorf("scripts/missing names %s, and %s has no such test", name, row[1])
+			}
+		}
+	}
+}
+
 // TestPasses: docs/ARCHITECTURE.md has a row for each pass, in the order in which they run.
 func TestPasses(t *testing.T) {
 	var want, told []string
