@@ -55,7 +55,7 @@ func TestWrongInputs(t *testing.T) {
 	}
 }
 
-// TestIndicesInRange: what stands for an index is checked where it is given, as is that there is something to pick.
+// TestIndicesInRange: indices are checked when they are given, and an axis to pick from must not be empty.
 func TestIndicesInRange(t *testing.T) {
 	ownCache(t)
 	line := []string{"run", "../../examples/gollama/gollama-q8_0.gguf", "--ctx", "16", "--device", "reference",
@@ -124,7 +124,7 @@ func TestWrongGraphs(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: those of a graph file are told together, one a line.
+// TestAllMistakes: all mistakes in a graph file are reported at once, one a line.
 func TestAllMistakes(t *testing.T) {
 	ownCache(t)
 	path := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "nodes": [

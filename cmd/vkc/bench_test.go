@@ -209,7 +209,7 @@ func TestBenchModelSplits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A clock of a device counts what one device does.
+		// A device's clock covers only that device.
 		text := report.Results[0].Text
 		if oneClock := split == "auto"; text.Mean <= 0 || (text.Device > 0) != oneClock {
 			t.Errorf("--split %s: %.1f tokens a second, %.1f by a clock of the device", split, text.Mean, text.Device)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty opens a terminal: what is written to user is typed, and what is read from it is shown.
+// pty opens a terminal. Writing to user types, and reading from it returns the output.
 func pty(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -33,7 +33,7 @@ func pty(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// TestChatInTerminal types messages: one that is pasted, one whose answer is stopped, and the end.
+// TestChatInTerminal types messages: a pasted one, one with an interrupted answer, and the end of input.
 func TestChatInTerminal(t *testing.T) {
 	model := withTemplate(t, "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}")
 	user, program := pty(t)
@@ -68,7 +68,7 @@ func TestChatInTerminal(t *testing.T) {
 		shown = shown[strings.Index(shown, want)+len(want):]
 	}
 	until(chatMark)
-	fmt.Fprint(user, "\x1b[200~/system one\rtwo\x1b[201~\r") // which sets what the system says, by two lines
+	fmt.Fprint(user, "\x1b[200~/system one\rtwo\x1b[201~\r") // sets the system message to two lines
 	until(chatMark)
 	fmt.Fprint(user, "for \\\ri\r")
 	until(moreMark)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDeploy: what deploy/ starts is a command line that vkc serve takes, and the manifest one that Kubernetes takes.
+// TestDeploy: vkc serve accepts the command lines in deploy/, and Kubernetes the manifest.
 func TestDeploy(t *testing.T) {
 	var lines [][]string
 	for line := range strings.Lines(readFile(t, "../../deploy/Dockerfile")) {

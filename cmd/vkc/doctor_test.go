@@ -11,15 +11,14 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// TestDoctorTellsTheLoaderFromTheDriver: what is said to be missing is what is
-// missing.
+// TestDoctorTellsTheLoaderFromTheDriver: doctor reports exactly the missing component.
 func TestDoctorTellsTheLoaderFromTheDriver(t *testing.T) {
 	old := deviceEntry{Problem: "it has Vulkan 1.0", Caps: &device.Caps{Name: "old"}}
 	tests := []struct {
 		name    string
 		info    devicesInfo
 		err     error
-		found   string // names of what is there
+		found   string // names of the components found
 		missing string
 		fix     string
 	}{

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestExitCodesInHelp: vkc help says what every exit code means.
+// TestExitCodesInHelp: vkc help explains every exit code.
 func TestExitCodesInHelp(t *testing.T) {
 	help := ok(t, "help").stdout
 	for _, code := range []int{exitOK, exitFailure, exitUsage, exitInterrupted} {
@@ -63,7 +63,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// withArguments adds as many arguments as a verb wants, of which none is a file.
+// withArguments adds as many arguments as a command requires. None of them is a file.
 func withArguments(cmd *cobra.Command, line []string) []string {
 	for n := range 3 {
 		args := make([]string, n)

@@ -128,7 +128,7 @@ func startReplica(t *testing.T, exe string) *replica {
 	return r
 }
 
-// says waits until a replica says something, and returns what matches.
+// says waits until the output of a replica matches, and returns the match.
 func (r *replica) says(t *testing.T, what string) []string {
 	t.Helper()
 	for over := false; ; {
@@ -155,9 +155,9 @@ func (r *replica) await(t *testing.T) {
 	}
 }
 
-// TestReplicasBehindAGateway has clients ask three processes of vkc serve through a reverse proxy. Once all three have
-// answered, one is killed, and when a request has met that, another is told to end: every request is answered, with
-// the text that one process alone gives.
+// TestReplicasBehindAGateway sends requests to three processes of vkc serve through a reverse proxy. After all three
+// have answered, it kills one. When a request has met the killed one, it stops another one gracefully. Every request
+// must be answered, with the text of a single process.
 func TestReplicasBehindAGateway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc and starts it three times")
@@ -289,7 +289,7 @@ func TestReadyWhileItEnds(t *testing.T) {
 	}
 }
 
-// statusOf is what a connection of its own gets.
+// statusOf returns the HTTP status of a request on a new connection.
 func statusOf(t *testing.T, url string) int {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

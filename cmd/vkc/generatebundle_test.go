@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
-// TestGenerateBundle: a bundle of a model makes the text that its file makes, where there is no compiler and no cache,
-// and says what it was not compiled for.
+// TestGenerateBundle: a model's bundle generates the same text as the model's file, without a compiler and a cache.
+// Options that it was not compiled for are errors.
 func TestGenerateBundle(t *testing.T) {
 	needTools(t)
 	needDevice(t)

@@ -10,7 +10,7 @@ import (
 
 const gollamaGraph = "../../examples/gollama/graph.json"
 
-// TestGoldenGraph: the graph of the example is what vkc graph writes of its model.
+// TestGoldenGraph: the example's graph is the output of vkc graph for its model.
 func TestGoldenGraph(t *testing.T) {
 	if *updateGolden {
 		ok(t, "graph", gollama, "-o", gollamaGraph)

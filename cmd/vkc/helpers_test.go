@@ -29,7 +29,7 @@ const (
 	viewsGraph = "../../golden/graphs/views.ir"
 )
 
-// result is what a command line gave.
+// result is the result of a command line.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -69,7 +69,7 @@ func instead(line []string, flags ...string) []string {
 	return append(line, flags...)
 }
 
-// okJSON runs a command line that must succeed and reads what it prints.
+// okJSON runs a command line that must succeed and decodes its output.
 func okJSON[T any](t *testing.T, args ...string) T {
 	t.Helper()
 	var v T
@@ -111,7 +111,7 @@ func fails(t *testing.T, code int, args []string, texts ...string) {
 	}
 }
 
-// has checks that all those texts are in what was printed.
+// has checks that the output contains all the texts.
 func has(t *testing.T, printed string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -159,7 +159,7 @@ func needTools(t *testing.T) {
 	skipOrFail(t, needsTools())
 }
 
-// needsTools says what is missing to compile shaders.
+// needsTools returns an error if a tool to compile shaders is missing.
 func needsTools() error {
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	if err == nil {

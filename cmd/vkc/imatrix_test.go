@@ -11,12 +11,12 @@ import (
 	"github.com/vkc-go/vkc/quant/imatrix"
 )
 
-// TestImatrix measures the example, quantizes it with and without, and compares what is lost where the
-// activations are large.
+// TestImatrix measures an importance matrix with the example, quantizes with and without it, and compares the errors
+// where activations are large.
 func TestImatrix(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	source, err := os.ReadFile("imatrix_test.go") // a Go program, as the model knows them
+	source, err := os.ReadFile("imatrix_test.go") // a Go program, like the model's training data
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 )
 
-// TestKilledCompile: what a compile that was killed leaves in the directory of
-// temporary files is removed by the next one, and not while it still runs.
+// TestKilledCompile: temporary files of a killed compile are removed by the next one. Those of a running compile are
+// not.
 func TestKilledCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc")

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 )
 
-// TestDumpDirOfOldTools: the kernels beside the shaders are those that were
-// compiled, also where tools are too old for others that the device would run.
+// TestDumpDirOfOldTools: the kernels next to the shaders are the compiled ones, even if the tools are too old for other
+// kernels that the device would run.
 func TestDumpDirOfOldTools(t *testing.T) {
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{SearchDirs: []string{"/usr/bin"}})
 	if err != nil || tools.Ready() != nil {

@@ -147,7 +147,7 @@ func TestONNXNames(t *testing.T) {
 		`there is no symbol "q.r"; the program has p2o_DynamicDimension_0`)
 }
 
-// TestONNXBundle runs the bundle of a model: what is not found is not printed.
+// TestONNXBundle runs the bundle of a model. Elements beyond the found ones are not printed.
 func TestONNXBundle(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -54,8 +54,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzOutput: what a terminal gets is seen as it is, however it is cut, and
-// JSON says the same afterwards.
+// FuzzOutput: text on a terminal shows all control characters, however the writes are divided, and a JSON string of it
+// has the same content.
 func FuzzOutput(f *testing.F) {
 	f.Add("plain\ttext\n", 3)
 	f.Add("\x1b[31mred\u009b2J\u202e\U000e0001\x7f\xc3", 1)
@@ -103,9 +103,8 @@ func harmless(t *testing.T, text string) {
 	}
 }
 
-// FuzzNames: a graph and a file of weights whose names are anything are
-// printed in as many lines as with plain names, none of which has a character
-// that commands a terminal.
+// FuzzNames: a graph and a weights file with arbitrary names are printed in the same number of lines as with plain
+// names, without control characters.
 func FuzzNames(f *testing.F) {
 	f.Add("blk.0.weight")
 	f.Add("a\nvkc: all is well")

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNoFile: a pipe, a device or a directory is refused by every verb that wants a file, and none waits for it: a pipe
-// whose writer never comes would keep the test here.
+// TestNoFile: every command that reads a file rejects a pipe, a device or a directory without waiting. A pipe without a
+// writer would block the test.
 func TestNoFile(t *testing.T) {
 	noTools(t)
 	noVulkan(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/vkc-go/vkc/internal/toolstest"
 )
 
-// TestNothingFromHereRuns: vkc runs no tool that lies in the directory it is
-// started in, in a parent, beside vkc itself, or where a relative entry of
-// $PATH leads, whether the machine has tools or not.
+// TestNothingFromHereRuns: vkc runs no tool from the working directory, a parent, its own directory, or a relative
+// entry of $PATH, whether or not the machine has tools.
 func TestNothingFromHereRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc")
@@ -67,8 +66,8 @@ func TestDoctorNamesRefusedTools(t *testing.T) {
 		"remove "+spirv.RegisteredDir(), "MISSING  spirv-opt")
 }
 
-// TestGoneTools: where the link to the registered tools leads nowhere, each verb that compiles says once that others
-// do, and doctor fails and says what to do.
+// TestGoneTools: if the link to the registered tools is broken, each compiling command says once that it uses others,
+// and doctor fails with a hint.
 func TestGoneTools(t *testing.T) {
 	needTools(t)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBarWithoutSpeed: a bar of bytes says how many of how many, and no speed,
-// for which it would count what was done before it appeared.
+// TestBarWithoutSpeed: a progress bar of bytes shows the counts without a speed, because the speed would include bytes
+// from before the bar appeared.
 func TestBarWithoutSpeed(t *testing.T) {
 	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
 	if err != nil {

@@ -203,8 +203,7 @@ func TestInspectOthers(t *testing.T) {
 	fails(t, exitFailure, []string{"inspect", write(t, "x.gguf", []byte("GGUF"))}, "the file ends")
 }
 
-// TestInspectGraph: a graph, in either form, says what goes in and comes out and
-// which weights it wants.
+// TestInspectGraph: for a graph in either format, inspect shows its inputs, outputs and weights.
 func TestInspectGraph(t *testing.T) {
 	info := okJSON[inspected](t, "inspect", mlpGraph)
 	ports := []inspectedPort{{"input", "x", "f32[T,8]"}, {"output", "probabilities", "f32[T,4]"},

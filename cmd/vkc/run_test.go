@@ -119,8 +119,7 @@ func TestRunBundle(t *testing.T) {
 	}
 }
 
-// TestRunBundleOfAnotherDevice: what a device cannot run is refused with the
-// way out.
+// TestRunBundleOfAnotherDevice: a bundle for another device is rejected with a hint.
 func TestRunBundleOfAnotherDevice(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
@@ -142,8 +141,8 @@ func TestRunBundleOfAnotherDevice(t *testing.T) {
 	ok(t, "run", path, "--input", "x=random:1", "--symbol", "T=2", "--device", "cpu")
 }
 
-// TestCheckFails runs a bundle whose program does not compute its graph: exit
-// code 1 and a line that says where, after all else has been printed.
+// TestCheckFails runs a bundle with a program that does not match its graph. The exit code is 1, and after all other
+// output a line reports the deviation.
 func TestCheckFails(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
@@ -280,8 +279,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestOutputNotWritten: a path that cannot be written is an error, and leaves
-// nothing behind.
+// TestOutputNotWritten: an output path that cannot be written is an error and leaves no files.
 func TestOutputNotWritten(t *testing.T) {
 	ownCache(t)
 	dir := t.TempDir()
@@ -297,7 +295,7 @@ func TestOutputNotWritten(t *testing.T) {
 	}
 }
 
-// TestRunLayers: a graph that is cut over two devices gives what the reference gives.
+// TestRunLayers: a graph divided over two devices gives the reference's results.
 func TestRunLayers(t *testing.T) {
 	line := mlpArgs(t, "--device", "cpu,cpu")
 	if r := ok(t, append(line, "--check")...); !strings.Contains(r.stderr, "layers over CPU fast path") {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// said collects what a command prints while it runs.
+// said collects the output of a running command.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -45,7 +45,8 @@ func TestServe(t *testing.T) {
 	testServe(t, embedder(t), "cpu", "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
 }
 
-// startServe has a server of a model in this process, and returns its address, what ends it, and its exit code.
+// startServe starts a server of a model in this process. It returns the address, a function that stops it, and its exit
+// code.
 func startServe(t *testing.T, model, device string, stderr *said, more ...string) (url string, end func(),
 	code chan int) {
 	t.Helper()

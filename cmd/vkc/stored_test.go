@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// TestEveryStoredFile runs one graph.json with real files: safetensors of f32, f16 and bf16, and GGUF files that vkc
-// quantize makes of them in every format. The result is that of the weights that the file has.
+// TestEveryStoredFile runs one graph.json with real files: safetensors of f32, f16 and bf16, and GGUF files from vkc
+// quantize in every format. The result must match the weights in each file.
 func TestEveryStoredFile(t *testing.T) {
 	dir := t.TempDir()
 	g, err := ir.Parse(`graph "stored" {
@@ -86,7 +86,7 @@ func TestEveryStoredFile(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range quantizeTypes() { // one that fell back to another would not have been read
+	for _, name := range quantizeTypes() { // a fallback to another type would not have been read
 		if dt, err := ir.ParseDType(name); err != nil || !formats[dt] {
 			t.Errorf("no file has matrices in %s (%v)", name, err)
 		}

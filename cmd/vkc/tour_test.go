@@ -9,13 +9,12 @@ import (
 	"github.com/vkc-go/vkc/internal/golden"
 )
 
-// shown is a block of docs/TOUR.md that is made from what it shows: a comment
-// names a command line of vkc or a file of the checkout, and the lines of it from
-// the first that begins with one text to the next that begins with another.
+// shown matches a generated block of docs/TOUR.md. Its comment names a vkc command line or a file, and optionally the
+// first and the last line to show by their beginnings.
 var shown = regexp.MustCompile("(?ms)^<!-- shows: (.*?)(?: \\| from `([^`\n]*)` to `([^`\n]*)`)? " +
 	"-->\n```(\\w*)\n(.*?)^```$")
 
-// TestGoldenTour: every block of docs/TOUR.md is what the compiler prints now.
+// TestGoldenTour: every block of docs/TOUR.md is the compiler's current output.
 func TestGoldenTour(t *testing.T) {
 	const page, root = "../../docs/TOUR.md", "../../"
 	text, err := os.ReadFile(page)

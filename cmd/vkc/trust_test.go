@@ -88,14 +88,13 @@ func instruction(t *testing.T, module []byte, opcode uint32) int {
 
 const opLoad, opFAdd, opFSub = 61, 129, 131
 
-// TestVerifyBundle: a bundle is what its graph compiles to, or it says what is
-// not.
+// TestVerifyBundle: verify accepts a bundle that matches its graph, and otherwise reports the difference.
 func TestVerifyBundle(t *testing.T) {
 	ownCache(t)
 	path := compiled(t)
 	has(t, ok(t, "verify", path).stdout, "checksums: right", "signature: none", "spirv-val: ",
 		"SPIR-V: 4 shaders are what the graph compiles to")
-	other := rewritten(t, path, func(m []byte) []byte { // valid, and computes something else
+	other := rewritten(t, path, func(m []byte) []byte { // valid, but with another result
 		binary.LittleEndian.PutUint16(m[instruction(t, m, opFAdd):], opFSub)
 		return m
 	})
@@ -109,11 +108,11 @@ func TestVerifyBundle(t *testing.T) {
 	fails(t, exitFailure, []string{"verify", path}, "nothing shows", "no GLSL tools")
 }
 
-// TestRunValidatesBundle: what spirv-val refuses never comes to a driver.
+// TestRunValidatesBundle: a driver never gets shaders that spirv-val rejects.
 func TestRunValidatesBundle(t *testing.T) {
 	ownCache(t)
 	path := compiled(t)
-	bad := rewritten(t, path, func(m []byte) []byte { // a load through what is no pointer
+	bad := rewritten(t, path, func(m []byte) []byte { // a load through something other than a pointer
 		at := instruction(t, m, opLoad)
 		copy(m[at+12:], m[at+4:at+8])
 		return m
@@ -128,8 +127,7 @@ func TestRunValidatesBundle(t *testing.T) {
 	}
 }
 
-// TestSandbox runs a program on a device that checks what kernels access, and
-// says so.
+// TestSandbox runs a program on a device with checked memory accesses, and the output says so.
 func TestSandbox(t *testing.T) {
 	needDevice(t)
 	ownCache(t)

@@ -26,11 +26,11 @@ func tuned(t *testing.T, more ...string) string {
 	return info.File
 }
 
-// tunedLine is what a kernel chosen by measurement says. There is no next best
-// where all others were clearly slower at first sight.
+// tunedLine matches the line of a kernel chosen by measurement. The next best time is missing if all other schedules
+// were clearly slower in the first round.
 var tunedLine = regexp.MustCompile(`, tuned: [0-9.e+]+ us(, next best [0-9.e+]+)?\n`)
 
-// TestTune tunes one kernel, sees the tuning in what is compiled, and goes on.
+// TestTune tunes one kernel, checks that compilation uses the result, and continues the tuning.
 func TestTune(t *testing.T) {
 	needDevice(t)
 	root := ownCache(t)
@@ -93,8 +93,7 @@ func TestTuneForAnotherMachine(t *testing.T) {
 	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file + "x"}, "tuning.jsonx")
 }
 
-// TestTuneFileIsForeign: what cannot be used is said once and is as if it were
-// not there.
+// TestTuneFileIsForeign: a tuning file that cannot be used is reported once and ignored.
 func TestTuneFileIsForeign(t *testing.T) {
 	needDevice(t)
 	ownCache(t)

@@ -23,7 +23,7 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// TestHelp keeps the help of every command, each of which has an example.
+// TestHelp compares the help of every command with the golden file. Each command needs an example.
 func TestHelp(t *testing.T) {
 	var all strings.Builder
 	for _, cmd := range commands((&app{}).rootCommand()) {
@@ -94,7 +94,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletedValues: shells are offered what a flag takes, and no files.
+// TestCompletedValues: shell completion offers the values of a flag, and no files.
 func TestCompletedValues(t *testing.T) {
 	noVulkan(t)
 	for line, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
 		fails(t, exitFailure, append(line, there), "that is a directory: name a file in it")
 		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
-		if runtime.GOOS == "linux" { // a directory in which even root makes no files
+		if runtime.GOOS == "linux" { // even root cannot create files in this directory
 			fails(t, exitFailure, append(line, "/proc/self/x"), "/proc/self/x: ", "name a place where you may write")
 		}
 	}
@@ -267,7 +267,7 @@ func TestInterrupted(t *testing.T) {
 	if r.code != exitInterrupted || !strings.HasSuffix(r.stderr, "vkc: interrupted\n") || len(files(t, dir)) != 0 {
 		t.Errorf("%+v, files %v", r, files(t, dir))
 	}
-	for _, stage := range []string{stageKernels, stagePasses, stageGLSL} { // what takes the passes alone
+	for _, stage := range []string{stageKernels, stagePasses, stageGLSL} { // the stages that need only the passes
 		if r := runCtx(t, ctx, "dump", mlpGraph, "--stage", stage); r.code != exitInterrupted || r.stdout != "" {
 			t.Errorf("dump of %s: %+v", stage, r)
 		}

@@ -118,8 +118,7 @@ func TestDumpPasses(t *testing.T) {
 	}
 }
 
-// TestDumpPrecision: kernels say what they may round, and a bundle keeps what it
-// was compiled with.
+// TestDumpPrecision: dump shows which kernels may round, and a bundle keeps its precision.
 func TestDumpPrecision(t *testing.T) {
 	rounds := func(args ...string) int {
 		t.Helper()
@@ -160,7 +159,7 @@ func TestDumpFusion(t *testing.T) {
 	has(t, ok(t, "dump", path, "--fusion").stdout, " loop\n", "  body    ", "\n    k0 matmul\n", "\n    decisions\n")
 }
 
-// TestDumpDecisions: each proposal has the weights whose kernel it is about; a graph of which there is none says so.
+// TestDumpDecisions: each decision lists the weights of its kernel. For a graph without decisions, dump says so.
 func TestDumpDecisions(t *testing.T) {
 	got := ok(t, "dump", "../../examples/gollama/graph.json", "--decisions", "--target", "nvidia-h100").stdout
 	has(t, got, "of", "blk.0.attn_q.weight and 2 others", "blk.7.ffn_down.weight", "taken")
@@ -172,8 +171,7 @@ func TestDumpDecisions(t *testing.T) {
 	has(t, ok(t, "dump", path, "--decisions").stdout, "no rule proposes other kernels for this graph")
 }
 
-// TestDumpSplit: each way over several devices is there with what it is expected to take, what that consists of, and
-// whether it is taken.
+// TestDumpSplit: each split over several devices is listed with its estimate, its parts, and whether it is chosen.
 func TestDumpSplit(t *testing.T) {
 	model := "../../examples/gollama/gollama-q8_0.gguf"
 	for _, devices := range []string{"2", "4"} {
@@ -186,8 +184,8 @@ func TestDumpSplit(t *testing.T) {
 	}
 }
 
-// TestDumpNamesWeights: each kernel is headed by the names that the graph has
-// for what it binds, since its own text has others.
+// TestDumpNamesWeights: the heading of each kernel lists the graph's names for its bindings, because the source has
+// generic names.
 func TestDumpNamesWeights(t *testing.T) {
 	for _, stage := range []string{"kernels", "glsl"} {
 		got := ok(t, "dump", mlpGraph, "--stage", stage).stdout
@@ -258,7 +256,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesProfile: what is written of the device is a target, with the same kernels as the device itself.
+// TestDevicesProfile: the written profile of the device works as a target, and gives the device's kernels.
 func TestDevicesProfile(t *testing.T) {
 	needDevice(t)
 	ownCache(t)

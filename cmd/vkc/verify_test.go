@@ -39,7 +39,7 @@ func TestVerifyJSON(t *testing.T) {
 	}
 }
 
-// TestVerifyReport: the report has the results, and what they depend on.
+// TestVerifyReport: the report has the results, and the device and versions that they depend on.
 func TestVerifyReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	ok(t, "verify", "--ops", "--device", "cpu", "--quick", "--filter", "^relu/", "--report", path)
@@ -57,7 +57,7 @@ func TestVerifyReport(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"verify", "bundle.vkb", "--report", path}, "--report goes with --ops")
 
-	// A device that cannot be opened is what a report is for.
+	// A report for a device that does not open has the error.
 	run(t, "verify", "--ops", "--device", "no device of that name", "--report", path)
 	if text, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestZero gives every flag of a number an explicit 0. Either 0 is a number like any other there, or the help says what
-// 0 means, or it is refused. No 0 is silently taken for a flag that is left out.
+// TestZero sets every numeric flag to 0. Then 0 must be an ordinary value, the help must explain it, or it must be
+// rejected. It must not be treated as an omitted flag.
 func TestZero(t *testing.T) {
 	plain := strings.Fields("atol draft-tokens drain frequency-penalty keep kernel min-p presence-penalty rtol seed " +
 		"temp top-p")

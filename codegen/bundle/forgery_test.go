@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// keepCRC changes the five bytes at the beginning of b by the polynomial of CRC-32C. Its checksum stays what it was,
-// since it is the remainder by that polynomial.
+// keepCRC xors the polynomial of CRC-32C into the first five bytes of b. The checksum does not change, because it is
+// the remainder modulo that polynomial.
 func keepCRC(t *testing.T, b []byte) {
 	t.Helper()
 	before := crc32.Checksum(b, crcTable)
@@ -28,8 +28,8 @@ func keepCRC(t *testing.T, b []byte) {
 	}
 }
 
-// TestForgeryOfEqualChecksum changes weights so that the index, its checksums and all other sections stay as they are:
-// only the sums that are signed tell, of every place of every weight.
+// TestForgeryOfEqualChecksum changes weights without changing the index, its checksums or other sections. Only the
+// signed hashes detect this, at every position of every weight.
 func TestForgeryOfEqualChecksum(t *testing.T) {
 	b := signed(t)
 	f, err := Read(slices.Clone(b))

@@ -146,7 +146,7 @@ func sectionsOf(t testing.TB, b []byte) []text {
 	return list
 }
 
-// retabled returns b with another directory of the same size, whose checksum fits.
+// retabled returns b with another directory of the same size and a matching checksum.
 func retabled(t testing.TB, b []byte, change func([]Section)) []byte {
 	t.Helper()
 	sections, err := decodeHead(b)

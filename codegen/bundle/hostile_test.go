@@ -98,7 +98,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestLosesItsEnd cuts a file that is mapped, whose lost part must not be touched.
+// TestLosesItsEnd truncates a mapped file. The missing part must not be accessed.
 func TestLosesItsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.vkb")
 	b := small(t)
@@ -179,7 +179,7 @@ func TestDirectoryFaults(t *testing.T) {
 	}
 }
 
-// TestSectionFaults is about files whose checksums are all right.
+// TestSectionFaults tests faulty files with correct checksums.
 func TestSectionFaults(t *testing.T) {
 	set := func(k Kind, old, new string) func([]text) []text {
 		return func(list []text) []text {
@@ -275,7 +275,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// FuzzSections feeds sections whose checksums are sound.
+// FuzzSections fuzzes sections with correct checksums.
 func FuzzSections(f *testing.F) {
 	list := sectionsOf(f, small(f))
 	index := len(list) - 1

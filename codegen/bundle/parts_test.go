@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// listed is a weightMap that says what it has.
+// listed is a weightMap that can list its names.
 type listed struct{ weightMap }
 
 func (listed) Names() []string { return []string{"unused", "w"} }
@@ -24,8 +24,8 @@ func model(t testing.TB) *Contents {
 	return c
 }
 
-// TestParts: a model's bundle has what its file says, its other programs, and all weights that the source names,
-// signed or not.
+// TestParts: a model's bundle has the metadata of its file, its other programs, and all weights of the source, signed
+// or not.
 func TestParts(t *testing.T) {
 	for _, key := range []ed25519.PrivateKey{nil, testKey} {
 		c := model(t)
@@ -104,7 +104,7 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
-// FuzzPart feeds a part and what a model's file says.
+// FuzzPart fuzzes a part and a model's metadata.
 func FuzzPart(f *testing.F) {
 	whole := sectionsOf(f, encoded(f, model(f)))
 	f.Add(whole[len(whole)-1].content, []byte("x"))

@@ -130,8 +130,7 @@ func TestEverySignedFlip(t *testing.T) {
 	}
 }
 
-// TestForgery changes what a bundle says and puts all checksums right, as who
-// wants to harm does: only the signature tells.
+// TestForgery changes a bundle and corrects all checksums, as an attacker would. Only the signature detects it.
 func TestForgery(t *testing.T) {
 	b := signed(t)
 	f, err := Read(slices.Clone(b))

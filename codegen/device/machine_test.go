@@ -2,8 +2,8 @@ package device
 
 import "testing"
 
-// TestMachine: a class takes the figures of a profile, core for core, and what was measured of a device goes before
-// them.
+// TestMachine: a class takes the figures of a profile, scaled by cores. Measurements of the device itself take
+// precedence.
 func TestMachine(t *testing.T) {
 	for _, c := range classes {
 		for _, name := range Kinds() {

@@ -31,10 +31,9 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// unsaidCores reports whether caps know of cores though a device of the kind says
-// nothing of them: NVIDIA and AMD have an extension for it. What is compiled for
-// a profile would not be what its device runs. (That a device can say all else is
-// TestCapsAreProbed of runtime/vk.)
+// unsaidCores reports whether caps have core counts that the driver of such a device cannot report; only NVIDIA and AMD
+// have an extension for it. Programs compiled for such a profile would differ from those compiled on the device.
+// (TestCapsAreProbed of runtime/vk checks the other fields.)
 func unsaidCores(caps Caps) bool {
 	says := caps.VendorID == VendorNVIDIA || caps.VendorID == VendorAMD
 	return !says && (caps.Cores > 0 || caps.SubgroupsPerCore > 0)
@@ -80,7 +79,7 @@ func TestProfileClasses(t *testing.T) {
 			t.Errorf("%s is of class %s, want %s", name, got, want)
 		}
 	}
-	// Mesa's drivers of what has no id of its own report Mesa as their vendor.
+	// Mesa's drivers for devices without a vendor ID report Mesa as the vendor.
 	if got := Class(Caps{VendorID: 0x10005, Type: DeviceIntegrated}); got != "generic" {
 		t.Errorf("an integrated device of Mesa's is of class %s", got)
 	}
@@ -89,8 +88,8 @@ func TestProfileClasses(t *testing.T) {
 	}
 }
 
-// TestReadProfile: what EncodeProfile writes is read back, without what tells one device from another; caps that no
-// device has are refused.
+// TestReadProfile: the output of EncodeProfile is read back, except the fields that identify a single device.
+// Impossible caps are rejected.
 func TestReadProfile(t *testing.T) {
 	caps := profileOf(t, "nvidia-h200")
 	tuning, err := ProfileTuning("nvidia-h200")

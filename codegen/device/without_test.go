@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithout turns every feature off, alone: it is off then, and all that has nothing to do with it is as it was.
+// TestWithout turns off each feature alone. The feature is then off, and unrelated features do not change.
 func TestWithout(t *testing.T) {
 	h100 := profileOf(t, "nvidia-h100")
 	for _, name := range switchable() {

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestComparisonsAreDecidedOnlyWhenProven compares what a builder knows of two
-// coordinates with all that they can be.
+// TestComparisonsAreDecidedOnlyWhenProven compares a builder's conclusions about two coordinates with all their
+// possible values.
 func TestComparisonsAreDecidedOnlyWhenProven(t *testing.T) {
 	const extent = 5
 	b := NewBuilder()

@@ -74,8 +74,7 @@ func wholeKernel() *Kernel {
 	}
 }
 
-// TestIdentity changes every field of a kernel, of what it consists of, and of
-// what those do, one at a time. A field that is added counts from the start.
+// TestIdentity changes every field of a kernel and of its parts, one at a time. It covers new fields automatically.
 func TestIdentity(t *testing.T) {
 	k := wholeKernel()
 	was := k.Identity()
@@ -122,7 +121,7 @@ func change(v reflect.Value) bool {
 		v.SetFloat(v.Float() + 1)
 	case reflect.String:
 		v.SetString(v.String() + "x")
-	case reflect.Pointer: // what it points to is changed by itself
+	case reflect.Pointer: // the value behind a pointer is changed separately
 		if v.Type() != reflect.TypeFor[*Expr]() || v.IsNil() {
 			return false
 		}
@@ -133,8 +132,8 @@ func change(v reflect.Value) bool {
 	return true
 }
 
-// visitLeaves visits every field that v reaches, by its type and name, where
-// the kind of the expression or factor it belongs to gives it a meaning.
+// visitLeaves visits every field reachable from v with its type and name, if the field is meaningful for the kind of
+// its expression or factor.
 func visitLeaves(v reflect.Value, name string, seen map[unsafe.Pointer]bool, visit func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:

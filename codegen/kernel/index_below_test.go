@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestIndexDivModFromAbove divides sums whose terms are taken off a number, and whose least value is no multiple of the
-// divisor: at every point the quotient and the remainder are right, and neither divides a negative number.
+// TestIndexDivModFromAbove divides sums that subtract terms from a number, with a minimum that is not a multiple of the
+// divisor. At every point the quotient and the remainder must be right, without dividing negative numbers.
 func TestIndexDivModFromAbove(t *testing.T) {
 	rng := rand.New(rand.NewSource(2))
 	for range 1000 {

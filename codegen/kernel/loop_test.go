@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// regionsProgram is a program of six steps with a gated region in another one, of which step 2 is the gate.
+// regionsProgram is a program of six steps with nested gated regions. Step 2 is the gate of the inner region.
 func regionsProgram() *Program {
 	p := &Program{Shaders: []Shader{{Name: "s", Bindings: 1, Workgroup: 1}}, Buffers: []Buffer{
 		{Kind: BufTemp, DType: ir.U32, Shape: ir.ShapeOf(4), Bytes: 16},
@@ -46,7 +46,7 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestDamagedRegions: what a hostile file may say of regions is refused.
+// TestDamagedRegions: invalid regions in a hostile file are rejected.
 func TestDamagedRegions(t *testing.T) {
 	for want, damage := range map[string]func(p *Program){
 		"do not lie in":                   func(p *Program) { p.Regions[1].Count = 4 },

@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestMapIsExhaustive maps a kernel that has something in every field: what comes out is the same
-// kernel, and shares no expression with the old one. A field that is added and that Map forgets is
-// lost, or keeps expressions of the old kernel's builder.
+// TestMapIsExhaustive maps a kernel with a value in every field. The result must equal the kernel, and share no
+// expression with it. If Map forgets a new field, the field is lost or keeps expressions of the old builder.
 func TestMapIsExhaustive(t *testing.T) {
 	k := wholeKernel()
 	for i := range reflect.TypeFor[Kernel]().NumField() {
@@ -34,7 +33,7 @@ func TestMapIsExhaustive(t *testing.T) {
 	})
 }
 
-// visitBodies visits the expressions and factors that each field of a kernel, and of what it consists of, holds.
+// visitBodies visits the expressions and factors in each field of a kernel and of its parts.
 func visitBodies(k *Kernel, visit func(field string, e *Expr, f *Factor)) {
 	var walk func(v reflect.Value, name string)
 	walk = func(v reflect.Value, name string) {
@@ -58,8 +57,8 @@ func visitBodies(k *Kernel, visit func(field string, e *Expr, f *Factor)) {
 	walk(reflect.ValueOf(k), "Kernel")
 }
 
-// TestMapBindsWhatIsUsed leaves a store out of a kernel: the buffers that only that touched are
-// not bound any more, and those that are keep what they are for.
+// TestMapBindsWhatIsUsed removes a store from a kernel. Buffers that only the store used are no longer bound, and the
+// others keep their roles.
 func TestMapBindsWhatIsUsed(t *testing.T) {
 	b := NewBuilder()
 	at := Axis(0, ir.Symbol("T", 8))

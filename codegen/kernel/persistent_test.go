@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// persistentProgram has four steps, of which a persistent kernel does the two in the middle.
+// persistentProgram has four steps. A persistent kernel performs the two in the middle.
 func persistentProgram() *kernel.Program {
 	buffer := func(kind kernel.BufferKind, words int) kernel.Buffer {
 		return kernel.Buffer{Kind: kind, Name: string(kind), DType: ir.U32, Shape: ir.ShapeOf(words), Bytes: 16}

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestSymbolsOfProducts: a kernel needs the symbols of products, and of products in the factors of products.
+// TestSymbolsOfProducts: a kernel needs all symbols of products of dims, including nested products.
 func TestSymbolsOfProducts(t *testing.T) {
 	for dim, want := range map[string][]string{
 		"T":                             {"T"},

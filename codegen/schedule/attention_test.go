@@ -121,8 +121,8 @@ func TestHeadsFirst(t *testing.T) {
 	}
 }
 
-// TestFlashAlone: an attention of one query whose keys are few is one kernel, in workgroups that take as many keys at a
-// time as there are on average.
+// TestFlashAlone: attention of one query over few keys is one kernel, with workgroups sized for the average number of
+// keys.
 func TestFlashAlone(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	upTo := func(n int) ir.Dim { return ir.Symbol("S", n) }

@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestBlockVec takes what was measured for as many rows, or adapts what was
-// measured for fewer.
+// TestBlockVec uses the measured heuristics for a number of rows, or adapts those measured for fewer rows.
 func TestBlockVec(t *testing.T) {
 	tuned := heuristics{blockRun: 16, blockLanes: 64, blockColumns: 2, blocks: map[ir.DType]blockHeuristics{
 		ir.Q4_0: inPlanes(blockVec{rows: 2, run: 32, columns: 8}, blockVec{rows: 5, run: 64, columns: 4, staged: true}),

@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// bytesMul is a product of bytes of a dtype. Its result is i32, or f32 where it
-// is scaled: the sums as floats times a half.
+// bytesMul is an int8 matmul. Its result is i32. If scaled, it is f32: the sums times 0.5.
 func bytesMul(m, n, k ir.Dim, t ir.DType, scaled bool) *kernel.Kernel {
 	mul := matrixMul(one, m, n, k, t, true)
 	b := kernel.NewBuilder()
@@ -101,8 +100,8 @@ func TestBytesUnits(t *testing.T) {
 	}
 }
 
-// TestBytesTensorStore: a tile of sums is stored as it is, or as floats where
-// only floats of the sums are asked for and unsigned ones stay below 2^31.
+// TestBytesTensorStore: tiles of sums are stored directly. Sums converted to float are too, if they are not used
+// otherwise and unsigned sums stay below 2^31.
 func TestBytesTensorStore(t *testing.T) {
 	deep := ir.D(33072) // 255*255 times that is beyond 2^31
 	for _, tt := range []struct {

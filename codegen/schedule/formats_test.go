@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unmeasured lists the block formats for which kernels of few rows take what goes for all, by class and by what was
-// measured of the others.
+// unmeasured lists, by class, the block formats without measured heuristics for few rows. They use the default.
 const unmeasured = `
 nvidia matvec: q8_1 q8_K nvfp4
 nvidia matrix units: q8_1 q8_K iq2_xs iq4_nl mxfp4 nvfp4

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// planesVec is a product of rows of floats with blocks in planes.
+// planesVec is a matmul of rows of floats with blocks in the planes layout.
 func planesVec(t ir.DType, rows int) *kernel.Kernel {
 	k := matMul(one, ir.D(rows), ir.D(512), ir.D(512), t, true)
 	k.Bindings[1].Layout = kernel.LayoutPlanes
@@ -60,8 +60,8 @@ func TestCheckLookup(t *testing.T) {
 	}
 }
 
-// TestLookupTables holds the tables to what shared memory of 48 KiB, which the
-// devices have that copies were measured on, takes of them.
+// TestLookupTables checks the size of the tables in shared memory of 48 KiB. The devices on which table copies were
+// measured have that much.
 func TestLookupTables(t *testing.T) {
 	for _, dtype := range ir.BlockFormats() {
 		table, ok := LookupTableOf(dtype)
@@ -79,7 +79,7 @@ func TestLookupTables(t *testing.T) {
 	}
 }
 
-// rowOfBytes makes the A of a product bytes times a scale.
+// rowOfBytes changes operand A of a matmul to int8 times a scale.
 func rowOfBytes(k *kernel.Kernel) {
 	b, a := kernel.NewBuilder(), k.Products[0].A
 	k.Bindings[0].DType = ir.I8
@@ -88,8 +88,8 @@ func rowOfBytes(k *kernel.Kernel) {
 		b.Load(3, ir.F32, kernel.Const(0), "scale"))
 }
 
-// TestLookupVecs has one workgroup for every core, the largest whose invocations
-// have several columns; where a row of floats is resident, passes.
+// TestLookupVecs: there is one workgroup per core, the largest in which an invocation has several columns. If a row of
+// floats is resident, there are several passes.
 func TestLookupVecs(t *testing.T) {
 	h100 := profile(t, "nvidia-h100") // 132 cores
 	for _, c := range []struct {
@@ -128,9 +128,8 @@ func TestLookupVecs(t *testing.T) {
 	}
 }
 
-// TestLookupRounded: where that was measured, and a core has some columns and not
-// many, a product rounds its row itself, with as many copies as a long row leaves
-// room for.
+// TestLookupRounded: if measurements support it and a core has a moderate number of columns, a matmul rounds its row
+// itself. It uses as many table copies as fit next to a long row.
 func TestLookupRounded(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {
@@ -143,7 +142,7 @@ func TestLookupRounded(t *testing.T) {
 		{ir.IQ4_NL, 14336, 18432, true, 16},
 		{ir.IQ4_NL, 14336, 1 << 16, false, 0}, // no room for the row
 		{ir.IQ4_NL, 1024, 14336, false, 0},    // too few columns
-		{ir.IQ4_NL, 128256, 4096, false, 0},   // in many rounds, each of which would round
+		{ir.IQ4_NL, 128256, 4096, false, 0},   // many rounds, each of which would round
 		{ir.IQ2_XXS, 14336, 14336, false, 0},  // slower with fewer copies,
 		{ir.IQ2_XXS, 4096, 14336, true, 8},    // but by few columns
 	} {

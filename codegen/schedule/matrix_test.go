@@ -124,7 +124,7 @@ func TestHalfSums(t *testing.T) {
 	if err != nil || s.String() != "coopmat2 wg=256 tile=256x256x64 pieces=2x2 band=4" {
 		t.Errorf("%s, %s, %v", s, reason, err)
 	}
-	k.Products[0].Operands = ir.BF16 // whose sums are f32 on any unit
+	k.Products[0].Operands = ir.BF16 // their sums are f32 on any unit
 	if err := Check(k, s, profile(t, "nvidia-h100")); err == nil || !strings.Contains(err.Error(), "spill") {
 		t.Errorf("bf16 in f16 sums: %v", err)
 	}
@@ -247,7 +247,7 @@ func TestEdgeOf(t *testing.T) {
 	}
 }
 
-// bestParts is into how many parts splitting the sums of a product gains most.
+// bestParts returns the split-K factor with the largest gain.
 func bestParts(k *kernel.Kernel, caps device.Caps) int {
 	best, most := 1, 0.0
 	for _, n := range (NewPricer(caps)).Sizes(k).Parts {
@@ -316,7 +316,7 @@ func TestSplitSums(t *testing.T) {
 	}
 }
 
-// A product that does not run on the fastest variant says why.
+// A matmul that does not use the fastest variant gives the reason.
 func TestMatrixReason(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.Matrix2 = nil

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// chainOf is a program of steps, each of which needs the one before, and their kernels and schedules: maps by so many
-// workgroups of 256, each by a shader of its own.
+// chainOf is a program of steps that each depend on the previous one, with kernels and schedules. They are maps with
+// the given numbers of workgroups of 256, each with its own shader.
 func chainOf(groups ...int) (*kernel.Program, []*kernel.Kernel, []kernel.Schedule) {
 	p := &kernel.Program{}
 	var kernels []*kernel.Kernel
@@ -40,7 +40,7 @@ func profileOf(t *testing.T, name string) device.Caps {
 	return caps
 }
 
-// TestRuns: which steps of a chain persistent kernels do on an H100, whose 132 cores have 2048 invocations each.
+// TestRuns checks which steps of a chain become persistent kernels on an H100, with 132 cores of 2048 invocations.
 func TestRuns(t *testing.T) {
 	type run struct{ first, count, groups int }
 	h100 := profileOf(t, "nvidia-h100")

@@ -55,7 +55,7 @@ func TestRegistersOfPartsOfBlocks(t *testing.T) {
 	}
 }
 
-// TestRegistersOfCompiler: of two compilers for the same devices one does well with what spills by the other.
+// TestRegistersOfCompiler: of two compilers for the same devices, one handles kernels well that spill with the other.
 func TestRegistersOfCompiler(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.Features.CooperativeMatrix2 = false

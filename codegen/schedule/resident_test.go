@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// blockMul is a product of rows of f32 by blocks in rows along the contraction.
+// blockMul is a matmul of f32 rows with blocks along the contraction axis.
 func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 	mul := matrixMul(one, ir.D(m), ir.D(n), ir.D(k), ir.F16, true)
 	b, p := kernel.NewBuilder(), mul.Products[0]
@@ -25,8 +25,7 @@ func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 	return mul
 }
 
-// TestRoundableByCodebook: blocks whose codebook is of floats are not multiplied
-// as integers, whatever their format is called.
+// TestRoundableByCodebook: blocks with a codebook of floats are not multiplied as integers.
 func TestRoundableByCodebook(t *testing.T) {
 	for _, dt := range ir.DTypes() {
 		if !dt.IsBlock() {
@@ -135,8 +134,8 @@ func TestResidentTile(t *testing.T) {
 	}
 }
 
-// TestResidentGroups: short rows share workgroups, rows that would leave room on a core
-// do so in pairs, and rows of floats are resident where that was measured to pay.
+// TestResidentGroups: short rows share workgroups, and rows that leave room on a core run in pairs. Rows of floats are
+// resident if measurements support it.
 func TestResidentGroups(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {

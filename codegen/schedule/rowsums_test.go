@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// normed is a product by blocks that divides each row by its size.
+// normed is a matmul with blocks that divides each row by its norm.
 func normed(mul *kernel.Kernel) *kernel.Kernel {
 	out := *mul
 	b, p := kernel.NewBuilder(), mul.Products[0]
@@ -28,7 +28,7 @@ func normed(mul *kernel.Kernel) *kernel.Kernel {
 	return &out
 }
 
-// TestFuseNorms: norms are fused with products of few rows, where these are matvecs.
+// TestFuseNorms: norms are fused into matmuls of few rows that run as matvecs.
 func TestFuseNorms(t *testing.T) {
 	h100, lavapipe := profile(t, "nvidia-h100"), profile(t, "lavapipe")
 	dear := func(k *kernel.Kernel) *kernel.Kernel {
@@ -63,8 +63,7 @@ func TestFuseNorms(t *testing.T) {
 	}
 }
 
-// TestStoreFactor: what rows are multiplied by is stored in them where they would
-// be read for it alone.
+// TestStoreFactor: a factor of rows is multiplied into the stored rows if they would be read only for it.
 func TestStoreFactor(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {

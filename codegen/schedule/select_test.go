@@ -82,7 +82,7 @@ var samples = map[string]*kernel.Kernel{
 	"decode 4 heads":     attention(ir.D(8), ir.D(4), one, ir.Symbol("S", 8192), ir.D(128)),
 }
 
-// gated gives a product another one of the same operands.
+// gated adds a second product of the same operands.
 func gated(k *kernel.Kernel) *kernel.Kernel {
 	k.Products = append(k.Products, k.Products[0])
 	return k
@@ -263,7 +263,7 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 	return matMul(extent(70), extent(3000), extent(3000), extent(3000), types[r.IntN(2)], r.IntN(2) == 0)
 }
 
-// randomCaps returns a device within what Vulkan allows.
+// randomCaps returns random caps that Vulkan allows.
 func randomCaps(r *rand.Rand) device.Caps {
 	vendors := []uint32{device.VendorAMD, device.VendorARM, device.VendorNVIDIA, device.VendorIntel, device.VendorQCOM, 0x1234}
 	sizes := []uint32{1, 4, 8, 16, 32, 64, 128}

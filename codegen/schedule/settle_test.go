@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestSchedulesReadApart: of all schedules that a device may run, those that read
-// alike are the same, and settling them again changes nothing.
+// TestSchedulesReadApart: among all valid schedules for a device, no two different ones print the same, and normalizing
+// one again changes nothing.
 func TestSchedulesReadApart(t *testing.T) {
 	kernels := maps.Clone(samples)
 	for _, dt := range []ir.DType{ir.Q4_0, ir.Q2_K, ir.IQ2_XS, ir.TQ1_0} {

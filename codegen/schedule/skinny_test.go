@@ -63,7 +63,7 @@ func TestCheckSkinny(t *testing.T) {
 	}
 }
 
-// byteRows is matMul by rows of bytes, of which every 32 have a scale.
+// byteRows is a matmul of int8 rows with a scale for every 32 elements.
 func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	mul := matMul(one, ir.D(m), ir.D(n), ir.D(k), w, true)
 	b := kernel.NewBuilder()
@@ -77,7 +77,7 @@ func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	return mul
 }
 
-// twice is a kernel with another product of the same rows.
+// twice adds a second product of the same rows.
 func twice(k *kernel.Kernel) *kernel.Kernel {
 	b, p := kernel.NewBuilder(), k.Products[0]
 	k.Bindings = append(k.Bindings, k.Bindings[1])
@@ -169,7 +169,7 @@ func TestWantsBytes(t *testing.T) {
 	}
 }
 
-// TestSkinnyTime: what 9 to 16 rows take on matrix units is known where it was measured, and by fewer cores longer.
+// TestSkinnyTime: the time of 9 to 16 rows on matrix units is known from measurements, and grows with fewer cores.
 func TestSkinnyTime(t *testing.T) {
 	price := func(k *kernel.Kernel) kernel.Estimate {
 		return NewPricer(profile(t, "nvidia-h100")).Price(kernel.Rewrite{Before: []*kernel.Kernel{k}})

@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestProfileTuning: a profile may carry what was measured on its device, and
-// those that come with vkc do so by keys and schedules that can be.
+// TestProfileTuning: a profile may contain its device's tuning. The keys and schedules in vkc's own profiles must be
+// valid.
 func TestProfileTuning(t *testing.T) {
 	k := rowSum(ir.F32, ir.D(64), ir.D(64), false)
 	caps, err := json.Marshal(profile(t, "generic"))

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestSelectTuned: what won is taken where it fits, and only there.
+// TestSelectTuned: a tuned schedule is used only where it is valid.
 func TestSelectTuned(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	k := rowSum(ir.F32, ir.D(4096), ir.D(4096), true)
@@ -109,7 +109,7 @@ func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 	hash := func(s kernel.Schedule) string { return device.Tuning{"a": {Schedule: s}}.Hash() }
 	seen := map[string]string{hash(kernel.Schedule{}): "none"}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()) {
-		if field.Anonymous { // whose fields are visible too
+		if field.Anonymous { // promoted fields are visible too
 			continue
 		}
 		var s kernel.Schedule
@@ -166,8 +166,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestVariantsAreWide: every variant of a family is among what is measured for
-// the shapes that it is made for.
+// TestVariantsAreWide: the tuner measures every variant of a family for the shapes that the variant is meant for.
 func TestVariantsAreWide(t *testing.T) {
 	for what, want := range map[string][]kernel.Variant{
 		"map 1M f32":        {kernel.VarMap},

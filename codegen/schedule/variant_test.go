@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TestVariantsAreWhole names what a variant lacks: its row of the table, its check,
-// or, in its family's row, candidates and schedules to measure.
+// TestVariantsAreWhole lists the missing pieces of variants: the row in the table, the check, or the candidates and
+// schedules in the family's row.
 func TestVariantsAreWhole(t *testing.T) {
 	var names [][]string
 	for _, file := range []string{"../kernel/schedule.go", "../kernel/custom.go"} {
@@ -33,7 +33,7 @@ func TestVariantsAreWhole(t *testing.T) {
 			t.Errorf("%s has no check", m[1])
 		case f.candidates == nil:
 			t.Errorf("%s is of family %q, which has no candidates", m[1], v.family)
-		case f.space == nil && v.family != kernel.FamilyCustom: // whose op says how it runs
+		case f.space == nil && v.family != kernel.FamilyCustom: // a custom op chooses its own schedule
 			t.Errorf("%s is of family %q, which has no schedules to measure", m[1], v.family)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// ofVendors reports whether a file may know of vendors: files of a class, which begin with its name, and in package
-// device the list of classes and what is known of drivers.
+// ofVendors reports whether a file may depend on the vendor: files named after a class, and in package device the list
+// of classes and the facts about drivers.
 func ofVendors(path string) bool {
 	if name := filepath.Base(path); name == "vendors.go" || name == "drivers.go" {
 		return true
@@ -32,8 +32,8 @@ var vendorWords = []string{"nvidia", "geforce", "h100", "h200", "a100", "hopper"
 
 var nameParts = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
 
-// TestVendorsHaveTheirFiles: what is decided for one vendor's devices stands in that
-// vendor's file, as a field that all classes have; comments may name devices.
+// TestVendorsHaveTheirFiles: decisions for a vendor's devices are in the vendor's file, as fields that all classes
+// have. Comments may name devices.
 func TestVendorsHaveTheirFiles(t *testing.T) {
 	for _, dir := range []string{".", "../device", "../glsl", "../../passes", "../../passes/plan"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))

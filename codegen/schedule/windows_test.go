@@ -28,7 +28,7 @@ func TestWindowsOf(t *testing.T) {
 	}
 }
 
-// TestWindowsShare counts what is loaded once for a block of windows.
+// TestWindowsShare counts the loads shared by a block of windows.
 func TestWindowsShare(t *testing.T) {
 	k := depthwise(8, 12, 80, 5)
 	w, _ := WindowsOf(k)

@@ -33,7 +33,7 @@ func BenchmarkCompileWarm(b *testing.B) {
 	}
 }
 
-// BenchmarkFindWarm is what the tools cost a process that compiles nothing.
+// BenchmarkFindWarm measures the cost of finding the tools in a process that compiles nothing.
 func BenchmarkFindWarm(b *testing.B) {
 	opt := FindOptions{CacheDir: b.TempDir(), SearchDirs: realDirs(b)}
 	find(b, opt)

@@ -42,7 +42,7 @@ func TestCacheRoundTrip(t *testing.T) {
 	}
 }
 
-// TestForeignEntryIsMiss: what is no SPIR-V is a miss, however sound the entry.
+// TestForeignEntryIsMiss: a cache entry that is not SPIR-V is a miss, even with a correct checksum.
 func TestForeignEntryIsMiss(t *testing.T) {
 	for name, content := range map[string][]byte{"text": []byte("text"), "nothing": nil,
 		"cut short": tinyModule(1)[:24]} {

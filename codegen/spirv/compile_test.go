@@ -32,7 +32,7 @@ func TestCompileReal(t *testing.T) {
 				t.Errorf("%s: spirv-opt changed nothing", s[i].Name)
 			}
 		}
-		// Each result must be that of its own source: alone, it comes out the same.
+		// Each result must match a separate compilation of its source.
 		for _, i := range []int{0, 4, 12} {
 			alone, _ := compile(t, tc, s[i:i+1], Options{Optimize: true})
 			if !bytes.Equal(alone[0].SPIRV, optimized[i].SPIRV) {
@@ -139,7 +139,7 @@ func TestDealIsEven(t *testing.T) {
 	}
 }
 
-// TestJobsLimit has each tool count how many run beside it.
+// TestJobsLimit makes each tool count the concurrent ones.
 func TestJobsLimit(t *testing.T) {
 	f := newFakes(t)
 	running := t.TempDir()
@@ -169,8 +169,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestKeyCoversInputs: each thing that the module depends on changes the key,
-// and what it does not depend on leaves it alone.
+// TestKeyCoversInputs: every input that the module depends on changes the key, and other inputs do not.
 func TestKeyCoversInputs(t *testing.T) {
 	key := func(change func(*Shader, *Options, *Toolchain)) cachefile.Key {
 		s, opt := Shader{Name: "n", Source: "s", TargetEnv: "vulkan1.2"}, Options{Optimize: true}
@@ -290,8 +289,7 @@ func TestConcurrentCompilesShareACache(t *testing.T) {
 	}
 }
 
-// toolFaults are ways in which a tool can go wrong. "shader 3" is the one whose
-// source has "3.0".
+// toolFaults are failures of tools. "shader 3" has the source with "3.0".
 var toolFaults = []struct {
 	name, tool, body string
 	failed           []string // shaders; nil means all

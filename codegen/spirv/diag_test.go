@@ -58,7 +58,7 @@ func FuzzParseDiagnostics(f *testing.F) {
 	})
 }
 
-// compileErrors unpacks what Compile joined, and fails on any other error.
+// compileErrors unpacks the errors joined by Compile, and fails on any other error.
 func compileErrors(t *testing.T, err error) []*CompileError {
 	t.Helper()
 	if err == nil {
@@ -79,7 +79,7 @@ func compileErrors(t *testing.T, err error) []*CompileError {
 	return found
 }
 
-// badShaders pair a source that no compiler takes with what must be said.
+// badShaders pairs invalid sources with the expected errors.
 var badShaders = []struct {
 	name, source string
 	line         int

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// pipe is a named pipe by which tests hear of processes that hold it open. The test itself holds it until the
-// first of them has written: a wait for a writer would miss one that comes while a signal interrupts it.
+// pipe is a named pipe that shows tests whether processes hold it open. The test holds it too until the first process
+// has written; otherwise a writer that comes while a signal interrupts the wait would be missed.
 type pipe struct {
 	path       string
 	read, hold *os.File
@@ -42,8 +42,8 @@ func (p pipe) waitForWriter(t *testing.T) {
 	p.hold.Close()
 }
 
-// waitForNoWriter returns when no process has the pipe open any more: those
-// that had it have ended. No other may begin. A waitForWriter that has not heard of one fails.
+// waitForNoWriter waits until no process has the pipe open: all that had it open have ended. No new writer may begin. A
+// waitForWriter that has not seen a writer fails.
 func (p pipe) waitForNoWriter(t *testing.T) {
 	t.Helper()
 	p.hold.Close()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// toolEnv makes this test program a tool; what it does is its value. lockEnv is a directory that it locks.
+// toolEnv makes this test program act as the tool that it names. lockEnv is a directory to lock.
 const (
 	toolEnv = "TEST_AS_TOOL"
 	lockEnv = "TEST_LOCK_DIR"
@@ -68,14 +68,14 @@ func TestToolWritesWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestToolWithChild: what a tool has started ends with it.
+// TestToolWithChild: processes started by a tool end with it.
 func TestToolWithChild(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(lockEnv, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for { // until the child has the lock
+		for { // wait until the child has the lock
 			lock, held, err := lockDir(dir)
 			if err != nil || !held {
 				break

@@ -104,8 +104,7 @@ func realDirs(t testing.TB) []string {
 	if findSet(inDir(project)).complete() {
 		dirs = append(dirs, project)
 	}
-	// The project's set may be on $PATH too: it counts once, and the search
-	// goes on behind it.
+	// The project's tools may be on $PATH too: count them once and continue.
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if findSet(inDir(dir)).complete() && !slices.ContainsFunc(dirs, func(have string) bool {
 			return sameDir(have, dir)
@@ -126,8 +125,7 @@ func sameDir(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// eachToolchain runs a test with every real set of tools, and with each set
-// as it is without glslc.
+// eachToolchain runs a test with every real set of tools, with and without glslc.
 func eachToolchain(t *testing.T, test func(*testing.T, *Toolchain)) {
 	for _, dir := range realDirs(t) {
 		tc := find(t, FindOptions{SearchDirs: []string{dir}})

@@ -84,7 +84,7 @@ cat "$in"; rm "$in"; if [ "$bad" ]; then `+cmp.Or(onBad[tool], ":")+`; fi`)
 	}
 }
 
-// TestHungTool: a tool that waits for what never comes is killed in the end.
+// TestHungTool: a tool that hangs is killed eventually.
 func TestHungTool(t *testing.T) {
 	f := newFakes(t)
 	f.set(t, "glslc", "exec sleep 100000")
@@ -110,8 +110,7 @@ func TestCrashBesideMuchMemory(t *testing.T) {
 	runtime.KeepAlive(much)
 }
 
-// TestManyMessages: the first of a shader's countless faults is named, although
-// what follows is cut off.
+// TestManyMessages: the first of very many errors of a shader is reported, although the output is truncated.
 func TestManyMessages(t *testing.T) {
 	f := newFakes(t)
 	f.set(t, "glslc", `for f; do case $f in *.comp) exec yes "$f:3: error: 'x' : undeclared identifier";; esac; done`)
@@ -121,8 +120,7 @@ func TestManyMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesDoNotReachTheTerminal: what a tool says of a hostile source has no
-// control characters.
+// TestMessagesDoNotReachTheTerminal: tool messages about a hostile source contain no control characters.
 func TestMessagesDoNotReachTheTerminal(t *testing.T) {
 	f := newFakes(t)
 	f.set(t, "glslc", `for f; do case $f in *.comp) printf '%s:3: error: \033[2Jno\a\n' "$f"; exit 1;; esac; done`)
@@ -164,7 +162,7 @@ func testCancel(t *testing.T, tool string, s []Shader) {
 	t.Setenv("TMPDIR", temp)
 	f := newFakes(t)
 	held := newPipe(t)
-	// Both the tool and what it starts hold the pipe.
+	// Both the tool and its child hold the pipe.
 	f.set(t, tool, `exec 3>"`+held.path+`"; echo >&3; sleep 100000 & wait`)
 	opt := Options{Optimize: true, Validate: true, CacheDir: t.TempDir()}
 	tc := f.find(t, "")
@@ -188,7 +186,7 @@ func testCancel(t *testing.T, tool string, s []Shader) {
 	}
 }
 
-// TestLimitsOfRealTools: the limit is no hindrance to what shaders need.
+// TestLimitsOfRealTools: the resource limits suffice for real shaders.
 func TestLimitsOfRealTools(t *testing.T) {
 	tc := realTools(t)
 	tc.limits.memory /= 4

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// loopShader puts a body into a shader that uses what it computes.
+// loopShader puts a body into a shader that uses its result.
 func loopShader(body string) Shader {
 	return Shader{Name: body, Source: `#version 460
 #extension GL_EXT_control_flow_attributes : require
@@ -116,8 +116,8 @@ func TestPassesMatchO(t *testing.T) {
 	}
 }
 
-// TestArraysBecomeValues: the accumulators of unrolled tiles, also those of
-// more than 100 elements, must not stay arrays in memory.
+// TestArraysBecomeValues: the accumulators of unrolled tiles must not remain arrays in memory, even with more than 100
+// elements.
 func TestArraysBecomeValues(t *testing.T) {
 	for _, dir := range realDirs(t) {
 		tc := find(t, FindOptions{SearchDirs: []string{dir}})

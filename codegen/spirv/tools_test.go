@@ -27,7 +27,7 @@ func binDir(t *testing.T, version string, programs ...string) string {
 
 var wholeSet = []string{"glslc", "glslangValidator", "spirv-opt", "spirv-val", "spirv-dis"}
 
-// versions lists those of the five tools in the order of Report.
+// versions returns the versions of the five tools in the order of Report.
 func versions(tc *Toolchain) string {
 	var v []string
 	for _, s := range tc.Report() {
@@ -165,13 +165,12 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// TestFindNothingFromHere: tools that lie in the working directory, in a parent
-// that looks like a project, or where a relative entry of $PATH leads, are
-// neither found nor run. Those of an absolute entry behind them are.
+// TestFindNothingFromHere: tools in the working directory, in a parent that looks like a project, or in a relative
+// entry of $PATH are neither found nor run. Tools in a later absolute entry are.
 func TestFindNothingFromHere(t *testing.T) {
 	t.Chdir(toolstest.Plant(t))
 	t.Setenv(ToolsEnv, "")
-	t.Setenv("HOME", t.TempDir()) // whose own data directory has no tools
+	t.Setenv("HOME", t.TempDir()) // its data directory has no tools
 	relative := []string{"", ".", "bin", "..", filepath.Join(".tools", "glsl", "bin")}
 	for _, dataHome := range []string{t.TempDir(), ".", ""} {
 		t.Setenv("XDG_DATA_HOME", dataHome)
@@ -339,8 +338,8 @@ func TestDamagedProbesAreAskedAgain(t *testing.T) {
 	}
 }
 
-// TestPlantedProbesAreNotUsed: what others could have written says which tools
-// ran before, and with that which entries of the cache are taken.
+// TestPlantedProbesAreNotUsed: a record of previously found tools that other users could have written is ignored, since
+// it selects cache entries.
 func TestPlantedProbesAreNotUsed(t *testing.T) {
 	f := newFakes(t)
 	dir := t.TempDir()
@@ -470,7 +469,7 @@ func TestFeaturesOfBrokenToolsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestRealFeatures: the answer of Supports is that of compiling the probe.
+// TestRealFeatures: Supports agrees with compiling the probe.
 func TestRealFeatures(t *testing.T) {
 	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
 		t.Log(tc.Features(t.Context()))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRegisteredToolsAreTheUsersOwn: what others may write does not run.
+// TestRegisteredToolsAreTheUsersOwn: tools that other users may write do not run.
 func TestRegisteredToolsAreTheUsersOwn(t *testing.T) {
 	for name, open := range map[string]func(dir string) string{
 		"the directory": func(dir string) string { return dir },

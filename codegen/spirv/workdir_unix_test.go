@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestAbandonedWorkDirs: a compilation removes what killed ones left in the
-// directory of temporary files, and nothing else.
+// TestAbandonedWorkDirs: a compilation removes temporary files of killed compilations, and nothing else.
 func TestAbandonedWorkDirs(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -93,8 +92,8 @@ func TestWorkDirTakenAway(t *testing.T) {
 	}
 }
 
-// TestWorkDirsStay makes many directories at once, each of which looks for
-// abandoned ones: none may take for abandoned what another has just made.
+// TestWorkDirsStay creates many directories concurrently while each creation looks for abandoned ones. None may remove
+// a directory that another has just created.
 func TestWorkDirsStay(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var g errgroup.Group

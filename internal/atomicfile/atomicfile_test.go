@@ -129,8 +129,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters lets writers of different contents race while readers
-// check that what they see is always one writer's whole content.
+// TestConcurrentWriters races writers of different contents. Readers must always see one writer's complete content.
 func TestConcurrentWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	content := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 1<<14*(i+1)) }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestLinkStays: it is the file behind a link that is replaced.
+// TestLinkStays: writing through a link replaces the target file.
 func TestLinkStays(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	file, link := filepath.Join(other, "a"), filepath.Join(dir, "link")
@@ -51,11 +51,11 @@ func pipe(t *testing.T) (path string, reader *os.File) {
 	return path, reader
 }
 
-// TestPipeIsSentTheData: a pipe stays one, gets what was committed whole, and gets nothing of what was thrown away.
+// TestPipeIsSentTheData: a pipe remains a pipe. It gets the complete committed data, and no discarded data.
 func TestPipeIsSentTheData(t *testing.T) {
 	path, reader := pipe(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	received := func() string { // until the writer closed the pipe
+	received := func() string { // until the writer closes the pipe
 		data, err := io.ReadAll(reader)
 		if err != nil {
 			t.Fatal(err)

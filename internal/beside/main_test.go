@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestPairs wants every case of vkc that is measured beside one of ggml to exist, and
-// every case of ggml to have a name of its own, which its output is found by.
+// TestPairs: every vkc case to compare with ggml must exist, and every ggml case must have a unique name, which
+// identifies its output.
 func TestPairs(t *testing.T) {
 	known := map[string]bool{}
 	for _, c := range bench.Cases(bench.Full) {
@@ -32,8 +32,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestCaseText compares one line with what ggml's own exporter of cases writes for it:
-// op, dtype, extents, parameters, and sources with strides.
+// TestCaseText compares one line with the output of ggml's own exporter of test cases: op, dtype, extents, parameters,
+// and sources with strides.
 func TestCaseText(t *testing.T) {
 	p := pair{name: "mm", line: product(ir.Q4_0, 16, 256, 512, precF32)}
 	want := "29 0 256 16 1 1 1 10 2 2 512 256 1 1 18 288 73728 73728 0 512 16 1 1 4 2048 32768 32768 mm\n"

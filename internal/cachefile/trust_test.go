@@ -21,7 +21,7 @@ func mkdir(t *testing.T, mode os.FileMode, elements ...string) string {
 	return dir
 }
 
-// TestTrusted: the rules are those of package trusted, but for what is not there.
+// TestTrusted: the rules are those of package trusted, except for missing files.
 func TestTrusted(t *testing.T) {
 	base := t.TempDir()
 	own := mkdir(t, 0o755, base, "own")

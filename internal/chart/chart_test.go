@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestChart: whatever the numbers are, what is drawn is XML, lies on the page, and leaves out what is no number.
+// TestChart: for any numbers, the chart is valid XML, lies on the page, and skips NaN and infinities.
 func TestChart(t *testing.T) {
 	for _, c := range []struct {
 		ys     []float64

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 const root = "../.."
 
-// pages are those whose blocks are run and compiled.
+// pages are the pages with tested blocks.
 var pages = []string{"README.md", "docs/FEATURES.md", "docs/GUIDE.md"}
 
 // block is a code block of a page.
@@ -53,8 +53,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// files lists what belongs to the module: everything but what was installed or
-// built beside it.
+// files lists the files of the module, without installed or built ones.
 func files(t *testing.T) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -106,10 +105,9 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// TestCommandLines runs every sh block of the pages, in their order, in a clean
-// checkout whose $GOBIN is on the PATH. Left out is what needs the network or
-// the rights to install: of make, that the target is there is checked; how to
-// install a published version is TestPublished's.
+// TestCommandLines runs every sh block of the pages, in order, in a clean checkout with $GOBIN on the PATH. It skips
+// commands that need the network or installation rights. For make it checks that the target exists; TestPublished
+// covers the installation of a published version.
 func TestCommandLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc and runs all the command lines of the pages")
@@ -131,7 +129,8 @@ func TestCommandLines(t *testing.T) {
 	}
 	dir, bin := checkout(t), t.TempDir()
 	path := bin + string(filepath.ListSeparator) + os.Getenv("PATH")
-	if through := os.Getenv("VKC_EXEC"); through != "" { // by which a program gets this Vulkan; see CONTRIBUTING.md
+	// A program that runs others with this Vulkan; see CONTRIBUTING.md.
+	if through := os.Getenv("VKC_EXEC"); through != "" {
 		wrapped := t.TempDir()
 		if err := os.WriteFile(filepath.Join(wrapped, "vkc"),
 			[]byte("#!/bin/sh\nexec '"+through+"' '"+bin+"/vkc' \"$@\"\n"), 0o755); err != nil {
@@ -234,7 +233,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestLinks: what the project's pages link to in the checkout is there, down to the heading.
+// TestLinks: links of the project's pages to files and headings in the checkout are valid.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
 	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
@@ -267,7 +266,7 @@ func TestLinks(t *testing.T) {
 
 var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 
-// anchor returns the fragment by which a link names a heading.
+// anchor returns a heading's fragment in links.
 func anchor(heading string) string {
 	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
@@ -335,12 +334,12 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
-// TestPackages: docs/ARCHITECTURE.md has a row for each part of the module that has rules of its own for what it
-// imports, and names each folder of internal.
+// TestPackages: docs/ARCHITECTURE.md has a row for each part of the module with its own import rules, and names each
+// directory of internal.
 func TestPackages(t *testing.T) {
 	_, text, _ := strings.Cut(read(t, "docs/ARCHITECTURE.md"), "\n## Packages\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	// These are no parts of the program, and internal/lint stands in the second table.
+	// These are not parts of the program, and internal/lint is in the second table.
 	unlisted := []string{"examples", "golden", "docs", "internal/lint"}
 	for _, r := range lint.Rules {
 		if row := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(r.Path) + "/?`.* \\| "); !row.MatchString(text) &&
@@ -400,7 +399,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestPasses: docs/ARCHITECTURE.md has a row for each pass, in the order in which they run.
+// TestPasses: docs/ARCHITECTURE.md has a row for each pass, in execution order.
 func TestPasses(t *testing.T) {
 	var want, told []string
 	for _, p := range passes.Passes() {

@@ -242,7 +242,7 @@ func TestFromNumPy(t *testing.T) {
 		"go test ./internal/doctest -run FromNumPy -update-golden")
 }
 
-// near allows the last digit in which the wanted values are written.
+// near allows a difference in the last digit of the expected values.
 func near(got, want float64) bool { return math.Abs(got-want) <= 2e-6*(1+math.Abs(want)) }
 
 // codeCell sets a name as code; "-" says that there is none.
@@ -253,7 +253,7 @@ func codeCell(text string) string {
 	return "`" + text + "`"
 }
 
-// runNumPyRows computes all rows in one graph, whose outputs are the numbers of the rows.
+// runNumPyRows computes all rows in one graph. The outputs are named after the rows.
 func runNumPyRows(t *testing.T) vkc.Tensors {
 	t.Helper()
 	g, err := frontend.Build("rows", func(b *frontend.Builder) {

@@ -69,7 +69,7 @@ func isPublished(f *modfile.File) bool {
 	return !bytes.HasPrefix(modfile.Format(f.Syntax), []byte("// Not published"))
 }
 
-// version is what the modules of this tree require of each other: the release that the tree is, or comes after.
+// version returns the version that the modules of this tree require of each other: the current or the latest release.
 func version(t *testing.T, all map[string]*modfile.File) (v string) {
 	t.Helper()
 	for _, dir := range slices.Sorted(maps.Keys(all)) {
@@ -144,8 +144,8 @@ func published(t *testing.T, dir, version string, all map[string]*modfile.File) 
 	return proxy
 }
 
-// TestPublished: what a release publishes can be had from a proxy into an empty module cache: the command, by the
-// line that the pages have for it, and each module by a program that imports it.
+// TestPublished: a release can be installed from a proxy into an empty module cache: the command with the line from the
+// pages, and each module through a program that imports it.
 func TestPublished(t *testing.T) {
 	const install = "go install github.com/vkc-go/vkc/cmd/vkc@latest"
 	if !strings.Contains(read(t, "README.md"), install) {
@@ -162,13 +162,13 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What vkc depends on comes from what was downloaded to build it, and else from where this machine takes it.
+	// Dependencies of vkc come from the module cache of this build, or else from this machine's proxy.
 	have, upstream, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
 	bin := t.TempDir()
 	environ := append(os.Environ(),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have)+"/cache/download,"+upstream,
 		"GOBIN="+bin, "GOMODCACHE="+t.TempDir(),
-		"GOFLAGS=-modcacherw -trimpath", // with which make test builds the backend for GoMLX of the same packages
+		"GOFLAGS=-modcacherw -trimpath", // with these flags make test builds the GoMLX backend from the same packages
 		"GONOSUMDB=*", "GOSUMDB=off", "GOWORK=off")
 	command := func(dir string, line ...string) string {
 		t.Helper()

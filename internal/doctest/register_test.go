@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// clone is a folder with what scripts/setup installs of the GLSL tools, as a checkout has it.
+// clone is a directory like a checkout after scripts/setup has installed the GLSL tools.
 type clone struct {
 	t    *testing.T
 	root string
 	data string // XDG_DATA_HOME
 }
 
-// newClone makes one, whose tools print a text.
+// newClone makes a clone with tools that print a text.
 func newClone(t *testing.T, data, recipe, says string) clone {
 	c := clone{t, filepath.Join(t.TempDir(), "clone"), data}
 	glsl := filepath.Join(c.root, ".tools", "glsl")
@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// register does what scripts/setup does for vkc to find the tools, and returns what it says.
+// register registers the tools like scripts/setup, and returns the output.
 func (c clone) register() string {
 	c.t.Helper()
 	lib, err := filepath.Abs("../../scripts/lib")

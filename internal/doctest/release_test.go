@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestRelease: scripts/release tags the modules that are published, each of which requires the version that is
-// released, and leaves everything as it is where it is only to check or where something is wrong. The repository is
-// a small one.
+// TestRelease: scripts/release tags the published modules, and each requires the released version. In check mode, or if
+// there is an error, it changes nothing. The test uses a small repository.
 func TestRelease(t *testing.T) {
 	for _, program := range []string{"sh", "git"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -29,28 +29,28 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// compiled is a line of what a child writes: a kernel that the driver compiled, or failed to.
+// compiled is a line of a child's output: a kernel that the driver compiled or rejected.
 type compiled struct {
 	Device   string                `json:"device"`
-	Case     string                `json:"case"` // the first that has the kernel
+	Case     string                `json:"case"` // the first case with the kernel
 	Kernel   string                `json:"kernel"`
 	Family   kernel.Family         `json:"family"`
 	Schedule string                `json:"schedule"`
-	Nanos    int64                 `json:"ns"` // that the driver took
+	Nanos    int64                 `json:"ns"` // compile time of the driver
 	Err      string                `json:"err,omitempty"`
 	Cost     vkcruntime.KernelCost `json:"cost,omitempty"`
-	// Registers is what package target estimates.
+	// Registers is the estimate of package schedule.
 	Registers int `json:"estimate,omitempty"`
 }
 
-// subject is a graph whose kernels are compiled.
+// subject is a graph with kernels to compile.
 type subject struct {
 	name  string
 	graph func() (*ir.Graph, error)
 }
 
-// subjects are the cases of the benchmark, models with fewer layers among them, and of vkc verify --ops those that
-// stand for each op, dtype and format of blocks.
+// subjects lists the benchmark cases, including models with fewer layers, and the cases of vkc verify --ops that
+// represent each op, dtype and block format.
 func subjects(all bool) (list []subject) {
 	suites := []string{"matmul", "attention", "ops", "memory"}
 	if all {
@@ -61,7 +61,7 @@ func subjects(all bool) (list []subject) {
 			c = *c.StandIn
 		}
 		if c.Build == nil {
-			continue // of a model file
+			continue // needs a model file
 		}
 		list = append(list, subject{c.Name, func() (*ir.Graph, error) { return c.Graph(c.Sizes) }})
 	}
@@ -96,7 +96,7 @@ func formatsOf(c optest.Case) (list []string) {
 	return list
 }
 
-// kind is what kernels have in common of which a plain test compiles one.
+// kind groups kernels; without -all only one of each kind is compiled.
 func kind(k *kernel.Kernel, s kernel.Schedule) string {
 	text := fmt.Sprint(k.Family, s.Variant)
 	for _, b := range k.Bindings {
@@ -149,7 +149,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 		}
 		low, err := compiler.Lower(ctx, g, caps, nil)
 		if err != nil {
-			continue // the device lacks what the graph needs, which vkc verify --ops counts
+			continue // the device lacks a feature; vkc verify --ops counts these
 		}
 		for i, k := range low.Kernels {
 			n := low.Program.Steps[i].Shader
@@ -179,7 +179,7 @@ func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 	return flush()
 }
 
-// compileOne makes the pipeline of a shader, and notes what it costs.
+// compileOne creates the pipeline of a shader and records its cost.
 func compileOne(dev *vk.Device, s kernel.Shader, code []byte, row *compiled) {
 	desc := dev.DescribeShader(s, code)
 	if dev.Caps().Features.PipelineExecutableProperties {

@@ -25,13 +25,12 @@ type driver struct {
 	of      string // the profile that stands for the kind of device; "" where this one does
 	notes   []string
 	machine device.Machine
-	memory  uint64 // of the device, where the driver takes this machine's for it
+	memory  uint64 // of the device, for drivers that report this machine's memory
 	sample  bool   // whether a plain test compiles for it
 	runs    bool   // whether it runs kernels: vkc verify --ops does that, and it has no statistics
 }
 
-// drivers are those of .tools/drivers. A profile that is of the kind of another one is taken to be as fast, core for
-// core.
+// drivers lists the drivers in .tools/drivers. A profile "of" another one is assumed to have the same speed per core.
 var drivers = []driver{
 	{name: "radv:navi21", profile: "amd-rdna2", of: "amd-rdna3",
 		notes: []string{"RDNA 2: no matrix units; dot products of bytes."}},
@@ -84,7 +83,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// work is what a child does.
+// work executes one task of a child process.
 func work(what string, all bool, out io.Writer) (err error) {
 	inst, err := vk.Open()
 	if err != nil {
@@ -112,7 +111,7 @@ const (
 	childTime   = 20 * time.Minute
 )
 
-// on runs the child on a driver, and returns what it wrote.
+// on runs the child with a driver and returns its output.
 func on(t *testing.T, d driver, what string) []byte {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(prefix, "run")); err != nil {
@@ -143,7 +142,7 @@ func on(t *testing.T, d driver, what string) []byte {
 	return out.Bytes()
 }
 
-// TestGoldenProfiles compares the profiles of drivers with what the drivers report.
+// TestGoldenProfiles compares the drivers' profiles with the caps that the drivers report.
 func TestGoldenProfiles(t *testing.T) {
 	for _, d := range drivers {
 		t.Run(d.profile, func(t *testing.T) {

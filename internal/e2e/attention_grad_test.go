@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// layersModel is the loss of layers of attention and a gated product over [T, 4 heads of 16], and the weights.
+// layersModel is the loss of layers with attention and a gated matmul over [T, 4 heads of 16], and the weights.
 type layersModel struct {
 	layers, tokens int
 	attend         func(q, k, v frontend.Tensor) frontend.Tensor
@@ -59,7 +59,7 @@ func causalAttention(q, k, v frontend.Tensor) frontend.Tensor {
 	return q.Attention(k, v, frontend.Causal())
 }
 
-// spelledAttention is causalAttention by ops, whose gradients keep the weights.
+// spelledAttention is causalAttention composed of basic ops. Its gradients keep the attention weights.
 func spelledAttention(q, k, v frontend.Tensor) frontend.Tensor {
 	b, t := q.Builder(), q.Dim(-2)
 	groups, perGroup := k.Dim(-3), q.Dim(-3).Static()/k.Dim(-3).Static()
@@ -71,8 +71,8 @@ func spelledAttention(q, k, v frontend.Tensor) frontend.Tensor {
 	return seen.Where(scores, scores.Lit(math.Inf(-1))).Softmax(-1).MatMul(share(v))
 }
 
-// TestAttentionGradientKeepsNoScores: the plan of a model's gradients has no buffer as large as the scores of a head,
-// and so much less memory than that of an attention whose gradients are those of its ops.
+// TestAttentionGradientKeepsNoScores: the plan of a model's gradients has no buffer as large as the scores of a head.
+// So it needs much less memory than attention composed of basic ops.
 func TestAttentionGradientKeepsNoScores(t *testing.T) {
 	const tokens = 1024
 	arena := map[string]int64{}
@@ -108,8 +108,8 @@ func TestAttentionGradientKeepsNoScores(t *testing.T) {
 	}
 }
 
-// TestAttentionGradientOnDevice: gradients of a model, and of attentions with all that shapes scores, are those of the
-// reference.
+// TestAttentionGradientOnDevice: gradients of a model, and of attention with every option that affects scores, match
+// the reference.
 func TestAttentionGradientOnDevice(t *testing.T) {
 	dev := openDevice(t)
 	checkRun(t, dev, layersModel{2, 40, causalAttention, plainLayer}.gradients(t), once)

@@ -16,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TestControl: loops and branches on the device give what the reference does: at several lengths in turn, with
-// profiles, and where outputs stay on the device.
+// TestControl: loops and branches on the device match the reference, at several lengths, with profiles, and with
+// outputs kept on the device.
 func TestControl(t *testing.T) {
 	dev := openDevice(t)
 	for name, define := range flowtest.Graphs {
@@ -135,8 +135,8 @@ func TestLongScan(t *testing.T) {
 	t.Logf("%d kernels, %d shaders", kernels[1], shaders[1])
 }
 
-// TestRandomMovedGraphs: random graphs whose extents follow from symbols, in loops and in branches, give on the device
-// what the reference does. It takes a twentieth of as many as TestRandomGraphs.
+// TestRandomMovedGraphs: random graphs with extents derived from symbols, in loops and branches, match the reference on
+// the device. It runs a twentieth of the graphs of TestRandomGraphs.
 func TestRandomMovedGraphs(t *testing.T) {
 	dev := openDevice(t)
 	n, ran := graphCount()/20, 0

@@ -22,10 +22,9 @@ type oneWeight struct{ d *ir.Data }
 
 func (w oneWeight) Weight(string) (*ir.Data, error) { return w.d, nil }
 
-// TestDequantizeBits decodes random blocks of every format on the device and
-// compares each bit with the host. Devices may flush subnormals: what f32 holds as
-// one, or could be a level times a scale that is one, may be 0. What is not finite
-// need only be so too.
+// TestDequantizeBits decodes random blocks of every format on the device and compares the bits with the host. Devices
+// may flush subnormals to 0, including results that could be a level times a subnormal scale. Non-finite values only
+// need to be non-finite.
 func TestDequantizeBits(t *testing.T) {
 	dev := openDevice(t)
 	for _, dtype := range blockTypes() {

@@ -109,7 +109,7 @@ func checkRun(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]i
 	}
 }
 
-// compare runs a program and compares with the reference, whose states advance alike.
+// compare runs a program and compares it with the reference, whose states advance in the same way.
 func compare(t *testing.T, exe *vk.Executable, reference *check.Checker, in map[string]*ir.Data,
 	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()

@@ -28,10 +28,10 @@ var (
 	writeGradients = flag.Bool("write-gradients", false, "write the worst errors into "+gradientsFile)
 )
 
-// gradientsFile has the worst errors, by op and dtype, of which docs/OPS.md makes a table.
+// gradientsFile has the worst errors by op and dtype. docs/OPS.md has a table of them.
 const gradientsFile = "../gendocs/gradients.json"
 
-// gradientDTypes are what models are trained in.
+// gradientDTypes are the dtypes used in training.
 var gradientDTypes = []ir.DType{ir.F32, ir.F16, ir.BF16}
 
 // gradientCase is the graph of the gradients of one case of an op, in one dtype.
@@ -79,7 +79,7 @@ func gradientOf(c optest.Case, t ir.DType, least int64) (gradientCase, bool) {
 		if err == nil {
 			return out, true
 		}
-		// Of some operands there is no gradient, such as those that say where to cut.
+		// Some operands have no gradient, such as indices.
 		_, rest, found := strings.Cut(err.Error(), "there is no gradient for param ")
 		var i int
 		if _, bad := fmt.Sscanf(rest, "%d", &i); !found || bad != nil || i >= len(out.params) {
@@ -149,8 +149,8 @@ func gradientCases() (list []gradientCase) {
 	return list
 }
 
-// TestGradientsOnDevice compiles the gradients of ops and compares them with the reference: of every seventh in f32, or
-// of those that -gradients names. Errors are about those of the table in docs/OPS.md.
+// TestGradientsOnDevice compiles the gradients of ops and compares them with the reference, for every seventh case in
+// f32, or for those that -gradients selects. The errors should be close to those in docs/OPS.md.
 func TestGradientsOnDevice(t *testing.T) {
 	dev := openDevice(t)
 	cases := gradientCases()
@@ -237,8 +237,8 @@ func errOrNone(err error) error {
 	return err
 }
 
-// gradientError runs a case on the device and on the reference, and returns the largest difference by the largest
-// gradient; of those that the op's tolerances do not allow an error.
+// gradientError runs a case on the device and on the reference. It returns the largest difference relative to the
+// largest gradient, or an error if the op's tolerances are exceeded.
 func gradientError(dev *vkc.Device, c gradientCase) (worst float64, err error) {
 	ctx := context.Background()
 	weights := vkc.WeightMap(c.values)
@@ -304,8 +304,9 @@ func TestGradientCases(t *testing.T) {
 	t.Logf("%d", len(have))
 }
 
-// TestGradientsThroughBlocks: what is before quantized weights, and small matrices beside them, have gradients on the
-// device, whose products read the blocks as they lie (LoRA, Hu et al. 2021); so has what attends to quantized keys.
+// TestGradientsThroughBlocks: values before quantized weights, and small matrices next to them, have gradients on the
+// device, with matmuls that read the blocks directly (LoRA, Hu et al. 2021). So do queries that attend to quantized
+// keys.
 func TestGradientsThroughBlocks(t *testing.T) {
 	dev := openDevice(t)
 	formats := []ir.DType{ir.Q4_0, ir.Q4_K}

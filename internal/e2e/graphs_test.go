@@ -157,7 +157,7 @@ func TestMLP(t *testing.T) {
 	checkRun(t, dev, g, lengths("N", 64, 1, 0, 17))
 }
 
-// TestCache appends to a cache at a position that advances, and attends to what is there so far.
+// TestCache appends to a cache at an advancing position, and attends to all entries so far.
 func TestCache(t *testing.T) {
 	dev := openDevice(t)
 	const heads, kvHeads, width, context = 4, 2, 32, 24
@@ -168,7 +168,7 @@ func TestCache(t *testing.T) {
 		x := b.Input("kv", ir.F32, kvHeads, n, width)
 		k, v := b.State("k", ir.F32, kvHeads, context, width), b.State("v", ir.F32, kvHeads, context, width)
 		calls := b.State("calls", ir.I32)
-		start := at.Sub(b.DimValue(n)) // S counts the new ones too
+		start := at.Sub(b.DimValue(n)) // S includes the new rows
 		newK, newV := k.DynamicUpdateSlice(1, x, start), v.DynamicUpdateSlice(1, x.MulScalar(2), start)
 		b.Update(k, newK)
 		b.Update(v, newV)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir/optest"
 )
 
-// TestNeedsAreThere: what is generated for a device needs no feature that the device lacks. SwiftShader has no 64-bit
-// types and no storage of bytes, the generic device little but storage of 16 bits.
+// TestNeedsAreThere: code generated for a device needs no feature that the device lacks. SwiftShader has no 64-bit
+// types and no 8-bit storage. The generic device has little but 16-bit storage.
 func TestNeedsAreThere(t *testing.T) {
 	for _, name := range []string{"swiftshader", "generic"} {
 		caps, err := device.Profile(name)
@@ -24,7 +24,7 @@ func TestNeedsAreThere(t *testing.T) {
 			}
 			low, err := compiler.Lower(t.Context(), g, caps, nil)
 			if err != nil {
-				continue // refused, by what it needs
+				continue // rejected because of its needs
 			}
 			for _, s := range low.Program.Shaders {
 				kernels++

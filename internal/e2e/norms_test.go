@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// TestRowsNearTheirMean: what normalizes rows whose elements differ little is right to the precision of the
-// differences, on the CPU and on a device, and of equal elements the variance is exactly 0: rows that a workgroup has,
-// that are folded in chunks, side by side in memory, and beside a symbol.
+// TestRowsNearTheirMean: normalization of rows with nearly equal elements is as accurate as the differences, on the CPU
+// and on a device, and the variance of equal elements is exactly 0. It covers rows in one workgroup, rows folded in
+// chunks, adjacent rows, and rows with a symbolic extent.
 func TestRowsNearTheirMean(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) { rowsNearTheirMean(t, openNamed(t, "cpu")) })
 	t.Run("vulkan", func(t *testing.T) { rowsNearTheirMean(t, openDevice(t)) })
@@ -30,12 +30,12 @@ func openNamed(t *testing.T, name string) *vkc.Device {
 	return dev
 }
 
-// nearRows are the ways in which rows of a test are made of a mean and a deviation: most are of equal elements.
+// nearRows are generators of rows with a mean and a deviation. Most give equal elements.
 var nearRows = []func(r *rand.Rand) func(i int) float64{
 	func(*rand.Rand) func(int) float64 { return func(int) float64 { return 1e4 / 3 } },
 	func(r *rand.Rand) func(int) float64 { return func(int) float64 { return 1e4 + 0.1*r.NormFloat64() } },
 	func(*rand.Rand) func(int) float64 { return func(int) float64 { return -0.1 } },
-	func(r *rand.Rand) func(int) float64 { // the first one is apart from the others
+	func(r *rand.Rand) func(int) float64 { // the first element differs from the others
 		return func(i int) float64 {
 			if i == 0 {
 				return 3e4
@@ -60,7 +60,7 @@ func rowsNearTheirMean(t *testing.T, dev *vkc.Device) {
 	}
 	for _, tt := range []struct {
 		name  string
-		dims  []int // the tensor's, after that of an outermost symbol
+		dims  []int // the tensor's dims, after an outermost symbol
 		axis  []int // rows go along these
 		split int   // of the first of these, how many rows it has, or 0
 		value bool  // of a row, and not of each element
@@ -122,7 +122,7 @@ func rowsNearTheirMean(t *testing.T, dev *vkc.Device) {
 	}
 }
 
-// TestGradientsFarFromZero: what normalizes rows does not depend on their mean, and neither do its gradients.
+// TestGradientsFarFromZero: normalization of rows does not depend on their mean, and neither do its gradients.
 func TestGradientsFarFromZero(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) { gradientsFarFromZero(t, openNamed(t, "cpu")) })
 	t.Run("vulkan", func(t *testing.T) { gradientsFarFromZero(t, openDevice(t)) })
@@ -177,7 +177,7 @@ func gradientsFarFromZero(t *testing.T, dev *vkc.Device) {
 	}
 }
 
-// checkNear compares what was made of row number i, which has a place in x for each element, with exact values.
+// checkNear compares the results for row i with exact values. row has the positions of its elements in x.
 func checkNear(t *testing.T, x, y []float32, row []int, i int, value bool) {
 	t.Helper()
 	mean, squares := 0.0, 0.0

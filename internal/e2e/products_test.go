@@ -51,7 +51,7 @@ func TestProductsOfSymbols(t *testing.T) {
 	}
 }
 
-// TestConvOverTwoSymbols has one product of a convolution over both axes of an image.
+// TestConvOverTwoSymbols runs a convolution with symbols on both axes of an image, as one matmul.
 func TestConvOverTwoSymbols(t *testing.T) {
 	dev := openDevice(t)
 	g := build(t, func(b *frontend.Builder) {
@@ -64,8 +64,8 @@ func TestConvOverTwoSymbols(t *testing.T) {
 		{"N": 1, "H": 1, "W": 20}, {"N": 2, "H": 5, "W": 0}})
 }
 
-// TestProductOfAWindowsExtent: what a window leaves of an axis, T-2, is a factor as well, and rows of it are started
-// with no symbol at which it would be negative.
+// TestProductOfAWindowsExtent: the extent of the result of a window, T-2, can be a factor too. The grid is never
+// computed from a symbol value that would make it negative.
 func TestProductOfAWindowsExtent(t *testing.T) {
 	dev := openDevice(t)
 	g := build(t, func(b *frontend.Builder) {

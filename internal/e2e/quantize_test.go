@@ -14,9 +14,8 @@ import (
 
 var allFormats = flag.Bool("formats", false, "TestQuantizeBits: every format that devices quantize to, not a sample")
 
-// TestQuantizedCache keeps keys and values in blocks: new rows are quantized into
-// their place in the states, and attention decodes what it reads. T new rows of
-// S go through the same program at several lengths.
+// TestQuantizedCache keeps keys and values in blocks. New rows are quantized into the states, and attention decodes the
+// blocks that it reads. The same program runs with several lengths: T new rows of S.
 func TestQuantizedCache(t *testing.T) {
 	dev := openDevice(t)
 	const heads, kvHeads, width, context = 4, 2, 64, 24
@@ -24,7 +23,7 @@ func TestQuantizedCache(t *testing.T) {
 		for _, grouped := range []bool{false, true} {
 			g := build(t, func(b *frontend.Builder) {
 				n, past := b.Sym("T", 8), b.Sym("S", context)
-				start := b.DimValue(past).Sub(b.DimValue(n)) // S counts the new ones too
+				start := b.DimValue(past).Sub(b.DimValue(n)) // S includes the new rows
 				query, x := b.Input("q", ir.F32, heads, n, width), b.Input("kv", ir.F32, kvHeads, n, width)
 				k, v := b.State("k", q, kvHeads, context, width), b.State("v", ir.Q5_1, kvHeads, context, width)
 				newK := k.DynamicUpdateSlice(1, x.Quantize(k.DType()), start)
@@ -49,10 +48,9 @@ func TestQuantizedCache(t *testing.T) {
 	}
 }
 
-// TestQuantizeBits: blocks in a state are those of package quant, bit for bit, on
-// random values of all magnitudes, down to where the weighted squares of a search
-// are denormal. Most of its time goes into compiling; so without -formats there is
-// one format for each way to choose a scale.
+// TestQuantizeBits: blocks in a state equal those of package quant, bit for bit, for random values of all magnitudes,
+// down to those whose weighted squares are denormal. Most of the time is compilation, so without -formats there is one
+// format for each method of choosing a scale.
 func TestQuantizeBits(t *testing.T) {
 	dev := openDevice(t)
 	const rows, width = 40, 256

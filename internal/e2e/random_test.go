@@ -97,7 +97,7 @@ func TestRandomGraphs(t *testing.T) {
 	}
 }
 
-// featuresOf lists which ops a graph has on which dtypes, and kinds of ops that read the results of others.
+// featuresOf lists the ops of a graph with their dtypes, and pairs of ops where one reads the other's result.
 func featuresOf(g *ir.Graph) (keys []string) {
 	for _, n := range g.Nodes() {
 		keys = append(keys, fmt.Sprintf("%s of %s", n.Op(), n.DType()))
@@ -108,8 +108,8 @@ func featuresOf(g *ir.Graph) (keys []string) {
 	return keys
 }
 
-// compileShaders compiles the shaders of many graphs into the tests' cache in few processes. A compiler takes
-// longer to start than for what it does for one graph. What fails here fails again with its graph.
+// compileShaders compiles the shaders of many graphs into the tests' cache with few processes, because starting a
+// compiler takes longer than compiling one graph. An error here occurs again with its graph.
 func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 	t.Helper()
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
@@ -135,8 +135,8 @@ func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 	}
 }
 
-// differ compares a graph on a device with the reference, run after run so that states advance. It returns
-// how many runs it compared; those that the reference refuses do not count.
+// differ compares a graph on a device with the reference, for several runs so that states advance. It returns the
+// number of compared runs, without those that the reference rejects.
 func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -175,7 +175,7 @@ func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
 	return ran, nil
 }
 
-// runsOf are choices of symbol values, several also for graphs whose states make a difference.
+// runsOf returns choices of symbol values, with several runs if the graph has states.
 func runsOf(g *ir.Graph, values graphgen.Values) []map[string]int64 {
 	symbols := values.Symbols(6)
 	if len(g.Updates()) > 0 && len(symbols) < 3 {
@@ -221,7 +221,7 @@ func report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, err error) 
 	t.Errorf("seed %d: %v\n%s", seed, err, small)
 }
 
-// notYet returns what the device lacks for a graph, or nothing if err is of another sort.
+// notYet returns the features that the device lacks for a graph, or "" for any other error.
 func notYet(err error) string {
 	if err == nil {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestVulkan11 uses a device as one of Vulkan 1.1 with extensions: it keeps features that are part of 1.2, shaders are
-// of SPIR-V 1.3, and random graphs give what the reference gives.
+// TestVulkan11 uses a device as if it had only Vulkan 1.1 with extensions. It keeps features that are part of 1.2,
+// shaders use SPIR-V 1.3, and random graphs match the reference.
 func TestVulkan11(t *testing.T) {
 	before := openDevice(t).Caps()
 	t.Setenv(device.DisableEnv, "vulkan1.2")

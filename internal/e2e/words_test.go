@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestBytesCompileAnywhere compiles README's first graph, whose input is u8, and an i64
-// input besides, for every profile: none may be refused.
+// TestBytesCompileAnywhere compiles README's first graph, with a u8 input, and another graph with an i64 input for
+// every profile. None may be rejected.
 func TestBytesCompileAnywhere(t *testing.T) {
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	if err == nil {

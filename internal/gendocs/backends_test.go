@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBackendsAreFresh fails where docs/OPS.md does not say what compiles now.
+// TestBackendsAreFresh fails if the table of compiling ops in docs/OPS.md is not up to date.
 func TestBackendsAreFresh(t *testing.T) {
 	have, err := os.ReadFile("../../docs/OPS.md")
 	if err != nil {

@@ -19,12 +19,12 @@ func generate(t *testing.T, seed uint64, opt Options) *ir.Graph {
 	return g
 }
 
-// TestCoverage counts what random graphs hold: a generator that no longer
-// makes an op, a symbol or an update would let all tests pass that rest on it.
+// TestCoverage counts the contents of random graphs. If the generator stopped making an op, a symbol or an update, all
+// tests that rely on it would still pass.
 func TestCoverage(t *testing.T) {
 	ops := map[ir.Op]int{}
 	dtypes := map[ir.DType]int{}
-	precisions := map[string]int{} // of products that are outputs, or come before them
+	precisions := map[string]int{} // of matmuls that are outputs or their operands
 	var symbolic, updates, inPlace, empty, outputs int
 	loops := map[string]int{}
 	for seed := range uint64(graphs) {
@@ -84,7 +84,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// countLoop counts by what makes a loop hard: its values lie where others do, or it never runs.
+// countLoop counts the difficult properties of a loop: aliased values, or no trips.
 func countLoop(count map[string]int, g *ir.Graph, n *ir.Node) {
 	body, trips := n.Attrs().Graph("body"), n.Attrs().Shape("trips")[0]
 	states, updates := body.Leaves(ir.OpState), body.Updates()
@@ -156,8 +156,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestValuesAreInTheirBounds checks inputs and weights against what Bounds
-// assumes of them.
+// TestValuesAreInTheirBounds checks inputs and weights against the bounds that Bounds assumes.
 func TestValuesAreInTheirBounds(t *testing.T) {
 	for seed := range uint64(100) {
 		g := generate(t, seed, Options{})

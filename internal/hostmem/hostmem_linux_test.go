@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLimits finds what limits a process: the machine, control groups of both versions and those around them, ulimit.
+// TestLimits finds all memory limits of a process: the machine, control groups of both versions and their parents, and
+// ulimit.
 func TestLimits(t *testing.T) {
 	const gib = 1 << 30
 	machine := map[string]string{

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// TestAnalyzers runs each analyzer over examples of what it finds and of what it lets pass.
+// TestAnalyzers runs each analyzer over examples of code to report and code to accept.
 func TestAnalyzers(t *testing.T) {
 	tests := []struct {
 		analyzer *analysis.Analyzer
@@ -35,13 +35,13 @@ func TestAnalyzers(t *testing.T) {
 	}
 }
 
-// errors collects what a test of an analyzer would report.
+// errors collects the reports of an analyzer's test.
 type errors []string
 
 func (e *errors) Errorf(format string, args ...any) { *e = append(*e, fmt.Sprintf(format, args...)) }
 
-// TestLeftOut checks that a file that build constraints leave out keeps to the rules too. The comments in such
-// a file, which would say what is wanted, are not read.
+// TestLeftOut checks that the rules also apply to a file excluded by build constraints. The "want" comments in such a
+// file are not read.
 func TestLeftOut(t *testing.T) {
 	var found errors
 	analysistest.Run(&found, analysistest.TestData(), Imports, module+"/npy")

@@ -67,7 +67,7 @@ func TestPages(t *testing.T) {
 		seen++
 		for _, f := range check(string(page)) {
 			if strings.Contains(path, "docs/measurements/") && !strings.Contains(f.text, "long cell") {
-				continue // logs, of which only tables are held to the rules so far
+				continue // logs; so far only their tables follow the rules
 			}
 			t.Errorf("%s:%d %s", filepath.ToSlash(path[len(root)+1:]), f.line, f.text)
 		}
@@ -78,7 +78,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestCheck: the rules of pages find what they should, and nothing else.
+// TestCheck: the rules for pages report exactly the expected findings.
 func TestCheck(t *testing.T) {
 	long := strings.Repeat("word ", CellWords+1)
 	page := "It stands beside that.\n`beside` is code.\n```\nbeside\n```\nbesides\n    beside\n" +
@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestBanned: the table of words is sorted, and each has words to write instead.
+// TestBanned: the table of words is sorted, and each has a replacement.
 func TestBanned(t *testing.T) {
 	if !slices.IsSortedFunc(Banned, func(a, b Word) int { return strings.Compare(a.Pattern, b.Pattern) }) {
 		t.Error("the words are not sorted by their patterns")

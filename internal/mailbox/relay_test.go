@@ -27,8 +27,8 @@ func office(t *testing.T, ranks, room int) (*mailbox.Mailbox, []uint32, [][]uint
 	return m, memory, inboxes
 }
 
-// TestExchanges has three devices exchange values many times, more or fewer each time, in the least room: each takes
-// what the others gave.
+// TestExchanges makes three devices exchange values of varying sizes many times, with minimal memory. Each must receive
+// the others' values.
 func TestExchanges(t *testing.T) {
 	const ranks, times = 3, 200
 	sizes := make([]int, times)
@@ -74,7 +74,8 @@ func TestExchanges(t *testing.T) {
 	under.Wait()
 }
 
-// TestRoom: exchanges of a run lie beside one another where each has a place of its own; else three of the largest do.
+// TestRoom: with separate slots the exchanges of a run are adjacent; otherwise there is room for three of the largest
+// exchange.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		exchanges  []int
@@ -93,7 +94,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestLay: what devices give lies where links say, and a run goes on behind another one, or at the beginning again.
+// TestLay: values lie at the offsets in the links, and a run's slots follow those of the previous run or wrap around.
 func TestLay(t *testing.T) {
 	sizes := []int{1, 2000, 1, 2000, 3}
 	m, _, _ := office(t, 2, mailbox.Room(2, sizes, false)) // 18 units
@@ -118,7 +119,7 @@ func TestLay(t *testing.T) {
 	}
 }
 
-// TestStale: what an earlier exchange has left is not taken for what another device gives.
+// TestStale: data left by an earlier exchange is not mistaken for another device's values.
 func TestStale(t *testing.T) {
 	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20}, true))
 	give, take := m.Link(0, 5, 0, mailbox.Addresses{}, 0), m.Link(1, 5, 0, mailbox.Addresses{}, 0)
@@ -134,8 +135,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestGiveAgain: what is given once more, at the same time as others take it or after the next exchange, changes
-// nothing.
+// TestGiveAgain: repeating a transfer has no effect, whether others are reading the values or the next exchange has
+// happened.
 func TestGiveAgain(t *testing.T) {
 	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20, 20}, true))
 	first := m.Link(0, 1, 0, mailbox.Addresses{}, 0)
@@ -181,7 +182,7 @@ func TestRelay(t *testing.T) {
 		}
 		under.Go(func() { m.Relay(&over) })
 		runtime.Gosched()
-		over.Store(true) // it has copied what was there before
+		over.Store(true) // the relay has copied earlier flags
 		under.Wait()
 		for to, inbox := range inboxes {
 			for rank, flag := range inbox[128 : 128+ranks] {
@@ -216,7 +217,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRefuses: each device has an inbox, and links name a mailbox with room for what is given.
+// TestRefuses: each device needs an inbox, and the room of a link's mailbox must be large enough.
 func TestRefuses(t *testing.T) {
 	words := make([]uint32, mailbox.Header)
 	for _, inboxes := range [][][]uint32{{words}, {words, words[1:]}, {words, words, words}} {

@@ -100,7 +100,7 @@ func TestGuardPassesOtherOutcomesOn(t *testing.T) {
 	_ = Guard(func() error { panic("a bug") })
 }
 
-// TestGuardNamesTheFile has several files mapped, of which one faults.
+// TestGuardNamesTheFile maps several files. One of them faults.
 func TestGuardNamesTheFile(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the fault is specific to mapped files; checked on Linux")

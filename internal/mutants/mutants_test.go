@@ -11,8 +11,8 @@ import (
 
 const root = "../.."
 
-// TestFaults: each fault of the list can be planted: its file has the text once, and is Go with and without it. The
-// packages that are to see it are there.
+// TestFaults: each fault in the list can be applied: its file contains the text once, and is valid Go with and without
+// the fault. The packages that should detect it exist.
 func TestFaults(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, listFile))
 	if err != nil {
@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestParse: what is wrong in a list is an error that says where.
+// TestParse: an invalid list is an error with a position.
 func TestParse(t *testing.T) {
 	const good = "# a comment\n=== a\nfile: f.go\nold: x < y\nnew: x <= y\nsee: ./p ./q\nrun: TestX\n"
 	list, err := parse(good)
@@ -84,7 +84,7 @@ func TestPlant(t *testing.T) {
 	}
 }
 
-// TestFirstFailure finds the test that failed in what go test prints.
+// TestFirstFailure finds the failed test in the output of go test.
 func TestFirstFailure(t *testing.T) {
 	for out, want := range map[string]string{
 		"ok\n--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\n": "TestA",

@@ -9,11 +9,11 @@ import (
 // combination is a case of four properties.
 type combination [4]int
 
-// combinations are all of three or two values for each property, but for those that cannot be.
+// combinations lists all combinations of two or three values for each property, except the impossible ones.
 func combinations() (list []combination) {
 	for i := range 3 * 3 * 2 * 3 {
 		c := combination{i % 3, i / 3 % 3, i / 9 % 2, i / 18}
-		if c[0] != 2 || c[1] != 1 { // which never go together
+		if c[0] != 2 || c[1] != 1 { // impossible together
 			list = append(list, c)
 		}
 	}
@@ -68,7 +68,7 @@ func TestPickNames(t *testing.T) {
 	}
 }
 
-// TestPickAll: the environment has all cases run.
+// TestPickAll: an environment variable selects all cases.
 func TestPickAll(t *testing.T) {
 	t.Setenv(Env, "all")
 	if all := combinations(); len(Pick(all, of)) != len(all) {

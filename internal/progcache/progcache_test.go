@@ -115,8 +115,7 @@ func TestListAndClear(t *testing.T) {
 	}
 }
 
-// TestUnfitBundle is about an entry whose checksum is right, but whose payload
-// is no bundle that this version reads.
+// TestUnfitBundle tests an entry with a correct checksum, whose payload is not a bundle of this version.
 func TestUnfitBundle(t *testing.T) {
 	c := Open(t.TempDir())
 	key := cachefile.KeyOf("a")

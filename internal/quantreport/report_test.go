@@ -28,7 +28,7 @@ func stored(t *testing.T) *results {
 	return r
 }
 
-// TestPage: the page and the plot are what the measurements give.
+// TestPage: the page and the plot match the measurements.
 func TestPage(t *testing.T) {
 	r := stored(t)
 	for name, want := range map[string]string{pageFile: page(r), plotFile: plot(r)} {
@@ -84,8 +84,8 @@ func TestPageLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// TestMeasurements repeats the cheap measurements: where a format has come to lose
-// more or less, or the text has changed, all of them are to be made anew.
+// TestMeasurements repeats the cheap measurements. If a format's error or the text has changed, all measurements must
+// be repeated.
 func TestMeasurements(t *testing.T) {
 	r := stored(t)
 	var types []ir.DType

@@ -9,7 +9,7 @@ import (
 	. "github.com/vkc-go/vkc/internal/spv/spvtest"
 )
 
-// own is what a user declares: x is read, y is written, one constant, 16 bytes of shared memory.
+// own is a user's declaration: x is read, y is written, one constant, 16 bytes of shared memory.
 var own = spv.Kernel{Args: 1, Results: 1, Workgroup: [3]uint32{8, 4, 1}, Shared: 16, Constants: 1}
 
 // ownModule has those: buffers %30 and %31, constant %42, shared variable %52.
@@ -58,7 +58,7 @@ func TestCheckKernel(t *testing.T) {
 	}
 }
 
-// TestSpecialize: the constant has its value, and no number that a driver would look for one by.
+// TestSpecialize: the constant gets its value, and loses the ID by which a driver could set it.
 func TestSpecialize(t *testing.T) {
 	module := Assemble(ownModule...)
 	have, err := spv.Specialize(module, []any{int64(9)})

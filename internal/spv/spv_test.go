@@ -68,7 +68,7 @@ func TestCheckShader(t *testing.T) {
 	}
 }
 
-// FuzzCheckShader: no module makes the check panic, and what passes is whole.
+// FuzzCheckShader: no module makes the check panic, and accepted modules are complete.
 func FuzzCheckShader(f *testing.F) {
 	f.Add(Module(64, 1, 3))
 	f.Add(Assemble(Shader, glsl, Main, LocalSize(64, 1, 1), set0, binding1, structure, pointer, variable, End))

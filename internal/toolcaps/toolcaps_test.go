@@ -17,7 +17,7 @@ func profile(t *testing.T, name string) device.Caps {
 	return caps
 }
 
-// TestExpressible: a device keeps what compilers know, and only that.
+// TestExpressible: a device keeps exactly the features that the compilers support.
 func TestExpressible(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.Features.Float8, caps.Features.Float8Matrix = true, true

@@ -29,9 +29,9 @@ func protect(t *testing.T, path, list string) {
 	}
 }
 
-// TestCheckLists: who may write what, by access lists. BA are the administrators, SY the system, WD everyone, FA all
-// rights, FR to read, FW to write, 0x4 to add a directory, DC (delete child) to remove what lies in it, and IO an entry
-// for what will be made in the directory.
+// TestCheckLists checks write permissions in access control lists. BA are the administrators, SY the system, WD
+// everyone, FA all rights, FR to read, FW to write, 0x4 to add a directory, DC (delete child) to remove entries, and IO
+// an entry inherited by new files.
 func TestCheckLists(t *testing.T) {
 	me, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestCheckLists(t *testing.T) {
 	}
 }
 
-// TestMasks: what may be done on the way to a file, and what to it.
+// TestMasks checks which rights others may have on a parent directory and on the file.
 func TestMasks(t *testing.T) {
 	for _, tt := range []struct {
 		rights        uint32

@@ -98,7 +98,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestHostile: what is not the whole, sound file is refused with the reason.
+// TestHostile: an incomplete or damaged file is rejected with the reason.
 func TestHostile(t *testing.T) {
 	good, err := sample(t).Encode()
 	if err != nil {
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 	if err := json.Unmarshal(good, &e); err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(e.Tuning)) // what a checksum is put before
+	f.Add([]byte(e.Tuning)) // the payload under a checksum
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, err := Parse(text)
 		if sum, sealed := checksum(text); err != nil && sealed == nil {
@@ -211,7 +211,7 @@ func TestOnKeepsWhatIsOff(t *testing.T) {
 	}
 }
 
-// TestWritten: what vkc tune has not written is nothing to write over.
+// TestWritten: vkc tune does not overwrite files that it has not written.
 func TestWritten(t *testing.T) {
 	dir := t.TempDir()
 	for name, tt := range map[string]struct {
