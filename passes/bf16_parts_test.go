@@ -19,8 +19,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// takeApart splits the operands of all products that allow it, laid out along
-// or across the contraction and padded or not.
+// takeApart splits the operands of all matmuls that allow it, with a layout along or across the contraction, padded or
+// not.
 func takeApart(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
@@ -45,7 +45,7 @@ func takeApart(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 	}
 }
 
-// splitProducts counts the products of bf16 that came of splitting.
+// splitProducts counts the bf16 products that come from splitting.
 func splitProducts(s *passes.State) (n int) {
 	for _, k := range s.Kernels {
 		for _, p := range k.Products {
@@ -146,8 +146,7 @@ func TestSplitOperands(t *testing.T) {
 	}
 }
 
-// TestRandomSplits runs random graphs whose products all allow it with their
-// operands split.
+// TestRandomSplits runs random graphs with split operands in all matmuls that allow it.
 func TestRandomSplits(t *testing.T) {
 	splits, compared := 0, 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
@@ -189,7 +188,7 @@ func TestRandomSplits(t *testing.T) {
 	}
 }
 
-// allowSplits gives all products of a graph precision bf16x3.
+// allowSplits sets precision bf16x3 on all matmuls of a graph.
 func allowSplits(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		if n.Op() != ir.OpMatMul {
@@ -282,18 +281,18 @@ func floats(t *testing.T, values []float64, dims ...int) *ir.Data {
 	return d
 }
 
-// TestSplitSpecialValues: an infinity or NaN does to a sum what it does in f32,
-// and the largest numbers, which would round to infinity, do not become any.
+// TestSplitSpecialValues: an infinity or NaN has the same effect on a sum as in f32. The largest numbers, which would
+// round to infinity in bf16, stay finite.
 func TestSplitSpecialValues(t *testing.T) {
 	inf, nan, most := math.Inf(1), math.NaN(), float64(math.MaxFloat32)
 	xs := []float64{inf, -inf, nan, most, -most, 0, math.Copysign(0, -1), 1, -3.1415927, 0x1p-126, 0x1p-149, 1e-30}
-	// One product each, and one that must stay 2*3.
+	// One matmul for each value, plus a row that must stay 2*3.
 	m := len(xs)
 	x, w := make([]float64, 2*m), make([]float64, 2*m)
 	for i, v := range xs {
 		x[2*i], x[2*i+1], w[2*i], w[2*i+1] = v, 2, v, 3
 		if math.Abs(v) == most {
-			w[2*i] = 0.3 * v / most // or products of two overflow
+			w[2*i] = 0.3 * v / most // otherwise products of two overflow
 		}
 	}
 	g := productOf(t, m, m, 2)
@@ -321,9 +320,8 @@ func TestSplitSpecialValues(t *testing.T) {
 	}
 }
 
-// TestSplitError measures the errors that M-bf16x3 states, in units
-// of the standard deviation of a result, and sees to it that leaving out a
-// product of parts would be noticed: the tolerance is no wider than it need be.
+// TestSplitError measures the errors stated in M-bf16x3, in standard deviations of a result. It also checks that the
+// tolerance is tight: omitting one product of parts exceeds it.
 func TestSplitError(t *testing.T) {
 	const m, n, k = 24, 24, 1000
 	r := rand.New(rand.NewPCG(7, 7))
@@ -353,7 +351,7 @@ func TestSplitError(t *testing.T) {
 		high[i] = ir.RoundTo(v, ir.BF16)
 		low[i] = ir.RoundTo(v-high[i], ir.BF16)
 	}
-	// want is the sums of some of the products of parts, exactly.
+	// sums returns the exact sums of some of the products of parts.
 	sums := func(parts ...[2][]float64) *ir.Data {
 		out := make([]float64, m*n)
 		for i := range out {

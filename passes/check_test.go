@@ -18,16 +18,15 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// checker runs one graph in several ways and compares them with the reference
-// on the graph as it was given.
+// checker compiles a graph in several ways, and compares each with the reference on the original graph.
 type checker struct {
 	g      *ir.Graph
 	values graphgen.Values
 	bounds []graphgen.Bound
 	want   *interp.Program
 	ways   []way
-	added  []string // kernels of ways, as text
-	ran    int      // runs that the reference could do
+	added  []string // kernels of the ways, as text
+	ran    int      // number of runs that the reference accepted
 }
 
 // way is one way to run the graph: a name and a function for each run.
@@ -256,15 +255,14 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	return s, c, c.compare(runs)
 }
 
-// narrowBindings is how few buffers kernels bind when they are to be small: what
-// the op of most arguments takes by itself, with values of symbols and codebooks.
+// narrowBindings is a small limit of buffers per kernel: enough for the op with the most arguments, with symbol values
+// and codebooks.
 const narrowBindings = 9
 
 // fuseAll fuses norms, slices and copies with whatever kernels can have them.
 var fuseAll = passtest.Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
 
-// storeAll stores all operands of products that matrix units take, padded where
-// their extents are known.
+// storeAll stores all operands of matmuls that matrix units can use, padded where their extents are known.
 func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 	var list []kernel.StoredOperand
 	seen := map[*kernel.Expr]bool{}
@@ -296,8 +294,8 @@ func storePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storeSide stores the operands of one side that storeAll does. The contraction
-// is not padded then: those of the other side end where it does.
+// storeSide stores the operands of one side, like storeAll. It does not pad the contraction, because the operands of
+// the other side end there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
@@ -314,7 +312,7 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 // allBytes rounds all rows that may be rounded.
 func allBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
-// splitAny splits the contraction of every product that can be.
+// splitAny splits the contraction of every matmul that allows it.
 func splitAny(k *kernel.Kernel) int {
 	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {
 		if _, ok := k.Fold.Quo(parts); ok && k.Fold.Max() > 0 {
@@ -324,7 +322,7 @@ func splitAny(k *kernel.Kernel) int {
 	return 1
 }
 
-// anyTail cuts every product somewhere, along one axis or two.
+// anyTail cuts every matmul at random positions, along one axis or two.
 func anyTail(rng *rand.Rand) func(k *kernel.Kernel) []kernel.Tail {
 	return func(k *kernel.Kernel) (list []kernel.Tail) {
 		var axes []int

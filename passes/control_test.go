@@ -25,7 +25,8 @@ func buildControl(t testing.TB, name string) *ir.Graph {
 	return g
 }
 
-// TestControl: loops and branches as kernels give what the reference does, at several lengths, and twice in a row.
+// TestControl: loops and branches compiled to kernels match the reference, at several lengths, and in two consecutive
+// runs.
 func TestControl(t *testing.T) {
 	for name := range flowtest.Graphs {
 		t.Run(name, func(t *testing.T) {
@@ -70,8 +71,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestMovedGraphs: random graphs as the bodies of loops give what they do when they run as often by themselves, and as
-// branches what they do, or 0: with extents that are symbols, and with such as follow from them.
+// TestMovedGraphs: random graphs inside loops give the same results as repeated separate runs, and inside branches the
+// same results or 0. Their extents are symbols or derived from symbols.
 func TestMovedGraphs(t *testing.T) {
 	for seed := range uint64(80) {
 		opt := graphgen.Options{Derived: seed%4 > 0}

@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// leaves are what the graphs below begin with.
+// leaves is the beginning of the graphs below.
 const leaves = `
 	symbol T <= 16
 	%x = input {name="x", dtype=f32, shape=[6,8]}
@@ -32,7 +32,7 @@ const leaves = `
 	%long = input {name="long", dtype=f32, shape=[2,70000]}
 `
 
-// bytes8 are operands of a product of bytes.
+// bytes8 are operands of an int8 matmul.
 const bytes8 = `
 	%a8 = input {name="a8", dtype=i8, shape=[6,8]}
 	%w8 = weight {name="w8", dtype=i8, shape=[8,8]}
@@ -45,8 +45,7 @@ const heads = `
 	%m = input {name="m", dtype=f32, shape=[T,9]}
 `
 
-// TestKernelCounts holds what fusion promises: which kernels a graph becomes,
-// by family, in the order they run.
+// TestKernelCounts checks the results of fusion: the kernels of a graph by family, in execution order.
 func TestKernelCounts(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, graph, want string }{
@@ -302,9 +301,8 @@ func gollama(t *testing.T) *passes.State {
 	return s
 }
 
-// TestModel holds what a whole model costs: at most 12 kernels per layer, all
-// layers of the same kernels, and a small part of the memory that its
-// intermediate values would take side by side.
+// TestModel checks the cost of a whole model: at most 12 kernels per layer, the same kernels for all layers, and a
+// small fraction of the memory that all intermediate values would need.
 func TestModel(t *testing.T) {
 	const layers = 8
 	s := gollama(t)
@@ -328,9 +326,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestQuantizedWeightsStayPacked compiles products with, and lookups in, a
-// weight of every block format: no buffer but the weight's own has as many
-// elements, so nothing holds it unpacked.
+// TestQuantizedWeightsStayPacked compiles matmuls and lookups with a weight of every block format. No buffer except the
+// weight's own has as many elements, so there is no unpacked copy.
 func TestQuantizedWeightsStayPacked(t *testing.T) {
 	for _, dt := range ir.DTypes() {
 		if !dt.IsBlock() {

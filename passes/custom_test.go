@@ -18,8 +18,8 @@ var pair = ir.MustRegisterCustom(ir.CustomOp{
 	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) { return args, nil },
 })
 
-// TestCustomKernels holds which kernels stand around a custom one, and that the
-// results are those of the reference whatever the order between barriers.
+// TestCustomKernels checks the kernels around a custom one, and that the results match the reference for any order
+// between barriers.
 func TestCustomKernels(t *testing.T) {
 	for _, tt := range []struct{ name, graph, want string }{
 		{"inputs and weights are read as they are", `
@@ -69,7 +69,7 @@ func TestCustomKernels(t *testing.T) {
 // by the op's name.
 func TestCustomGridRefused(t *testing.T) {
 	_ = pair
-	var symbols, names []string // whose product is too long a text
+	var symbols, names []string // their product is too long
 	for i := range 6 {
 		names = append(names, strings.Repeat(string(rune('A'+i)), 60))
 		symbols = append(symbols, "symbol "+names[i]+" <= 4")

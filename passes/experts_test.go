@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// experts is a layer of gated experts on T tokens, of which each uses two.
+// experts is a layer of gated experts on T tokens. Each token uses two experts.
 const expertsText = `
 	symbol N <= 40
 	%%x = input {name="x", dtype=%[1]s, shape=[%[2]s,1,256]}
@@ -22,9 +22,8 @@ const expertsText = `
 	%%y = mul %%s, %%b
 	output "y" %%y`
 
-// TestExperts: few rows multiply the matrices that their ids pick, computed on the way, many are
-// grouped first, and two products of the same rows share a kernel with what
-// follows them.
+// TestExperts: for few rows, matmuls select the matrices by ids directly. Many rows are grouped first. Two matmuls of
+// the same rows share a kernel with the following ops.
 func TestExperts(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ dtype, tokens, weight, want string }{

@@ -176,7 +176,7 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%o = matmul %p, %v`},
 }
 
-// attentionLeaves are what spellings are made of.
+// attentionLeaves are the inputs of the graphs.
 const attentionLeaves = `
 	%q = input {name="q", dtype=f32, shape=[2,4,5,8]}
 	%k = input {name="k", dtype=f32, shape=[2,4,6,8]}

@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TestLongFolds checks reductions of few long rows, which are made in chunks:
-// in a row and side by side in memory, whole and with a rest, over several axes,
-// and beside a symbol.
+// TestLongFolds tests reductions of few long rows, which are computed in chunks: rows contiguous or interleaved in
+// memory, with and without a partial chunk, over several axes, and with a symbolic extent.
 func TestLongFolds(t *testing.T) {
 	t.Parallel()
 	reductions := []string{"sum", "mean", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "variance"}
@@ -55,8 +54,7 @@ func checkLongFold(t *testing.T, op, shape, dtype, args string) {
 	})
 }
 
-// TestSumsOfNothing: what sums no elements, or zeros, is not computed, whether its
-// own extents are known or not.
+// TestSumsOfNothing: sums over no elements, or of zeros, are not computed, whether or not the extents are known.
 func TestSumsOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{

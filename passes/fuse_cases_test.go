@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestFuseCases fuses what looks as if it could be fused in a simpler way than
-// is right, and compares with the reference.
+// TestFuseCases fuses graphs for which a simple fusion would be wrong, and compares with the reference.
 func TestFuseCases(t *testing.T) {
 	t.Parallel()
 	const row = `

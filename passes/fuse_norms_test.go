@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestFuseRandomNorms fuses norms of random rows with random products, and compares
-// with the reference; what is fused and what is not is as it should be.
+// TestFuseRandomNorms fuses norms of random rows into random matmuls, and compares with the reference. It also checks
+// which ones are fused.
 func TestFuseRandomNorms(t *testing.T) {
 	t.Parallel()
 	joined := 0
@@ -41,8 +41,8 @@ func TestFuseRandomNorms(t *testing.T) {
 	}
 }
 
-// randomNorm is a graph of a norm and one or two products of it, by weights of
-// the same or another shape, with something before and after.
+// randomNorm is a graph with a norm and one or two matmuls of it, with weights of equal or different shapes, and with
+// ops before and after.
 func randomNorm(r *rand.Rand) string {
 	coin := func() bool { return r.IntN(2) == 0 }
 	var b strings.Builder

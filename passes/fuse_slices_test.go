@@ -12,8 +12,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestFuseRandomSlices fuses what goes over random slices of a random row with its
-// product, and compares with the reference.
+// TestFuseRandomSlices fuses ops on random slices of a random row into its matmul, and compares with the reference.
 func TestFuseRandomSlices(t *testing.T) {
 	t.Parallel()
 	joined := 0
@@ -37,8 +36,8 @@ func TestFuseRandomSlices(t *testing.T) {
 	}
 }
 
-// randomSlices is a graph of a product of a row, and of slices of its columns that
-// are turned, computed with, or stored into caches.
+// randomSlices is a graph with a matmul of a row. Slices of its columns are rotated, used in elementwise ops, or stored
+// in caches.
 func randomSlices(r *rand.Rand) string {
 	coin := func() bool { return r.IntN(2) == 0 }
 	var b strings.Builder

@@ -12,9 +12,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestFuseAmongStates fuses norms and slices in graphs whose states are read and
-// overwritten around them, run after run, and compares with the reference: what
-// moves into a product must neither read nor write a state too early or too late.
+// TestFuseAmongStates fuses norms and slices in graphs that read and overwrite states around them, for several runs,
+// and compares with the reference. A fused op must not read or write a state too early or too late.
 func TestFuseAmongStates(t *testing.T) {
 	t.Parallel()
 	norms, cut := 0, 0
@@ -39,8 +38,8 @@ func TestFuseAmongStates(t *testing.T) {
 	}
 }
 
-// randomStates is a graph of a row and a cache that are states, of two norms and
-// products of what is read of them, and of new values for both.
+// randomStates is a graph with two states, a row and a cache, with two norms and matmuls of their values, and with new
+// values for both.
 func randomStates(r *rand.Rand) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -68,7 +67,7 @@ func randomStates(r *rand.Rand) string {
 	line(`%%next = add %%at, %%step`)
 	line(`output "keys" %%keys`)
 	line(`output "old" %%old`)
-	line(`output "z" %%z`) // of the row as it was
+	line(`output "z" %%z`) // of the old row
 	line(`update %%cache = %%cached`)
 	line(`update %%row = %s`, pick("%y", "%z", "%a"))
 	if r.IntN(2) == 0 {

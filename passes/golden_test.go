@@ -28,8 +28,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A case begins with a line "=== NAME"; the line "---" parts the graph from
-// what is expected, or UNCHANGED where that is the graph as it was.
+// A case begins with a line "=== NAME". The line "---" separates the graph from the expected one, or UNCHANGED if the
+// pass must not change the graph.
 func goldenFile(t *testing.T, pass string) {
 	file := filepath.Join("testdata", "passes", pass+".txt")
 	data, err := os.ReadFile(file)

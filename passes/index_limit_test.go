@@ -29,8 +29,7 @@ func reshapeLine(i int, shape string) string {
 	return fmt.Sprintf("%%m%d = reshape %%m%d {shape=[%s]}", i+1, i, shape)
 }
 
-// TestChainsOfViews: however many ops move elements one after another, indices
-// stay small, and what is computed is right.
+// TestChainsOfViews: indices stay small for long chains of ops that move elements, and the results are right.
 func TestChainsOfViews(t *testing.T) {
 	padded := func(i int, shape string) string {
 		return fmt.Sprintf("%%p%[1]d = pad %%m%[1]d {low=[1,0], high=[0,0], value=1.0}\n%%q%[1]d = slice %%p%[1]d "+
@@ -64,8 +63,7 @@ func TestChainsOfViews(t *testing.T) {
 	}
 }
 
-// TestRunStops: passes end when their context does: between passes, and inside
-// those that take long.
+// TestRunStops: the passes end when their context does, both between passes and inside slow ones.
 func TestRunStops(t *testing.T) {
 	g := parse(t, moved(40, reshapeLine))
 	for _, p := range passes.Passes()[:len(passes.Passes())-1] {

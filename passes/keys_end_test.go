@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestKeysEnd: keys that a mask hides up to the last one are left out, each text of a batch by its own length,
-// where the mask says so by a comparison; the values are those of the reference.
+// TestKeysEnd: keys that a mask hides up to the last one are skipped, for each text of a batch by its own length, if
+// the mask comes from a comparison. The values match the reference.
 func TestKeysEnd(t *testing.T) {
 	const leaves = `
 		%q = input {name="q", dtype=f32, shape=[3,4,1,8]}

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// layouts lays weights out in planes, and fuses norms while it notes how the weights lie that a
-// product would read.
+// layouts puts weights in the planes layout and prices fusion of norms. It records the layouts of the weights that a
+// matmul would read.
 type layouts struct {
 	passes.Pricer
 	asked *[]kernel.Layout
@@ -28,8 +28,8 @@ func (l layouts) Price(r kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: 1}
 }
 
-// TestLayoutsBeforePrices: who is asked what a kernel costs sees the layout of the weights that it will be emitted
-// for, and the program's buffer has that, too.
+// TestLayoutsBeforePrices: a pricer sees the layout of the weights for which the kernel will be emitted, and the
+// program's buffer has the same layout.
 func TestLayoutsBeforePrices(t *testing.T) {
 	g := parse(t, `
 		%x = input {name="x", dtype=f32, shape=[1,256]}

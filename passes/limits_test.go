@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// numbered joins what line gives for 0 to n-1.
+// numbered joins the results of line for 0 to n-1.
 func numbered(n int, line func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -42,8 +42,7 @@ func sumOf(n int) string {
 	})
 }
 
-// manyOperands are graphs whose ops together, or one alone, take more tensors
-// than a kernel binds.
+// manyOperands are graphs with more tensors, in one op or several together, than a kernel can bind.
 func manyOperands(n int) map[string]string {
 	last := fmt.Sprintf("%%s%d", n-1)
 	return map[string]string{
@@ -90,7 +89,7 @@ func manyOperands(n int) map[string]string {
 	}
 }
 
-// lstm is n steps of a recurrent cell of its own weights each, as it is unrolled.
+// lstm is n unrolled steps of a recurrent cell, each with its own weights.
 func lstm(n int) string {
 	var b strings.Builder
 	b.WriteString(inputs(n, "2,3") + `%h = input {name="h", dtype=f32, shape=[2,3]}` +
@@ -161,7 +160,7 @@ func TestLargeConcat(t *testing.T) {
 	}
 }
 
-// deepGraphs are chains whose ops repeat or share what is before them.
+// deepGraphs are chains of ops that repeat or share the preceding values.
 var deepGraphs = map[string]func(n int) string{
 	"dear ops": func(n int) string {
 		return inputs(1, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
@@ -226,7 +225,7 @@ func TestDeepGraphs(t *testing.T) {
 	}
 }
 
-// growing are graphs whose work must grow as they do.
+// growing are graphs for which compilation time must be proportional to size.
 var growing = map[string]func(n int) string{
 	"chain": func(n int) string {
 		return inputs(2, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
@@ -270,7 +269,7 @@ var growing = map[string]func(n int) string{
 	"states in place that read the one before": func(n int) string { return lineStates(n, n-1) },
 }
 
-// lineStates are n states of which a line is updated in place with a line of another one's old value.
+// lineStates are n states. A line of each is updated in place with a line of another state's old value.
 func lineStates(n, from int) string {
 	return "%at = input {name=\"at\", dtype=i32, shape=[]}\n" + numbered(n, func(i int) string {
 		return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[4,3]}`, i, i)
@@ -280,8 +279,8 @@ func lineStates(n, from int) string {
 	}) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
 }
 
-// TestWorkGrowsWithGraph counts what fusion looks at, and what all passes
-// allocate, for graphs of one size and four times as large.
+// TestWorkGrowsWithGraph counts the nodes that fusion visits, and the allocations of all passes, for graphs of one size
+// and of four times that size.
 func TestWorkGrowsWithGraph(t *testing.T) {
 	for name, graph := range growing {
 		t.Run(name, func(t *testing.T) {

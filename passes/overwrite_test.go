@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// inPlaceStates are graphs of a state of 6x4x8 elements and the kernels that they become.
-// All of them write the state in place but those that say that they copy.
+// inPlaceStates are graphs with a state of 6x4x8 elements and their kernels. All of them write the state in place
+// except those with copies set.
 var inPlaceStates = []struct {
 	name, families, body string
 	copies               bool
@@ -233,8 +233,8 @@ var inPlaceStates = []struct {
 		update %s = %b`, true},
 }
 
-// TestInPlace: only what changes of a state is written, each element by one invocation,
-// and the values are those of the reference.
+// TestInPlace: only the changed elements of a state are written, each by one invocation, and the values match the
+// reference.
 func TestInPlace(t *testing.T) {
 	const leaves = `
 		%s = state {name="s", dtype=f32, shape=[6,4,8]}
@@ -267,8 +267,8 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestStatesOfOldValues: states whose new values take each other's old ones are updated in
-// place where an order of kernels allows it, and each says why it is not.
+// TestStatesOfOldValues: states that take each other's old values are updated in place if some order of kernels allows
+// it. For each other state there is a reason.
 func TestStatesOfOldValues(t *testing.T) {
 	const leaves = `
 		%s = state {name="s", dtype=f32, shape=[6,8]}
@@ -279,7 +279,7 @@ func TestStatesOfOldValues(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
 		inPlace    string // states
-		why        string // the others are not
+		why        string // the reason for the others
 	}{
 		{"a line of each goes into the other", `
 			%p = dynamic_slice %t, %at {size=[1]}

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// tails cuts every product that reaches beyond a place there.
+// tails cuts every matmul that extends beyond a position at that position.
 func tails(t kernel.Tail) passes.Options {
 	return passes.Options{Pricer: passtest.Choices{Tails: tailAt(t)}}
 }
@@ -28,8 +28,8 @@ func halfTail(k *kernel.Kernel) []kernel.Tail {
 	return []kernel.Tail{{From: k.Parallel[0].Add / 2}}
 }
 
-// TestCutTailPlan: what is cut off may be split, and only what adds its parts up
-// waits, since it writes where the others have.
+// TestCutTailPlan: a cut-off tail may be split. Only the kernel that sums its parts waits, because it writes to the
+// same buffer as the others.
 func TestCutTailPlan(t *testing.T) {
 	s, err := passes.Run(parse(t, `
 		%x = input {name="x", dtype=f32, shape=[6,8]}

@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestRandomMoves: kernels move to where others run, past those that read and write the same states, without changing
-// what anyone reads.
+// TestRandomMoves: kernels move next to other kernels, past those that read and write the same states, without changing
+// any value that is read.
 func TestRandomMoves(t *testing.T) {
 	t.Parallel()
 	const graphs = 60
@@ -41,13 +41,13 @@ func TestRandomMoves(t *testing.T) {
 	}
 }
 
-// moves makes a graph of rows, norms and products of them, and slices of these that go into states, at places that may
-// be states as well. All states may be read before and after they are written.
+// moves makes a graph of rows, norms and matmuls of them, and slices of the results that are written to states, at
+// positions that may also come from states. All states may be read before and after the writes.
 type moves struct {
 	*rand.Rand
-	rows        string // how many: a number or a symbol
+	rows        string // number of rows, or a symbol
 	lines, ends []string
-	places      string // where rows go in a state
+	places      string // positions of rows in a state
 	x           string // the latest rows
 }
 
@@ -116,7 +116,7 @@ func (m *moves) findPlaces() {
 	}
 }
 
-// product makes a product of rows, and of each of its slices an output or what a state is set to.
+// product adds a matmul of rows. Each slice of the result becomes an output or is written to a state.
 func (m *moves) product(i int, from string) {
 	heads, dim, parts := 1+m.IntN(2), 2*(1+m.IntN(2)), 1+m.IntN(3)
 	width := heads * dim
@@ -125,7 +125,7 @@ func (m *moves) product(i int, from string) {
 	if m.IntN(3) == 0 {
 		m.end(`output "p%d" %%p%d`, i, i)
 	}
-	state := "" // that the next slice may go into as well
+	state := "" // the next slice may be written to it too
 	for part := range parts {
 		id := fmt.Sprintf("%d%d", i, part)
 		m.line(`%%c%s = slice %%p%d {starts=[0,%d], limits=[%s,%d]}`, id, i, part*width, m.rows, (part+1)*width)
@@ -162,7 +162,7 @@ func (m *moves) product(i int, from string) {
 	}
 }
 
-// set has a state end as it is after a write, of what it is or of what an earlier write made of it.
+// set writes to a state, either to its old value or to the result of an earlier write.
 func (m *moves) set(into, after string) {
 	for i, end := range m.ends {
 		if before, ok := strings.CutSuffix(end, " = "+into); ok {

@@ -72,7 +72,7 @@ func minimal(s *passes.State) error {
 			return fmt.Errorf("nothing needs the barrier before step %d\n%s", i, s.Text())
 		}
 	}
-	waited := map[string]bool{} // what a kernel runs after is written and need not be read
+	waited := map[string]bool{} // values that a kernel waits for; they may have no reader
 	for _, k := range s.Plan.Kernels() {
 		for _, id := range k.After {
 			if n := s.Plan.Value(id).Node; n != nil {

@@ -36,7 +36,7 @@ func TestLongSums(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := "row scan scan"
-				if tt.shape == "[9001,2]" { // whose chunks are many, too
+				if tt.shape == "[9001,2]" { // this shape has many chunks, too
 					want = "row scan row scan scan"
 				}
 				if have := families(s); have != want || c.ran == 0 {

@@ -211,8 +211,8 @@ func TestAccumulatedBits(t *testing.T) {
 	}
 }
 
-// TestUnordered: floats that may add in any order do so by atomics on floats where the device has them, by their bits
-// where it has not, and only where the graph allows it. Other dtypes and modes have their own forms.
+// TestUnordered: if the graph allows float additions in any order, they use float atomics, or compare-and-swap on the
+// bits if the device has no float atomics. Other dtypes and modes have their own implementations.
 func TestUnordered(t *testing.T) {
 	atomics := []string{"atomicFloat32Add", "sharedAtomicFloat32Add"}
 	for op, text := range scatterText {

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestStoredScores: a gradient of an attention has the same value with its scores stored, where the device
-// wants that, and then no kernel of attention.
+// TestStoredScores: a gradient of attention has the same value when the device prefers stored scores. Then there is no
+// attention kernel.
 func TestStoredScores(t *testing.T) {
 	for _, of := range []string{"q", "k", "v"} {
 		g := parse(t, fmt.Sprintf(`graph "t" {

@@ -89,8 +89,7 @@ func TestQuantizedState(t *testing.T) {
 	}
 }
 
-// TestBlocksOnlyFromQuantize: what cannot be written into a state of blocks is
-// refused by name.
+// TestBlocksOnlyFromQuantize: the error for an invalid update of a block state names the value.
 func TestBlocksOnlyFromQuantize(t *testing.T) {
 	g := parse(t, `
 		%w = weight {name="w", dtype=q8_0, shape=[1,32]}
@@ -168,9 +167,8 @@ func TestStatesAndSymbols(t *testing.T) {
 	}
 }
 
-// TestBlockUpdates: a state of blocks takes, as a whole, a weight, another
-// state, itself, and what quantize makes. Blocks that nothing else reads are made
-// in the state.
+// TestBlockUpdates: a block state can be updated as a whole with a weight, another state, itself, or a result of
+// quantize. If nothing else reads the quantized blocks, they are written directly to the state.
 func TestBlockUpdates(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"weight", `

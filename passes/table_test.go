@@ -35,8 +35,8 @@ func TestCheckTable(t *testing.T) {
 	}
 }
 
-// TestEveryPassIsConstrained keeps the order from resting on luck: each pass
-// but the first and last must say what it comes before or after.
+// TestEveryPassIsConstrained: every pass except the first and last must declare its order relative to another one, so
+// that the order is not accidental.
 func TestEveryPassIsConstrained(t *testing.T) {
 	for _, p := range Passes() {
 		if !slices.ContainsFunc(constraints, func(c constraint) bool {

@@ -2,8 +2,7 @@ package passes_test
 
 import "testing"
 
-// TestIndicesOf64Bits: indices are limited to their axis as the numbers that they
-// are, not as what 32 bits keep of them.
+// TestIndicesOf64Bits: indices are clamped as 64-bit numbers, before truncation to 32 bits.
 func TestIndicesOf64Bits(t *testing.T) {
 	const wide = `
 		%x = input {name="x", dtype=f32, shape=[5,3]}

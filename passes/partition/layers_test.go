@@ -55,14 +55,14 @@ func TestSplitLayers(t *testing.T) {
 			t.Errorf("%s is on device %d, and was on %d", name, at, home[name])
 		}
 	}
-	home["s7"] = 0 // which is behind all others
+	home["s7"] = 0 // this state comes after all others
 	if _, err := partition.SplitLayers(stack(t, 8, 5), []float64{1, 1}, home); err == nil ||
 		!strings.Contains(err.Error(), "no place left") {
 		t.Errorf("a state of the last layer is on the first device: %v", err)
 	}
 }
 
-// TestSplitLayersWhole: what has nothing to store is not cut.
+// TestSplitLayersWhole: a graph without weights and states is not divided.
 func TestSplitLayersWhole(t *testing.T) {
 	g, err := frontend.Build("plain", func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 4).Softmax(0).MulScalar(2))

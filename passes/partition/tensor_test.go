@@ -188,7 +188,7 @@ func partOf(d *ir.Data, axis, shards, rank int) *ir.Data {
 	return part
 }
 
-// TestSplitTensorBlocks: no block is cut, and a product that needs a whole weight gets whole rows.
+// TestSplitTensorBlocks: blocks are not divided, and a matmul that needs a whole weight gets whole rows.
 func TestSplitTensorBlocks(t *testing.T) {
 	for width, cut := range map[int]bool{64: true, 96: false} {
 		g, err := frontend.Build("blocks", func(b *frontend.Builder) {
